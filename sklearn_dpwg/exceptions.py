@@ -1,0 +1,29 @@
+"""Errors and warning categories, each its own class so that a caller can filter it."""
+
+
+class SeededNoiseWarning(UserWarning):
+    """The noise is drawn from a seed, so whoever knows the seed can subtract it."""
+
+
+class DeltaWarning(UserWarning):
+    """Delta is so large that publishing one whole record at random would be allowed."""
+
+
+class PlanExceededError(RuntimeError):
+    """More would be released than the plan has paid for."""
+
+
+class CalibrationError(RuntimeError):
+    """No noise was found that keeps the budget."""
+
+
+class UnsupportedMechanismError(ValueError):
+    """No accountant states the privacy of this mechanism tightly."""
+
+
+class UngroupedWarning(UserWarning):
+    """No groups were given, so the average risk of all records is learned."""
+
+
+class WeakPlanWarning(UserWarning):
+    """The plan's bound promises no more than a model that predicts nothing."""

@@ -1,0 +1,44 @@
+"""Privacy as data: what is released, what it costs, what is promised, and the noise itself.
+
+A `Release` states a mechanism, its noise in units of sensitivity and how often it is used. A
+solver's plan is a tuple of releases; `calibrate` scales their noise to a `Budget` before any
+record is read; a `NoiseSource` made from them adds the noise and refuses every draw that was not
+paid for; and a `PrivacyGuarantee` states in numbers and words what follows from them. Neighbours
+are always data sets where one record of one group is replaced by another record of the same
+group, and noise multipliers are always noise over the sensitivity Δ to such a replacement.
+Gaussian noise has a closed form (`gdp_delta`, `gdp_epsilon`, `gdp_mu`); the rest is accounted
+for by dp_accounting's privacy-loss distributions (`delta_of`, `epsilon_of`), and what those do
+not state tightly is refused.
+"""
+
+from sklearn_dpwg.privacy.accounting import delta_of, epsilon_of, part_events
+from sklearn_dpwg.privacy.budget import Budget
+from sklearn_dpwg.privacy.calibration import calibrate
+from sklearn_dpwg.privacy.delta_check import check_delta
+from sklearn_dpwg.privacy.draw import Draw
+from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon, gdp_mu
+from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
+from sklearn_dpwg.privacy.noise import (
+    SECONDS_PER_SECURE_CALL,
+    SECONDS_PER_SECURE_COORDINATE,
+    NoiseSource,
+)
+from sklearn_dpwg.privacy.release import Release
+
+__all__ = [
+    "SECONDS_PER_SECURE_CALL",
+    "SECONDS_PER_SECURE_COORDINATE",
+    "Budget",
+    "Draw",
+    "NoiseSource",
+    "PrivacyGuarantee",
+    "Release",
+    "calibrate",
+    "check_delta",
+    "delta_of",
+    "epsilon_of",
+    "gdp_delta",
+    "gdp_epsilon",
+    "gdp_mu",
+    "part_events",
+]

@@ -1,0 +1,136 @@
+"""What one record pays for, with equal mechanisms merged."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.privacy.release import Release
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A sequence of releases in canonical form; multipliers are in units of Δ.
+
+    Unsampled Gaussians merge into one of parameter ``mu``. ``laplace`` holds pairs (noise
+    multiplier, count) and ``sampled`` triples (sampling rate, noise multiplier, count), sorted.
+    """
+
+    mu: float = 0.0
+    laplace: tuple[tuple[float, int], ...] = ()
+    sampled: tuple[tuple[float, float, int], ...] = ()
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the closed form is exact."""
+        return not self.laplace and not self.sampled
+
+    @property
+    def is_private(self) -> bool:
+        """Whether any noise protects the record."""
+        return self.mu < math.inf
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The ε at δ = 0: the sum of 1/multiplier for Laplace noise alone, else infinite."""
+        if self.mu > 0.0 or self.sampled:
+            return math.inf
+        return math.fsum(count / multiplier for multiplier, count in self.laplace)
+
+    def scaled(self, factor: float) -> Composition:
+        """Multiply every noise multiplier by a factor."""
+        return Composition(
+            self.mu / factor,
+            tuple((multiplier * factor, count) for multiplier, count in self.laplace),
+            tuple((rate, multiplier * factor, count) for rate, multiplier, count in self.sampled),
+        )
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Equal releases: Gaussian, or Laplace, or Gaussian after Poisson sampling."""
+
+    mechanism: str
+    noise_multiplier: float
+    count: int
+    sampling_rate: float = 1.0
+
+
+def compositions_of_releases(
+    releases: Sequence[Release],
+) -> tuple[tuple[tuple[Release, ...], Composition], ...]:
+    """Return what each disjoint part pays for, releases and composition, in order of part."""
+    if not releases:
+        raise ValueError("releases must not be empty: a plan that releases nothing has no event.")
+    parts = sorted({r.part for r in releases if r.part is not None})
+    paid = [tuple(r for r in releases if r.part in (None, part)) for part in parts or [-1]]
+    return tuple((payers, _merge(map(_piece_of_release, payers))) for payers in paid)
+
+
+def composition_of_event(event: DpEvent) -> Composition:
+    """Return the composition that an event in units of Δ describes."""
+    return _merge(_pieces_of_event(event, 1))
+
+
+def _piece_of_release(release: Release) -> _Piece:
+    return _Piece(
+        release.mechanism, release.noise_multiplier, release.max_count, release.sampling_rate
+    )
+
+
+def _merge(pieces: Iterable[_Piece]) -> Composition:
+    mu_squares: list[float] = []
+    laplace: Counter[float] = Counter()
+    sampled: Counter[tuple[float, float]] = Counter()
+    for piece in pieces:
+        if piece.noise_multiplier == 0.0:
+            mu_squares.append(math.inf)
+        elif piece.sampling_rate < 1.0:
+            sampled[piece.sampling_rate, piece.noise_multiplier] += piece.count
+        elif piece.mechanism == "laplace":
+            laplace[piece.noise_multiplier] += piece.count
+        else:
+            mu_squares.append(piece.count / piece.noise_multiplier**2)
+    return Composition(
+        math.sqrt(math.fsum(mu_squares)),
+        tuple(sorted(laplace.items())),
+        tuple(sorted((rate, multiplier, n) for (rate, multiplier), n in sampled.items())),
+    )
+
+
+def _pieces_of_event(event: DpEvent, count: int) -> Iterator[_Piece]:
+    from dp_accounting import dp_event
+
+    if isinstance(event, dp_event.NoOpDpEvent):
+        return
+    if isinstance(event, dp_event.NonPrivateDpEvent):
+        yield _Piece("gaussian", 0.0, count)
+    elif isinstance(event, dp_event.SelfComposedDpEvent):
+        yield from _pieces_of_event(event.event, count * event.count)
+    elif isinstance(event, dp_event.ComposedDpEvent):
+        for inner in event.events:
+            yield from _pieces_of_event(inner, count)
+    elif isinstance(event, dp_event.GaussianDpEvent):
+        yield _Piece("gaussian", event.noise_multiplier, count)
+    elif isinstance(event, dp_event.LaplaceDpEvent):
+        yield _Piece("laplace", event.noise_multiplier, count)
+    elif (
+        isinstance(event, dp_event.PoissonSampledDpEvent)
+        and isinstance(event.event, dp_event.GaussianDpEvent)
+        and 0.0 < event.sampling_probability <= 1.0
+    ):
+        multiplier = event.event.noise_multiplier
+        yield _Piece("gaussian", multiplier, count, event.sampling_probability)
+    else:
+        raise UnsupportedMechanismError(
+            f"{event!r} has no tight accountant when one record is replaced within its group; "
+            "supported are Gaussian and Laplace events, Poisson-sampled Gaussian events, and "
+            "their compositions."
+        )

@@ -1,0 +1,124 @@
+"""Where noise comes from: OpenDP's exact samplers, or NumPy's seeded ones.
+
+A sampler adds noise of scale ``multiplier * sensitivity`` to a vector of floats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import OrderedDict
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg.privacy.release import Release
+
+FloatArray = NDArray[np.float64]
+
+# The grid is finer than σ or b by 2⁴⁰ and, with the rounding of all coordinates, than Δ by 2³⁰;
+# a coarser grid is no faster (docs/theory/noise.md).
+_LOG2_SCALE_OVER_GRID = 40
+_LOG2_SENSITIVITY_OVER_ROUNDING = 30
+_LEAST_EXPONENT = -1000
+_MARGIN = 1.0 + 2.0**-40
+_MAX_CACHED = 64
+
+
+class Sampler(Protocol):
+    """Adds noise to a vector."""
+
+    def add_noise(self, values: FloatArray, sensitivity: float, release: Release) -> FloatArray:
+        """Return the vector with noise of the release's scale on every coordinate."""
+
+
+class SecureSampler:
+    """Discrete noise on a fine grid, sampled exactly, from the operating system's entropy."""
+
+    def __init__(self) -> None:
+        self._measurements: OrderedDict[tuple[str, float, float, int], Any] = OrderedDict()
+
+    def add_noise(self, values: FloatArray, sensitivity: float, release: Release) -> FloatArray:
+        """Return the vector, rounded to a grid, with discrete noise on that grid."""
+        key = (release.mechanism, release.noise_multiplier, sensitivity, values.size)
+        measurement = self._measurements.get(key)
+        if measurement is None:
+            measurement = _measurement(*key)
+            self._measurements[key] = measurement
+            if len(self._measurements) > _MAX_CACHED:
+                self._measurements.popitem(last=False)
+        return np.array(measurement(values.tolist()), dtype=np.float64)
+
+
+class SeededSampler:
+    """NumPy noise; every release name has a stream of its own, so no two share noise."""
+
+    def __init__(self, seed: np.random.SeedSequence) -> None:
+        self._seed = seed
+        self._streams: dict[str, np.random.Generator] = {}
+
+    def stream(self, name: str) -> np.random.Generator:
+        """Return the stream of a name, which depends on the name and the seed alone."""
+        if name not in self._streams:
+            digest = np.frombuffer(hashlib.sha256(name.encode()).digest(), dtype=np.uint32)
+            child = np.random.SeedSequence(
+                self._seed.entropy, spawn_key=(*self._seed.spawn_key, *map(int, digest))
+            )
+            self._streams[name] = np.random.default_rng(child)
+        return self._streams[name]
+
+    def add_noise(self, values: FloatArray, sensitivity: float, release: Release) -> FloatArray:
+        """Return the vector with continuous noise."""
+        stream = self.stream(f"noise of {release.name}")
+        draw = stream.normal if release.mechanism == "gaussian" else stream.laplace
+        return values + draw(0.0, release.noise_multiplier * sensitivity, values.size)
+
+
+def grid_exponent(mechanism: str, multiplier: float, sensitivity: float, size: int) -> int:
+    """Return k where the grid of the noise is the multiples of 2^k."""
+    exponent = math.floor(
+        min(
+            math.log2(multiplier) + math.log2(sensitivity) - _LOG2_SCALE_OVER_GRID,
+            math.log2(sensitivity / _rounding(mechanism, size)) - _LOG2_SENSITIVITY_OVER_ROUNDING,
+        )
+    )
+    if exponent < _LEAST_EXPONENT:
+        raise ValueError(
+            f"sensitivity = {sensitivity!r} is too small to add noise to floats; rescale the value."
+        )
+    return exponent
+
+
+def _rounding(mechanism: str, size: int) -> float:
+    """Return what the grid adds to Δ, in grid steps.
+
+    Two roundings move a coordinate by at most one step against each other: √d in L2 and d in L1.
+    Discrete Laplace noise is, in each coordinate, as good as continuous noise with Δ two steps
+    larger.
+    """
+    return math.sqrt(size) if mechanism == "gaussian" else 3.0 * size
+
+
+def _measurement(mechanism: str, multiplier: float, sensitivity: float, size: int) -> Any:
+    """Return OpenDP's measurement, its own privacy map checked against the multiplier."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    exponent = grid_exponent(mechanism, multiplier, sensitivity, size)
+    rounding = _rounding(mechanism, size) * 2.0**exponent
+    scale = multiplier * (sensitivity + rounding) * _MARGIN
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=size)
+    if mechanism == "gaussian":
+        measurement = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale, exponent)
+        promised = 0.5 / multiplier**2
+    else:
+        measurement = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale, exponent)
+        promised = 1.0 / multiplier
+    claimed = measurement.map(sensitivity)  # type: ignore[no-untyped-call]
+    if not claimed <= promised:
+        raise AssertionError(
+            f"OpenDP states a privacy loss of {claimed!r} for {mechanism} noise, above the "
+            f"promised {promised!r}."
+        )
+    return measurement

@@ -1,0 +1,109 @@
+"""The least noise that keeps a budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from scipy.optimize import brentq
+
+from sklearn_dpwg.exceptions import CalibrationError
+from sklearn_dpwg.privacy._composition import Composition, compositions_of_releases
+from sklearn_dpwg.privacy._privacy_loss import guess_mu
+from sklearn_dpwg.privacy.accounting import composition_delta, composition_epsilon
+from sklearn_dpwg.privacy.budget import Budget
+from sklearn_dpwg.privacy.gaussian import gdp_mu
+from sklearn_dpwg.privacy.release import Release
+
+# Pays for the discreteness of noise on a grid (docs/theory/noise.md) and for the root search.
+_ROUNDING = 1e-6
+_MAX_ROUNDING = 0.1
+
+
+def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...]:
+    """Scale all noise by one factor, the smallest that keeps a budget.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        At least one. Their noise multipliers matter only relative to each other.
+    budget : Budget
+        The (ε, δ) that no part of the records may exceed; ε must be finite.
+
+    Returns
+    -------
+    tuple of Release
+        The releases in their order, each noise multiplier times the common factor, which is
+        rounded up by a relative 1e-6 (by more only where δ is near the accountant's resolution).
+
+    Raises
+    ------
+    CalibrationError
+        If the calibrated releases, accounted afresh, exceed the budget.
+    UnsupportedMechanismError
+        If δ is too small for the accountant to resolve so many releases.
+    ValueError
+        If there are no releases or ε is infinite.
+
+    Notes
+    -----
+    Gaussian releases have a closed form: the factor is μ of the releases over μ of the budget.
+    For the others the search runs on the μ whose Gaussian would have the same δ(ε), which is
+    nearly inversely proportional to the factor, so a handful of evaluations suffice.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.privacy import Budget, Release, calibrate
+    >>> plan = [Release("gradient", "gaussian", 1.0, max_count=100)]
+    >>> round(calibrate(plan, Budget(1.0, 1e-6))[0].noise_multiplier, 2)
+    42.25
+    """
+    if budget.epsilon == math.inf:
+        raise ValueError(
+            "budget.epsilon must be finite: without a privacy target there is nothing to release "
+            "with noise, compute the exact solution instead."
+        )
+    parts = tuple(
+        dict.fromkeys(composition for _, composition in compositions_of_releases(releases))
+    )
+    gaussian_mu = max((part.mu for part in parts if part.is_gaussian), default=0.0)
+    factor = gaussian_mu / budget.mu
+    others = tuple(part for part in parts if not part.is_gaussian)
+    if others:
+        factor = max(factor, _search(others, budget))
+    rounding = _ROUNDING
+    while rounding < _MAX_ROUNDING:
+        calibrated = tuple(release.scaled(factor * (1.0 + rounding)) for release in releases)
+        epsilon = max(
+            composition_epsilon(part, budget.delta)
+            for _, part in compositions_of_releases(calibrated)
+        )
+        if epsilon <= budget.epsilon:
+            return calibrated
+        rounding *= 2.0  # an accountant at the limit of its resolution is not quite monotone
+    raise CalibrationError(
+        f"Calibrated noise gives epsilon = {epsilon!r}, above the budget of {budget.epsilon!r} at "
+        f"delta = {budget.delta!r}."
+    )
+
+
+def _search(parts: tuple[Composition, ...], budget: Budget) -> float:
+    """Return a factor at most 2e-7 from the smallest for compositions without closed form."""
+
+    def excess(log_factor: float) -> float:
+        """Log of the equivalent Gaussian's μ over the budget's; decreasing."""
+        factor = math.exp(log_factor)
+        delta = max(composition_delta(part.scaled(factor), budget.epsilon) for part in parts)
+        delta = min(max(delta, 1e-300), 1.0 - 1e-12)
+        return math.log(gdp_mu(budget.epsilon, delta) / budget.mu)
+
+    start = math.log(max(map(guess_mu, parts)) / budget.mu)
+    start_excess = excess(start)
+    stride = abs(start_excess) + 1e-3
+    end, end_excess = start, start_excess
+    while end_excess != 0.0 and (end_excess > 0.0) == (start_excess > 0.0):
+        start = end
+        end += math.copysign(stride, start_excess)
+        end_excess = excess(end)
+        stride *= 2.0
+    return math.exp(float(brentq(excess, start, end, xtol=2e-7, rtol=1e-12)))

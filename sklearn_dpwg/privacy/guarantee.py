@@ -1,0 +1,318 @@
+"""What a fit promises, in numbers and in words."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_dpwg.exceptions import PlanExceededError
+from sklearn_dpwg.privacy._checks import non_negative, open_unit, real_number, whole_number
+from sklearn_dpwg.privacy._composition import Composition, composition_of_event
+from sklearn_dpwg.privacy._events import event_from_dict, event_to_dict
+from sklearn_dpwg.privacy._group_privacy import events_for_records
+from sklearn_dpwg.privacy._tradeoff import type_two_errors, worst_deltas
+from sklearn_dpwg.privacy.accounting import composition_epsilon, part_events
+from sklearn_dpwg.privacy.budget import Budget
+from sklearn_dpwg.privacy.release import Release
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+FloatArray = NDArray[np.float64]
+
+REPLACE_ONE_IN_GROUP = "replace one record within its group"
+
+
+@dataclass(frozen=True, repr=False)
+class PrivacyGuarantee:
+    """A differential-privacy guarantee that can be checked without this library.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε at ``delta``, computed from the events; infinite where nothing is private.
+    delta : float
+        δ, strictly between 0 and 1.
+    relation : str
+        Which data sets count as neighbours.
+    public : tuple of str
+        What is public, that is unprotected.
+    events : tuple of DpEvent
+        What was released, one dp_accounting event a disjoint part of the records, multipliers in
+        units of the sensitivity Δ under ``relation`` (see `Release`). A record is in one part, so
+        the guarantee is the pointwise maximum of δ(ε).
+    seeded : bool, default=False
+        Whether the noise comes from a seed; then the guarantee is void if the seed is known.
+    requested_epsilon : float, optional
+        The ε that was asked for, at least ``epsilon``.
+    n_records : int, default=1
+        How many records of one person are protected together.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate
+    >>> budget = Budget(epsilon=1.0, delta=1e-6)
+    >>> releases = calibrate([Release("weights", "gaussian", 1.0, max_count=1)], budget)
+    >>> guarantee = PrivacyGuarantee.from_releases(releases, budget)
+    >>> guarantee
+    PrivacyGuarantee(epsilon=0.999999, delta=1e-06, 'replace one record within its group')
+    >>> round(guarantee.epsilon_at(1e-9), 3)
+    1.318
+    """
+
+    epsilon: float
+    delta: float
+    relation: str
+    public: tuple[str, ...]
+    events: tuple[DpEvent, ...]
+    seeded: bool = False
+    requested_epsilon: float | None = None
+    n_records: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", non_negative(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", open_unit(self.delta, "delta"))
+        if isinstance(self.public, str):
+            raise TypeError("public must be a sequence of strings, got one string.")
+        object.__setattr__(self, "public", tuple(self.public))
+        object.__setattr__(self, "events", tuple(self.events))
+        if not self.events:
+            raise ValueError("events must hold at least one event.")
+        object.__setattr__(self, "n_records", whole_number(self.n_records, "n_records", least=1))
+
+    @classmethod
+    def from_releases(
+        cls,
+        releases: Sequence[Release],
+        budget: Budget | float,
+        *,
+        public: Sequence[str] = (),
+        seeded: bool = False,
+    ) -> PrivacyGuarantee:
+        """Account for releases, spent or planned.
+
+        Parameters
+        ----------
+        releases : sequence of Release
+            At least one; every one counts with its ``max_count``.
+        budget : Budget or float
+            The budget, whose ε the releases must keep; or just a δ.
+        public : sequence of str
+            What is public, that is unprotected.
+        seeded : bool
+            Whether the noise comes from a seed.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            With the ε that the events give at δ.
+
+        Raises
+        ------
+        PlanExceededError
+            If the releases cost more than the budget.
+        """
+        requested = budget.epsilon if isinstance(budget, Budget) else None
+        delta = budget.delta if isinstance(budget, Budget) else open_unit(budget, "delta")
+        events = part_events(releases)
+        epsilon = _worst_epsilon(_compositions(events), delta)
+        if requested is not None and epsilon > requested:
+            raise PlanExceededError(
+                f"The releases cost epsilon = {epsilon!r} at delta = {delta!r}, above the budget "
+                f"of {requested!r}."
+            )
+        return cls(epsilon, delta, REPLACE_ONE_IN_GROUP, tuple(public), events, seeded, requested)
+
+    @classmethod
+    def non_private(cls, delta: float, *, public: Sequence[str] = ()) -> PrivacyGuarantee:
+        """Return the guarantee of an exact solution: none.
+
+        Parameters
+        ----------
+        delta : float
+            The δ that was asked for; it has no effect.
+        public : sequence of str
+            What was called public; in truth everything is.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            With infinite ε.
+        """
+        from dp_accounting import dp_event
+
+        events = (dp_event.NonPrivateDpEvent(),)
+        return cls(
+            math.inf,
+            delta,
+            REPLACE_ONE_IN_GROUP,
+            tuple(public),
+            events,
+            requested_epsilon=math.inf,
+        )
+
+    @property
+    def is_private(self) -> bool:
+        """Whether anything is promised at all."""
+        return self.epsilon < math.inf
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return the ε of the same releases at another δ.
+
+        Parameters
+        ----------
+        delta : float
+            δ, strictly between 0 and 1.
+
+        Returns
+        -------
+        float
+            ε at least 0; infinite where nothing is private.
+        """
+        return _worst_epsilon(_compositions(self.events), open_unit(delta, "delta"))
+
+    def profile(self, epsilons: ArrayLike) -> FloatArray:
+        """Return the privacy profile: the pointwise maximum of δ(ε) over the parts.
+
+        Parameters
+        ----------
+        epsilons : array-like
+            Values of ε, at least 0.
+
+        Returns
+        -------
+        ndarray
+            δ at every ε, of the same shape.
+        """
+        values = np.asarray(epsilons, dtype=np.float64)
+        if not np.all(values >= 0.0):
+            raise ValueError(f"epsilons must be at least 0 everywhere, got {epsilons!r}.")
+        return worst_deltas(_compositions(self.events), values)
+
+    def tradeoff(self, alphas: ArrayLike) -> FloatArray:
+        """Return the least type-II error of any test for one record, at given type-I errors.
+
+        Parameters
+        ----------
+        alphas : array-like
+            Probabilities of a false alarm, in [0, 1].
+
+        Returns
+        -------
+        ndarray
+            Least probability to miss the record, of the same shape. Exact for Gaussian releases,
+            otherwise a lower bound from the profile by duality.
+        """
+        values = np.asarray(alphas, dtype=np.float64)
+        if not np.all((values >= 0.0) & (values <= 1.0)):
+            raise ValueError(f"alphas must be in [0, 1] everywhere, got {alphas!r}.")
+        return type_two_errors(_compositions(self.events), values)
+
+    def for_records(self, n_records: int) -> PrivacyGuarantee:
+        """Return the guarantee of a person who owns several of the records.
+
+        Parameters
+        ----------
+        n_records : int
+            How many rows k the person has, in whatever groups and parts.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            At the same δ; for Gaussian releases μ becomes kμ.
+
+        Raises
+        ------
+        UnsupportedMechanismError
+            If records are sampled: no tight statement is known to us.
+        """
+        n_records = whole_number(n_records, "n_records", least=1)
+        if n_records == 1 or not self.is_private:
+            return replace(self, n_records=self.n_records * n_records)
+        events = events_for_records(self.events, n_records)
+        return replace(
+            self,
+            epsilon=_worst_epsilon(_compositions(events), self.delta),
+            events=events,
+            requested_epsilon=None,
+            n_records=self.n_records * n_records,
+        )
+
+    def to_json(self) -> str:
+        """Return the guarantee as a JSON object.
+
+        Returns
+        -------
+        str
+            Standard JSON; an infinite ε is the string "inf".
+        """
+        described: dict[str, Any] = {
+            "epsilon": _to_plain(self.epsilon),
+            "delta": self.delta,
+            "relation": self.relation,
+            "public": list(self.public),
+            "events": [event_to_dict(event) for event in self.events],
+            "seeded": self.seeded,
+            "requested_epsilon": _to_plain(self.requested_epsilon),
+            "n_records": self.n_records,
+        }
+        return json.dumps(described, allow_nan=False, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> PrivacyGuarantee:
+        """Return the guarantee that `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            The JSON object.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            Equal to the one written; its ε is read, not recomputed.
+        """
+        described = json.loads(text)
+        requested = described["requested_epsilon"]
+        return cls(
+            epsilon=real_number(float(described["epsilon"]), "epsilon"),
+            delta=described["delta"],
+            relation=described["relation"],
+            public=tuple(described["public"]),
+            events=tuple(event_from_dict(event) for event in described["events"]),
+            seeded=described["seeded"],
+            requested_epsilon=None if requested is None else float(requested),
+            n_records=described["n_records"],
+        )
+
+    def __repr__(self) -> str:
+        facts = [f"epsilon={self.epsilon:.6g}", f"delta={self.delta:.6g}", repr(self.relation)]
+        if self.n_records > 1:
+            facts.append(f"n_records={self.n_records}")
+        if self.seeded:
+            facts.append("seeded=True")
+        return f"PrivacyGuarantee({', '.join(facts)})"
+
+    def __str__(self) -> str:
+        from sklearn_dpwg.privacy._statement import statement
+
+        return statement(self)
+
+
+def _compositions(events: Sequence[DpEvent]) -> tuple[Composition, ...]:
+    """Return the distinct compositions of events."""
+    return tuple(dict.fromkeys(composition_of_event(event) for event in events))
+
+
+def _worst_epsilon(compositions: Sequence[Composition], delta: float) -> float:
+    return max(composition_epsilon(composition, delta) for composition in compositions)
+
+
+def _to_plain(number: float | None) -> float | str | None:
+    return "inf" if number == math.inf else number

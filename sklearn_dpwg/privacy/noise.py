@@ -1,0 +1,263 @@
+"""The only place that draws noise."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
+from sklearn_dpwg.privacy._checks import whole_number
+from sklearn_dpwg.privacy._samplers import Sampler, SecureSampler, SeededSampler
+from sklearn_dpwg.privacy.draw import Draw
+from sklearn_dpwg.privacy.release import Mechanism, Release
+
+FloatArray = NDArray[np.float64]
+Seed = int | np.integer | np.random.RandomState | np.random.Generator | np.random.SeedSequence
+
+# For planning: OpenDP 0.16 on one core, a call and a coordinate. NumPy's noise is free.
+SECONDS_PER_SECURE_CALL = 200e-6
+SECONDS_PER_SECURE_COORDINATE = 20e-6
+
+# Pays for the rounding of the division by the sensitivities, for quotients up to 2²⁴.
+_UNIT_SENSITIVITY = 1.0 + 2.0**-28
+
+
+class NoiseSource:
+    """Adds noise to values, and refuses what the plan has not paid for.
+
+    Parameters
+    ----------
+    random_state : int, RandomState, Generator or SeedSequence, optional
+        The default None draws from the operating system's entropy with OpenDP's samplers, which
+        are proof against floating-point attacks. Anything else makes the noise repeatable and is
+        for tests and demonstrations only: the guarantee is void for whoever knows the seed.
+    releases : sequence of Release, default=()
+        What the plan has paid for. A draw that matches none of them is refused, so nothing can
+        be drawn with the default.
+    stacklevel : int, default=2
+        Whose line a `SeededNoiseWarning` names; 2 is the caller's.
+
+    Attributes
+    ----------
+    releases : tuple of Draw
+        Every draw so far, in order.
+    rng : numpy.random.Generator
+        For random choices that are not noise.
+    seeded : bool
+        Whether a seed was given.
+
+    Warns
+    -----
+    SeededNoiseWarning
+        Once, at construction, if a seed was given.
+
+    Notes
+    -----
+    A copy would draw the same seeded noise again and forget what was drawn, so copying and
+    pickling are refused.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.privacy import NoiseSource, Release
+    >>> risks = Release("risks", "gaussian", noise_multiplier=4.0, max_count=1)
+    >>> noise = NoiseSource(releases=[risks])
+    >>> noisy = noise.gaussian([0.5, 0.7], sensitivity=[0.01, 0.002], release=risks)
+    >>> [draw.release.name for draw in noise.releases]
+    ['risks']
+    >>> noise.gaussian([0.5, 0.7], sensitivity=[0.01, 0.002], release=risks)
+    Traceback (most recent call last):
+    sklearn_dpwg.exceptions.PlanExceededError: The plan pays for 1 draw of 'risks'...
+    """
+
+    def __init__(
+        self,
+        random_state: Seed | None = None,
+        releases: Sequence[Release] = (),
+        *,
+        stacklevel: int = 2,
+    ) -> None:
+        self._allowed: Counter[Release] = Counter()
+        for release in releases:
+            self._allowed[release] += release.max_count
+        self._spent: Counter[Release] = Counter()
+        self._draws: list[Draw] = []
+        self._sampler: Sampler
+        if random_state is None:
+            self._sampler = SecureSampler()
+            self._rng = np.random.default_rng()
+        else:
+            self._sampler = SeededSampler(_seed_sequence(random_state))
+            self._rng = self._sampler.stream("public randomness")
+            warnings.warn(
+                "The noise is drawn from a seed: results repeat, and the privacy guarantee is "
+                "void for anyone who knows the seed. Use random_state=None on real data.",
+                SeededNoiseWarning,
+                stacklevel=stacklevel,
+            )
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the noise comes from a seed."""
+        return isinstance(self._sampler, SeededSampler)
+
+    @property
+    def releases(self) -> tuple[Draw, ...]:
+        """Every draw so far, in order; each names the release it was counted against."""
+        return tuple(self._draws)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Randomness that is not noise: the choice of groups, splits, coins of a sample."""
+        return self._rng
+
+    def gaussian(self, value: ArrayLike, *, sensitivity: ArrayLike, release: Release) -> FloatArray:
+        """Add Gaussian noise, independent in every coordinate.
+
+        Parameters
+        ----------
+        value : array-like
+            What to release, finite, of any shape.
+        sensitivity : float or array-like
+            A number: by how much one record can move the value in the L2 norm. An array of the
+            value's shape: one record can move only one coordinate, whichever, and coordinate j by
+            at most ``sensitivity[j]``; then every coordinate has noise in proportion to its own.
+        release : Release
+            The release of the plan that this draw is, with ``mechanism="gaussian"``.
+
+        Returns
+        -------
+        ndarray or float
+            The value with noise of standard deviation ``release.noise_multiplier * sensitivity``,
+            a float for a scalar.
+
+        Raises
+        ------
+        PlanExceededError
+            If the plan holds no such release, or no more of them. Nothing is drawn then.
+        ValueError
+            If the value or the sensitivity is out of range. Nothing is drawn then.
+
+        Notes
+        -----
+        A per-coordinate sensitivity is the plain mechanism in other units: ``value/sensitivity``
+        moves in one coordinate by at most 1, so noise for Δ = 1 protects it, and multiplying back
+        is post-processing. A coordinate whose sensitivity is exactly 0 is the same for all
+        neighbours and is returned as it is. A single sensitivity of 0 is refused: it says that
+        there is nothing to protect, which is a bug more often than a fact.
+
+        For a release with ``sampling_rate`` below 1 the sensitivity is that without sampling, 2C
+        with C the largest norm of one record's contribution (see `Release`).
+        """
+        return self._add_noise(value, sensitivity, release, "gaussian")
+
+    def laplace(self, value: ArrayLike, *, sensitivity: ArrayLike, release: Release) -> FloatArray:
+        """Add Laplace noise, independent in every coordinate.
+
+        Parameters
+        ----------
+        value : array-like
+            What to release, finite, of any shape.
+        sensitivity : float or array-like
+            As for `gaussian`, the number in the L1 norm.
+        release : Release
+            The release of the plan that this draw is, with ``mechanism="laplace"``.
+
+        Returns
+        -------
+        ndarray or float
+            The value with noise of scale ``release.noise_multiplier * sensitivity``, a float for
+            a scalar.
+
+        Raises
+        ------
+        PlanExceededError
+            If the plan holds no such release, or no more of them. Nothing is drawn then.
+        ValueError
+            If the value or the sensitivity is out of range. Nothing is drawn then.
+        """
+        return self._add_noise(value, sensitivity, release, "laplace")
+
+    def _add_noise(
+        self, value: ArrayLike, sensitivity: ArrayLike, release: Release, mechanism: Mechanism
+    ) -> FloatArray:
+        values = np.array(value, dtype=np.float64)
+        bounds = np.array(sensitivity, dtype=np.float64)
+        _check_value(values)
+        _check_sensitivity(bounds, values.shape)
+        self._spend(release, mechanism, values.shape)
+        flat = values.reshape(-1)
+        if bounds.ndim == 0:
+            flat = self._sampler.add_noise(flat, float(bounds), release)
+        else:
+            units = bounds.reshape(-1)
+            moves = units > 0.0
+            if moves.any():
+                scaled = flat[moves] / units[moves]
+                noisy_units = self._sampler.add_noise(scaled, _UNIT_SENSITIVITY, release)
+                flat[moves] = noisy_units * units[moves]
+        noisy: FloatArray = flat.reshape(values.shape)[()]
+        return noisy if values.ndim else float(noisy)  # type: ignore[return-value]
+
+    def _spend(self, release: Release, mechanism: Mechanism, shape: tuple[int, ...]) -> None:
+        """Count a draw against the plan, before the noise exists."""
+        if release not in self._allowed:
+            known = sorted({repr(allowed.name) for allowed in self._allowed}) or ["nothing"]
+            raise PlanExceededError(
+                f"The plan does not hold {release!r}; it pays for {', '.join(known)}."
+            )
+        if release.mechanism != mechanism:
+            raise PlanExceededError(
+                f"The plan pays for {release.mechanism} noise on {release.name!r}, not {mechanism}."
+            )
+        if self._spent[release] >= self._allowed[release]:
+            n_allowed = self._allowed[release]
+            raise PlanExceededError(
+                f"The plan pays for {n_allowed} draw{'s' * (n_allowed > 1)} of {release.name!r}, "
+                "and all were made."
+            )
+        self._spent[release] += 1
+        self._draws.append(Draw(release, shape))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "A NoiseSource cannot be copied or pickled: the copy would repeat its noise."
+        )
+
+
+def _check_value(values: FloatArray) -> None:
+    if values.size == 0:
+        raise ValueError("value must have at least one entry.")
+    if not np.isfinite(values).all():
+        raise ValueError("value must be finite, got NaN or infinity.")
+
+
+def _check_sensitivity(bounds: FloatArray, shape: tuple[int, ...]) -> None:
+    if bounds.ndim == 0:
+        if not 0.0 < bounds < np.inf:
+            raise ValueError(f"sensitivity must be positive and finite, got {float(bounds)!r}.")
+        return
+    if bounds.shape != shape:
+        raise ValueError(
+            f"sensitivity must be a number or have the shape of the value, {shape}, "
+            f"got shape {bounds.shape}."
+        )
+    if not ((bounds >= 0.0) & (bounds < np.inf)).all():
+        raise ValueError(f"sensitivity must be at least 0 and finite everywhere, got {bounds!r}.")
+
+
+def _seed_sequence(random_state: Seed) -> np.random.SeedSequence:
+    """Return the root of all streams; a generator is advanced, so that it never repeats them."""
+    if isinstance(random_state, np.random.SeedSequence):
+        return random_state.spawn(1)[0]
+    if isinstance(random_state, np.random.Generator):
+        words = random_state.integers(2**32, size=4, dtype=np.uint32)
+    elif isinstance(random_state, np.random.RandomState):
+        words = random_state.randint(2**32, size=4, dtype=np.uint32)
+    else:
+        return np.random.SeedSequence(whole_number(random_state, "random_state", least=0))
+    return np.random.SeedSequence([int(word) for word in words])

@@ -1,0 +1,121 @@
+"""One kind of noisy release, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.privacy._checks import (
+    non_empty_string,
+    positive_finite,
+    real_number,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+Mechanism = Literal["gaussian", "laplace"]
+
+
+@dataclass(frozen=True)
+class Release:
+    """A mechanism, its noise in units of sensitivity, and how often it may be used.
+
+    Parameters
+    ----------
+    name : str
+        What is released; a `NoiseSource` draws each name from a stream of its own.
+    mechanism : {"gaussian", "laplace"}
+        Distribution of the noise, added to every coordinate independently.
+    noise_multiplier : float
+        Noise per unit of sensitivity: σ/Δ with the standard deviation σ and Δ in the L2 norm for
+        Gaussian noise, b/Δ with the scale b and Δ in the L1 norm for Laplace noise. Δ is the most
+        that the value can move when one record of one group is replaced by another record of the
+        same group.
+    max_count : int
+        Largest number of draws; all of them are paid for, used or not.
+    part : int, optional
+        Index of the disjoint part of the records that the value is computed from. The default
+        None means that it may read every record, so that every part pays for it.
+    sampling_rate : float, default=1.0
+        Probability with which each record joins, independently and afresh for every draw
+        (Poisson sampling). Only Gaussian releases may be sampled.
+
+    Raises
+    ------
+    UnsupportedMechanismError
+        If Laplace noise is to be amplified by sampling.
+    ValueError
+        If a parameter is out of range.
+
+    Notes
+    -----
+    **Sampled releases.** Δ is that of the release without sampling, and it must be 2C where C
+    bounds the norm of what *one* record adds to the sum: a sampled record is compared with its
+    absence as well as with its replacement, so a small distance between two records is no
+    substitute for a small norm. dp-accounting's privacy-loss accountant, under its relation
+    REPLACE_ONE, reads a multiplier as σ/C = 2σ/Δ instead; `delta_of` and `epsilon_of` convert.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.privacy import Release
+    >>> Release("gradient", "gaussian", noise_multiplier=2.0, max_count=10).scaled(3.0)
+    Release(name='gradient', mechanism='gaussian', noise_multiplier=6.0, max_count=10, ...)
+    """
+
+    name: str
+    mechanism: Mechanism
+    noise_multiplier: float
+    max_count: int
+    part: int | None = None
+    sampling_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        non_empty_string(self.name, "name")
+        if self.mechanism not in ("gaussian", "laplace"):
+            raise ValueError(f"mechanism must be 'gaussian' or 'laplace', got {self.mechanism!r}.")
+        rate = real_number(self.sampling_rate, "sampling_rate")
+        if not 0.0 < rate <= 1.0:
+            raise ValueError(f"sampling_rate must be above 0 and at most 1, got {rate!r}.")
+        if rate < 1.0 and self.mechanism == "laplace":
+            raise UnsupportedMechanismError(
+                "Poisson-sampled Laplace noise has no tight accountant when records are replaced; "
+                "use the mechanism 'gaussian' or a sampling_rate of 1."
+            )
+        multiplier = positive_finite(self.noise_multiplier, "noise_multiplier")
+        object.__setattr__(self, "noise_multiplier", multiplier)
+        object.__setattr__(self, "max_count", whole_number(self.max_count, "max_count", least=1))
+        if self.part is not None:
+            object.__setattr__(self, "part", whole_number(self.part, "part", least=0))
+        object.__setattr__(self, "sampling_rate", rate)
+
+    @property
+    def event(self) -> DpEvent:
+        """All draws as a dp_accounting event, multipliers in units of Δ."""
+        from dp_accounting import dp_event
+
+        if self.mechanism == "gaussian":
+            event = dp_event.GaussianDpEvent(self.noise_multiplier)
+        else:
+            event = dp_event.LaplaceDpEvent(self.noise_multiplier)
+        if self.sampling_rate < 1.0:
+            event = dp_event.PoissonSampledDpEvent(self.sampling_rate, event)
+        return dp_event.SelfComposedDpEvent(event, self.max_count) if self.max_count > 1 else event
+
+    def scaled(self, factor: float) -> Release:
+        """Return the same release with its noise multiplier times a factor.
+
+        Parameters
+        ----------
+        factor : float
+            Positive and finite.
+
+        Returns
+        -------
+        Release
+            The louder (or quieter) release.
+        """
+        factor = positive_finite(factor, "factor")
+        return replace(self, noise_multiplier=self.noise_multiplier * factor)

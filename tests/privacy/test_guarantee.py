@@ -1,0 +1,327 @@
+"""What a guarantee says, in numbers and in words."""
+
+import json
+import math
+import pickle
+import re
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from scipy.special import ndtr, ndtri
+
+from sklearn_dpwg.exceptions import (
+    DeltaWarning,
+    PlanExceededError,
+    SeededNoiseWarning,
+    UnsupportedMechanismError,
+)
+from sklearn_dpwg.privacy import (
+    Budget,
+    PrivacyGuarantee,
+    Release,
+    calibrate,
+    check_delta,
+    delta_of,
+    epsilon_of,
+    gdp_delta,
+    gdp_epsilon,
+)
+
+BUDGET = Budget(1.0, 1e-6)
+PUBLIC = ("which group each record is in", "the group sizes")
+MIXED = [
+    Release("a", "gaussian", 1.0, 10),
+    Release("b", "laplace", 1.0, 10, part=0),
+    Release("c", "laplace", 0.9, 5, part=1),
+]
+
+
+def guarantee_of(releases, **options):
+    return PrivacyGuarantee.from_releases(calibrate(releases, BUDGET), BUDGET, **options)
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    releases = [Release("w", "gaussian", 2.0, 3, part=0), Release("w", "gaussian", 1.5, 2, part=1)]
+    return guarantee_of(releases, public=PUBLIC)
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    return guarantee_of(MIXED, seeded=True)
+
+
+def mu_of(guarantee):
+    """The worst part's μ."""
+    return max(math.sqrt(event.count) / event.event.noise_multiplier for event in guarantee.events)
+
+
+def words(guarantee):
+    return re.sub(r"\s+", " ", str(guarantee))
+
+
+def test_epsilon_is_recomputed(gaussian, mixed):
+    for guarantee in (gaussian, mixed):
+        worst = max(epsilon_of(event, 1e-6) for event in guarantee.events)
+        assert guarantee.epsilon == worst == guarantee.epsilon_at(1e-6)
+        assert 0.999 < guarantee.epsilon <= guarantee.requested_epsilon == 1.0
+        assert guarantee.is_private
+    assert gaussian.epsilon_at(1e-9) > gaussian.epsilon > gaussian.epsilon_at(1e-3)
+    assert gaussian.epsilon_at(1e-9) == pytest.approx(gdp_epsilon(1e-9, mu_of(gaussian)))
+
+
+def test_over_budget_is_refused():
+    with pytest.raises(PlanExceededError, match=r"above the budget of 1\.0"):
+        PrivacyGuarantee.from_releases([Release("w", "gaussian", 1.0, 3)], BUDGET)
+    loud = PrivacyGuarantee.from_releases([Release("w", "gaussian", 1.0, 3)], 1e-6)
+    assert loud.epsilon == pytest.approx(gdp_epsilon(1e-6, math.sqrt(3.0)), rel=1e-12)
+
+
+def test_profile_is_the_pointwise_maximum(mixed, gaussian):
+    epsilons = np.array([[2.0, 0.0], [0.3, 1.0]])
+    for guarantee in (mixed, gaussian):
+        expected = np.max(
+            [[delta_of(e, float(x)) for x in epsilons.ravel()] for e in guarantee.events], axis=0
+        )
+        found = guarantee.profile(epsilons)
+        assert found.shape == (2, 2)
+        np.testing.assert_allclose(found.ravel(), expected, rtol=1e-6, atol=1e-15)
+    np.testing.assert_allclose(gaussian.profile(epsilons), gdp_delta(epsilons, mu_of(gaussian)))
+
+
+def test_profile_at_huge_epsilon():
+    loud = PrivacyGuarantee.from_releases([Release("b", "laplace", 0.02, 20)], 1e-6)
+    found = loud.profile([0.0, 0.0, 650.0, 990.0, 1000.0, np.inf])
+    assert found[0] == found[1] == 1.0
+    assert np.all(np.diff(found) <= 0.0)
+    assert found[2] > 0.9
+    assert 1e-9 < found[3] < 0.1
+    assert found[4] == found[5] == 0.0
+
+
+def test_pickle(mixed):
+    assert pickle.loads(pickle.dumps(mixed)) == mixed
+    assert pickle.loads(pickle.dumps(BUDGET)).mu == BUDGET.mu
+
+
+def test_tradeoff_of_gaussians_is_exact(gaussian):
+    alphas = np.array([0.0, 1e-9, 0.05, 0.5, 1.0])
+    expected = ndtr(ndtri(1.0 - alphas) - mu_of(gaussian))
+    np.testing.assert_allclose(gaussian.tradeoff(alphas), expected, rtol=1e-6)
+    assert gaussian.tradeoff(0.0) == 1.0
+
+
+def test_tradeoff_by_duality():
+    alone = PrivacyGuarantee.from_releases([Release("b", "laplace", 1.0, 1)], 1e-6)
+    for alpha in (1e-3, 0.2, 0.5, 0.9):  # Laplace, shift 1: Dong, Roth & Su (2022), section 2
+        if alpha < math.exp(-1) / 2:
+            exact = 1 - math.e * alpha
+        elif alpha <= 0.5:
+            exact = math.exp(-1) / (4 * alpha)
+        else:
+            exact = math.exp(-1) * (1 - alpha)
+        assert exact - 1e-4 <= alone.tradeoff(alpha) <= exact + 1e-12
+    many = PrivacyGuarantee.from_releases([Release("b", "laplace", 30.0, 900)], 1e-6)
+    assert many.tradeoff(0.05) == pytest.approx(ndtr(ndtri(0.95) - 1.0), abs=0.01)
+
+
+def test_tradeoff_is_convex_and_decreasing(mixed):
+    alphas = np.linspace(0.0, 1.0, 101)
+    errors = mixed.tradeoff(alphas)
+    assert np.all(np.diff(errors) <= 0.0)
+    assert np.all(np.diff(errors, 2) >= -1e-12)
+    assert np.all(errors <= 1.0 - alphas + 1e-12)
+    total_variation = np.max(1.0 - alphas - errors)
+    assert total_variation == pytest.approx(float(mixed.profile(0.0)), rel=1e-3)
+
+
+def test_several_records_of_one_person(gaussian):
+    three = gaussian.for_records(3)
+    assert three.epsilon == pytest.approx(gdp_epsilon(1e-6, 3.0 * mu_of(gaussian)), rel=1e-12)
+    assert three.n_records == 3
+    assert three.for_records(2).n_records == 6
+    assert three.for_records(2).epsilon == pytest.approx(gaussian.for_records(6).epsilon)
+    assert gaussian.for_records(1) == gaussian
+    laplace = PrivacyGuarantee.from_releases([Release("b", "laplace", 4.0, 1)], 1e-6)
+    assert laplace.for_records(2).epsilon == pytest.approx(0.5, rel=1e-5)
+
+
+def test_several_records_in_parts_that_differ(mixed):
+    """Rows spread over the two parts must be covered too."""
+    two = mixed.for_records(2)
+    a, b, c = calibrate(MIXED, BUDGET)
+    spread = [
+        dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(a.noise_multiplier / 2), 10),
+        b.event,
+        c.event,
+    ]
+    assert two.epsilon >= epsilon_of(dp_event.ComposedDpEvent(spread), 1e-6)
+    for event in mixed.events:
+        assert two.epsilon >= epsilon_of(event, 1e-6)
+    # the quietest Laplace noise of either part at every rank: 5 of c, then 5 of b
+    covering = two.events[0].events
+    laplace = sorted(
+        (e.event.noise_multiplier, e.count)
+        for e in covering
+        if isinstance(getattr(e, "event", None), dp_event.LaplaceDpEvent)
+    )
+    halves = sorted([(c.noise_multiplier / 2, 5), (b.noise_multiplier / 2, 5)])
+    np.testing.assert_allclose(laplace, halves)
+
+
+def test_a_split_laplace_shift_is_no_worse():
+    """Theorem 3 of docs/theory/noise.md."""
+    for shift in (0.1, 1.0, 6.0):
+        whole = dp_event.LaplaceDpEvent(1.0 / shift)
+        for share in (0.5, 0.1):
+            split = dp_event.ComposedDpEvent(
+                [
+                    dp_event.LaplaceDpEvent(1.0 / (share * shift)),
+                    dp_event.LaplaceDpEvent(1.0 / ((1.0 - share) * shift)),
+                ]
+            )
+            for epsilon in np.linspace(0.0, shift, 9):
+                bound = delta_of(whole, float(epsilon))
+                assert delta_of(split, float(epsilon)) <= bound * (1 + 1e-3) + 1e-3 * shift
+
+
+def test_sampled_records_of_one_person_are_refused():
+    sampled = guarantee_of([Release("g", "gaussian", 1.0, 10, sampling_rate=0.1)])
+    with pytest.raises(UnsupportedMechanismError, match="PoissonSampledDpEvent"):
+        sampled.for_records(2)
+    assert "no guarantee is known" in words(sampled)
+    assert "REPLACE_ONE" in words(sampled)
+    assert "double each Gaussian multiplier" in words(sampled)
+
+
+def test_json_round_trip(gaussian, mixed):
+    sampled = guarantee_of([Release("g", "gaussian", 1.0, 10, sampling_rate=0.1)])
+    none = PrivacyGuarantee.non_private(1e-6, public=PUBLIC)
+    for guarantee in (gaussian, mixed, sampled, none, mixed.for_records(2)):
+        text = guarantee.to_json()
+        assert PrivacyGuarantee.from_json(text) == guarantee
+        json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_json_holds_no_other_class(gaussian):
+    described = json.loads(gaussian.to_json())
+    described["events"][0]["type"] = "os.system"
+    with pytest.raises(ValueError, match="The type of an event must be one of"):
+        PrivacyGuarantee.from_json(json.dumps(described))
+    odd = PrivacyGuarantee(1.0, 1e-6, "any", (), (dp_event.ZCDpEvent(0.1),))
+    with pytest.raises(UnsupportedMechanismError, match="ZCDpEvent"):
+        odd.to_json()
+
+
+def test_statement_holds_the_facts(gaussian):
+    said = words(gaussian)
+    for fact in (
+        "epsilon = 1 at delta = 1e-06",
+        "one record of one group is replaced by any other record of the same group",
+        "which group each record is in; the group sizes.",
+        "one row",
+        "for_records(k)",
+        "missing values",
+        "floating point",
+        "time that the computation took",
+        "preprocessing",
+        "cannot be computed again",
+        "2 disjoint parts",
+        "PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)",
+        "sensitivity",
+    ):
+        assert fact in said
+    for event in gaussian.events:
+        assert repr(event) in str(gaussian)
+    assert "void" not in said
+    assert max(map(len, str(gaussian).split("To check it")[0].splitlines())) <= 88
+
+
+def test_statement_numbers(gaussian, mixed):
+    for guarantee in (gaussian, mixed):
+        guess = float(re.search(r"right at most ([\d.]+)% of the time", words(guarantee))[1])
+        exact = 50.0 * (1.0 + float(guarantee.profile(0.0)))
+        assert exact <= guess <= exact + 0.0101
+        caught = float(re.search(r"detects it at most ([\d.]+)%", words(guarantee))[1])
+        exact = 100.0 * (1.0 - float(guarantee.tradeoff(0.05)))
+        assert exact <= caught <= exact + 0.0101
+        factor = float(re.search(r"the factor e\^epsilon = ([\d.]+)", words(guarantee))[1])
+        assert math.exp(guarantee.epsilon) <= factor <= math.exp(guarantee.epsilon) + 0.002
+        two = float(re.search(r"two rows have epsilon = ([\d.]+)", words(guarantee))[1])
+        exact = guarantee.for_records(2).epsilon
+        assert exact <= two <= exact + 0.002
+    mu = mu_of(gaussian)
+    assert 0.5 + float(gaussian.profile(0.0)) / 2.0 == pytest.approx(ndtr(mu / 2.0), rel=1e-12)
+
+
+def test_the_code_in_the_statement_runs(gaussian, mixed):
+    sampled = guarantee_of([Release("g", "gaussian", 1.0, 10, sampling_rate=0.1)])
+    for guarantee in (gaussian, mixed, sampled):
+        lines = [line[2:] for line in str(guarantee).split("To check it")[1].splitlines()]
+        code = lines[next(i for i, line in enumerate(lines) if line.startswith("from")) :]
+        setup, event_lines = code[0], [line for line in code if line.startswith("event")]
+        epsilons = []
+        for line in event_lines:
+            if guarantee is sampled:  # as the statement says
+                line = re.sub(r"(?<=multiplier=)[\d.e+-]+", lambda m: str(2 * float(m[0])), line)
+            scope = {}
+            exec("\n".join([setup, line, code[-2]]), scope)
+            epsilons.append(eval(code[-1], scope))
+        assert max(epsilons) == pytest.approx(guarantee.epsilon, rel=1e-3)
+
+
+def test_seeded_is_said(mixed):
+    assert "The guarantee is void for anyone who knows or can guess the seed" in words(mixed)
+    assert "seeded=True" in repr(mixed)
+
+
+def test_no_privacy_is_said():
+    none = PrivacyGuarantee.non_private(1e-6)
+    assert none.epsilon == math.inf
+    assert not none.is_private
+    assert words(none).startswith("No privacy: epsilon is infinite.")
+    assert none.epsilon_at(0.1) == math.inf
+    np.testing.assert_array_equal(none.profile([0.0, 5.0]), 1.0)
+    np.testing.assert_array_equal(none.tradeoff([0.0, 0.5]), 0.0)
+    assert none.for_records(2).epsilon == math.inf
+    assert repr(none) == (
+        "PrivacyGuarantee(epsilon=inf, delta=1e-06, 'replace one record within its group')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"epsilon": math.nan}, ValueError, "epsilon must be a number, got NaN"),
+        ({"delta": 0.0}, ValueError, "delta must be strictly between"),
+        ({"public": "everything"}, TypeError, "public must be a sequence of strings"),
+        ({"events": ()}, ValueError, "events must hold at least one event"),
+        ({"n_records": 0}, ValueError, "n_records must be at least 1"),
+    ],
+)
+def test_refuses(change, error, said):
+    facts = {
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "relation": "any",
+        "public": (),
+        "events": (dp_event.GaussianDpEvent(4.0),),
+    }
+    with pytest.raises(error, match=said):
+        PrivacyGuarantee(**{**facts, **change})
+
+
+def test_queries_refuse(gaussian):
+    with pytest.raises(ValueError, match="epsilons must be at least 0"):
+        gaussian.profile([-1.0])
+    with pytest.raises(ValueError, match=r"alphas must be in \[0, 1\]"):
+        gaussian.tradeoff([1.5])
+
+
+def test_large_delta_is_warned_of():
+    with pytest.warns(DeltaWarning, match="delta = 0.01 is not below 1/100") as caught:
+        check_delta(0.01, 100)
+    assert caught[0].filename == __file__
+    check_delta(0.0099, 100)
+    assert not issubclass(DeltaWarning, SeededNoiseWarning)
