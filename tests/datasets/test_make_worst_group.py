@@ -1,0 +1,238 @@
+"""The generators with a known optimum: it is stationary, it is attained, and nothing beats it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import approx_fprime, minimize
+
+from sklearn_dpwg.datasets import make_worst_group_classification, make_worst_group_regression
+
+MAKERS = (make_worst_group_regression, make_worst_group_classification)
+PROBLEMS = (
+    {},
+    {"n_easy": 2},
+    {"boundary": True},
+    {"boundary": True, "n_easy": 1},
+    {"n_groups": 1},
+    {"n_groups": 6, "n_easy": 5, "n_features": 3},
+    {"n_features": 1},
+    {"n_features": 2, "boundary": True, "spread": 0.0},
+)
+
+
+@pytest.fixture(params=MAKERS, ids=lambda make: make.__name__)
+def make(request):
+    return request.param
+
+
+@pytest.fixture(params=PROBLEMS, ids=str)
+def made(make, request):
+    return make(random_state=3, **request.param)
+
+
+def _losses(made, X, y, coef):
+    margins = X @ coef
+    if "classes" in made:
+        return np.logaddexp(0, margins) - y * margins
+    return 0.5 * (margins - y) ** 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    make=st.sampled_from(MAKERS),
+    n_groups=st.integers(1, 8),
+    n_features=st.integers(1, 12),
+    easy=st.floats(0, 1),
+    radius=st.floats(0.1, 50),
+    boundary=st.booleans(),
+    spread=st.floats(0, 1),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_optimality_conditions(make, n_groups, n_features, easy, radius, boundary, spread, seed):
+    n_easy = int(easy * (n_groups - 1))
+    made = make(
+        n_groups=n_groups,
+        group_sizes=1,
+        n_features=n_features,
+        radius=radius,
+        n_easy=n_easy,
+        boundary=boundary,
+        spread=spread,
+        random_state=seed,
+    )
+    coef, weights, population = made.coef, made.group_weights, made.population
+    hard = weights > 0
+    assert hard.sum() == n_groups - n_easy
+    assert weights.sum() == pytest.approx(1)
+    norm = np.linalg.norm(coef)
+    assert norm == pytest.approx(radius if boundary else radius / 2)
+
+    risks = population.group_risks(coef)
+    np.testing.assert_allclose(risks[hard], made.optimum, rtol=1e-12, atol=1e-15 * (1 + radius))
+    assert (risks[~hard] < made.optimum).all()
+
+    gradients = population.group_gradients(coef)
+    mixture = weights @ gradients
+    outward = -(mixture @ coef) / norm**2
+    scale = np.linalg.norm(gradients[hard], axis=1).max() + 1e-3
+    np.testing.assert_allclose(mixture + outward * coef, 0, atol=1e-11 * scale)
+    if boundary:
+        assert outward > 0
+    else:
+        np.testing.assert_allclose(mixture, 0, atol=1e-11 * scale)
+
+
+def test_gradients_are_those_of_the_risks(made):
+    population = made.population
+    at = np.random.default_rng(0).normal(size=made.coef.size)
+    numeric = approx_fprime(at, population.group_risks, 1e-7).reshape(len(made.group_labels), -1)
+    np.testing.assert_allclose(population.group_gradients(at), numeric, atol=1e-5)
+
+
+def test_no_solver_beats_the_optimum(made):
+    """Minimise t subject to risks ≤ t and the ball, from several starting points."""
+    population, radius = made.population, made.radius
+    zero = np.zeros(1)
+    constraints = [
+        {
+            "type": "ineq",
+            "fun": lambda v: v[-1] - population.group_risks(v[:-1]),
+            "jac": lambda v: np.column_stack(
+                [-population.group_gradients(v[:-1]), np.ones(len(made.group_labels))]
+            ),
+        },
+        {
+            "type": "ineq",
+            "fun": lambda v: radius**2 - v[:-1] @ v[:-1],
+            "jac": lambda v: np.append(-2 * v[:-1], 0.0),
+        },
+    ]
+    rng = np.random.default_rng(1)
+    best = np.inf
+    for _ in range(4):
+        start = rng.normal(size=made.coef.size) * radius / 4
+        found = minimize(
+            lambda v: v[-1],
+            np.append(start, population.worst_group_risk(start)),
+            jac=lambda v: np.append(np.zeros(v.size - 1), 1.0),
+            constraints=constraints,
+            method="SLSQP",
+            options={"maxiter": 500, "ftol": 1e-14},
+        )
+        coef = found.x[:-1]
+        coef *= min(1.0, radius / max(np.linalg.norm(coef), zero[0] + 1e-300))
+        assert population.excess_risk(coef) > -1e-9
+        best = min(best, population.excess_risk(coef))
+    assert best < 1e-5
+
+
+def test_nothing_in_the_ball_beats_the_optimum(made):
+    rng = np.random.default_rng(2)
+    near = made.coef + rng.normal(size=(500, made.coef.size)) * made.radius * 1e-3
+    for coef in near:
+        inside = coef * min(1.0, made.radius / np.linalg.norm(coef))
+        assert made.population.excess_risk(inside) > -1e-12
+
+
+def test_empirical_risks_converge(make):
+    made = make(group_sizes=200_000, n_groups=3, n_easy=1, random_state=5)
+    at = made.coef + 0.2 * made.radius * np.random.default_rng(0).normal(size=made.coef.size)
+    for coef in (made.coef, at):
+        losses = _losses(made, made.data, made.target, coef)
+        exact = made.population.group_risks(coef)
+        for label, risk in zip(made.group_labels, exact, strict=True):
+            of_group = losses[made.groups == label]
+            error = of_group.std() / np.sqrt(of_group.size)
+            assert of_group.mean() == pytest.approx(risk, abs=5 * error)
+
+
+def test_rows_and_targets_keep_their_bounds(made):
+    assert np.linalg.norm(made.data, axis=1).max() <= made.data_norm + 1e-12
+    if "classes" in made:
+        assert set(np.unique(made.target)) <= set(made.classes)
+        probabilities = made.population.class_probabilities
+        assert 0 <= probabilities.min() <= probabilities.max() <= 1
+        np.testing.assert_allclose(made.population.atom_probabilities.sum(axis=1), 1)
+    else:
+        low, high = made.target_bounds
+        assert low <= made.target.min() <= made.target.max() <= high
+
+
+def test_groups_pull_apart(make):
+    """Each group's own best coefficients are worse for the worst group than the optimum."""
+    made = make(random_state=0)
+    population = made.population
+    for group in range(len(made.group_labels)):
+        own = minimize(
+            lambda w, i=group: population.group_risks(w)[i],
+            made.coef,
+            jac=lambda w, i=group: population.group_gradients(w)[i],
+        ).x
+        assert population.excess_risk(own) > 1e-3
+
+
+def test_seed_decides_and_sizes_do_not_change_the_population(make):
+    small, large = (make(group_sizes=size, random_state=9) for size in (10, 100))
+    np.testing.assert_array_equal(small.coef, large.coef)
+    assert small.optimum == large.optimum
+    np.testing.assert_array_equal(small.data, make(group_sizes=10, random_state=9).data)
+    assert not np.array_equal(small.coef, make(group_sizes=10, random_state=8).coef)
+
+
+def test_sizes_of_groups_and_fresh_samples(make):
+    made = make(group_sizes=[3, 1, 2], n_groups=3, random_state=0)
+    assert [int((made.groups == label).sum()) for label in made.group_labels] == [3, 1, 2]
+    X, y, groups = made.population.sample(7, random_state=1)
+    assert X.shape == (21, 5)
+    assert y.shape == groups.shape == (21,)
+    again = made.population.sample(7, random_state=1)
+    np.testing.assert_array_equal(X, again[0])
+
+
+def test_population_takes_the_shape_of_a_fitted_estimator(make):
+    made = make(random_state=0)
+    risk = made.population.worst_group_risk(made.coef[None, :])
+    assert risk == pytest.approx(made.optimum)
+    with pytest.raises(ValueError, match="coef has 3 entries, but the population has 5 features"):
+        made.population.group_risks(np.zeros(3))
+
+
+def test_labels_sort_like_their_positions(make):
+    labels = make(n_groups=12, group_sizes=1, random_state=0).group_labels
+    assert list(labels) == sorted(labels)
+    assert labels[2] == "group 02"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"n_groups": 0}, "n_groups=0 must be a whole number at least 1"),
+        ({"n_groups": 2.5}, "n_groups=2.5 must be a whole number"),
+        ({"n_features": True}, "n_features=True must be a whole number"),
+        ({"n_easy": 4}, "n_easy=4 must be a whole number between 0 and 3"),
+        ({"radius": 0}, "radius=0 must be a finite number above 0"),
+        ({"radius": float("nan")}, "radius=nan must be a finite number above 0"),
+        ({"spread": -0.1}, "spread=-0.1 must be a finite number"),
+        ({"group_sizes": 0}, "group_sizes=0 must be a whole number at least 1"),
+        ({"group_sizes": [1, 2]}, "group_sizes has 2 entries, but there are 4 groups"),
+    ],
+)
+def test_wrong_parameters(make, wrong, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        make(**wrong)
+
+
+def test_limits_of_one_generator_only():
+    with pytest.raises(
+        ValueError, match=r"radius=51 must be a finite number above 0 and at most 50"
+    ):
+        make_worst_group_classification(radius=51)
+    with pytest.raises(ValueError, match=r"spread=1\.5 must be a finite number between 0 and 1"):
+        make_worst_group_classification(spread=1.5)
+    with pytest.raises(ValueError, match="noise=0 must be a finite number above 0"):
+        make_worst_group_regression(noise=0)
