@@ -27,11 +27,11 @@ class LossConstants:
         Bound L on the norm of the derivative in the score.
     infimum, supremum : float
         Bounds on the value of the loss; their difference is the range B.
+    zero_score : float
+        Largest loss of a record whose score is zero: what predicting nothing costs at most.
     smoothness : float
         Bound H on the largest eigenvalue of the second derivative in the score; ``inf`` for a
         loss that is not smooth.
-    zero_score : float
-        Largest loss of a record whose score is zero: what predicting nothing costs at most.
     gradient_diameter : float
         Bound Γ on ``‖∇ℓ(w, z) − ∇ℓ(w, z')‖`` over all weights in the ball and all pairs of
         records; never above ``2 * lipschitz``.
