@@ -1,0 +1,213 @@
+"""Public numbers of the multiplicative group reweighting solver, and the bound behind them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg.problem import Problem
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MGRSchedule:
+    """Everything that `MGR.run` needs besides the records and the noise.
+
+    Parameters
+    ----------
+    step : {"weighted", "sampled"}
+        Gradient of the weighted sum of group risks, or of one group drawn from the weights.
+    n_steps : int
+        Number of steps T.
+    gradient_multiplier, risk_multiplier : float
+        Noise per unit of sensitivity of the two releases; 0 where nothing is released.
+    risk_noise : {"gaussian", "laplace"}
+        Noise on the group risks.
+    gradient_diameter : float
+        Γ: a record of group i moves its group's gradient by at most Γ/n_i.
+    ceiling : float
+        A record's loss counts for at most this much in the group risks.
+    feedback_range : float
+        A record of group i moves its group's risk by at most this over n_i.
+    prior : tuple of float
+        First group weights.
+    group_rate : float
+        Step size η_λ of the multiplicative weights.
+    noise_correction : tuple of float
+        Subtracted from each group's exponent at every step: η_λ² times half the variance of the
+        noise on its risk, so that noise alone does not raise a group's expected weight.
+    aim : float
+        Norm of the weights that step sizes are planned for; 0 where `step_size` is fixed.
+    step_size : float
+        Longest plain step: 1/H where planned.
+    max_momentum : float
+        Largest heavy-ball momentum.
+    averaged : int
+        How many of the last iterates are averaged.
+    remark : str, default=""
+        What else a reader of the plan should know.
+    """
+
+    step: Literal["weighted", "sampled"]
+    n_steps: int
+    gradient_multiplier: float
+    risk_multiplier: float
+    risk_noise: Literal["gaussian", "laplace"]
+    gradient_diameter: float
+    ceiling: float
+    feedback_range: float
+    prior: tuple[float, ...]
+    group_rate: float
+    noise_correction: tuple[float, ...]
+    aim: float
+    step_size: float
+    max_momentum: float
+    averaged: int
+    remark: str = ""
+
+    def step_and_momentum(self, noise_std: float, n_weights: int) -> tuple[float, float]:
+        """Return step length and momentum for a gradient with noise of a standard deviation.
+
+        Parameters
+        ----------
+        noise_std : float
+            Standard deviation of the noise on each coordinate; follows from earlier releases.
+        n_weights : int
+            Number of weights d.
+
+        Returns
+        -------
+        step_size, momentum : float
+            Together they move like a plain step of ``aim / (noise_std √(T d))``, the minimiser
+            of ``aim²/(2 η T) + η d noise_std²/2``, as far as `max_momentum` allows.
+        """
+        if self.aim == 0.0:
+            return self.step_size, 0.0
+        effective = self.aim / (noise_std * math.sqrt(self.n_steps * n_weights))
+        momentum = min(max(0.0, 1.0 - self.step_size / effective), self.max_momentum)
+        return min(effective * (1.0 - momentum), self.step_size), momentum
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        lines = [
+            f"{self.step} step, average of the last {self.averaged:,} of {self.n_steps:,} "
+            "iterates, one pass over the rows each",
+            f"step sizes at most {self.step_size:.3g}, momentum at most {self.max_momentum:.2g}"
+            + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else ""),
+        ]
+        if len(self.prior) > 1:
+            lines.append(
+                f"group weights start at {_short(self.prior)}, rate {self.group_rate:.3g}, "
+                f"losses counted up to {self.ceiling:.3g}"
+            )
+        if self.remark:
+            lines.append(self.remark)
+        return "\n".join(lines)
+
+
+def _short(values: tuple[float, ...]) -> str:
+    shown = ", ".join(f"{value:.2g}" for value in values[:6])
+    return f"({shown}{', ...' if len(values) > 6 else ''})"
+
+
+def excess_bound_by_group(
+    problem: Problem,
+    *,
+    mu: float,
+    risk_share: float,
+    n_steps: int,
+    aim: float,
+    step_size: float,
+    max_momentum: float,
+    feedback_range: float,
+    sharpness: float,
+    fixed_step: bool = False,
+) -> FloatArray:
+    """Return the planning bound on the excess risk for each group as the worst-off one.
+
+    Parameters
+    ----------
+    problem : Problem
+        Public facts.
+    mu : float
+        Gaussian-DP budget of the run.
+    risk_share : float
+        Share ρ of μ² that goes to the group risks; 0 with one group.
+    n_steps : int
+        Steps T.
+    aim : float
+        Norm of the comparator.
+    step_size, max_momentum : float
+        Limits of the step rule.
+    feedback_range : float
+        Range b of the clipped losses.
+    sharpness : float
+        θ = η_λ T.
+    fixed_step : bool, default=False
+        Whether every step is `step_size`, whatever the noise.
+
+    Returns
+    -------
+    ndarray of shape (n_groups,)
+        For group i: ``aim²/(2τ) + τ d s_i²/2`` with ``s_i = Γ/(n_i μ √(1-ρ))`` and τ the total
+        step that makes it least, as far as the step rule reaches, plus
+        ``log(1/π_i)/θ + θ b²/(8T) + θ v_i/2`` with ``v_i = (b/(n_i μ √ρ))²``.
+
+    Notes
+    -----
+    The first part is the regret of projected gradient descent with noise once all weight is on
+    group i, the second the regret of Hedge against group i, where noise of variance T v_i a step
+    enters only through the correction (docs/theory/mgr.md). Momentum is counted as the longer
+    plain step that it imitates.
+    """
+    sizes = np.asarray(problem.group_sizes, dtype=float)
+    noise = problem.gradient_diameter / (sizes * mu * math.sqrt(1.0 - risk_share))
+    reach = n_steps * step_size / (1.0 - max_momentum)
+    total_step = np.minimum(aim / (math.sqrt(problem.n_weights) * noise), reach)
+    if fixed_step:
+        total_step = np.full_like(noise, reach)
+    bound = aim**2 / (2 * total_step) + total_step * problem.n_weights * noise**2 / 2
+    if problem.n_groups > 1:
+        variance = (feedback_range / (sizes * mu)) ** 2 / risk_share
+        bound += (
+            -np.log(np.asarray(problem.prior)) / sharpness
+            + sharpness * feedback_range**2 / (8 * n_steps)
+            + sharpness * variance / 2
+        )
+    return np.asarray(bound)
+
+
+def best_sharpness(
+    problem: Problem, *, mu: float, risk_share: float, n_steps: int, feedback_range: float
+) -> float:
+    """Return the θ = η_λ T that minimises the prior average of the group player's bound.
+
+    Parameters
+    ----------
+    problem : Problem
+        Public facts.
+    mu : float
+        Gaussian-DP budget of the run.
+    risk_share : float
+        Share of μ² that goes to the group risks.
+    n_steps : int
+        Steps T.
+    feedback_range : float
+        Range b of the clipped losses.
+
+    Returns
+    -------
+    float
+        ``√(entropy(π) / (b²/(8T) + Σ π_i v_i / 2))``.
+    """
+    prior = np.asarray(problem.prior)
+    sizes = np.asarray(problem.group_sizes, dtype=float)
+    entropy = -float(prior @ np.log(prior))
+    variance = (feedback_range / (sizes * mu)) ** 2 / risk_share
+    cost = feedback_range**2 / (8 * n_steps) + float(prior @ variance) / 2
+    return math.sqrt(entropy / cost)

@@ -1,0 +1,140 @@
+"""What a solver decides before it sees a record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sklearn_dpwg.privacy import (
+    SECONDS_PER_SECURE_CALL,
+    SECONDS_PER_SECURE_COORDINATE,
+    PrivacyGuarantee,
+    Release,
+)
+from sklearn_dpwg.problem import Problem
+
+# Cost of one pass for risks and gradients, fitted to 10^3..10^6 rows of 5..100 columns on two
+# cores (benchmarks/pass_cost.py); good to a factor of two, which is all that a preview needs.
+SECONDS_PER_ENTRY = 1.4e-9
+SECONDS_PER_RECORD = 3.4e-8
+SECONDS_PER_STEP = 2.0e-4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a run will do, made from public facts alone.
+
+    Parameters
+    ----------
+    solver : str
+        Name of the solver.
+    problem : Problem
+        The public facts that the plan was made from.
+    releases : tuple of Release
+        What will leave the records, with noise per unit of sensitivity and counts.
+    guarantee : PrivacyGuarantee
+        What the releases cost together.
+    n_steps : int
+        Steps of the solver.
+    schedule : object
+        The solver's own public numbers: step-size rules, prior, ceilings (a frozen dataclass).
+    predicted_excess : float
+        Planning bound on the excess worst-group risk, averaged over which group is the worst-off
+        one by the prior weights; in units of the loss. A small group that is the worst off can
+        exceed it; see `predicted_excess_if_worst`.
+    predicted_excess_if_worst : tuple of float
+        The same bound if one group, known to nobody, is the worst-off one; an entry a group.
+    predicted_seconds : float
+        Expected time of the run on two cores with noise from the secure sampler.
+    children : tuple of Plan
+        Plans of parts of the run.
+    composition : {"sequential", "parallel"}
+        Whether the children read the same records or disjoint ones.
+    early_stop : bool
+        Whether a run may release less than planned; all of it is paid for anyway.
+    """
+
+    solver: str
+    problem: Problem
+    releases: tuple[Release, ...]
+    guarantee: PrivacyGuarantee
+    n_steps: int
+    schedule: object
+    predicted_excess: float
+    predicted_excess_if_worst: tuple[float, ...]
+    predicted_seconds: float
+    children: tuple[Plan, ...] = ()
+    composition: Literal["sequential", "parallel"] = "sequential"
+    early_stop: bool = False
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether the bound promises no more than a model that predicts nothing."""
+        return self.predicted_excess >= self.problem.constants.zero_score
+
+    def __str__(self) -> str:
+        """Return a preview for people: releases, noise, predictions, guarantee."""
+        problem, guarantee = self.problem, self.guarantee
+        lines = [
+            f"Plan of solver {self.solver!r}: {problem.n_records:,} records in "
+            f"{problem.n_groups} group(s), {problem.n_weights:,} weights, {self.n_steps:,} steps",
+            "",
+            "Releases (noise is per unit of sensitivity, fixed before any record is read):",
+        ]
+        lines += [
+            f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
+            f"{release.noise_multiplier:.4g}"
+            for release in self.releases
+        ] or ["  none: the exact solution, without any privacy"]
+        lines += ["", "Schedule:"]
+        lines += [f"  {line}" for line in str(self.schedule).splitlines()]
+        lines += ["", "Predicted:"]
+        if self.releases:
+            lines.append(
+                f"  excess worst-group loss at most {self.predicted_excess:.3g} (a planning bound, "
+                f"averaged by prior weight over which group is the worst off); predicting nothing "
+                f"costs at most "
+                f"{problem.constants.zero_score:.3g}"
+            )
+            if problem.n_groups > 1:
+                smallest = int(np.argmin(problem.group_sizes))
+                lines.append(
+                    f"  if the smallest group ({problem.group_sizes[smallest]:,} records) is the "
+                    f"worst off: {self.predicted_excess_if_worst[smallest]:.3g}"
+                )
+        lines.append(f"  about {self.predicted_seconds:.2g} seconds")
+        lines += ["", str(guarantee)]
+        return "\n".join(lines)
+
+
+def predict_seconds(
+    problem: Problem, n_passes: int, *, n_draws: int = 0, n_coordinates: int = 0
+) -> float:
+    """Return the expected time of a run that reads all rows in every pass.
+
+    Parameters
+    ----------
+    problem : Problem
+        Public facts of the problem.
+    n_passes : int
+        Passes over the rows.
+    n_draws : int, default=0
+        Calls of the secure sampler in the whole run.
+    n_coordinates : int, default=0
+        Numbers that these calls draw.
+
+    Returns
+    -------
+    float
+        Seconds on two cores.
+    """
+    one_pass = SECONDS_PER_STEP + problem.n_records * (
+        SECONDS_PER_ENTRY * problem.n_columns + SECONDS_PER_RECORD * problem.loss.n_outputs
+    )
+    return (
+        n_passes * one_pass
+        + n_draws * SECONDS_PER_SECURE_CALL
+        + n_coordinates * SECONDS_PER_SECURE_COORDINATE
+    )

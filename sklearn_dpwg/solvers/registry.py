@@ -1,0 +1,47 @@
+"""Names of the solvers."""
+
+from __future__ import annotations
+
+from sklearn_dpwg.solvers.base import Solver
+from sklearn_dpwg.solvers.exact import Exact
+from sklearn_dpwg.solvers.mgr import MGR
+
+SOLVERS: dict[str, type[Solver]] = {"exact": Exact, "mgr": MGR}
+
+AUTO = "mgr"
+
+
+def make_solver(solver: str | Solver, *, epsilon: float) -> Solver:
+    """Return the solver that a name, an instance and ε ask for.
+
+    Parameters
+    ----------
+    solver : str or Solver
+        "auto", a name of `SOLVERS`, or an instance.
+    epsilon : float
+        With infinity the exact solver stands in for every other.
+
+    Returns
+    -------
+    Solver
+        The instance itself, or a new one with default parameters.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown.
+    TypeError
+        If `solver` is neither a name nor a solver.
+    """
+    if isinstance(solver, str):
+        if solver != "auto" and solver not in SOLVERS:
+            raise ValueError(
+                f"solver must be 'auto', one of {sorted(SOLVERS)} or a solver instance, got "
+                f"{solver!r}."
+            )
+        found: Solver = SOLVERS[AUTO if solver == "auto" else solver]()
+    elif isinstance(solver, Solver):
+        found = solver
+    else:
+        raise TypeError(f"solver must be a name or a solver instance, got {solver!r}.")
+    return Exact() if epsilon == float("inf") and not isinstance(found, Exact) else found
