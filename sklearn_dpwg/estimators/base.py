@@ -1,0 +1,288 @@
+"""What the classifier and the regressor share: validate, plan, run, keep what was released."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sklearn_dpwg.estimators.groups import encode_groups, ordered_sizes, select_groups
+from sklearn_dpwg.estimators.prior import resolve_prior
+from sklearn_dpwg.exceptions import UngroupedWarning, WeakPlanWarning
+from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import Plan, Solver, make_solver
+
+FloatArray = NDArray[np.float64]
+
+
+class DPWorstGroupEstimator(BaseEstimator):
+    """Base of the private worst-group estimators; not for direct use."""
+
+    # groups reach fit through every meta-estimator that routes metadata
+    __metadata_request__fit = {"groups": True}  # noqa: RUF012
+
+    epsilon: float
+    delta: float
+    solver: str | Solver
+    loss: str
+    radius: float
+    data_norm: float
+    fit_intercept: bool
+    intercept_scaling: float
+    prior: Any
+    group_labels: Any
+    group_by: Any
+    random_state: Any
+
+    def fit(self, X: Any, y: ArrayLike, groups: Any = None, **refused: Any) -> Self:
+        """Learn a model whose worst-off group does as well as it can, within the budget.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows. Longer ones are shortened to norm `data_norm`.
+        y : array-like of shape (n_records,)
+            Targets.
+        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
+            Public group of each record; cells of several columns are intersected.
+        **refused : dict
+            Nothing else is accepted; ``sample_weight`` is refused with a reason.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If any input or parameter is wrong; no budget is spent then.
+        TypeError
+            If ``sample_weight`` or another unknown argument is passed, or a parameter is of the
+            wrong type; no budget is spent then.
+
+        Warns
+        -----
+        UngroupedWarning
+            If there are neither `groups` nor `group_by`.
+        DeltaWarning
+            If δ is not below one over the number of records.
+        WeakPlanWarning
+            If the plan's bound promises no more than a model that predicts nothing.
+        SeededNoiseWarning
+            If `random_state` is set, so that the noise can be computed again.
+
+        Notes
+        -----
+        A fit that fails leaves the estimator as it was. If noise had been released by then, the
+        error carries a note that the budget is spent. Whether an input is refused depends on the
+        records and is outside the guarantee: keep such errors from whom the records are kept.
+        """
+        for name in refused:
+            reason = (
+                "a weight would let one record count for many, and the noise hides one"
+                if name == "sample_weight"
+                else "fit takes X, y and groups"
+            )
+            raise TypeError(f"fit of {type(self).__name__} refuses {name}: {reason}.")
+        before = dict(vars(self))
+        try:
+            return self._fit(X, y, groups)
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    def _fit(self, X: Any, y: ArrayLike, groups: Any) -> Self:
+        budget = self._check_parameters()
+        if groups is not None and self.group_by is not None:
+            raise ValueError("groups were passed and group_by is set: use one of them, not both.")
+        given_X = X
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=self._y_numeric)
+        targets, loss = self._encode_targets(np.asarray(y))
+        if self.group_by is not None:
+            groups = select_groups(given_X, self.group_by)
+        codes, labels = self._encode_groups(groups, len(X))
+        sizes = np.bincount(codes)
+        problem = self._problem(loss, sizes.tolist(), X.shape[1])
+        solver = make_solver(self.solver, epsilon=budget.epsilon)
+        plan = solver.plan(problem, budget)
+        self._warn_about(plan, budget)
+        # without releases nothing is drawn, so random_state does not matter
+        seed = self.random_state if plan.releases else None
+        noise = NoiseSource(seed, plan.releases, stacklevel=4)
+
+        records = RecordEncoder(len(labels), float(self.data_norm)).encode(X, targets, codes)
+        data = GroupRisks(records, loss, problem.intercept_scaling)
+        try:
+            solution = solver.run(plan, data, noise)
+        except BaseException as error:
+            if noise.releases:
+                # how many is not said: where a run fails may depend on the records
+                error.add_note(
+                    f"Noisy values had been released before this error: count the budget of "
+                    f"this fit, epsilon={budget.epsilon:g} and delta={budget.delta:g}, as spent."
+                )
+            raise
+        self.plan_ = plan
+        self.privacy_ = replace(plan.guarantee, seeded=noise.seeded)
+        self.group_labels_ = labels
+        self.group_sizes_ = sizes
+        self.n_iter_ = solution.n_iter
+        self._group_weights = solution.group_weights
+        matrix = solution.weights.reshape(loss.n_outputs, problem.n_columns)
+        intercept = np.zeros(loss.n_outputs)
+        if self.fit_intercept:
+            intercept = matrix[:, -1] * problem.intercept_scaling
+        self._keep(matrix[:, : X.shape[1]] / float(self.data_norm), intercept)
+        return self
+
+    def plan(
+        self,
+        *,
+        group_sizes: Sequence[int] | Mapping[Any, int],
+        n_features: int,
+        classes: Sequence[Any] | None = None,
+        group_labels: Sequence[Any] | None = None,
+    ) -> Plan:
+        """Preview a fit from public facts: releases, noise, steps, predicted excess, guarantee.
+
+        Parameters
+        ----------
+        group_sizes : sequence of int, or mapping from label to int
+            Number of records in each group. A sequence is in the order of `group_labels`, here
+            or else of the estimator, or else in that of ``group_labels_`` after a fit.
+        n_features : int
+            Number of columns of X.
+        classes : sequence, optional
+            Classes of y, for a classifier; those of the estimator, or else two, by default.
+        group_labels : sequence, optional
+            Labels of `group_sizes`, where it is a sequence.
+
+        Returns
+        -------
+        Plan
+            Exactly what ``fit`` would do for such data; print it.
+
+        Raises
+        ------
+        ValueError
+            If an argument or a parameter of the estimator is wrong.
+        TypeError
+            If a parameter is of the wrong type.
+        """
+        budget = self._check_parameters()
+        loss = self._loss_for(classes)
+        sizes = [
+            _positive_whole(size, "an entry of group_sizes")
+            for size in ordered_sizes(group_sizes, group_labels, self.group_labels)
+        ]
+        problem = self._problem(loss, sizes, _positive_whole(n_features, "n_features"))
+        return make_solver(self.solver, epsilon=budget.epsilon).plan(problem, budget)
+
+    @property
+    def partial_fit(self) -> NoReturn:
+        """Not available: raises AttributeError, as no solver yet learns from records in parts."""
+        self._refuse_parts("partial_fit")
+
+    @property
+    def fit_oracle(self) -> NoReturn:
+        """Not available: raises AttributeError, as no solver yet learns from sample oracles."""
+        self._refuse_parts("fit_oracle")
+
+    def _refuse_parts(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"{type(self).__name__} has no {name} with solver={self.solver!r}, which needs all "
+            f"records at once: use fit."
+        )
+
+    @property
+    def group_weights_(self) -> FloatArray:
+        """Privately released weights of the groups, in the order of ``group_labels_``."""
+        check_is_fitted(self, "plan_")
+        if self._group_weights is None:
+            raise AttributeError(f"solver {self.plan_.solver!r} does not release group weights.")
+        return np.asarray(self._group_weights)
+
+    # what a subclass decides
+
+    _y_numeric = False
+
+    @abstractmethod
+    def _encode_targets(self, y: NDArray[Any]) -> tuple[FloatArray, Loss]: ...
+
+    @abstractmethod
+    def _loss_for(self, classes: ArrayLike | None) -> Loss: ...
+
+    @abstractmethod
+    def _keep(self, coef: FloatArray, intercept: FloatArray) -> None: ...
+
+    # checks, each before any budget is spent
+
+    def _check_parameters(self) -> Budget:
+        for name in ("radius", "data_norm", "intercept_scaling"):
+            value = getattr(self, name)
+            is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not is_number or not 0 < value < math.inf:
+                raise ValueError(f"{name} must be a positive finite number, got {value!r}.")
+        return Budget(self.epsilon, self.delta)
+
+    def _encode_groups(
+        self, groups: Any, n_records: int
+    ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+        if groups is None:
+            if self.group_labels is not None:
+                raise ValueError(
+                    "groups must be given where group_labels is set, got None: pass groups=... to "
+                    "fit, set group_by, or route the metadata (enable_metadata_routing=True)."
+                )
+            warnings.warn(
+                "no groups: one group of all records, so this learns the average risk; pass "
+                "groups=... or set group_by for the worst group's.",
+                UngroupedWarning,
+                stacklevel=4,
+            )
+            groups = np.zeros(n_records, dtype=int)
+        return encode_groups(groups, n_records, self.group_labels)
+
+    def _problem(self, loss: Loss, sizes: Sequence[int], n_features: int) -> Problem:
+        return Problem(
+            loss=loss,
+            group_sizes=tuple(sizes),
+            n_features=n_features,
+            radius=float(self.radius),
+            prior=resolve_prior(self.prior, sizes),
+            intercept_scaling=float(self.intercept_scaling) if self.fit_intercept else 0.0,
+        )
+
+    def _warn_about(self, plan: Plan, budget: Budget) -> None:
+        if not plan.releases:
+            return
+        check_delta(budget.delta, plan.problem.n_records, stacklevel=5)
+        if plan.is_weak:
+            warnings.warn(
+                f"the plan's bound on the excess worst-group loss is "
+                f"{plan.predicted_excess:.3g}, while predicting nothing costs at most "
+                f"{plan.problem.constants.zero_score:.3g}: more records, a larger epsilon, "
+                f"fewer groups or features, or a smaller radius would help; "
+                f"print(estimator.plan(...)) previews them.",
+                WeakPlanWarning,
+                stacklevel=4,
+            )
+
+
+def _positive_whole(value: Any, name: str) -> int:
+    if not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a positive whole number, got {value!r}.")
+    return int(value)

@@ -1,0 +1,213 @@
+"""Groups in every form that a user may hold them in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+GroupBy = Hashable | list[Hashable] | tuple[Hashable, ...] | Callable[[Any], ArrayLike]
+
+
+def select_groups(rows: Any, group_by: GroupBy) -> Any:
+    """Compute groups from the rows, by column or by a function.
+
+    Parameters
+    ----------
+    rows : array-like of shape (n_records, n_features)
+        The X that was passed to ``fit``.
+    group_by : column name, column index, sequence of them, or callable
+        A callable gets `rows` and returns the groups.
+
+    Returns
+    -------
+    array-like of shape (n_records,) or (n_records, n_columns)
+        Groups.
+
+    Raises
+    ------
+    ValueError
+        If a column does not exist.
+    """
+    if callable(group_by):
+        return group_by(rows)
+    several = isinstance(group_by, list | tuple)
+    columns: list[Any] = list(group_by) if isinstance(group_by, list | tuple) else [group_by]
+    if hasattr(rows, "columns"):
+        missing = [column for column in columns if column not in rows.columns]
+        if missing:
+            raise ValueError(
+                f"group_by must name columns of X, {list(rows.columns)!r}, got {missing[0]!r}."
+            )
+        return rows[columns] if several else rows[columns[0]]
+    table = np.asarray(rows)
+    for column in columns:
+        if not isinstance(column, int | np.integer) or not 0 <= column < table.shape[1]:
+            raise ValueError(
+                f"group_by must hold column indices below {table.shape[1]}, as X has no column "
+                f"names, got {column!r}."
+            )
+    return table[:, columns] if several else table[:, columns[0]]
+
+
+def encode_groups(
+    groups: Any, n_records: int, group_labels: Sequence[Hashable] | None
+) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+    """Turn groups into codes.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_records,) or (n_records, n_columns)
+        Group of each record; the cells of several columns are intersected.
+    n_records : int
+        Number of records.
+    group_labels : sequence, optional
+        Every possible label (tuples for several columns); found in `groups` by default.
+
+    Returns
+    -------
+    codes : ndarray of shape (n_records,)
+        Index into the labels.
+    labels : ndarray of shape (n_groups,)
+        Labels, sorted where they were found in the data.
+
+    Raises
+    ------
+    ValueError
+        If a group is missing, unknown or empty, or the length is wrong.
+    """
+    values = _one_column(groups)
+    if len(values) != n_records:
+        raise ValueError(
+            f"groups must have one entry a record: got {len(values)} for {n_records} records."
+        )
+    if group_labels is None:
+        labels = _index(sorted(values.unique(), key=_sort_key))
+    else:
+        labels = _index(_checked_labels(group_labels))
+    codes = labels.get_indexer(values)
+    if (codes < 0).any():
+        raise ValueError(
+            f"groups contains {values[codes < 0][0]!r}, which is not in group_labels="
+            f"{list(labels)!r}."
+        )
+    empty = np.flatnonzero(np.bincount(codes, minlength=len(labels)) == 0)
+    if empty.size:
+        raise ValueError(
+            f"group_labels contains {labels[empty[0]]!r}, a group without records: the worst "
+            f"group can only be found among groups with records, leave it out."
+        )
+    return codes, labels.to_numpy(dtype=object)
+
+
+def ordered_sizes(
+    group_sizes: Any,
+    size_labels: Sequence[Hashable] | None,
+    group_labels: Sequence[Hashable] | None,
+) -> list[Any]:
+    """Return sizes in the order that ``fit`` gives the groups.
+
+    Parameters
+    ----------
+    group_sizes : sequence, or mapping from label to size
+        Sizes of the groups.
+    size_labels : sequence or None
+        Labels of a sequence of sizes; None where it is in the order of ``fit``.
+    group_labels : sequence or None
+        The estimator's parameter; None where labels are found in the data.
+
+    Returns
+    -------
+    list
+        Sizes, not checked.
+
+    Raises
+    ------
+    ValueError
+        If labels and sizes do not belong together.
+    """
+    known = None if group_labels is None else _checked_labels(group_labels)
+    if hasattr(group_sizes, "keys"):  # a mapping, or the Series that value_counts returns
+        if size_labels is not None:
+            raise ValueError("group_labels must be None where group_sizes is a mapping.")
+        size_labels, group_sizes = list(group_sizes.keys()), list(dict(group_sizes).values())
+    sizes = list(group_sizes)
+    if not sizes:
+        raise ValueError("group_sizes must hold at least one size, got none.")
+    if size_labels is None:
+        if known is not None and len(sizes) != len(known):
+            raise ValueError(
+                f"group_sizes must have one size a group of group_labels={known!r}, got "
+                f"{len(sizes)}."
+            )
+        return sizes
+    labels = _checked_labels(size_labels)
+    if len(labels) != len(sizes):
+        raise ValueError(
+            f"group_sizes must have one size a label of group_labels={labels!r}, got {len(sizes)}."
+        )
+    by_label = dict(zip(labels, sizes, strict=True))
+    if known is None:
+        known = sorted(labels, key=_sort_key)
+    elif set(known) != set(labels):
+        raise ValueError(
+            f"group_sizes must be those of the estimator's group_labels={known!r}, got those of "
+            f"{labels!r}."
+        )
+    return [by_label[label] for label in known]
+
+
+def _one_column(groups: Any) -> pd.Index[Any]:
+    """Return one label a record, a tuple where there are several columns."""
+    try:
+        table = pd.DataFrame(groups)
+    except (TypeError, ValueError):
+        table = pd.DataFrame()
+    if not table.shape[1]:
+        raise ValueError(
+            f"groups must be one label a record, or a table with a row a record and at least one "
+            f"column, got {type(groups).__name__}."
+        )
+    if table.isna().to_numpy().any():
+        raise ValueError(
+            "groups contains NaN or None; give records of unknown group a label of their own or "
+            "leave them out."
+        )
+    if table.shape[1] == 1:
+        return _index(table.iloc[:, 0].to_numpy(dtype=object))
+    return _index([tuple(cells) for cells in table.to_numpy(dtype=object)])
+
+
+def _checked_labels(group_labels: Any) -> list[Hashable]:
+    try:
+        labels = [] if isinstance(group_labels, str) else list(group_labels)
+        n_different = len(set(labels))
+    except TypeError:  # no sequence, or a label that is a list
+        labels, n_different = [], 0
+    if not labels:
+        raise ValueError(
+            f"group_labels must be a sequence of labels (tuples for several columns), got "
+            f"{group_labels!r}."
+        )
+    if n_different < len(labels):
+        repeated = next(label for label in labels if labels.count(label) > 1)
+        raise ValueError(f"group_labels must name each group once, got {repeated!r} twice.")
+    return labels
+
+
+def _index(labels: Sequence[Any] | NDArray[np.object_]) -> pd.Index[Any]:
+    return pd.Index(labels, tupleize_cols=False, dtype=object)
+
+
+def _sort_key(label: Any) -> tuple[int, Any]:
+    # numbers before strings before tuples before the rest, so that mixed labels have an order too
+    if isinstance(label, bool | int | float | np.number):
+        return 0, label
+    if isinstance(label, str):
+        return 1, label
+    if isinstance(label, tuple):
+        return 2, tuple(_sort_key(part) for part in label)
+    return 3, str(label)

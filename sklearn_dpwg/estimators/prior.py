@@ -1,0 +1,49 @@
+"""The group weights that a fit starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+_ALLOWED = (
+    "prior must be 'proportional', 'uniform', a number between 0 and 1 (the share of equal "
+    "weights in a mixture with the proportional ones) or one positive weight a group"
+)
+
+
+def resolve_prior(prior: Any, group_sizes: Sequence[int]) -> tuple[float, ...]:
+    """Return the weights that a prior stands for.
+
+    Parameters
+    ----------
+    prior : {"proportional", "uniform"}, float or array-like of shape (n_groups,)
+        The parameter of the estimators.
+    group_sizes : sequence of int
+        Public sizes of the groups.
+
+    Returns
+    -------
+    tuple of float
+        Positive weights that sum to 1.
+
+    Raises
+    ------
+    ValueError
+        If `prior` is anything else.
+    """
+    n_groups = len(group_sizes)
+    proportional = np.asarray(group_sizes, dtype=float) / sum(group_sizes)
+    share = {"proportional": 0.0, "uniform": 1.0}.get(prior) if isinstance(prior, str) else prior
+    try:
+        found = np.asarray(share, dtype=float)  # None and NaN fail the comparisons below
+    except (TypeError, ValueError):
+        raise ValueError(f"{_ALLOWED}, got {prior!r}.") from None
+    if found.ndim == 0 and 0.0 <= found <= 1.0:
+        found = found / n_groups + (1.0 - found) * proportional
+    elif found.shape == (n_groups,) and (found > 0).all() and np.isfinite(found).all():
+        found = found / found.sum()
+    else:
+        raise ValueError(f"{_ALLOWED}, {n_groups} here, got {prior!r}.")
+    return tuple(float(weight) for weight in found)

@@ -1,0 +1,10 @@
+"""How well each group is served.
+
+These numbers are computed from private records without noise: they are for the eyes of whoever
+may see the records. Publishing one is outside every guarantee.
+"""
+
+from sklearn_dpwg.metrics.group_table import group_table
+from sklearn_dpwg.metrics.worst_group_score import worst_group_score
+
+__all__ = ["group_table", "worst_group_score"]

@@ -1,0 +1,217 @@
+"""Wrong input: one sentence, before any noise, and nothing lost."""
+
+from __future__ import annotations
+
+import math
+import traceback
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sklearn_dpwg.solvers import MGR
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
+]
+
+BOTH = [
+    ({"epsilon": 0}, "epsilon must be positive"),
+    ({"epsilon": -1.0}, "epsilon must be positive"),
+    ({"epsilon": math.nan}, "epsilon must be a number, got NaN"),
+    ({"epsilon": "1"}, "epsilon must be a number, got '1'"),
+    ({"delta": 0.0}, "delta must be strictly between 0 and 1, got 0.0"),
+    ({"delta": 1.0}, "delta must be strictly between 0 and 1, got 1.0"),
+    ({"delta": None}, "delta must be a number, got None"),
+    *(
+        ({name: value}, f"{name} must be a positive finite number, got {value!r}")
+        for name in ("radius", "data_norm", "intercept_scaling")
+        for value in (0, -1.0, math.inf, math.nan, "1", None, True)
+    ),
+    ({"prior": "equal"}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
+    ({"prior": 2.0}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
+    ({"prior": [0.5, 0.5]}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
+    ({"solver": "sgd"}, "solver must be 'auto', one of"),
+    ({"solver": MGR}, "solver must be a name or a solver instance, got <class"),
+    ({"solver": "exact"}, "solver 'exact' adds no noise and needs epsilon=inf, got epsilon=1.0"),
+    ({"solver": MGR(n_steps=0)}, "n_steps of MGR must be a positive whole number, got 0"),
+    ({"group_by": 0}, "groups were passed and group_by is set: use one of them, not both."),
+    ({"group_labels": ["a", "b"]}, "groups contains 'c', which is not in group_labels="),
+    ({"group_labels": list("abcd")}, "group_labels contains 'd', a group without records"),
+    ({"group_labels": list("abca")}, "group_labels must name each group once, got 'a' twice"),
+    ({"group_labels": "abc"}, "group_labels must be a sequence of labels"),
+    ({"random_state": "seed"}, "random_state must be a whole number, got 'seed'"),
+]
+CLASSIFIER = [
+    ({"loss": "hinge"}, "loss of a classifier must be 'log_loss', got 'hinge'"),
+    ({"classes": ["no"]}, "classes must be at least two, found in y or given, got one class: "),
+    ({"classes": ["no", "maybe"]}, "y must hold no class outside classes=['no', 'maybe'], got at"),
+    ({"classes": [0, 1]}, "y must hold no class outside classes=[0, 1], got at least one."),
+    ({"classes": ["no", None]}, "classes must be all numbers or all strings, got ['no', None]."),
+]
+REGRESSOR = [
+    ({"loss": "huber"}, "loss of a regressor must be 'squared_error', got 'huber'"),
+    *(
+        ({"target_bounds": bounds}, "target_bounds must be two finite numbers, the lower one first")
+        for bounds in ((1, 1), (1, 0), (0, math.inf), (math.nan, 1), (0, 1, 2), ("a", 1), 1, None)
+    ),
+]
+
+
+def assert_refused(task, draws, message, *, data=None, **parameters):
+    """Check the message of a fit, that nothing was drawn, and that an earlier fit is kept."""
+    for estimator in (task.make(**parameters), task.fit().set_params(**parameters)):
+        before, n_draws = dict(vars(estimator)), len(draws())
+        with pytest.raises((ValueError, TypeError)) as caught:
+            estimator.fit(*(data or task.data))
+        text = str(caught.value)
+        assert text.startswith(message)
+        assert text.endswith(".") or text.startswith("Input X")  # scikit-learn's own
+        assert not hasattr(caught.value, "__notes__")
+        assert len(draws()) == n_draws
+        assert vars(estimator) == before
+
+
+@pytest.mark.parametrize(("parameters", "message"), BOTH)
+def test_parameters(one_output, draws, parameters, message):
+    assert_refused(one_output, draws, message, **parameters)
+
+
+@pytest.mark.parametrize(("parameters", "message"), CLASSIFIER)
+def test_parameters_of_the_classifier(binary, draws, parameters, message):
+    assert_refused(binary, draws, message, **parameters)
+
+
+@pytest.mark.parametrize(("parameters", "message"), REGRESSOR)
+def test_parameters_of_the_regressor(regressor, draws, parameters, message):
+    assert_refused(regressor, draws, message, **parameters)
+
+
+@pytest.mark.parametrize(("parameters", "message"), [*BOTH[:28], CLASSIFIER[0], CLASSIFIER[1]])
+def test_a_plan_refuses_the_same_parameters(binary, parameters, message):
+    with pytest.raises((ValueError, TypeError), match=r"\.$") as caught:
+        binary.make(**parameters).plan(group_sizes=[30, 20, 10], n_features=3)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"groups": None}, "groups must be given where group_labels is set, got None: pass"),
+        ({"groups": ["a", "b"]}, "groups must have one entry a record: got 2 for 90 records"),
+        ({"groups": [None, *"ab"] * 30}, "groups contains NaN or None; give records of unknown"),
+        ({"groups": [pd.NA, *"ab"] * 30}, "groups contains NaN or None; give records of unknown"),
+        ({"groups": [np.nan, 1, 2] * 30}, "groups contains NaN or None; give records of unknown"),
+        ({"X": np.full((90, 3), np.nan)}, "Input X contains NaN."),
+        ({"y": ["yes"] * 90}, "classes must be at least two, found in y or given, got one class"),
+    ],
+)
+def test_data(binary, draws, wrong, message):
+    assert_refused(
+        binary, draws, message, data=binary.data._replace(**wrong), group_labels=["a", "b", "c"]
+    )
+
+
+def test_no_sentence_says_what_a_record_holds(binary, draws):
+    y = binary.data.y.astype(object)
+    y[5] = "diagnosis"
+    with pytest.raises(ValueError, match="outside classes=") as caught:
+        binary.make(classes=["yes", "no"]).fit(binary.data.X, y, binary.data.groups)
+    assert "diagnosis" not in "".join(traceback.format_exception_only(caught.value))
+    assert not draws()
+
+
+@pytest.mark.parametrize(
+    ("argument", "reason"),
+    [
+        ("sample_weight", "a weight would let one record count for many, and the noise hides one"),
+        ("group", "fit takes X, y and groups"),
+    ],
+)
+def test_other_arguments_are_refused(task, argument, reason):
+    estimator = task.make()
+    with pytest.raises(TypeError, match=f"^fit of {type(estimator).__name__} refuses {argument}: "):
+        estimator.fit(*task.data, **{argument: np.ones(90)})
+    with pytest.raises(TypeError, match=f"{reason}\\.$"):
+        estimator.fit(*task.data, **{argument: np.ones(90)})
+
+
+class Interrupted(MGR):
+    """Fails after its releases, as a solver with a fault would."""
+
+    def run(self, plan, data, noise, *, start=None):
+        super().run(plan, data, noise, start=start)
+        raise KeyboardInterrupt
+
+
+class Stillborn(MGR):
+    def run(self, plan, data, noise, *, start=None):
+        raise ZeroDivisionError
+
+
+def test_a_fit_that_fails_midway_says_that_the_budget_is_spent(task, draws):
+    fresh = task.make(solver=Interrupted(n_steps=5))
+    before = dict(vars(fresh))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        fresh.fit(*task.data)
+    assert caught.value.__notes__ == [
+        "Noisy values had been released before this error: count the budget of this fit, "
+        "epsilon=1 and delta=1e-06, as spent."
+    ]
+    assert draws()
+    assert vars(fresh) == before
+
+
+def test_a_fit_that_fails_before_its_first_release_has_spent_nothing(task, draws):
+    fitted = task.fit()
+    before, n_draws = dict(vars(fitted)), len(draws())
+    fitted.set_params(solver=Stillborn(n_steps=5))
+    with pytest.raises(ZeroDivisionError) as caught:
+        fitted.fit(*task.data)
+    assert not hasattr(caught.value, "__notes__")
+    assert len(draws()) == n_draws
+    assert vars(fitted) == before | {"solver": fitted.solver}
+
+
+@pytest.mark.parametrize("name", ["partial_fit", "fit_oracle"])
+def test_learning_in_parts_is_not_offered(task, name):
+    for estimator in (task.make(solver="auto"), task.fit()):
+        assert not hasattr(estimator, name)
+        sentence = rf"has no {name} with solver=.*, which needs all records at once: use fit\.$"
+        with pytest.raises(AttributeError, match=sentence):
+            getattr(estimator, name)
+    assert not hasattr(task.make(), "set_partial_fit_request")
+
+
+def test_group_weights_before_a_fit(task):
+    assert not hasattr(task.make(), "group_weights_")
+    with pytest.raises(AttributeError, match="not fitted yet"):
+        task.make().group_weights_  # noqa: B018
+
+
+def test_group_weights_of_a_solver_that_releases_none(task):
+    class Secretive(MGR):
+        def run(self, plan, data, noise, *, start=None):
+            solution = super().run(plan, data, noise, start=start)
+            return type(solution)(solution.weights, None, solution.n_iter)
+
+    fitted = task.fit(solver=Secretive(n_steps=5))
+    with pytest.raises(AttributeError, match=r"^solver 'mgr' does not release group weights\.$"):
+        fitted.group_weights_  # noqa: B018
+
+
+def test_wrong_plans(binary):
+    estimator = binary.make(group_labels=["a", "b"])
+    sizes = {"a": 30, "b": 20}
+    for arguments, message in [
+        ({"group_sizes": {"a": 30, "c": 1}}, "group_sizes must be those of the estimator's"),
+        ({"group_sizes": {"a": 30, "b": 0}}, "an entry of group_sizes must be a positive whole"),
+        ({"group_sizes": {"a": 30, "b": 2.5}}, "an entry of group_sizes must be a positive whole"),
+        ({"n_features": 0}, "n_features must be a positive whole number, got 0"),
+        ({"classes": ["one"]}, "classes must be at least two, found in y or given, got one class"),
+        ({"classes": 3}, "classes must be at least two, found in y or given, got one class"),
+    ]:
+        with pytest.raises(ValueError, match=r"\.$") as caught:
+            estimator.plan(**{"group_sizes": sizes, "n_features": 3} | arguments)
+        assert str(caught.value).startswith(message)

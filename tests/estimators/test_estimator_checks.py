@@ -1,0 +1,32 @@
+"""scikit-learn's own checks; none is expected to fail."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.solvers import MGR
+
+# Without noise the scores are held to account too, so bounds are those of the checks' data.
+CHECKS = parametrize_with_checks(
+    [
+        DPWorstGroupClassifier(),
+        DPWorstGroupClassifier(epsilon=math.inf),
+        DPWorstGroupClassifier(fit_intercept=False, prior="uniform", solver=MGR(n_steps=5)),
+        DPWorstGroupRegressor(),
+        DPWorstGroupRegressor(epsilon=math.inf, target_bounds=(-3, 3), data_norm=10, radius=20),
+        DPWorstGroupRegressor(fit_intercept=False, prior="uniform", solver=MGR(n_steps=5)),
+    ]
+)
+
+
+# as a list, since scikit-learn 1.6 hands over a generator, which pytest 9 deprecates
+@pytest.mark.parametrize(CHECKS.args[0], list(CHECKS.args[1]), **CHECKS.kwargs)
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
+def test_scikit_learn_check(estimator, check):
+    check(estimator)

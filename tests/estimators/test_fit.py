@@ -1,0 +1,393 @@
+"""What a fit keeps, warns of and does not depend on."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import linecache
+import pickle
+import tracemalloc
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpydoc.docscrape import ClassDoc
+from sklearn.base import clone
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.estimators import base
+from sklearn_dpwg.exceptions import (
+    DeltaWarning,
+    SeededNoiseWarning,
+    UngroupedWarning,
+    WeakPlanWarning,
+)
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.solvers import MGR
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
+]
+
+
+def scores(fitted, X):
+    return getattr(fitted, "decision_function", fitted.predict)(X)
+
+
+# parameters
+
+
+def test_parameters_are_kept_as_they_are_and_not_touched(task):
+    parameters = {name: object() for name in inspect.signature(task.estimator.__init__).parameters}
+    del parameters["self"]
+    assert vars(task.estimator(**parameters)) == parameters
+
+    group_labels, prior = ["c", "b", "a"], np.array([1.0, 2.0, 3.0])
+    solver = MGR(n_steps=5)
+    fitted = task.fit(group_labels=group_labels, prior=prior, solver=solver)
+    assert fitted.group_labels is group_labels
+    assert fitted.prior is prior
+    assert fitted.solver is solver
+    assert group_labels == ["c", "b", "a"]
+    assert prior.tolist() == [1.0, 2.0, 3.0]
+    assert vars(solver) == vars(MGR(n_steps=5))
+
+
+def test_a_clone_is_unfitted_and_has_a_solver_of_its_own(task):
+    fitted = task.fit(delta=1e-7)
+    copied = clone(fitted)
+    assert not hasattr(copied, "plan_")
+    assert copied.solver is not fitted.solver
+    assert copied.solver.get_params() == fitted.solver.get_params()
+    assert np.array_equal(scores(copied.fit(*task.data), task.data.X), scores(fitted, task.data.X))
+
+
+def test_parameters_of_the_solver_nest(task):
+    estimator = task.make(solver=MGR(n_steps=5)).set_params(solver__n_steps=3, epsilon=2.0)
+    assert estimator.get_params()["solver__n_steps"] == 3
+    assert estimator.fit(*task.data).n_iter_ == 3
+    assert repr(clone(estimator)) == repr(estimator)
+
+
+@pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_pickled_fits_are_the_same(task, copy_of):
+    fitted = task.fit()
+    again = copy_of(fitted)
+    assert np.array_equal(again.predict(task.data.X), fitted.predict(task.data.X))
+    assert again.plan_ == fitted.plan_
+    assert again.privacy_ == fitted.privacy_
+    assert np.array_equal(again.group_weights_, fitted.group_weights_)
+
+
+# attributes
+
+
+def test_fitted_attributes_are_the_documented_ones(task):
+    X = pd.DataFrame(task.data.X, columns=["u", "v", "w"])
+    fitted = task.make().fit(X, task.data.y, task.data.groups)
+    documented = {entry.name for entry in ClassDoc(task.estimator)["Attributes"]}
+    found = {name for name in dir(fitted) if name.endswith("_") and not name.startswith("_")}
+    assert found == documented
+    # anything else that a fit leaves behind, a pickle would hold too
+    left = set(vars(fitted)) - set(fitted.get_params(deep=False))
+    assert left == documented - {"group_weights_"} | {"_group_weights"}
+
+
+def test_what_is_not_released_is_public(task):
+    fitted = task.fit()
+    rng = np.random.default_rng(1)
+    other = rng.permutation(task.data.y), rng.normal(size=task.data.X.shape)
+    again = task.make().fit(other[1], other[0], task.data.groups)
+    for name in ("n_features_in_", "n_iter_"):
+        assert getattr(fitted, name) == getattr(again, name)
+    for name in {"classes_", "group_labels_", "group_sizes_"} & set(vars(fitted)):
+        assert getattr(fitted, name).tolist() == getattr(again, name).tolist()
+    assert fitted.plan_ == again.plan_
+    assert fitted.privacy_ == again.privacy_
+    assert not np.allclose(fitted.coef_, again.coef_)
+
+
+def test_shapes_and_values(task):
+    fitted = task.fit()
+    n_outputs = {"no": 1, "yes": 1, "hi": 3, "lo": 3, "mid": 3}.get(task.data.y[0])
+    assert fitted.coef_.shape == ((3,) if n_outputs is None else (n_outputs, 3))
+    assert np.shape(fitted.intercept_) == (() if n_outputs is None else (n_outputs,))
+    assert fitted.group_labels_.tolist() == ["a", "b", "c"]
+    assert fitted.group_sizes_.tolist() == [
+        np.sum(task.data.groups == label) for label in ("a", "b", "c")
+    ]
+    assert fitted.group_weights_.sum() == pytest.approx(1.0)
+    assert fitted.n_iter_ == 5
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_scores_are_linear(task, fit_intercept):
+    fitted = task.fit(fit_intercept=fit_intercept, data_norm=0.7)
+    X = 100.0 * task.data.X  # no row is shortened
+    expected = X @ fitted.coef_.T + fitted.intercept_
+    found = scores(fitted, X)
+    assert np.allclose(found, expected.reshape(found.shape))
+    assert np.any(fitted.intercept_) == fit_intercept
+
+
+def test_probabilities_and_classes_follow_the_scores(binary):
+    fitted = binary.fit()
+    found = fitted.predict_proba(binary.data.X)
+    assert found.sum(axis=1) == pytest.approx(1.0)
+    assert found[:, 1] == pytest.approx(1 / (1 + np.exp(-scores(fitted, binary.data.X))))
+    assert np.array_equal(fitted.predict(binary.data.X), fitted.classes_[found.argmax(axis=1)])
+
+
+def test_html_shows_the_releases_and_nothing_else(task):
+    fitted = task.fit()
+    text = fitted._repr_html_()
+    assert task.estimator.__name__ in text
+    assert task.estimator.__name__ in task.make()._repr_html_()
+    assert "_group_weights" not in text
+
+
+# inputs
+
+
+def test_data_frames(task):
+    X = pd.DataFrame(task.data.X, columns=["u", "v", "w"], index=range(500, 590))
+    y = pd.Series(task.data.y, index=range(90))
+    groups = pd.Series(task.data.groups, index=range(90)[::-1], dtype="category")
+    fitted = task.make().fit(X, y, groups)
+    assert fitted.feature_names_in_.tolist() == ["u", "v", "w"]
+    expected = task.fit()
+    assert np.allclose(scores(fitted, X), scores(expected, task.data.X))
+    assert not hasattr(fitted.fit(*task.data), "feature_names_in_")
+    lists = task.make().fit(task.data.X.tolist(), task.data.y.tolist(), task.data.groups.tolist())
+    assert np.array_equal(lists.coef_, expected.coef_)
+
+
+def test_group_by_is_the_same_as_groups(task):
+    X = task.data.X.copy()
+    X[:, 2] = (X[:, 2] > 0) - 0.5
+    expected = task.make().fit(X, task.data.y, X[:, 2])
+    frame = pd.DataFrame(X, columns=["u", "v", "w"])
+    for group_by in ("w", ["w"], lambda rows: np.asarray(rows)[:, 2]):
+        fitted = task.make(group_by=group_by).fit(frame, task.data.y)
+        assert np.array_equal(fitted.coef_, expected.coef_)
+    assert np.array_equal(task.make(group_by=2).fit(X, task.data.y).coef_, expected.coef_)
+
+
+@pytest.mark.parametrize("kind", [bool, int, float, str, object])
+def test_classes_keep_their_type(binary, kind):
+    y = np.array(binary.data.y == "yes").astype(int)
+    y = np.array(["n", "y"])[y] if kind in (str, object) else y
+    y = y.astype(kind)
+    fitted = binary.make().fit(binary.data.X, y, binary.data.groups)
+    assert fitted.classes_.dtype == y.dtype
+    assert set(fitted.predict(binary.data.X)) <= set(y)
+    assert np.array_equal(fitted.coef_, binary.fit().coef_)
+
+
+def test_public_classes_may_be_more_than_y_holds(binary):
+    fitted = binary.fit(classes=["yes", "perhaps", "no"])
+    assert fitted.classes_.tolist() == ["no", "perhaps", "yes"]
+    assert fitted.predict_proba(binary.data.X).shape == (90, 3)
+    assert fitted.plan_.problem.loss.n_outputs == 3
+
+
+def test_given_classes_hide_which_of_them_y_holds():
+    """With the classes public, even scikit-learn's warning about rare ones would be a leak."""
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(size=(30, 2)), ["a", "b"] * 15
+    plans = [
+        DPWorstGroupClassifier(classes=range(30), solver=MGR(n_steps=2)).fit(X, y, groups).plan_
+        for y in (np.arange(30), np.arange(30) % 2)
+    ]
+    assert plans[0] == plans[1]
+
+
+def test_one_group(task):
+    fitted = task.make().fit(task.data.X, task.data.y, ["all"] * 90)
+    assert fitted.group_weights_.tolist() == [1.0]
+    assert [release.name for release in fitted.plan_.releases] == ["gradient"]
+    with pytest.warns(UngroupedWarning):
+        ungrouped = task.make().fit(task.data.X, task.data.y)
+    assert np.array_equal(fitted.coef_, ungrouped.coef_)
+
+
+# warnings
+
+
+@pytest.mark.parametrize(
+    ("category", "parameters", "groups"),
+    [
+        (UngroupedWarning, {}, False),
+        (SeededNoiseWarning, {"random_state": 1}, True),
+        (WeakPlanWarning, {"epsilon": 0.1}, True),
+        (DeltaWarning, {"delta": 0.05}, True),
+    ],
+)
+@pytest.mark.filterwarnings("default")
+def test_a_warning_names_the_line_that_called_fit(task, category, parameters, groups):
+    estimator = task.make(**({"random_state": None} | parameters))
+    data = task.data if groups else task.data[:2]
+    with pytest.warns(category) as caught:
+        estimator.fit(*data)
+    (found,) = [warning for warning in caught if warning.category is category]
+    assert found.filename == __file__
+    assert linecache.getline(__file__, found.lineno).strip() == "estimator.fit(*data)"
+
+
+def test_the_weak_plan_warning_gives_numbers_and_advice(task):
+    estimator = task.make(epsilon=0.1)
+    plan = estimator.plan(group_sizes=[50, 30, 10], n_features=3)
+    with pytest.warns(WeakPlanWarning, match="more records, a larger epsilon, fewer groups"):
+        estimator.fit(*task.data)
+    assert plan.is_weak
+
+
+def test_a_plan_does_not_warn(task):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        task.make(epsilon=0.1, delta=0.1).plan(group_sizes=[5, 5], n_features=3)
+
+
+# randomness
+
+
+def test_seeds(task):
+    X = task.data.X
+    first, again, other = (task.fit(random_state=seed) for seed in (3, 3, 4))
+    assert np.array_equal(scores(first, X), scores(again, X))
+    assert not np.allclose(scores(first, X), scores(other, X))
+    state = np.random.RandomState(3)
+    advanced = task.make(random_state=state)
+    assert not np.allclose(
+        scores(advanced.fit(*task.data), X), scores(clone(advanced).fit(*task.data), X)
+    )
+    for fitted in (first, advanced):
+        assert fitted.privacy_.seeded
+        assert "void for anyone who knows" in " ".join(str(fitted.privacy_).split())
+
+
+@pytest.mark.filterwarnings("error::sklearn_dpwg.exceptions.SeededNoiseWarning")
+def test_without_a_seed_fits_differ(task):
+    first, again = task.fit(random_state=None), task.fit(random_state=None)
+    assert not np.allclose(first.coef_, again.coef_)
+    assert not first.privacy_.seeded
+    assert "cannot be computed again" in " ".join(str(first.privacy_).split())
+
+
+def test_every_planned_release_is_drawn(task, draws):
+    fitted = task.fit()
+    planned = {release.name: release.max_count for release in fitted.plan_.releases}
+    names = [draw.release.name for draw in draws()]
+    assert {name: names.count(name) for name in names} == planned == {
+        "gradient": 5, "group risks": 5,
+    }  # fmt: skip
+
+
+def test_the_guarantee_is_within_the_budget(task):
+    privacy = task.fit(epsilon=0.5, delta=1e-5).privacy_
+    assert 0.49 < privacy.epsilon <= 0.5
+    assert privacy.delta == 1e-5
+    assert privacy.epsilon_at(1e-5) == pytest.approx(privacy.epsilon)
+
+
+# invariances
+
+
+def test_units_of_the_rows_do_not_matter(task):
+    X, y, groups = task.data
+    expected = task.fit(data_norm=0.4)
+    fitted = task.make(data_norm=40.0).fit(100.0 * X, y, groups)
+    assert np.allclose(scores(fitted, 100.0 * X), scores(expected, X))
+
+
+def test_units_of_the_target_do_not_matter(regressor):
+    X, y, groups = regressor.data
+    expected = regressor.fit(target_bounds=(-0.4, 0.6))
+    fitted = regressor.make(target_bounds=(2.2, 4.2)).fit(X, 3.0 + 2.0 * y, groups)
+    assert np.allclose(fitted.predict(X), 3.0 + 2.0 * expected.predict(X))
+
+
+def test_the_order_of_records_does_not_matter(task):
+    order = np.random.default_rng(2).permutation(90)
+    fitted = task.make().fit(*(column[order] for column in task.data))
+    assert np.allclose(fitted.coef_, task.fit().coef_)
+
+
+def test_names_of_groups_do_not_matter(task):
+    X, y, groups = task.data
+    renamed = np.select([groups == "a", groups == "b"], [10, 11], 12)
+    fitted = task.make().fit(X, y, renamed)
+    assert fitted.group_labels_.tolist() == [10, 11, 12]
+    assert np.array_equal(fitted.coef_, task.fit().coef_)
+    reversed_names = np.select([groups == "a", groups == "b"], ["z", "y"], "x")
+    fitted = task.make(group_labels=["z", "y", "x"]).fit(X, y, reversed_names)
+    assert np.array_equal(fitted.coef_, task.fit().coef_)
+
+
+def test_long_rows_are_shortened(task):
+    X, y, groups = task.data
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    assert np.mean(norms > 0.3) > 0.5
+    expected = task.make(data_norm=0.3).fit(X * np.minimum(1.0, 0.3 / norms), y, groups)
+    assert np.allclose(task.fit(data_norm=0.3).coef_, expected.coef_)
+
+
+@pytest.mark.parametrize("size", [1e50, 1e160, 1.7e308])
+def test_no_row_is_too_long(task, size):
+    """A fit that fails because of one record says that the record was there."""
+    X, y, groups = (column.copy() for column in task.data)
+    X[0] = [1.0, 0.0, 0.0]
+    expected = task.make().fit(X, y, groups)
+    X[0, 0] = size
+    assert np.allclose(task.make().fit(X, y, groups).coef_, expected.coef_)
+
+
+def test_targets_are_clipped(regressor):
+    X, y, groups = regressor.data
+    expected = regressor.make(target_bounds=(-0.2, 0.1)).fit(X, np.clip(y, -0.2, 0.1), groups)
+    assert np.array_equal(regressor.fit(target_bounds=(-0.2, 0.1)).coef_, expected.coef_)
+    y = np.where(y < -0.2, -1.7e308, y)
+    fitted = regressor.make(target_bounds=(-0.2, 0.1)).fit(X, y, groups)
+    assert np.array_equal(fitted.coef_, expected.coef_)
+
+
+@pytest.mark.parametrize("kind", [bool, np.uint8, np.int64, np.float32])
+def test_targets_of_any_type(regressor, kind):
+    X, y, groups = regressor.data
+    y = (y > 0).astype(kind)
+    expected = regressor.make(target_bounds=(-0.1, 0.9)).fit(X, y.astype(float), groups)
+    fitted = regressor.make(target_bounds=(-0.1, 0.9)).fit(X, y, groups)
+    assert np.array_equal(fitted.coef_, expected.coef_)
+
+
+# memory
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_at_most_one_copy_of_the_rows(monkeypatch, is_sorted, order):
+    rng = np.random.default_rng(0)
+    X = np.asarray(rng.uniform(size=(20_000, 40)), order=order)
+    y = rng.integers(2, size=len(X))
+    groups = rng.integers(3, size=len(X))
+    groups = np.sort(groups) if is_sorted else groups
+    kept = []
+
+    class WatchedEncoder(RecordEncoder):
+        def encode(self, *args):
+            kept.append(super().encode(*args))
+            return kept[0]
+
+    monkeypatch.setattr(base, "RecordEncoder", WatchedEncoder)
+    estimator = DPWorstGroupClassifier(data_norm=5.0, solver=MGR(n_steps=1), random_state=0)
+    before = X.copy()
+    estimator.plan(group_sizes=[5, 5, 5], n_features=40)  # imports what planning needs
+    tracemalloc.start()
+    estimator.fit(X, y, groups)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.shares_memory(kept[0].rows, X) == is_sorted
+    assert peak < (0.7 if is_sorted else 1.7) * X.nbytes
+    assert np.array_equal(X, before)

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sklearn_dpwg.estimators.groups import encode_groups, ordered_sizes, select_groups
+
+LETTERS = ["b", "a", "b", "c"]
+PAIRS = [("b", 2), ("a", 1), ("b", 2), ("b", 10)]
+
+
+def labels_of(groups, group_labels=None):
+    codes, labels = encode_groups(groups, len(groups), group_labels)
+    return [labels[code] for code in codes]
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        LETTERS,
+        np.array(LETTERS),
+        np.array(LETTERS, dtype=object)[:, None],
+        pd.Series(LETTERS, index=[7, 7, -1, 0]),
+        pd.Series(LETTERS, dtype="category"),
+        pd.Categorical(LETTERS, categories=["c", "b", "a", "never"]),
+        pd.Series(LETTERS, dtype="string"),
+        pd.DataFrame({"group": LETTERS}),
+        pd.Index(LETTERS),
+    ],
+    ids=lambda groups: type(groups).__name__,
+)
+def test_letters_in_any_container(groups):
+    codes, labels = encode_groups(groups, 4, None)
+    assert labels.tolist() == ["a", "b", "c"]
+    assert codes.tolist() == [1, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        PAIRS,
+        pd.DataFrame(PAIRS),
+        pd.DataFrame(PAIRS, columns=["same", "same"]),
+        pd.Series(PAIRS),
+        pd.MultiIndex.from_tuples(PAIRS),
+        np.array(PAIRS, dtype=object),
+    ],
+    ids=lambda groups: type(groups).__name__,
+)
+def test_columns_are_intersected(groups):
+    codes, labels = encode_groups(groups, 4, None)
+    assert labels.tolist() == [("a", 1), ("b", 2), ("b", 10)]
+    assert codes.tolist() == [1, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [[3, 1, 20, 1], [True, False, True, True], [2.5, 1.0, 2.5, 2.5], [1, "1", 0.5, "z"]],
+)
+def test_labels_keep_their_type_and_have_an_order(groups):
+    labels = encode_groups(groups, 4, None)[1].tolist()
+    assert set(labels) == set(groups)
+    assert labels == sorted(labels, key=lambda label: (isinstance(label, str), label))
+    assert labels_of(groups) == groups
+    assert labels_of(pd.Series(groups)) == groups
+
+
+def test_nullable_integers():
+    assert labels_of(pd.array([2, 1, 2], dtype="Int64")) == [2, 1, 2]
+
+
+def test_the_order_does_not_depend_on_the_records():
+    stamps = list(pd.to_datetime(["2021-03-01", "2020-12-01"]))
+    for labels in (stamps, ["x", "y"], [True, False], [("x", 2), ("x", 10)]):
+        forth, back = encode_groups(labels, 2, None), encode_groups(labels[::-1], 2, None)
+        assert forth[1].tolist() == back[1].tolist()
+
+
+def test_group_labels_set_the_order():
+    codes, labels = encode_groups(LETTERS, 4, ["c", "b", "a"])
+    assert labels.tolist() == ["c", "b", "a"]
+    assert codes.tolist() == [1, 2, 1, 0]
+    assert labels_of(PAIRS, [("b", 10), ("a", 1), ("b", 2)]) == PAIRS
+    assert labels_of([1, 0], np.array([0, 1])) == [1, 0]
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+def test_missing_groups(missing):
+    for groups in (["a", missing], pd.Series(["a", missing], dtype=object), [("a", missing)] * 2):
+        with pytest.raises(ValueError, match=r"^groups contains NaN or None; give records of"):
+            encode_groups(groups, 2, None)
+
+
+@pytest.mark.parametrize("groups", [[], "ab", 5, np.zeros((2, 0)), np.zeros((2, 1, 1))])
+def test_no_groups_at_all(groups):
+    with pytest.raises(ValueError, match=r"^groups must be one label a record, or a table"):
+        encode_groups(groups, 2, None)
+
+
+def test_wrong_length():
+    with pytest.raises(ValueError, match=r"^groups must have one entry a record: got 4 for 5"):
+        encode_groups(LETTERS, 5, None)
+
+
+def test_unknown_label():
+    message = r"^groups contains 'c', which is not in group_labels=\['a', 'b'\]\.$"
+    with pytest.raises(ValueError, match=message):
+        encode_groups(LETTERS, 4, ["a", "b"])
+
+
+def test_empty_group():
+    with pytest.raises(ValueError, match=r"^group_labels contains 'd', a group without records"):
+        encode_groups(LETTERS, 4, ["a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize("group_labels", ["abc", 5, [], [["a", 1], ["b", 2]]])
+def test_group_labels_of_a_wrong_kind(group_labels):
+    with pytest.raises(ValueError, match=r"^group_labels must be a sequence of labels"):
+        encode_groups(LETTERS, 4, group_labels)
+
+
+def test_group_labels_twice():
+    with pytest.raises(ValueError, match=r"^group_labels must name each group once, got 'b' twice"):
+        encode_groups(LETTERS, 4, ["a", "b", "b", "c"])
+
+
+FRAME = pd.DataFrame({"age": [1.0, 2.0, 3.0], "sex": [0.0, 1.0, 0.0]}, index=[5, 3, 9])
+
+
+@pytest.mark.parametrize(
+    ("rows", "group_by"),
+    [
+        (FRAME, "sex"),
+        (FRAME, ["sex"]),
+        (FRAME, lambda frame: frame["sex"]),
+        (FRAME.to_numpy(), 1),
+        (FRAME.to_numpy(), [1]),
+        (FRAME.to_numpy().tolist(), np.int64(1)),
+        (FRAME.to_numpy(), lambda rows: rows[:, 1]),
+    ],
+)
+def test_group_by(rows, group_by):
+    assert labels_of(select_groups(rows, group_by)) == [0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(("rows", "group_by"), [(FRAME, ["sex", "age"]), (FRAME.values, (1, 0))])
+def test_group_by_several_columns(rows, group_by):
+    assert labels_of(select_groups(rows, group_by)) == [(0.0, 1.0), (1.0, 2.0), (0.0, 3.0)]
+
+
+def test_group_by_no_column():
+    with pytest.raises(ValueError, match=r"^group_by must name columns of X, \['age', 'sex'\], go"):
+        select_groups(FRAME, "race")
+    for group_by in ("sex", 2, -1, [0, 2]):
+        with pytest.raises(ValueError, match=r"^group_by must hold column indices below 2, as X"):
+            select_groups(FRAME.to_numpy(), group_by)
+
+
+def test_sizes_take_the_order_of_the_fit():
+    counts = pd.Series(LETTERS).value_counts()
+    assert ordered_sizes([3, 1], None, None) == [3, 1]
+    assert ordered_sizes([3, 1], None, ["b", "a"]) == [3, 1]
+    assert ordered_sizes([3, 1], ["b", "a"], None) == [1, 3]
+    assert ordered_sizes({"b": 3, "a": 1}, None, None) == [1, 3]
+    assert ordered_sizes({"b": 3, "a": 1}, None, ["b", "a"]) == [3, 1]
+    assert ordered_sizes(counts, None, None) == [1, 2, 1]
+    assert ordered_sizes(pd.DataFrame(PAIRS).value_counts(), None, None) == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([], None, None), r"group_sizes must hold at least one size, got none\."),
+        (([1], None, ["a", "b"]), r"group_sizes must have one size a group of group_labels="),
+        (([1], ["a", "b"], None), r"group_sizes must have one size a label of group_labels="),
+        (({"a": 1}, ["a"], None), r"group_labels must be None where group_sizes is a mapping\."),
+        (({"a": 1}, None, ["b"]), r"group_sizes must be those of the estimator's group_labels="),
+        (([1, 2], ["a", "a"], None), r"group_labels must name each group once, got 'a' twice\."),
+    ],
+)
+def test_sizes_and_labels_that_do_not_belong_together(arguments, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        ordered_sizes(*arguments)

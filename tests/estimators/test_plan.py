@@ -1,0 +1,96 @@
+"""A plan is what a fit does, and made from public facts alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.solvers import MGR
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
+]
+
+
+def public_facts(task):
+    counts = pd.Series(task.data.groups).value_counts()
+    classes = None if task.estimator is DPWorstGroupRegressor else sorted(set(task.data.y))
+    return {"group_sizes": counts.to_dict(), "n_features": 3, "classes": classes}
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"solver": MGR(n_steps=3, step="sampled", risk_noise="laplace")},
+        {"solver": MGR(schedule="paper", max_passes=4)},
+        {"fit_intercept": False, "radius": 3.0, "prior": "uniform"},
+        {"group_labels": ["c", "a", "b"], "prior": [3.0, 2.0, 1.0]},
+        {"epsilon": float("inf")},
+    ],
+)
+def test_the_plan_before_is_the_plan_after(task, parameters):
+    estimator = task.make(**parameters)
+    planned = estimator.plan(**public_facts(task))
+    assert not hasattr(estimator, "plan_")
+    fitted = estimator.fit(*task.data)
+    assert fitted.plan_ == planned
+    assert fitted.plan_.releases == planned.releases
+    assert fitted.plan_.schedule == planned.schedule
+    assert fitted.privacy_.epsilon == planned.guarantee.epsilon
+
+
+def test_every_form_of_the_sizes(task):
+    facts = public_facts(task)
+    sizes = facts.pop("group_sizes")
+    expected = task.make().plan(group_sizes=sizes, **facts)
+    in_order = [sizes[label] for label in "abc"]
+    assert task.make().plan(group_sizes=in_order, **facts) == expected
+    assert task.make().plan(group_sizes=np.array(in_order), **facts) == expected
+    assert task.make().plan(group_sizes=pd.Series(sizes), **facts) == expected
+    turned = {"group_sizes": in_order[::-1], "group_labels": ["c", "b", "a"]}
+    assert task.make().plan(**turned, **facts) == expected
+
+
+def test_classes_of_the_plan(binary):
+    facts = {"group_sizes": [50, 40], "n_features": 3}
+    make = binary.make
+    assert make().plan(**facts) == make().plan(classes=["x", "y"], **facts)
+    assert make().plan(classes=["x", "y", "z"], **facts).problem.n_weights == 12
+    assert make(classes=["x", "y", "z"]).plan(**facts).problem.n_weights == 12
+    # what y holds does not matter where the classes are given, in a fit as in a plan
+    assert make(classes=list("xyz")).plan(classes=["x", "y"], **facts).problem.n_weights == 12
+
+
+def test_the_preview_for_people(task):
+    text = str(task.make().plan(**public_facts(task)))
+    for part in (
+        "Plan of solver 'mgr': 90 records in 3 group(s)",
+        "gradient: 5 x gaussian, noise multiplier",
+        "group risks: 5 x gaussian, noise multiplier",
+        "excess worst-group loss at most",
+        "Differential privacy: epsilon = 1 at delta = 1e-06",
+        "replace one record within its group",
+    ):
+        assert part in text
+
+
+FINITE = st.floats(-1e6, 1e6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(X=arrays(float, (12, 2), elements=FINITE), y=arrays(float, 12, elements=FINITE))
+def test_plans_know_public_facts_only(X, y):
+    groups = ["a"] * 7 + ["b"] * 5
+    regressor = DPWorstGroupRegressor(solver=MGR(n_steps=2), random_state=0)
+    assert regressor.fit(X, y, groups).plan_ == regressor.plan(group_sizes=[7, 5], n_features=2)
+    classifier = DPWorstGroupClassifier(classes=[0, 1], solver=MGR(n_steps=2), random_state=0)
+    fitted = classifier.fit(X, (y > 0).astype(int), groups)
+    assert fitted.plan_ == classifier.plan(group_sizes=[7, 5], n_features=2)
+    assert fitted.privacy_ == classifier.fit(-X, np.arange(12) % 2, groups).privacy_
