@@ -1,0 +1,63 @@
+"""
+Why the defaults are what they are
+==================================
+
+Each default of the estimators and of MGR is varied alone, the others left as they are: mean excess
+worst-group risk over the reference optimum, epsilon = 1, delta = 1e-5, five seeds. A star marks
+the default.
+"""
+
+from __future__ import annotations
+
+from common import excess_of_fits, load_dataset, make_estimator
+
+from sklearn_dpwg.solvers import MGR
+
+N_SEEDS = 5
+CLASSIFICATION = ("adult", "law-school", "minneapolis-stops", "compas")
+REGRESSION = ("cps-hourly-earnings", "cps-weekly-wages")
+INFINITY = float("inf")
+
+SOLVER_GRID = {
+    "aim": (0.1, 0.2, 0.3, 0.5, 1.0),
+    "averaging": (0.25, 0.5, 2 / 3, 1.0),
+    "max_passes": (50, 100, 200, 400),
+    "risk_share": (0.02, None, 0.1, 0.3),
+    "step": ("weighted", "sampled"),
+    "risk_noise": ("gaussian", "laplace"),
+}
+ESTIMATOR_GRID = {
+    "intercept_scaling": (0.25, 0.5, 1.0, 2.0),
+    "prior": ("proportional", 0.1, 0.3, "uniform"),
+}
+BY_TASK = {
+    CLASSIFICATION: (
+        {"radius": (5.0, 10.0, 20.0, 40.0)},
+        {"loss_ceiling": (0.7, None, 2.0, INFINITY)},
+    ),
+    REGRESSION: ({"radius": (1.0, 2.0, 4.0)}, {"loss_ceiling": (0.1, 0.3, None, INFINITY)}),
+}
+
+
+def table(names: tuple[str, ...], parameter: str, values: tuple, in_solver: bool) -> None:
+    """Print one parameter's table."""
+    data = [load_dataset(name) for name in names]
+    print(f"\n{parameter:<20}" + "".join(f"{name:>22}" for name in names))
+    for value in values:
+        cells = []
+        for one in data:
+            default = MGR() if in_solver else make_estimator(one)
+            starred = getattr(default, parameter) == value
+            chosen = {"solver": MGR(**{parameter: value})} if in_solver else {parameter: value}
+            excess = excess_of_fits(one, N_SEEDS, **chosen)
+            cells.append(f"{excess.mean():.4f} ± {excess.std(ddof=1):.4f}{'*' if starred else ' '}")
+        shown = "planned" if value is None else value if isinstance(value, str) else f"{value:.3g}"
+        print(f"{shown:<20}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
+
+
+if __name__ == "__main__":
+    for names, (estimator_grid, solver_grid) in BY_TASK.items():
+        for parameter, values in {**estimator_grid, **ESTIMATOR_GRID}.items():
+            table(names, parameter, values, in_solver=False)
+        for parameter, values in {**solver_grid, **SOLVER_GRID}.items():
+            table(names, parameter, values, in_solver=True)

@@ -1,0 +1,21 @@
+"""The examples run and say what they promise."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_quickstart_prints_groups_and_the_privacy_statement():
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "quickstart.py")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for line in ("Native American", "male, Northeast", "worst group", "epsilon = 1"):
+        assert line in done.stdout
+    assert done.stderr == ""

@@ -1,0 +1,30 @@
+"""The reference optimum that stands in a data set's entry is what the exact solver finds."""
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.datasets import dataset_names, load_dataset
+from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import worst_group_optimum
+
+# the census takes twenty seconds; benchmarks/reference_optima.py recomputes it
+NAMES = [name for name in dataset_names() if name != "census-income-kdd"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entry_states_the_exact_optimum(name):
+    data = load_dataset(name)
+    codes = np.searchsorted(np.asarray(data.group_labels), data.groups)
+    if data.entry.task == "classification":
+        loss, targets = BinaryLogLoss(), 2.0 * data.target - 1.0
+    else:
+        low, high = data.target_bounds
+        loss, targets = SquaredError(), 2.0 * (data.target - low) / (high - low) - 1.0
+    encoder = RecordEncoder(len(data.group_labels), data.data_norm)
+    # unit rows with a unit intercept, whatever the estimators' defaults are
+    risks = GroupRisks(encoder.encode(data.data, np.clip(targets, -1.0, 1.0), codes), loss, 1.0)
+    found = worst_group_optimum(risks, radius=20.0)
+    assert found.gap <= 1e-8
+    assert risks.risks(found.weights).max() == pytest.approx(data.entry.reference_optimum, abs=2e-8)
