@@ -186,7 +186,7 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
         / (n * budget.epsilon)
     )
     tau = loss_range * math.sqrt(n_steps * log_delta) / (n * budget.epsilon)
-    # σ and τ are the same for every group; the smallest group has the largest sensitivity
+    # σ and τ are those of the smallest group; a larger one needs less in proportion to its size
     releases: Sequence[Release] = [
         Release(GRADIENT, "gaussian", sigma * n / problem.gradient_diameter, n_steps)
     ]

@@ -39,8 +39,8 @@ class MGRSchedule:
     group_rate : float
         Step size η_λ of the multiplicative weights.
     noise_correction : tuple of float
-        Subtracted from each group's exponent at every step: η_λ² times half the variance of the
-        noise on its risk, so that noise alone does not raise a group's expected weight.
+        Subtracted from each group's exponent at every step: log E exp(η_λ N) of the noise N on
+        its risk, so that noise alone does not raise a group's expected weight.
     aim : float
         Norm of the weights that step sizes are planned for; 0 where `step_size` is fixed.
     step_size : float

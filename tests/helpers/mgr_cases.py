@@ -1,0 +1,146 @@
+"""Small problems and bad neighbours for the multiplicative group reweighting solver."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import MGR, Plan, Solution
+
+
+def make_problem(sizes, *, loss=None, n_features=2, radius=3.0, prior=None, scaling=0.5) -> Problem:
+    sizes = tuple(int(size) for size in sizes)
+    if prior is None:
+        prior = np.array(sizes) / sum(sizes)
+    loss = BinaryLogLoss() if loss is None else loss
+    return Problem(loss, sizes, n_features, radius, tuple(float(q) for q in prior), scaling)
+
+
+def make_data(problem: Problem, rows, targets) -> GroupRisks:
+    """Return the group risks of rows that are sorted by group; long rows are shortened to 1."""
+    codes = np.repeat(np.arange(problem.n_groups), problem.group_sizes)
+    encoder = RecordEncoder(problem.n_groups, data_norm=1.0)
+    records = encoder.encode(np.array(rows, dtype=float), np.array(targets, dtype=float), codes)
+    return GroupRisks(records, problem.loss, problem.intercept_scaling)
+
+
+def random_targets(rng, loss: Loss, n: int) -> np.ndarray:
+    if isinstance(loss, BinaryLogLoss):
+        return rng.choice([-1.0, 1.0], size=n)
+    if isinstance(loss, MultinomialLogLoss):
+        return rng.integers(loss.n_outputs, size=n).astype(float)
+    assert isinstance(loss, SquaredError)
+    inner = rng.uniform(-loss.target_bound, loss.target_bound, size=n)
+    return np.where(rng.random(n) < 0.5, inner, loss.target_bound * rng.choice([-1.0, 1.0], size=n))
+
+
+def random_data(problem: Problem, seed) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((problem.n_records, problem.n_features))
+    rows *= rng.choice([0.0, 0.1, 1.0, 100.0], size=(problem.n_records, 1))
+    return rows, random_targets(rng, problem.loss, problem.n_records)
+
+
+class Case(NamedTuple):
+    """Two neighbouring data sets, and where a run on them starts."""
+
+    plan: Plan
+    solver: MGR
+    data: GroupRisks
+    neighbour: GroupRisks
+    start: Solution
+
+
+LOSSES = (
+    BinaryLogLoss(),
+    MultinomialLogLoss(3),
+    MultinomialLogLoss(6),
+    SquaredError(),
+    SquaredError(0.3),
+)
+
+
+def planned_problems(seed: int, n_plans: int, *, laplace_every: int = 12, **parameters):
+    """Yield plans of random problems and the solvers that made them."""
+    rng = np.random.default_rng(seed)
+    for index in range(n_plans):
+        n_groups = int(rng.integers(1, 5))
+        sizes = rng.choice([1, 2, 3, 4, 25], size=n_groups)
+        problem = make_problem(
+            sizes,
+            loss=LOSSES[index % len(LOSSES)],
+            n_features=int(rng.integers(1, 4)),
+            radius=float(rng.choice([0.2, 1.0, 3.0, 20.0])),
+            prior=rng.dirichlet(np.full(n_groups, 0.5)) * 0.999 + 0.001 / n_groups,
+            scaling=float(rng.choice([0.0, 0.5, 1.0])),
+        )
+        constants = problem.constants
+        low, high = constants.infimum, constants.supremum
+        ceiling = rng.choice(
+            [None, np.inf, low + 0.1 * (high - low), low + 0.7 * (high - low)]  # type: ignore[list-item]
+        )
+        is_laplace = index % laplace_every == 0
+        solver = MGR(
+            n_steps=3,
+            step="sampled" if index % 3 == 0 else "weighted",
+            risk_noise="laplace" if is_laplace else "gaussian",
+            schedule="paper" if index % (2 * laplace_every) == 0 else "planned",
+            loss_ceiling=ceiling,
+            risk_share=0.3,
+            max_passes=3,
+        ).set_params(**parameters)
+        yield solver.plan(problem, Budget(float(rng.choice([0.1, 1.0, 8.0])), 1e-6)), solver
+
+
+def bad_case(plan: Plan, solver: MGR, seed: int) -> Case:
+    """Return neighbours that differ in one record of one group, chosen to move much."""
+    problem = plan.problem
+    rng = np.random.default_rng([seed, 2])
+    weights = rng.standard_normal(problem.n_weights)
+    weights *= problem.radius * rng.choice([0.0, 0.5, 1.0, 1.0, 1.0]) / np.linalg.norm(weights)
+    group = int(rng.integers(problem.n_groups))
+    group_weights = {
+        0: rng.dirichlet(np.ones(problem.n_groups)),
+        1: np.full(problem.n_groups, 1.0 / problem.n_groups),
+        2: np.eye(problem.n_groups)[group],
+        3: 1e-300 + np.eye(problem.n_groups)[rng.integers(problem.n_groups)],
+    }[int(rng.integers(4))]
+    rows, targets = random_data(problem, [seed, 3])
+    other_rows, other_targets = rows.copy(), targets.copy()
+    record = sum(problem.group_sizes[: group + 1]) - 1
+    rows[record], other_rows[record] = bad_rows(problem, weights, rng)
+    targets[record], other_targets[record] = random_targets(rng, problem.loss, 2)
+    return Case(
+        plan,
+        solver,
+        make_data(problem, rows, targets),
+        make_data(problem, other_rows, other_targets),
+        Solution(weights, group_weights, 0),
+    )
+
+
+def bad_rows(problem: Problem, weights: np.ndarray, rng) -> tuple[np.ndarray, np.ndarray]:
+    """Return two rows in the plane of the direction that matters most and one at right angles."""
+    matrix = weights.reshape(problem.loss.n_outputs, problem.n_columns)[:, : problem.n_features]
+    along = np.linalg.svd(matrix)[2][0]
+    across = rng.standard_normal(problem.n_features)
+    across -= (across @ along) * along
+    across /= max(float(np.linalg.norm(across)), 1e-300)
+    if problem.n_features == 1:
+        across = along
+    angle = rng.uniform(-np.pi / 2, np.pi / 2)
+    other = angle if rng.random() < 0.7 else rng.uniform(-np.pi / 2, np.pi / 2)
+    first = np.sin(angle) * along + np.cos(angle) * across
+    second = np.sin(other) * along - np.cos(other) * across
+    kind = rng.integers(4)
+    if kind == 0:
+        return along, -along
+    if kind == 1:
+        return 1e3 * first, np.zeros_like(first)
+    return first, second

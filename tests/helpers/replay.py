@@ -1,0 +1,112 @@
+"""Stand-ins for a noise source: fixed transcripts, recorded draws, planted faults."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sklearn_dpwg.privacy import Release
+from sklearn_dpwg.solvers import MGR
+
+
+class Asked(NamedTuple):
+    """What a run handed over for one release, and what it got back."""
+
+    release: Release
+    value: np.ndarray
+    sensitivity: np.ndarray
+    answer: np.ndarray
+
+    @property
+    def noise_scale(self) -> np.ndarray:
+        return self.release.noise_multiplier * self.sensitivity
+
+
+class Recorder:
+    """Passes every call on to ``answer_with(release, value, sensitivity)`` and keeps it."""
+
+    def __init__(self, answer_with: Callable[..., np.ndarray], rng: Any = 0) -> None:
+        self.answer_with = answer_with
+        self.rng = np.random.default_rng(rng)
+        self.asked: list[Asked] = []
+
+    def gaussian(self, value, *, sensitivity, release):
+        return self._add_noise(value, sensitivity, release, "gaussian")
+
+    def laplace(self, value, *, sensitivity, release):
+        return self._add_noise(value, sensitivity, release, "laplace")
+
+    def _add_noise(self, value, sensitivity, release, mechanism):
+        assert release.mechanism == mechanism
+        value, sensitivity = np.array(value, dtype=float), np.array(sensitivity, dtype=float)
+        assert sensitivity.shape in ((), value.shape)
+        answer = self.answer_with(release, value, sensitivity)
+        self.asked.append(Asked(release, value, sensitivity, np.array(answer)))
+        return answer
+
+
+def silent(rng: Any = 0) -> Recorder:
+    """Return a source that adds nothing."""
+    return Recorder(lambda release, value, sensitivity: value.copy(), rng)
+
+
+def recorded(source: Any) -> Recorder:
+    """Return a real source that keeps what it was asked."""
+
+    def answer(release, value, sensitivity):
+        draw = source.gaussian if release.mechanism == "gaussian" else source.laplace
+        return draw(value, sensitivity=sensitivity, release=release)
+
+    recorder = Recorder(answer)
+    recorder.rng = source.rng
+    return recorder
+
+
+def fixed_transcript(seed: int, scales: dict[str, float]) -> Recorder:
+    """Return a source whose answers depend on their place alone: neighbours get the same."""
+    rng = np.random.default_rng([seed, 1])
+
+    def answer(release, value, sensitivity):
+        return scales.get(release.name, 1.0) * rng.standard_normal(value.shape)
+
+    return Recorder(answer, rng=seed)
+
+
+def replayed(asked: list[Asked], rng: Any = 0) -> Recorder:
+    """Return a source that answers as an earlier run was answered."""
+    answers = iter(asked)
+    return Recorder(lambda release, value, sensitivity: next(answers).answer, rng)
+
+
+def distances(first: list[Asked], second: list[Asked]) -> list[tuple[str, float]]:
+    """Return how far two neighbours' releases are apart, in units of the stated sensitivity.
+
+    Infinite where the neighbours differ in what is released or in the sensitivity stated, which
+    must follow from public facts and earlier answers.
+    """
+    if [asked.release for asked in first] != [asked.release for asked in second]:
+        return [("transcript", math.inf)]
+    found = []
+    for one, other in zip(first, second, strict=True):
+        same = np.array_equal(one.sensitivity, other.sensitivity)
+        moved = np.atleast_1d((one.value - other.value) / one.sensitivity)
+        norm = np.linalg.norm(moved, 2 if one.release.mechanism == "gaussian" else 1)
+        found.append((one.release.name, float(norm) if same else math.inf))
+    return found
+
+
+def mutant(*replacements: tuple[str, str]) -> type[MGR]:
+    """Return MGR with pieces of the source of its ``run`` replaced; each must occur once."""
+    source = textwrap.dedent(inspect.getsource(MGR.run))
+    for old, new in replacements:
+        assert source.count(old) == 1, f"{old!r} occurs {source.count(old)} times in MGR.run"
+        source = source.replace(old, new)
+    namespace = dict(vars(sys.modules[MGR.__module__]))
+    exec(compile(source, "mutant of MGR.run", "exec"), namespace)
+    return type("MutantMGR", (MGR,), {"run": namespace["run"]})
