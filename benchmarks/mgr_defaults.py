@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from common import excess_of_fits, load_dataset, make_estimator
 
-from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers import MGR, mgr_schedule
 
 N_SEEDS = 5
 CLASSIFICATION = ("adult", "law-school", "minneapolis-stops", "compas")
@@ -55,9 +55,23 @@ def table(names: tuple[str, ...], parameter: str, values: tuple, in_solver: bool
         print(f"{shown:<20}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
 
 
+def spread_table(names: tuple[str, ...]) -> None:
+    """Print what the assumed spread of the group risks does; it sets the planned group rate."""
+    print(f"\n{'RISK_SPREAD':<20}" + "".join(f"{name:>22}" for name in names))
+    default = mgr_schedule.RISK_SPREAD
+    for value in (0.35, 0.1, 0.05):
+        mgr_schedule.RISK_SPREAD = value
+        star = "*" if value == default else " "
+        found = [excess_of_fits(load_dataset(name), N_SEEDS) for name in names]
+        cells = [f"{excess.mean():.4f} ± {excess.std(ddof=1):.4f}{star}" for excess in found]
+        print(f"{value:<20.3g}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
+    mgr_schedule.RISK_SPREAD = default
+
+
 if __name__ == "__main__":
     for names, (estimator_grid, solver_grid) in BY_TASK.items():
         for parameter, values in {**estimator_grid, **ESTIMATOR_GRID}.items():
             table(names, parameter, values, in_solver=False)
         for parameter, values in {**solver_grid, **SOLVER_GRID}.items():
             table(names, parameter, values, in_solver=True)
+        spread_table(names)

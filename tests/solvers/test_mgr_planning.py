@@ -12,7 +12,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release
 from sklearn_dpwg.solvers import MGR, worst_group_optimum
 from sklearn_dpwg.solvers.mgr_planning import paper_plan
-from sklearn_dpwg.solvers.mgr_schedule import best_sharpness, excess_bound_by_group
+from sklearn_dpwg.solvers.mgr_schedule import RISK_SPREAD, best_sharpness, excess_bound_by_group
 from tests.helpers.mgr_cases import make_data, make_problem, random_data
 
 BUDGET = Budget(1.0, 1e-6)
@@ -36,7 +36,11 @@ def written_out(problem, mu, share, n_steps, aim, longest, b, theta):
         hedge = 0.0
         if problem.n_groups > 1:
             variance = (b / (size * mu * math.sqrt(share))) ** 2
-            hedge = -math.log(prior) / theta + theta * b**2 / (8 * n_steps) + theta * variance / 2
+            hedge = (
+                -math.log(prior) / theta
+                + theta * (RISK_SPREAD * b) ** 2 / n_steps
+                + theta * variance / 2
+            )
         found.append(descent.min() + hedge)
     return found
 
@@ -152,7 +156,8 @@ def test_laplace_noise_is_predicted_with_its_own_variance():
     laplace = MGR(**options, risk_noise="laplace").plan(problem, BUDGET)
     theta, sizes = 0.05 * 200, np.array(problem.group_sizes)
     scale = laplace.releases[1].noise_multiplier * laplace.schedule.feedback_range / sizes
-    shared = theta * gaussian.schedule.feedback_range**2 / 1600 - np.log(problem.prior) / theta
+    shared = theta * (RISK_SPREAD * gaussian.schedule.feedback_range) ** 2 / 200
+    shared = shared - np.log(problem.prior) / theta
     descent = excess_bound_by_group(
         make_problem((400,)), mu=math.sqrt(200) / laplace.releases[0].noise_multiplier,
         risk_share=0.0, n_steps=200, aim=laplace.schedule.aim,
