@@ -9,6 +9,9 @@ import numpy as np
 
 from sklearn_dpwg.losses.base import FloatArray
 
+# Keeps the search below a second and some hundred MiB.
+_MOST_CELLS = 2**20
+
 
 @lru_cache(maxsize=256)
 def gradient_diameter(
@@ -32,7 +35,8 @@ def gradient_diameter(
     derivative_slope : float
         Lipschitz constant of f on [-r, r].
     tolerance : float, default=2e-3
-        Relative slack of the bound.
+        Relative slack of the bound; larger for derivatives so steep (log loss beyond r = 200)
+        that the search would need more than a million cells.
 
     Returns
     -------
@@ -48,7 +52,8 @@ def gradient_diameter(
     ``(F sin s - G sin t)² + (|F| cos s + |G| cos t)²``, a function of two angles. The curve
     ``s -> (F sin s, |F| cos s)`` has speed at most ``sup |f| + r * derivative_slope``, so the
     distance anywhere in a square cell exceeds that at its centre by at most speed times width.
-    Branch and bound drops the cells that cannot hold the maximum and halves the others.
+    Branch and bound drops the cells that cannot hold the maximum and halves the others; the
+    largest distance at a centre plus the slack is a bound at every level.
     """
 
     def curve(angle: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -71,7 +76,7 @@ def gradient_diameter(
         distance = np.hypot(first_along - second_along, first_across + second_across)
         best = float(distance.max())
         slack = float(speed * width)
-        if slack <= tolerance * best:
+        if slack <= tolerance * best or len(first) > _MOST_CELLS:
             return best + slack
         alive = distance + slack >= best
         width /= 2

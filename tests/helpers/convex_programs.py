@@ -1,0 +1,99 @@
+"""The same problems written for CVXPY, which shares no code with the solvers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss
+from sklearn_dpwg.risks import GroupRisks
+from tests.helpers.group_data import dense
+
+
+@dataclass(frozen=True)
+class Found:
+    """Weights and objective of a conic solution."""
+
+    weights: np.ndarray
+    value: float
+
+
+def risk_expressions(risks: GroupRisks, weights: cp.Variable) -> list[cp.Expression]:
+    """Return each group's mean loss, convex in weights of shape (outputs, columns)."""
+    expressions = []
+    for group in range(risks.n_groups):
+        rows, targets = dense(risks, group)
+        scores = rows @ weights.T
+        if isinstance(risks.loss, BinaryLogLoss):
+            losses = cp.logistic(cp.multiply(-targets, scores[:, 0]))
+        elif isinstance(risks.loss, MultinomialLogLoss):
+            chosen = np.eye(risks.loss.n_outputs)[targets.astype(int)]
+            losses = cp.log_sum_exp(scores, axis=1) - cp.sum(cp.multiply(chosen, scores), axis=1)
+        else:
+            losses = 0.5 * cp.square(scores[:, 0] - targets)
+        expressions.append(cp.sum(losses) / len(targets))
+    return expressions
+
+
+def regularised(
+    risks: GroupRisks,
+    *,
+    radius: float,
+    prior: np.ndarray,
+    mu_weights: float,
+    mu_groups: float,
+    center: np.ndarray,
+) -> Found:
+    """Minimise the primal side of the regularised problem."""
+    weights, levels = _variables(risks)
+    smooth_maximum = mu_groups * cp.log_sum_exp(np.log(prior) + levels / mu_groups)
+    return _solve(
+        risks, weights, levels, smooth_maximum + _quadratic(weights, mu_weights, center), radius
+    )
+
+
+def mixture(
+    risks: GroupRisks,
+    group_weights: np.ndarray,
+    *,
+    radius: float,
+    mu_weights: float,
+    center: np.ndarray,
+) -> Found:
+    """Minimise a fixed mixture of the group risks plus the quadratic."""
+    weights, levels = _variables(risks)
+    objective = group_weights @ levels + _quadratic(weights, mu_weights, center)
+    return _solve(risks, weights, levels, objective, radius)
+
+
+def worst_group(risks: GroupRisks, *, radius: float) -> Found:
+    """Minimise the largest group risk: its epigraph form."""
+    weights, levels = _variables(risks)
+    return _solve(risks, weights, levels, cp.max(levels), radius)
+
+
+def _variables(risks: GroupRisks) -> tuple[cp.Variable, cp.Variable]:
+    return cp.Variable((risks.loss.n_outputs, risks.n_columns)), cp.Variable(risks.n_groups)
+
+
+def _quadratic(weights: cp.Variable, mu_weights: float, center: np.ndarray) -> cp.Expression:
+    return 0.5 * mu_weights * cp.sum_squares(cp.vec(weights, order="C") - center)
+
+
+def _solve(
+    risks: GroupRisks,
+    weights: cp.Variable,
+    levels: cp.Variable,
+    objective: cp.Expression,
+    radius: float,
+) -> Found:
+    constraints = [cp.norm(weights, "fro") <= radius]
+    constraints += [
+        risk <= level for risk, level in zip(risk_expressions(risks, weights), levels, strict=True)
+    ]
+    problem = cp.Problem(cp.Minimize(objective), constraints)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=3e-9, tol_gap_rel=3e-9, tol_feas=1e-8)
+    assert weights.value is not None
+    return Found(weights.value.ravel(), float(problem.value))

@@ -1,0 +1,69 @@
+"""The exact solver promises nothing about privacy, releases nothing and says so."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers import Exact, worst_group_optimum
+from tests.helpers.group_data import make_risks
+from tests.helpers.plan_check import assert_releases_match
+
+PROBLEM = Problem(BinaryLogLoss(), (20, 10), 3, 4.0, (0.5, 0.5), 1.0)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e300])
+def test_finite_epsilon_is_refused_with_a_sentence(epsilon):
+    with pytest.raises(
+        ValueError, match=r"^solver 'exact' .* needs epsilon=inf, got .*\.$"
+    ) as error:
+        Exact().plan(PROBLEM, Budget(epsilon, 1e-6))
+    assert repr(epsilon) in str(error.value)
+
+
+def test_plan_has_no_releases_and_no_privacy():
+    plan = Exact(tolerance=1e-7).plan(PROBLEM, Budget(math.inf, 1e-6))
+    assert plan.releases == ()
+    assert plan.guarantee.epsilon == math.inf
+    assert not plan.guarantee.is_private
+    assert plan.predicted_excess == 1e-7
+    assert plan.predicted_excess_if_worst == (1e-7, 1e-7)
+    assert not plan.is_weak
+    assert 0 < plan.predicted_seconds < 60
+    preview = str(plan)
+    assert "none: the exact solution, without any privacy" in preview
+    assert "duality gap of 1e-07" in preview
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError(1.0)])
+def test_run_draws_nothing_and_solves(loss):
+    problem = Problem(loss, (20, 10), 3, 4.0, (0.5, 0.5), 1.0)
+    plan = Exact().plan(problem, Budget(math.inf, 1e-6))
+    noise = NoiseSource(None, plan.releases)
+    risks = make_risks(loss, (20, 10))
+    solution = Exact().run(plan, risks, noise)
+    assert noise.releases == ()
+    assert_releases_match(noise, plan)
+    expected = worst_group_optimum(make_risks(loss, (20, 10)), radius=4.0, tolerance=1e-8)
+    np.testing.assert_array_equal(solution.weights, expected.weights)
+    np.testing.assert_array_equal(solution.group_weights, expected.group_weights)
+    assert solution.n_iter == expected.n_newton_steps > 0
+
+
+def test_run_stops_at_the_tolerance_of_the_solver():
+    risks = make_risks(BinaryLogLoss(), (20, 10))
+    budget = Budget(math.inf, 1e-6)
+    loose, tight = Exact(tolerance=1e-2), Exact(tolerance=1e-7)
+    noise = NoiseSource(None, ())
+    rough = loose.run(loose.plan(PROBLEM, budget), risks, noise)
+    exact = tight.run(tight.plan(PROBLEM, budget), risks, noise)
+    assert rough.n_iter < exact.n_iter
+    assert risks.risks(rough.weights).max() <= risks.risks(exact.weights).max() + 1e-2
+
+
+def test_parameters():
+    assert Exact(tolerance=1e-3).get_params() == {"tolerance": 1e-3}
+    assert Exact().data_model == "fixed"

@@ -1,0 +1,56 @@
+"""The public facts: sizes, norms and constants in the weights."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.problem import Problem
+
+
+def make_problem(loss=BinaryLogLoss(), **changes):  # noqa: B008
+    facts = {
+        "loss": loss,
+        "group_sizes": (30, 10, 60),
+        "n_features": 4,
+        "radius": 3.0,
+        "prior": (0.3, 0.1, 0.6),
+        "intercept_scaling": 0.5,
+    }
+    return Problem(**(facts | changes))
+
+
+def test_sizes():
+    problem = make_problem()
+    assert (problem.n_groups, problem.n_records, problem.diameter) == (3, 100, 6.0)
+    assert (problem.n_columns, problem.n_weights) == (5, 5)
+    assert make_problem(intercept_scaling=0.0).n_weights == 4
+    assert make_problem(MultinomialLogLoss(3)).n_weights == 15
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError(2.0), MultinomialLogLoss(4)])
+@pytest.mark.parametrize("intercept", [0.0, 0.5, 2.0])
+def test_constants_hold_for_rows_with_the_intercept(loss, intercept):
+    problem = make_problem(loss, intercept_scaling=intercept)
+    norm = math.sqrt(1 + intercept**2)
+    stated = loss.constants(3.0 * norm)
+    assert problem.row_norm == pytest.approx(norm)
+    assert problem.constants == stated
+    assert problem.lipschitz == pytest.approx(norm * stated.lipschitz)
+    assert problem.gradient_diameter == pytest.approx(norm * stated.gradient_diameter)
+    assert problem.smoothness == pytest.approx(norm**2 * stated.smoothness)
+    assert problem.loss_range == stated.supremum - stated.infimum
+    assert problem.gradient_diameter <= 2 * problem.lipschitz
+
+
+def test_frozen_hashable_and_without_records():
+    problem = make_problem()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        problem.radius = 1.0
+    assert hash(problem) == hash(make_problem())
+    assert problem == make_problem()
+    assert problem != make_problem(radius=4.0)
+    arrays = [v for v in dataclasses.asdict(problem).values() if isinstance(v, np.ndarray)]
+    assert arrays == []

@@ -1,0 +1,144 @@
+"""Rows are clipped, divided and sorted by public rules, one row at a time."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+
+
+def encode(rows, codes=None, data_norm=1.0, n_groups=None):
+    rows = np.asarray(rows, dtype=float)
+    codes = np.zeros(len(rows), dtype=np.intp) if codes is None else np.asarray(codes)
+    n_groups = int(codes.max()) + 1 if n_groups is None else n_groups
+    return RecordEncoder(n_groups, data_norm).encode(rows, np.arange(float(len(rows))), codes)
+
+
+def scaled(records):
+    return records.rows * records.row_scale[:, None]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=arrays(
+        float, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=st.floats(-1e308, 1e308)
+    ),
+    data_norm=st.floats(1e-300, 1e300),
+)
+def test_norms_at_most_one_whatever_comes(rows, data_norm):
+    found = scaled(encode(rows, data_norm=data_norm))
+    assert np.isfinite(found).all()
+    assert np.linalg.norm(found, axis=1).max() <= 1 + 1e-12
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    exponent=st.integers(-140, 140),
+    data_exponent=st.integers(-140, 140),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_clipped_and_divided(exponent, data_exponent, seed):
+    # powers of two scale without rounding, so the expected rows are known at every size
+    rows = np.random.default_rng(seed).normal(size=(5, 3))
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    ratio = 2.0 ** (3 * (exponent - data_exponent))
+    expected = rows / norms * np.minimum(norms * ratio, 1.0)
+    found = scaled(encode(rows * 2.0 ** (3 * exponent), data_norm=2.0 ** (3 * data_exponent)))
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-300)
+
+
+def test_long_rows_keep_their_direction_short_rows_their_length():
+    found = scaled(encode([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0], [0.0, -2.0]], data_norm=2.0))
+    np.testing.assert_allclose(found, [[0.6, 0.8], [0.15, 0.2], [0, 0], [0, -1]], rtol=1e-15)
+
+
+@pytest.mark.parametrize("huge", [1e99, 1e154, 1e200, 1e308])
+def test_huge_rows_are_clipped_like_any_other(huge):
+    found = scaled(encode([[huge, huge], [0.5, 0.0], [-huge, 0.0]]))
+    root = np.sqrt(0.5)
+    np.testing.assert_allclose(found, [[root, root], [0.5, 0.0], [-1.0, 0.0]], rtol=1e-14)
+
+
+def test_huge_rows_leave_the_risks_finite():
+    rows = np.array([[1e308, 1e308], [1e308, -1e308], [0.2, 0.1]])
+    records = RecordEncoder(1, 1.0).encode(rows, np.ones(3), np.zeros(3, dtype=np.intp))
+    risks, gradients = GroupRisks(records, BinaryLogLoss(), 1.0).risks_and_gradients(
+        np.array([20.0, -30.0, 1.0])
+    )
+    assert np.isfinite(risks).all()
+    assert np.isfinite(gradients).all()
+
+
+def test_tiny_rows_under_a_tiny_norm_are_clipped():
+    found = scaled(encode([[1e-190, 0.0], [3e-201, 4e-201]], data_norm=1e-200))
+    np.testing.assert_allclose(found, [[1.0, 0.0], [0.3, 0.4]], rtol=1e-14)
+
+
+def test_sorted_input_is_not_copied():
+    rows = np.random.default_rng(0).normal(size=(50, 3))
+    codes = np.repeat([0, 1, 2], [20, 20, 10])
+    records = encode(rows, codes)
+    assert np.shares_memory(records.rows, rows)
+    assert records.rows is rows
+    records = encode(rows, codes[::-1].copy())
+    assert not np.shares_memory(records.rows, rows)
+
+
+def test_input_is_not_changed():
+    rows = np.array([[1e200, 0.0], [3.0, 4.0], [0.0, 0.1]])
+    kept = rows.copy()
+    for codes in ([0, 0, 1], [1, 0, 1]):
+        encode(rows, codes)
+        np.testing.assert_array_equal(rows, kept)
+
+
+@settings(max_examples=60, deadline=None)
+@given(codes=st.lists(st.integers(0, 4), min_size=1, max_size=30))
+def test_groups_are_together_and_keep_their_order(codes):
+    codes = np.array(codes)
+    rows = np.arange(1.0, len(codes) + 1)[:, None]
+    records = encode(rows, codes, data_norm=100.0, n_groups=5)
+    assert records.group_sizes == tuple(int((codes == group).sum()) for group in range(5))
+    for group in range(5):
+        part = slice(records.starts[group], records.starts[group + 1])
+        members = np.flatnonzero(codes == group)
+        np.testing.assert_array_equal(records.rows[part, 0], rows[members, 0])
+        np.testing.assert_array_equal(records.targets[part], members)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    position=st.integers(0, 11),
+    size=st.sampled_from([0.0, 1e-300, 0.1, 1.0, 1e90, 1e150, 1e200, 1e308]),
+    seed=st.integers(0, 2**32 - 1),
+    shuffled=st.booleans(),
+)
+def test_one_record_changes_one_row(position, size, seed, shuffled):
+    # the sensitivity of every release rests on it, so bit for bit
+    rng = np.random.default_rng(seed)
+    codes = np.repeat([0, 1, 2], 4)
+    if shuffled:
+        codes = rng.permutation(codes)
+    rows = rng.normal(size=(12, 3))
+    changed = rows.copy()
+    changed[position] = size * np.array([1.0, -0.5, 0.25])
+    before, after = encode(rows, codes), encode(changed, codes)
+    same = [
+        row for row in range(12) if row != np.argsort(codes, kind="stable").tolist().index(position)
+    ]
+    np.testing.assert_array_equal(scaled(before)[same], scaled(after)[same])
+    np.testing.assert_array_equal(before.row_scale[same], after.row_scale[same])
+    np.testing.assert_array_equal(before.starts, after.starts)
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError(1.0)])
+def test_scaled_rows_keep_scores_within_the_bound(loss):
+    rows = 10.0 * np.random.default_rng(1).normal(size=(200, 5))
+    weights = np.random.default_rng(2).normal(size=5)
+    weights *= 4.0 / np.linalg.norm(weights)
+    rows[0] = 1e3 * weights
+    assert np.abs(scaled(encode(rows, data_norm=2.0)) @ weights).max() == pytest.approx(4.0)

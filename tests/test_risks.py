@@ -1,0 +1,144 @@
+"""Group risks against a reimplementation that looks at one record at a time."""
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg import risks as risks_module
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from tests.helpers.group_data import make_records, make_risks, naive
+
+LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3), MultinomialLogLoss(5))
+SHAPES = ((7, 1, 30), (25,), (1,) * 12, (64, 65, 128, 129))
+
+
+@pytest.fixture(params=LOSSES, ids=repr)
+def loss(request):
+    return request.param
+
+
+def check(risks, seed=0):
+    rng = np.random.default_rng(seed)
+    weights = 2.0 * rng.normal(size=risks.n_weights)
+    group_weights = rng.dirichlet(np.ones(risks.n_groups))
+    values, gradients, hessians = naive(risks, weights)
+    np.testing.assert_allclose(risks.risks(weights), values, rtol=1e-12)
+    both = risks.risks_and_gradients(weights)
+    np.testing.assert_allclose(both[0], values, rtol=1e-12)
+    np.testing.assert_allclose(both[1], gradients, rtol=1e-10, atol=1e-14)
+    hessian = risks.hessian(weights, group_weights)
+    expected = np.einsum("i,ijk->jk", group_weights, hessians)
+    np.testing.assert_allclose(hessian, expected, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(hessian, hessian.T, atol=1e-15)
+
+
+@pytest.mark.parametrize("sizes", SHAPES, ids=str)
+@pytest.mark.parametrize("intercept", [0.0, 0.5])
+def test_everything(loss, sizes, intercept):
+    check(make_risks(loss, sizes, intercept=intercept))
+
+
+@pytest.mark.parametrize("block_bytes", [1, 8 * 3 * 65])
+def test_block_boundaries(loss, block_bytes, monkeypatch):
+    monkeypatch.setattr(risks_module, "BLOCK_BYTES", block_bytes)
+    risks = make_risks(loss, (63, 64, 65, 200))
+    longest = [0] * 4
+    for group, block, scores in risks._scored_blocks(np.ones(risks.n_weights)):
+        assert len(scores) == block.stop - block.start <= 65
+        longest[group] += len(scores)
+    assert longest == [63, 64, 65, 200]
+    check(risks)
+
+
+def test_column_major_and_strided_rows(loss):
+    rows, targets, codes = make_records(loss, (70, 20))
+    wide = np.zeros((90, 6))
+    wide[:, ::2] = rows
+    for layout in (np.asfortranarray(rows), wide[:, ::2]):
+        records = RecordEncoder(2, 1.5).encode(layout, targets, codes)
+        assert records.rows is layout
+        check(GroupRisks(records, loss, 1.0))
+
+
+def test_unsorted_groups_give_the_same(loss):
+    rows, targets, codes = make_records(loss, (40, 25, 5))
+    order = np.random.default_rng(0).permutation(70)
+    weights = np.random.default_rng(1).normal(size=loss.n_outputs * 4)
+    encoder = RecordEncoder(3, 1.5)
+    first = GroupRisks(encoder.encode(rows, targets, codes), loss, 1.0)
+    second = GroupRisks(encoder.encode(rows[order], targets[order], codes[order]), loss, 1.0)
+    np.testing.assert_allclose(first.risks(weights), second.risks(weights), rtol=1e-13)
+
+
+def test_weights_are_one_output_after_the_other():
+    risks = make_risks(MultinomialLogLoss(3), (20,), n_features=2)
+    matrix = np.zeros((3, 3))
+    matrix[1, -1] = 50.0  # the intercept of class 1 alone decides
+    values = risks.loss.value(np.tile([0.0, 50.0, 0.0], (20, 1)), risks.records.targets)
+    np.testing.assert_allclose(risks.risks(matrix.ravel()), [values.mean()], rtol=1e-13)
+
+
+@pytest.mark.parametrize("ceiling", [0.3, 0.8, 100.0])
+def test_ceiling_caps_each_record_not_the_mean(loss, ceiling):
+    risks = make_risks(loss, (30, 11, 1))
+    weights = np.random.default_rng(3).normal(size=risks.n_weights)
+    capped, gradients, _ = naive(risks, weights, ceiling)
+    np.testing.assert_allclose(risks.risks(weights, ceiling=ceiling), capped, rtol=1e-12)
+    both = risks.risks_and_gradients(weights, ceiling=ceiling)
+    np.testing.assert_allclose(both[0], capped, rtol=1e-12)
+    np.testing.assert_allclose(both[1], gradients, rtol=1e-10, atol=1e-14)
+    if ceiling == 0.8:
+        assert np.any(np.minimum(risks.risks(weights), ceiling) > capped + 1e-6)
+
+
+def test_gradient_is_that_of_the_risk(loss):
+    risks = make_risks(loss, (30, 11))
+    weights = np.random.default_rng(4).normal(size=risks.n_weights)
+    gradients = risks.risks_and_gradients(weights)[1]
+    steps = 1e-6 * np.eye(risks.n_weights)
+    slopes = [(risks.risks(weights + s) - risks.risks(weights - s)) / 2e-6 for s in steps]
+    np.testing.assert_allclose(gradients, np.transpose(slopes), atol=1e-8)
+
+
+def test_groups_of_weight_zero_are_not_read(loss):
+    risks = make_risks(loss, (10, 10))
+    risks.records.rows[:10] = np.nan
+    with np.errstate(invalid="raise"):
+        hessian = risks.hessian(np.zeros(risks.n_weights), np.array([0.0, 1.0]))
+    assert np.isfinite(hessian).all()
+
+
+def test_passes_are_counted(loss):
+    risks = make_risks(loss, (10, 10))
+    weights = np.zeros(risks.n_weights)
+    assert risks.n_passes == 0
+    risks.risks(weights)
+    assert risks.n_passes == 1
+    risks.risks_and_gradients(weights)
+    assert risks.n_passes == 2
+    risks.hessian(weights, np.array([0.5, 0.5]))
+    assert risks.n_passes == 3
+
+
+def test_sizes_and_facts(loss):
+    risks = make_risks(loss, (4, 9), n_features=6, intercept=0.0)
+    assert (risks.group_sizes, risks.n_groups) == ((4, 9), 2)
+    assert (risks.n_columns, risks.n_weights) == (6, 6 * loss.n_outputs)
+    assert make_risks(loss, (4, 9), n_features=6).n_columns == 7
+
+
+def test_no_pass_is_worth_a_copy_of_the_rows():
+    import tracemalloc
+
+    rows = np.random.default_rng(0).normal(size=(40_000, 30))
+    codes = np.repeat([0, 1], 20_000)
+    records = RecordEncoder(2, 1.0).encode(rows, np.ones(40_000), codes)
+    risks = GroupRisks(records, BinaryLogLoss(), 1.0)
+    tracemalloc.start()
+    weights = np.ones(31)
+    risks.risks_and_gradients(weights)
+    risks.hessian(weights, np.array([0.5, 0.5]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.3 * rows.nbytes
