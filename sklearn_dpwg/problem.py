@@ -13,8 +13,9 @@ from sklearn_dpwg.losses import Loss, LossConstants
 FloatArray = NDArray[np.float64]
 
 PUBLIC_FACTS = (
-    "which group each record is in, and every column that decides it",
-    "the number of records in each group, the group labels and the classes",
+    "which group each record is in, and every column that decides it, row by row",
+    "the number of records in each group, the group labels and the classes, of which a record that "
+    "replaces another has one",
     "the number and names of the features",
     "data_norm, target_bounds, radius, prior and every other parameter of the estimator",
 )

@@ -91,7 +91,7 @@ class RecordEncoder:
         scale = 1.0 / np.maximum(norms, self.data_norm)
         extreme = norms > _LARGEST if self.data_norm > 1.0 / _LARGEST else norms >= 0
         if np.any(extreme):
-            rows = rows.copy()
+            rows = rows.copy(order="K")  # layout must not depend on the values
             rows[extreme] = _scaled(rows[extreme], self.data_norm)
             scale[extreme] = 1.0
         return GroupedRecords(rows, scale, targets, starts)

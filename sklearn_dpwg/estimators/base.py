@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -88,7 +87,8 @@ class DPWorstGroupEstimator(BaseEstimator):
         -----
         A fit that fails leaves the estimator as it was. If noise had been released by then, the
         error carries a note that the budget is spent. Whether an input is refused depends on the
-        records and is outside the guarantee: keep such errors from whom the records are kept.
+        records and is outside the guarantee: keep such errors from whom the records are kept. X
+        must not change while fit runs: sorted rows are not copied.
         """
         for name in refused:
             reason = (
@@ -123,10 +123,13 @@ class DPWorstGroupEstimator(BaseEstimator):
         seed = self.random_state if plan.releases else None
         noise = NoiseSource(seed, plan.releases, stacklevel=4)
 
-        records = RecordEncoder(len(labels), float(self.data_norm)).encode(X, targets, codes)
-        data = GroupRisks(records, loss, problem.intercept_scaling)
         try:
-            solution = solver.run(plan, data, noise)
+            # whether a number over- or underflows depends on the records: no warning, no error
+            with np.errstate(all="ignore"):
+                encoder = RecordEncoder(len(labels), float(self.data_norm))
+                records = encoder.encode(X, targets, codes)
+                data = GroupRisks(records, loss, problem.intercept_scaling)
+                solution = solver.run(plan, data, noise)
         except BaseException as error:
             if noise.releases:
                 # how many is not said: where a run fails may depend on the records
@@ -234,8 +237,11 @@ class DPWorstGroupEstimator(BaseEstimator):
         for name in ("radius", "data_norm", "intercept_scaling"):
             value = getattr(self, name)
             is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if not is_number or not 0 < value < math.inf:
-                raise ValueError(f"{name} must be a positive finite number, got {value!r}.")
+            if not is_number or not 1e-50 <= value <= 1e50:
+                raise ValueError(
+                    f"{name} must be a positive finite number, got {value!r}; "
+                    f"allowed are 1e-50 to 1e50."
+                )
         return Budget(self.epsilon, self.delta)
 
     def _encode_groups(

@@ -61,10 +61,12 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         catches missing, misspelt and wrong groups.
     group_by : column name or index, sequence of them, or callable, optional
         How to compute the groups from X where they cannot be passed to ``fit``: by name where X
-        has column names, by index where it has none, or by a function of X.
+        has column names, by index where it has none, or by a function of X, which must decide
+        each row by that row alone.
     random_state : int, RandomState or None, default=None
         None draws noise from a floating-point-safe sampler and the operating system's entropy.
-        An int makes a fit repeatable for tests, and its guarantee void for whoever knows it.
+        Anything else makes a fit repeatable, for tests: its guarantee is void for whoever knows
+        it, holds the estimator, or sees two fits that share it (clones, folds, refits).
 
     Attributes
     ----------

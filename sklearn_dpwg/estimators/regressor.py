@@ -61,10 +61,12 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         catches missing, misspelt and wrong groups.
     group_by : column name or index, sequence of them, or callable, optional
         How to compute the groups from X where they cannot be passed to ``fit``: by name where X
-        has column names, by index where it has none, or by a function of X.
+        has column names, by index where it has none, or by a function of X, which must decide
+        each row by that row alone.
     random_state : int, RandomState or None, default=None
         None draws noise from a floating-point-safe sampler and the operating system's entropy.
-        An int makes a fit repeatable for tests, and its guarantee void for whoever knows it.
+        Anything else makes a fit repeatable, for tests: its guarantee is void for whoever knows
+        it, holds the estimator, or sees two fits that share it (clones, folds, refits).
 
     Attributes
     ----------
@@ -180,7 +182,10 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
     def _encode_targets(self, y: NDArray[Any]) -> tuple[FloatArray, Loss]:
         center, half_width = self._center_and_half_width()
         # clipped before it is mapped, so that no target overflows
-        inside = np.clip(y.astype(np.float64), *self.target_bounds)
+        with np.errstate(over="ignore"):
+            inside = np.clip(y.astype(np.float64), *self.target_bounds)
+        if not np.isfinite(inside).all():
+            raise ValueError("y must hold finite numbers, got NaN.")
         mapped = (inside - center) / half_width
         return np.clip(mapped, -1.0, 1.0), self._loss_for(None)
 

@@ -19,6 +19,7 @@ from sklearn_dpwg.privacy.draw import Draw
 from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon, gdp_mu
 from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
 from sklearn_dpwg.privacy.noise import (
+    LARGEST_QUOTIENT,
     SECONDS_PER_SECURE_CALL,
     SECONDS_PER_SECURE_COORDINATE,
     NoiseSource,
@@ -26,6 +27,7 @@ from sklearn_dpwg.privacy.noise import (
 from sklearn_dpwg.privacy.release import Release
 
 __all__ = [
+    "LARGEST_QUOTIENT",
     "SECONDS_PER_SECURE_CALL",
     "SECONDS_PER_SECURE_COORDINATE",
     "Budget",

@@ -102,7 +102,8 @@ def _randomness(guarantee: PrivacyGuarantee) -> str:
     if guarantee.seeded:
         return (
             "the noise was computed from a seed. The guarantee is void for anyone who knows or "
-            "can guess the seed; and the noise is not proof against floating-point attacks."
+            "can guess the seed, holds the estimator or its pickle, or sees another result drawn "
+            "from the same seed; and the noise is not proof against floating-point attacks."
         )
     return "the noise comes from the operating system's entropy and cannot be computed again."
 

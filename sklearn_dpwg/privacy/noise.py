@@ -23,8 +23,10 @@ Seed = int | np.integer | np.random.RandomState | np.random.Generator | np.rando
 SECONDS_PER_SECURE_CALL = 200e-6
 SECONDS_PER_SECURE_COORDINATE = 20e-6
 
-# Pays for the rounding of the division by the sensitivities, for quotients up to 2²⁴.
-_UNIT_SENSITIVITY = 1.0 + 2.0**-28
+# Pays for the rounding of the division by the sensitivities, for quotients up to 2²⁸; whoever plans
+# a per-coordinate release refuses public facts that allow for more.
+_UNIT_SENSITIVITY = 1.0 + 2.0**-24
+LARGEST_QUOTIENT = 2.0**28
 
 
 class NoiseSource:
@@ -35,7 +37,8 @@ class NoiseSource:
     random_state : int, RandomState, Generator or SeedSequence, optional
         The default None draws from the operating system's entropy with OpenDP's samplers, which
         are proof against floating-point attacks. Anything else makes the noise repeatable and is
-        for tests and demonstrations only: the guarantee is void for whoever knows the seed.
+        for tests and demonstrations only: the guarantee is void for whoever knows the seed, sees
+        two results drawn from the same seed (clones, folds, refits), or holds the estimator.
     releases : sequence of Release, default=()
         What the plan has paid for. A draw that matches none of them is refused, so nothing can
         be drawn with the default.
@@ -95,7 +98,8 @@ class NoiseSource:
             self._rng = self._sampler.stream("public randomness")
             warnings.warn(
                 "The noise is drawn from a seed: results repeat, and the privacy guarantee is "
-                "void for anyone who knows the seed. Use random_state=None on real data.",
+                "void for anyone who knows the seed, holds the estimator, or sees two results of "
+                "the same seed (clones, folds, refits). Use random_state=None on real data.",
                 SeededNoiseWarning,
                 stacklevel=stacklevel,
             )

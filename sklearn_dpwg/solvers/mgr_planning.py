@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate
+from sklearn_dpwg.privacy import LARGEST_QUOTIENT, Budget, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
 from sklearn_dpwg.solvers.mgr_schedule import (
     MGRSchedule,
@@ -238,6 +238,13 @@ def _plan(
     excess_by_group: np.ndarray,
 ) -> Plan:
     n_released = problem.n_weights + (problem.n_groups if problem.n_groups > 1 else 0)
+    quotient = max(problem.group_sizes) * schedule.ceiling / schedule.feedback_range
+    if problem.n_groups > 1 and quotient > LARGEST_QUOTIENT:
+        raise ValueError(
+            f"the largest group ({max(problem.group_sizes):,} records) times its largest loss is "
+            f"{quotient:.2g} times what one record can move, where rounding may show a record: "
+            f"choose a larger radius or loss_ceiling, or split the group."
+        )
     return Plan(
         solver="mgr",
         problem=problem,

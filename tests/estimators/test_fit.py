@@ -391,3 +391,13 @@ def test_at_most_one_copy_of_the_rows(monkeypatch, is_sorted, order):
     assert np.shares_memory(kept[0].rows, X) == is_sorted
     assert peak < (0.7 if is_sorted else 1.7) * X.nbytes
     assert np.array_equal(X, before)
+
+
+def test_underflow_makes_no_error_that_depends_on_a_record():
+    X = np.full((200, 1), 0.5)
+    X[7] = 1e-307
+    y = np.arange(200) % 2
+    model = DPWorstGroupClassifier(delta=1e-3, solver=MGR(n_steps=2))
+    with np.errstate(all="raise"):
+        model.fit(X, y, groups=y)
+    assert np.isfinite(model.coef_).all()

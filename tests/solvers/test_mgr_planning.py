@@ -461,3 +461,10 @@ def test_what_is_left_open_is_planned_from_it():
         Release("gradient", "gaussian", planned.schedule.gradient_multiplier, 9)
         == (planned.releases[0])
     )
+
+
+def test_facts_under_which_rounding_could_show_a_record_are_refused():
+    problem = make_problem((100_000, 100_000), radius=1e-12)
+    with pytest.raises(ValueError, match="choose a larger radius or loss_ceiling"):
+        MGR().plan(problem, BUDGET)
+    MGR().plan(make_problem((10_000_000, 100_000)), BUDGET)
