@@ -29,7 +29,7 @@ def interval(values: np.ndarray) -> str:
 if __name__ == "__main__":
     print(f"epsilon = {EPSILON:g}, delta = {DELTA:g}, {N_SEEDS} seeds, excess worst-group risk\n")
     titles = ("worst-group (default)", "average risk", "paper's schedule", "predict nothing")
-    print(f"{'data set':<22}" + "".join(f"{title:>23}" for title in titles))
+    print(f"{'data set':<22}{'records':>9}" + "".join(f"{title:>23}" for title in titles))
     for name in dataset_names():
         data = load_dataset(name)
         cells = [
@@ -38,4 +38,5 @@ if __name__ == "__main__":
             interval(excess_of_fits(data, N_SEEDS, solver=MGR(schedule="paper"))),
             f"{zero_excess(data):.5f}",
         ]
-        print(f"{name:<22}" + "".join(f"{cell:>23}" for cell in cells), flush=True)
+        columns = "".join(f"{cell:>23}" for cell in cells)
+        print(f"{name:<22}{len(data.target):>9,}{columns}", flush=True)

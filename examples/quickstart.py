@@ -78,6 +78,7 @@ print(
     + ", ".join(f"{release.noise_multiplier:.4g} ({release.name})" for release in plan.releases)
 )
 models = fit_three(classifier, stops)
+statement = models["private"].privacy_
 probabilities = {name: model.predict_proba(stops.data)[:, 1] for name, model in models.items()}
 classes = {name: model.predict(stops.data) for name, model in models.items()}
 losses = group_table(stops.target, probabilities, groups=stops.groups, metrics=["log_loss"])
@@ -124,10 +125,11 @@ print(
   private   DPWorstGroup..., epsilon = {EPSILON:g}, delta = {DELTA:g}: private, for the worst group
   average   the same without groups: private, for the average record
   exact     epsilon = infinity: the best that a linear model can do for the worst group, not private
-The "worst group" line is what the project is about: private should come near exact there, and
-below average where groups differ. A better worst group usually costs the others something.
+The "worst group" line is what the project is about: its loss or error should lie between exact and
+average, the nearer to exact the better. Others usually pay something for it. Accuracy is shown
+because everybody asks for it; the model minimises the loss.
 These tables are computed from the records without noise: they are for you, not for publication.
 """
 )
-print("=== The privacy statement of the first model (model.privacy_)")
-print(models["private"].privacy_)
+print("=== The privacy statement of the model of the stops (model.privacy_)")
+print(statement)

@@ -27,3 +27,7 @@ class UngroupedWarning(UserWarning):
 
 class WeakPlanWarning(UserWarning):
     """The plan's bound promises no more than a model that predicts nothing."""
+
+
+class LongRowsWarning(UserWarning):
+    """Rows to predict for are longer than `data_norm`, to which training shortened every row."""

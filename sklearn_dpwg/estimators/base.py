@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg.estimators.groups import encode_groups, ordered_sizes, select_groups
 from sklearn_dpwg.estimators.prior import resolve_prior
-from sklearn_dpwg.exceptions import UngroupedWarning, WeakPlanWarning
+from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanWarning
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
 from sklearn_dpwg.problem import Problem
@@ -24,6 +25,10 @@ from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Plan, Solver, make_solver
 
 FloatArray = NDArray[np.float64]
+
+
+# A group whose bound is this many times what predicting nothing costs gets a warning of its own.
+HOPELESS = 10.0
 
 
 class DPWorstGroupEstimator(BaseEstimator):
@@ -118,7 +123,7 @@ class DPWorstGroupEstimator(BaseEstimator):
         problem = self._problem(loss, sizes.tolist(), X.shape[1])
         solver = make_solver(self.solver, epsilon=budget.epsilon)
         plan = solver.plan(problem, budget)
-        self._warn_about(plan, budget)
+        self._warn_about(plan, labels, budget)
         # without releases nothing is drawn, so random_state does not matter
         seed = self.random_state if plan.releases else None
         noise = NoiseSource(seed, plan.releases, stacklevel=4)
@@ -254,8 +259,11 @@ class DPWorstGroupEstimator(BaseEstimator):
                     "fit, set group_by, or route the metadata (enable_metadata_routing=True)."
                 )
             warnings.warn(
-                "no groups: one group of all records, so this learns the average risk; pass "
-                "groups=... or set group_by for the worst group's.",
+                "no groups reached fit: one group of all records, so this learns the average risk. "
+                "Pass groups=... to fit or set group_by for the worst group's. Groups passed to "
+                "cross_val_score or GridSearchCV reach the splitter only: use "
+                "params={'groups': ...} with enable_metadata_routing=True, or "
+                "fit(..., step__groups=...) in a pipeline.",
                 UngroupedWarning,
                 stacklevel=4,
             )
@@ -272,9 +280,37 @@ class DPWorstGroupEstimator(BaseEstimator):
             intercept_scaling=float(self.intercept_scaling) if self.fit_intercept else 0.0,
         )
 
-    def _warn_about(self, plan: Plan, budget: Budget) -> None:
+    def _rows_to_predict(self, X: Any) -> FloatArray:
+        check_is_fitted(self, "plan_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        # what is predicted for is not what was learned from: a warning about it leaks nothing
+        longest = float(np.sqrt(np.einsum("ij,ij->i", X, X).max()))
+        if longest > 1.000001 * self.data_norm:
+            warnings.warn(
+                f"rows to predict for have norms up to {longest:.3g}, longer than data_norm="
+                f"{self.data_norm:g}, to which training shortened every row, so predictions "
+                f"extrapolate: scale the features by public bounds, or set data_norm to a public "
+                f"bound on the norm of a row.",
+                LongRowsWarning,
+                stacklevel=4,
+            )
+        return X
+
+    def _warn_about(self, plan: Plan, labels: NDArray[np.object_], budget: Budget) -> None:
         if not plan.releases:
             return
+        worst = int(np.argmax(plan.predicted_excess_if_worst))
+        size, bound = plan.problem.group_sizes[worst], plan.predicted_excess_if_worst[worst]
+        cost = plan.problem.constants.zero_score
+        if not plan.is_weak and bound > HOPELESS * cost:
+            warnings.warn(
+                f"group {labels[worst]!r} has {size:,} record(s), too few to learn from if it is "
+                f"the worst off (the plan's bound is then {bound:.3g}, predicting nothing costs at "
+                f"most {cost:.3g}): merge it, leave it out, or bring about "
+                f"{math.ceil(size * bound / cost):,} records; is the label misspelt?",
+                WeakPlanWarning,
+                stacklevel=4,
+            )
         check_delta(budget.delta, plan.problem.n_records, stacklevel=5)
         if plan.is_weak:
             warnings.warn(

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
 from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss
@@ -100,7 +99,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
     Notes
     -----
     Defaults of `radius`, `intercept_scaling` and `prior` are those that
-    ``benchmarks/mgr_defaults.py`` found best over three data sets.
+    ``benchmarks/mgr_defaults.py`` found best over four data sets.
 
     References
     ----------
@@ -164,8 +163,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         ndarray of shape (n_records,) or (n_records, n_classes)
             Scores; positive for the second of two classes.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = self._rows_to_predict(X)
         scores = X @ self.coef_.T + self.intercept_
         return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
 
@@ -205,6 +203,8 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         return np.asarray(softmax(scores, axis=1))
 
     def _encode_targets(self, y: NDArray[Any]) -> tuple[FloatArray, Loss]:
+        if pd.isna(y).any():
+            raise ValueError("y must hold a class for every record, got NaN or None.")
         if self.classes is None:
             check_classification_targets(y)
         classes = self._known_classes(y)

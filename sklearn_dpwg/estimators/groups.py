@@ -134,6 +134,8 @@ def ordered_sizes(
         if size_labels is not None:
             raise ValueError("group_labels must be None where group_sizes is a mapping.")
         size_labels, group_sizes = list(group_sizes.keys()), list(dict(group_sizes).values())
+    if not np.iterable(group_sizes):
+        raise ValueError(f"group_sizes must hold one size a group, got {group_sizes!r}.")
     sizes = list(group_sizes)
     if not sizes:
         raise ValueError("group_sizes must hold at least one size, got none.")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
 from sklearn_dpwg.losses import Loss, SquaredError
@@ -159,8 +158,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         ndarray of shape (n_records,)
             Predictions in the units of y.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = self._rows_to_predict(X)
         return np.asarray(X @ self.coef_ + self.intercept_)
 
     def _check_parameters(self) -> Budget:

@@ -63,8 +63,8 @@ class MGR(Solver):
     ``z_w Γ max_i λ_i/n_i`` and risks with noise ``z_λ b/n_i``, for multipliers z fixed in
     advance; the step sizes follow earlier releases. `docs/theory/mgr.md` proves each.
 
-    The default of `aim` is the middle of a flat minimum over Adult, law school and Minneapolis
-    stops (``benchmarks/mgr_defaults.py`` prints it, with those of `averaging` and
+    The default of `aim` is the middle of a flat minimum over four classification and two regression
+    data sets (``benchmarks/mgr_defaults.py`` prints it, with those of `averaging` and
     `max_passes`).
 
     References

@@ -95,9 +95,10 @@ class Plan:
             lines.append(
                 f"  excess worst-group loss at most {self.predicted_excess:.3g} (a planning bound, "
                 f"averaged by prior weight over which group is the worst off); predicting nothing "
-                f"costs at most "
-                f"{problem.constants.zero_score:.3g}"
+                f"costs at most {problem.constants.zero_score:.3g}"
             )
+            if self.is_weak:
+                lines.append("  weak: the bound promises no more than predicting nothing")
             if problem.n_groups > 1:
                 smallest = int(np.argmin(problem.group_sizes))
                 lines.append(

@@ -19,6 +19,7 @@ from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.estimators import base
 from sklearn_dpwg.exceptions import (
     DeltaWarning,
+    LongRowsWarning,
     SeededNoiseWarning,
     UngroupedWarning,
     WeakPlanWarning,
@@ -401,3 +402,27 @@ def test_underflow_makes_no_error_that_depends_on_a_record():
     with np.errstate(all="raise"):
         model.fit(X, y, groups=y)
     assert np.isfinite(model.coef_).all()
+
+
+def test_rows_longer_than_data_norm_are_named_when_predicting():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(20, 90, size=(60, 2)), np.arange(60) % 2
+    model = DPWorstGroupClassifier(float("inf")).fit(X, y, groups=y)
+    with pytest.warns(LongRowsWarning, match="longer than data_norm=1"):
+        model.predict(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LongRowsWarning)
+        DPWorstGroupClassifier(float("inf"), data_norm=128.0).fit(X, y, groups=y).predict(X)
+
+
+def test_a_group_too_small_to_learn_from_is_named_before_the_fit_spends():
+    X, groups = np.full((3001, 1), 0.5), np.array(["north"] * 3000 + ["nroth"])
+    model = DPWorstGroupClassifier(delta=1e-5, solver=MGR(n_steps=100))
+    with pytest.warns(WeakPlanWarning, match="group 'nroth' has 1 record"):
+        model.fit(X, np.arange(3001) % 2, groups=groups)
+
+
+def test_a_weak_plan_says_so_when_printed():
+    plan = DPWorstGroupClassifier().plan(group_sizes=[10, 10], n_features=5)
+    assert plan.is_weak
+    assert "weak: the bound promises no more" in str(plan)
