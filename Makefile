@@ -29,6 +29,7 @@ check: $(INSTALLED)  ## lint, format, types, docstrings and every code example
 	    sklearn_dpwg tests/test_docstrings.py $(wildcard README.md docs)
 
 docs: $(DOCS_INSTALLED)  ## build the site into docs/_build/html; a warning is an error
+	@rm -rf docs/api/generated  # a name that is gone would leave its page behind
 	@$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 

@@ -2,11 +2,9 @@
 
 import importlib
 import inspect
-import os
 import pkgutil
 import re
 import sys
-import warnings
 from pathlib import Path
 
 from docutils import nodes
@@ -17,7 +15,6 @@ DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
 
 import sklearn_dpwg  # noqa: E402
-from sklearn_dpwg.exceptions import SeededNoiseWarning  # noqa: E402
 
 project = "sklearn-dpwg"
 author = "The sklearn-dpwg developers"
@@ -45,6 +42,7 @@ myst_heading_anchors = 3
 # Types stand in the docstrings, where numpydoc wants them; signatures stay short.
 autodoc_typehints = "none"
 autodoc_class_signature = "mixed"
+toc_object_entries_show_parents = "hide"
 autosummary_generate = True
 autosummary_ignore_module_all = False  # the reference is what each __all__ says
 numpydoc_class_members_toctree = False
@@ -59,7 +57,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",
     "within_subsection_order": ExplicitOrder(
-        ["quickstart.py", "plot_guarantee.py", "plot_choosing_epsilon.py"]
+        ["quickstart.py", "plot_guarantee.py", "plot_choosing_epsilon.py", "*"]
     ),
     "download_all_examples": False,
     "show_memory": False,
@@ -74,6 +72,7 @@ html_title = "sklearn-dpwg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_sidebars = {page: [] for page in ("index", "sharp_edges", "solvers", "checks")}
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": True,
@@ -129,6 +128,3 @@ def unlink_foreign_text(app, what, name, thing, options, lines):
 def setup(app):
     app.connect("autodoc-process-docstring", unlink_foreign_text, priority=900)
     app.add_role("public", link_or_literal)
-    # examples are seeded where a reader should see the same numbers as here
-    warnings.filterwarnings("ignore", category=SeededNoiseWarning)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
