@@ -125,6 +125,25 @@ def unlink_foreign_text(app, what, name, thing, options, lines):
         lines[:] = [re.sub(r":\w+:`~?([^`<]+?)(?: <[^`]*>)?`", r"``\1``", line) for line in lines]
 
 
+# A constant has no docstring of its own; without these its type's would be shown.
+CONSTANTS = {
+    "sklearn_dpwg.privacy.SECONDS_PER_SECURE_CALL": (
+        "Expected time of one draw from the secure sampler, whatever its size, for planning."
+    ),
+    "sklearn_dpwg.privacy.SECONDS_PER_SECURE_COORDINATE": (
+        "Expected time of each number in a draw from the secure sampler, for planning."
+    ),
+    "sklearn_dpwg.solvers.SOLVERS": "Map the names of the solvers to their classes.",
+}
+
+
+def describe_constants(app, what, name, thing, options, lines):
+    """Say what a constant is; one that is not described here fails the build."""
+    if what == "data":
+        lines[:] = [CONSTANTS[name], ""]
+
+
 def setup(app):
+    app.connect("autodoc-process-docstring", describe_constants, priority=100)
     app.connect("autodoc-process-docstring", unlink_foreign_text, priority=900)
     app.add_role("public", link_or_literal)
