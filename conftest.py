@@ -5,7 +5,8 @@ from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 from sybil import Sybil
 from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
 
-collect_ignore_glob = ["docs/*.py"]  # Sphinx's configuration and what its gallery writes
+# Sphinx's configuration and figures, and what Sphinx and its gallery write
+collect_ignore_glob = ["docs/*.py", "docs/figures/*", "docs/auto_examples/*", "docs/_build/*"]
 
 pytest_collect_file = Sybil(
     parsers=[

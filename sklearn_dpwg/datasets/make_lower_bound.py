@@ -95,11 +95,11 @@ def make_lower_bound(
     statement about the worst of them; the one drawn here is a typical one.
 
     *Regression.* The hard group has target 2R. The other groups have rows with random signs and
-    target 0. As |w·x| ≤ R, for *every* w in the ball the residuals are at least R in the hard group
-    and at most R in the others. So the hard group is the worst one for every w and for every loss
-    that grows with the size of the residual, which is what adding B to its loss does in [1]_. The
-    absolute error there is 2R − w·z, linear in w, so its excess risk is R‖z̄‖ − w·z̄, exactly that
-    of the linear loss, with the minimiser R z̄/‖z̄‖ and the optimum 2R − R‖z̄‖. The squared error
+    target 0. As ``|w·x| ≤ R``, for *every* w in the ball the residuals are at least R in the hard
+    group and at most R in the others. So the hard group is the worst one for every w and for every
+    loss that grows with the size of the residual, which is what adding B to its loss does in [1]_.
+    The absolute error there is 2R − w·z, linear in w, so its excess risk is R‖z̄‖ − w·z̄, exactly
+    that of the linear loss, with the minimiser R z̄/‖z̄‖ and the optimum 2R − R‖z̄‖. The squared error
     adds a curvature that the bound does not cover.
 
     *Classification.* Here no instance can make one group the worst for every w: a loss of the

@@ -109,8 +109,8 @@ def make_worst_group_classification(
 
         p_ik = s_k + s_k (1 − s_k) x_k·t_i,  so that  ∇L_i(w*) = −g_i,  L_i(w*) = H_i − g_i·w*.
 
-    These are probabilities whenever |x_k·t_i| ≤ 1, as s(1 − s) ≤ min(s, 1 − s). Let H be the λ-mean
-    of the H_i and take ν ≥ 0, with ν = 0 unless ‖w*‖ is the radius R. Choose
+    These are probabilities whenever ``|x_k·t_i| ≤ 1``, as s(1 − s) ≤ min(s, 1 − s). Let H be the
+    λ-mean of the H_i and take ν ≥ 0, with ν = 0 unless ‖w*‖ is the radius R. Choose
 
         g_i = ((H_i − H)/‖w*‖² + ν) w* + u_i,  u_i orthogonal to w*,  Σ λ_i u_i = 0.
 
@@ -118,8 +118,8 @@ def make_worst_group_classification(
     three parts of t_i keeps within its share (¼, ¼, ½) of the room: the first by mixing the q_i
     with the uniform distribution, which sends H_i − H to 0, the others by scaling ν and the u_i. An
     easy group meets the rows by the mixture Σ λ_i q_ik, and half of its label noise is taken away:
-    its risk at w* is H − ½ Σ_ik λ_i q_ik |a_k|/(1 + exp|a_k|), which is below v as ν‖w*‖² is at
-    most half of what is subtracted.
+    its risk at w* is H − ``½ Σ_ik λ_i q_ik |a_k|/(1 + exp|a_k|)``, which is below v as ν‖w*‖² is
+    at most half of what is subtracted.
 
     *Optimal.* For every w with ‖w‖ ≤ R, by convexity,
 

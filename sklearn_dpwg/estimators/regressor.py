@@ -87,7 +87,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         The guarantee; ``print(model.privacy_)``.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where X had them.
 
     See Also

@@ -1,0 +1,167 @@
+"""The pages list what there is: public names, solvers, and each other."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sklearn_dpwg
+from sklearn_dpwg.solvers import SOLVERS
+from sklearn_dpwg.solvers.registry import AUTO
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+# made by the build: the gallery, and a page a name of the API
+BUILT = ("_build/", "auto_examples/", "api/generated/")
+
+
+def pages(docs: Path = DOCS) -> dict[str, str]:
+    """Map the name of every page to its text."""
+    found = {
+        path.relative_to(docs).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted([*docs.rglob("*.md"), *docs.rglob("*.rst")])
+    }
+    return {
+        name: text
+        for name, text in found.items()
+        if not name.startswith((*BUILT, "_templates/", "sg_execution_times"))
+    }
+
+
+# --- every page is reached ---------------------------------------------------------------------
+
+
+def toctree_entries(text: str) -> Iterator[str]:
+    """Yield what the Markdown toctrees of a page name."""
+    for block in re.findall(r"^```\{toctree\}\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        yield from (line for line in block.splitlines() if line and not line.startswith(":"))
+
+
+def reached(texts: dict[str, str]) -> set[str]:
+    found, waiting = set(), ["index"]
+    while waiting:
+        page = waiting.pop()
+        if page in found:
+            continue
+        found.add(page)
+        for entry in toctree_entries(texts.get(page, "")):
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(page), entry))
+            pattern = re.escape(target).replace(r"\*", "[^/]*")
+            waiting += [name for name in texts if re.fullmatch(pattern, name)] or [target]
+    return found
+
+
+def lost(texts: dict[str, str]) -> list[str]:
+    """Return pages that no toctree names, and entries that are no page."""
+    named = {name for name in reached(texts) if not name.startswith(BUILT)}
+    return sorted(named ^ set(texts))
+
+
+def test_every_page_is_in_the_toctree():
+    assert lost(pages()) == []
+
+
+def test_a_lost_page_would_be_seen():
+    tree = "```{toctree}\n:maxdepth: 1\n\n%s\n```\n"
+    texts = {
+        "index": tree % "guide/index",
+        "guide/index": tree % "*\ngone",
+        "guide/here": "",
+        "x": "",
+    }
+    assert lost(texts) == ["guide/gone", "x"]
+
+
+# --- the API pages name everything public ------------------------------------------------------
+
+
+def public_objects() -> dict[str, object]:
+    """Map every name of every ``__all__`` of the packages to what it is."""
+    packages = [info.name for info in pkgutil.iter_modules(sklearn_dpwg.__path__) if info.ispkg]
+    found = {}
+    for name in ["sklearn_dpwg", *(f"sklearn_dpwg.{package}" for package in packages)]:
+        module = importlib.import_module(name)
+        for public in module.__all__:
+            found[f"{name}.{public}"] = getattr(module, public)
+    return found
+
+
+def listed_modules() -> list[str]:
+    """Return the modules whose names the API pages are generated from."""
+    return re.findall(r"^   (sklearn_dpwg[\w.]*)$", pages()["api/index"], re.MULTILINE)
+
+
+def documented(module_name: str) -> Iterator[object]:
+    """Yield what the page of a module shows: its ``__all__``, or else the classes it defines."""
+    module = importlib.import_module(module_name)
+    if hasattr(module, "__all__"):
+        yield from (getattr(module, name) for name in module.__all__)
+    else:
+        yield from (
+            value
+            for value in vars(module).values()
+            if inspect.isclass(value) and value.__module__ == module_name
+        )
+
+
+def test_every_public_name_is_on_an_api_page():
+    modules = listed_modules()
+    assert len(modules) == len(set(modules))
+    shown = [thing for name in modules for thing in documented(name)]
+    missing = [
+        name for name, thing in public_objects().items() if not any(s is thing for s in shown)
+    ]
+    assert missing == []
+    assert len(shown) > 40
+
+
+@pytest.mark.parametrize("module", ["exceptions", "problem", "records", "risks"])
+def test_modules_without_all_are_on_an_api_page(module):
+    assert f"sklearn_dpwg.{module}" in listed_modules()
+    assert list(documented(f"sklearn_dpwg.{module}"))
+
+
+# --- the solver table is the registry ----------------------------------------------------------
+
+
+def solver_rows() -> dict[str, list[str]]:
+    """Map the names in the table of solvers to the other cells of their rows."""
+    rows = {}
+    for line in pages()["solvers"].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if match := re.fullmatch(r'`"([\w-]+)"`', cells[0]):
+            assert match[1] not in rows
+            rows[match[1]] = cells[1:]
+    return rows
+
+
+def test_the_solver_table_is_the_registry():
+    rows = solver_rows()
+    assert sorted(rows) == sorted(SOLVERS)
+    for name, (class_cell, data_model, *others) in rows.items():
+        assert f".{SOLVERS[name].__name__}`" in class_cell
+        assert data_model == SOLVERS[name].data_model
+        assert len(others) == 3
+        assert all(others)
+    assert f'`"auto"` is `"{AUTO}"`' in pages()["solvers"]
+
+
+# --- files that pages name are there -----------------------------------------------------------
+
+
+def test_files_that_the_guide_names_exist():
+    texts = {name: text for name, text in pages().items() if not name.startswith("theory/")}
+    named = {
+        path
+        for text in texts.values()
+        for path in re.findall(r"`((?:tests|benchmarks|examples|docs)/[\w/]+\.\w+)`", text)
+    }
+    assert named
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
