@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants
+from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants, Task
 from sklearn_dpwg.losses.gradient_diameter import gradient_diameter
 
 
@@ -34,6 +34,7 @@ class BinaryLogLoss(Loss):
     """
 
     name: ClassVar[str] = "log_loss"
+    task: ClassVar[Task] = "binary"
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray

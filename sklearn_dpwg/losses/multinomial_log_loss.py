@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants
+from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants, Task
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class MultinomialLogLoss(Loss):
 
     n_outputs: int
     name: ClassVar[str] = "log_loss"
+    task: ClassVar[Task] = "multiclass"
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
