@@ -8,7 +8,8 @@ from numbers import Real
 
 def check_between(value: object, name: str, low: float, high: float = math.inf) -> None:
     """Refuse what is not a number strictly between two others."""
-    if isinstance(value, Real) and not isinstance(value, bool) and low < value < high:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if is_number and low < float(value) < high:  # type: ignore[arg-type]
         return
     allowed = (
         "positive and finite" if math.isinf(high) else f"strictly between {low:g} and {high:g}"
