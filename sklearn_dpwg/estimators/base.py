@@ -35,7 +35,7 @@ class DPWorstGroupEstimator(BaseEstimator):
     epsilon: float
     delta: float
     solver: str | Solver
-    loss: str
+    loss: str | Loss
     radius: float
     data_norm: float
     fit_intercept: bool

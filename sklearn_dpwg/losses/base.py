@@ -59,7 +59,9 @@ class Loss(ABC):
     record has; with one, scores are one-dimensional. ``task`` says what targets are: -1 or 1 of a
     "binary" loss, class indices of a "multiclass" one, numbers in [-Y, Y] of a "regression" loss,
     which has a field ``target_bound`` for Y. A loss with parameters is a frozen dataclass; those
-    that a user may choose come first and are checked in ``__post_init__``.
+    that a user may choose come first and are checked in ``__post_init__``. A loss whose scores
+    mean probabilities has a method ``probabilities(scores)``, and a classifier with it has
+    ``predict_proba``.
     """
 
     name: ClassVar[str]

@@ -73,6 +73,21 @@ class BinaryLogLoss(Loss):
         """
         return np.asarray(expit(scores) * expit(-scores))
 
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_records,)
+            Decision values.
+
+        Returns
+        -------
+        ndarray of shape (n_records, 2)
+            ``expit(-a)`` and ``expit(a)``.
+        """
+        return np.column_stack([expit(-scores), expit(scores)])
+
     def constants(self, score_bound: float) -> LossConstants:
         """Return L, range, H and Γ for ``|a| <= score_bound``.
 

@@ -83,6 +83,21 @@ class MultinomialLogLoss(Loss):
         curvature[:, diagonal, diagonal] += probability
         return curvature
 
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_records, n_outputs)
+            Decision values.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_outputs)
+            The softmax of the scores.
+        """
+        return np.asarray(softmax(scores, axis=1))
+
     def constants(self, score_bound: float) -> LossConstants:
         """Return L, range and H for score vectors of norm at most ``score_bound``.
 
