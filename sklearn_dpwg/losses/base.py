@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from inspect import signature
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -176,7 +177,7 @@ class Loss(ABC):
         dict
             Names and values.
         """
-        return {name: getattr(self, name) for name in getattr(self, "__dataclass_fields__", ())}
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
 
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters in place, as ``loss__name`` of an estimator does.
@@ -203,7 +204,7 @@ class Loss(ABC):
                     f"{type(self).__name__} has no parameter {name!r}, only {sorted(known)}."
                 )
         if parameters:
-            checked = replace(self, **parameters)  # type: ignore[type-var]
+            checked = type(self)(**known | parameters)
             for name, value in checked.get_params().items():
                 object.__setattr__(self, name, value)  # plans hold copies of their own
         return self

@@ -36,8 +36,9 @@ class Huber(Loss):
     y = ±Y, so the norm of a difference is largest at one of these for either record. As ψ is odd,
     (x, y) and (-x, -y) have the same gradient. So every gradient that matters is
     ``u f(<w, u>)`` with ``f(a) = ψ(a + Y)``, which is 1-Lipschitz: :func:`gradient_diameter`
-    applies. For κ <= Y it would return 2L and more, as f(0) = κ = L and at w = 0 the gradients of
-    u and -u are 2L apart.
+    applies. But f is κ from a = κ - Y on, so where κ - Y <= r two rows with that score, opposite
+    across w, have gradients ``2κ √(1 - ((κ-Y)/r)²)`` apart (2κ at w = 0 where κ <= Y). For
+    κ - Y <= r/8 that is more than 0.99 · 2κ, and Γ = 2L is stated without a search.
     """
 
     threshold: float = 0.25
@@ -98,13 +99,13 @@ class Huber(Loss):
         Returns
         -------
         LossConstants
-            L = min(r + Y, threshold), H = 1, Γ by certified search where it is below 2L.
+            L = min(r + Y, threshold), H = 1, Γ by certified search where it is well below 2L.
         """
         residuals = np.array([self.target_bound, score_bound + self.target_bound])
         zero, highest = self.value(residuals, np.zeros(2)).tolist()
         lipschitz = min(score_bound + self.target_bound, self.threshold)
         diameter = 2.0 * lipschitz
-        if self.threshold > self.target_bound:
+        if self.threshold - self.target_bound > score_bound / 8.0:
             searched = gradient_diameter(
                 _Slope(self.threshold, self.target_bound), score_bound, derivative_slope=1.0
             )

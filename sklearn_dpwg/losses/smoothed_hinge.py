@@ -31,8 +31,10 @@ class SmoothedHinge(Loss):
     m = -r, and H = 1/width.
 
     The gradient in the weights is ``u f(<w, u>)`` with ``u = -y x`` in the unit ball, and f is
-    1/width-Lipschitz, which is what :func:`gradient_diameter` needs. For a width of at most 1
-    it would return 2L and more: f(0) = 1 = L, and at w = 0 the gradients of u and -u are 2L apart.
+    1/width-Lipschitz, which is what :func:`gradient_diameter` needs. But f is 1 from width - 1 on,
+    so where width - 1 <= r two rows with that score, opposite across w, have gradients
+    ``2 √(1 - ((width-1)/r)²)`` apart (2 at w = 0 where width <= 1). For width - 1 <= r/8 that is
+    more than 0.99 · 2, and Γ = 2L = 2 is stated without a search.
 
     References
     ----------
@@ -99,13 +101,14 @@ class SmoothedHinge(Loss):
         Returns
         -------
         LossConstants
-            L = min(1, (1 + r)/width), H = 1/width, Γ by certified search where it is below 2L.
+            L = min(1, (1 + r)/width), H = 1/width, Γ by certified search where it is well
+            below 2L.
         """
         extremes = np.array([score_bound, 0.0, -score_bound])
         lowest, zero, highest = self.value(extremes, np.ones(3)).tolist()
         lipschitz = min(1.0, (1.0 + score_bound) / self.width)
         diameter = 2.0 * lipschitz
-        if self.width > 1.0:
+        if self.width - 1.0 > score_bound / 8.0:
             searched = gradient_diameter(
                 _Slope(self.width), score_bound, derivative_slope=1.0 / self.width
             )
