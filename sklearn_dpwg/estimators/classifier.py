@@ -20,12 +20,16 @@ from sklearn_dpwg.solvers import Solver
 FloatArray = NDArray[np.float64]
 
 
+def _known(loss: Any) -> list[Any]:
+    """Return the losses, or classes of losses, that a parameter may stand for."""
+    return [loss] if isinstance(loss, Loss) else [each for each in LOSSES if each.name == loss]
+
+
 def _has_probabilities(estimator: DPWorstGroupClassifier) -> bool:
     # a fitted model keeps the loss that it was fitted with
     loss = estimator.plan_.problem.loss if hasattr(estimator, "plan_") else estimator.loss
-    named = [known for known in LOSSES if known.name == loss]
-    if not any(hasattr(known, "probabilities") for known in (loss, *named)):
-        name = loss if isinstance(loss, str) else loss.name
+    if not any(hasattr(each, "probabilities") for each in _known(loss)):
+        name = loss.name if isinstance(loss, Loss) else loss
         raise AttributeError(
             f"loss {name!r} gives scores but no probabilities: use loss='log_loss' for "
             f"predict_proba, or decision_function."
@@ -259,5 +263,8 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # with the few records of a common test, noise drowns the signal
+        tags.classifier_tags.multi_class = any(
+            each.task == "multiclass" for each in _known(self.loss)
+        )
         tags.classifier_tags.poor_score = self.epsilon != float("inf")
         return tags

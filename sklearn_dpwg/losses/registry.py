@@ -84,6 +84,8 @@ def make_loss(
         raise ValueError(
             f"loss {loss!r} is for {loss.n_outputs} classes, more than two, got {n_classes}."
         )
+    # scikit-learn's common checks look for these first words
     raise ValueError(
-        f"loss {loss!r} is for two classes, got {n_classes}: use one of {sorted(suitable)}."
+        f"Only binary classification is supported by loss={loss!r}, got {n_classes} classes: use "
+        f"one of {sorted(suitable)} for more than two."
     )

@@ -54,7 +54,7 @@ def test_an_instance_is_copied():
 
 @pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge", "squared_hinge"])
 def test_margins_need_two_classes(loss):
-    message = rf"^loss '{loss}' is for two classes, got 3: use one of \['log_loss'\]\.$"
+    message = rf"^Only binary classification is supported by loss='{loss}', got 3 classes: use one"
     with pytest.raises(ValueError, match=message):
         make_loss(loss, kind="classifier", n_classes=3)
 
@@ -62,7 +62,12 @@ def test_margins_need_two_classes(loss):
 @pytest.mark.parametrize(
     ("loss", "kind", "n_classes", "message"),
     [
-        (Hinge(), "classifier", 4, r"^loss Hinge\(\) is for two classes, got 4: use one of"),
+        (
+            Hinge(),
+            "classifier",
+            4,
+            r"supported by loss=Hinge\(\), got 4 classes: use one of \['log_loss'\] for more than two\.$",
+        ),
         (Huber(), "classifier", 2, r"^loss of a classifier must be one for a classifier, got Hub"),
         (Huber(), "classifier", 3, r"^loss of a classifier must be one for a classifier, got Hub"),
         (Hinge(), "regressor", 2, r"^loss of a regressor must be one for a regressor, got Hinge"),
