@@ -46,11 +46,13 @@ def gradient_diameter(
 
     Notes
     -----
-    It is enough to bound the distance for ``‖w‖ = r`` in every dimension: with one more
+    It is enough to bound the distance for ``‖w‖ = r``, in every dimension: with one more
     coordinate, 0 in u and v and ``√(r² - ‖w‖²)`` in w, a shorter w has norm r and every gradient
-    is the same. So let ``‖w‖ = r`` and write ``u = sin(s) w/r + o`` with o orthogonal to w. For
-    given s and t the distance is largest when the two orthogonal parts are opposite and as long
-    as they can be, cos(s) and cos(t). With ``F = f(r sin s)`` and ``G = f(r sin t)`` the squared distance is then
+    is the same.
+
+    Write ``u = sin(s) w/‖w‖ + o`` with o orthogonal to w. For given s and t the distance is
+    largest when the two orthogonal parts are opposite and as long as they can be, cos(s) and
+    cos(t). With ``F = f(r sin s)`` and ``G = f(r sin t)`` the squared distance is then
     ``(F sin s - G sin t)² + (|F| cos s + |G| cos t)²``, a function of two angles. The curve
     ``s -> (F sin s, |F| cos s)`` has speed at most ``sup |f| + r * derivative_slope``, so the
     distance anywhere in a square cell exceeds that at its centre by at most speed times width.
