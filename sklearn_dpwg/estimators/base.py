@@ -40,7 +40,7 @@ class DPWorstGroupEstimator(BaseEstimator):
     epsilon: float
     delta: float
     solver: str | Solver
-    loss: str
+    loss: str | Loss
     radius: float
     data_norm: float
     fit_intercept: bool

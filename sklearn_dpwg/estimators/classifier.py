@@ -8,15 +8,32 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
-from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss
+from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
 
 FloatArray = NDArray[np.float64]
+
+
+def _known(loss: Any) -> list[Any]:
+    """Return the losses, or classes of losses, that a parameter may stand for."""
+    return [loss] if isinstance(loss, Loss) else [each for each in LOSSES if each.name == loss]
+
+
+def _has_probabilities(estimator: DPWorstGroupClassifier) -> bool:
+    # a fitted model keeps the loss that it was fitted with
+    loss = estimator.plan_.problem.loss if hasattr(estimator, "plan_") else estimator.loss
+    if not any(hasattr(each, "probabilities") for each in _known(loss)):
+        name = loss.name if isinstance(loss, Loss) else loss
+        raise AttributeError(
+            f"loss {name!r} gives scores but no probabilities: use loss='log_loss' for "
+            f"predict_proba, or decision_function."
+        )
+    return True
 
 
 class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
@@ -35,8 +52,11 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
     solver : str or Solver, default="auto"
         "auto", "mgr", "exact", or an instance such as ``MGR(n_steps=100)``, whose parameters
         nest as ``solver__n_steps``.
-    loss : {"log_loss"}, default="log_loss"
-        Loss of one record, for two or more classes.
+    loss : str or Loss, default="log_loss"
+        Loss of one record: "log_loss" for two or more classes; "hinge", "smoothed_hinge" or
+        "squared_hinge" for two; or an instance such as ``SmoothedHinge(width=0.5)`` of
+        `sklearn_dpwg.losses`, whose parameters nest as ``loss__width``. MGR takes shorter steps
+        with "hinge", which is not smooth. Probabilities come with the log loss only.
     radius : float, default=20.0
         Radius of the ball of weights, for rows of norm at most 1. The larger, the better the
         best model in the ball; the noise grows little with it, as a gradient's norm is bounded
@@ -125,7 +145,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         delta: float = 1e-6,
         *,
         solver: str | Solver = "auto",
-        loss: str = "log_loss",
+        loss: str | Loss = "log_loss",
         radius: float = 20.0,
         data_norm: float = 1.0,
         fit_intercept: bool = True,
@@ -184,8 +204,9 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[index])
 
+    @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each class.
+        """Return the probability of each class, with a loss that knows it.
 
         Parameters
         ----------
@@ -198,9 +219,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
             Probabilities, in the order of ``classes_``.
         """
         scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        return np.asarray(softmax(scores, axis=1))
+        return np.asarray(self.plan_.problem.loss.probabilities(scores))  # type: ignore[attr-defined]
 
     def _encode_targets(self, y: NDArray[Any]) -> tuple[FloatArray, Loss]:
         if pd.isna(y).any():
@@ -219,12 +238,9 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         return (2.0 * index - 1.0 if loss.n_outputs == 1 else index.astype(float)), loss
 
     def _loss_for(self, classes: ArrayLike | None) -> Loss:
-        if self.loss != "log_loss":
-            raise ValueError(f"loss of a classifier must be 'log_loss', got {self.loss!r}.")
-        if classes is None and self.classes is None:
-            return BinaryLogLoss()
-        n_classes = len(self._known_classes(classes))
-        return BinaryLogLoss() if n_classes == 2 else MultinomialLogLoss(n_classes)
+        unknown = classes is None and self.classes is None
+        n_classes = 2 if unknown else len(self._known_classes(classes))
+        return make_loss(self.loss, kind="classifier", n_classes=n_classes)
 
     def _known_classes(self, found: ArrayLike | None) -> NDArray[Any]:
         given = found if self.classes is None else self.classes
@@ -247,5 +263,8 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # with the few records of a common test, noise drowns the signal
+        tags.classifier_tags.multi_class = any(
+            each.task == "multiclass" for each in _known(self.loss)
+        )
         tags.classifier_tags.poor_score = self.epsilon != float("inf")
         return tags

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
-from sklearn_dpwg.losses import Loss, SquaredError
+from sklearn_dpwg.losses import Loss, make_loss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Solver
 
@@ -34,8 +34,12 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
     solver : str or Solver, default="auto"
         "auto", "mgr", "exact", or an instance such as ``MGR(n_steps=100)``, whose parameters
         nest as ``solver__n_steps``.
-    loss : {"squared_error"}, default="squared_error"
-        Loss of one record, half the squared error.
+    loss : str or Loss, default="squared_error"
+        Loss of one record, in units of the mapped targets: "squared_error" (half of it), "huber"
+        (linear from 0.25 on), "absolute_error", "quantile" (the median); or an instance such as
+        ``Quantile(level=0.9)`` or ``Huber(threshold=0.1)`` of `sklearn_dpwg.losses`, whose
+        parameters nest as ``loss__level``. MGR takes shorter steps with the last two names, which
+        are not smooth.
     target_bounds : tuple of float, default=(-1.0, 1.0)
         Public bounds on y: targets outside are moved to the nearer bound. For training they are
         mapped to [-1, 1], and losses are those of the mapped targets. Must not be read off the
@@ -120,7 +124,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         delta: float = 1e-6,
         *,
         solver: str | Solver = "auto",
-        loss: str = "squared_error",
+        loss: str | Loss = "squared_error",
         target_bounds: tuple[float, float] = (-1.0, 1.0),
         radius: float = 2.0,
         data_norm: float = 1.0,
@@ -188,9 +192,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         return np.clip(mapped, -1.0, 1.0), self._loss_for(None)
 
     def _loss_for(self, classes: ArrayLike | None) -> Loss:
-        if self.loss != "squared_error":
-            raise ValueError(f"loss of a regressor must be 'squared_error', got {self.loss!r}.")
-        return SquaredError(target_bound=1.0)
+        return make_loss(self.loss, kind="regressor")
 
     def _keep(self, coef: FloatArray, intercept: FloatArray) -> None:
         center, half_width = self._center_and_half_width()

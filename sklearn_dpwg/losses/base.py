@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from inspect import signature
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+Task = Literal["binary", "multiclass", "regression"]
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,16 @@ class Loss(ABC):
     """A convex loss of a linear score.
 
     A loss sees scores and encoded targets, never rows. ``n_outputs`` is the number of scores a
-    record has; with one, scores are one-dimensional.
+    record has; with one, scores are one-dimensional. ``task`` says what targets are: -1 or 1 of a
+    "binary" loss, class indices of a "multiclass" one, numbers in [-Y, Y] of a "regression" loss,
+    which has a field ``target_bound`` for Y. A loss with parameters is a frozen dataclass; those
+    that a user may choose come first and are checked in ``__post_init__``. A loss whose scores
+    mean probabilities has a method ``probabilities(scores)``, and a classifier with it has
+    ``predict_proba``.
     """
 
     name: ClassVar[str]
+    task: ClassVar[Task]
     smooth: ClassVar[bool] = True
     n_outputs: int = 1
 
@@ -131,3 +139,94 @@ class Loss(ABC):
             Losses.
         """
         return self.value_and_derivative(scores, targets)[0]
+
+    def smoothed(self, width: float) -> SmoothedLoss:
+        """Return a smooth loss near this one, with which the exact solver certifies its optimum.
+
+        Only a loss that is not smooth needs it, and only for ``epsilon=inf``.
+
+        Parameters
+        ----------
+        width : float
+            How far from a kink, in the score, the smooth loss may differ.
+
+        Returns
+        -------
+        SmoothedLoss
+            A loss that tends to this one with the width.
+
+        Raises
+        ------
+        NotImplementedError
+            If the loss states none.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no smoothed() and cannot be solved exactly."
+        )
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, by which scikit-learn clones and searches.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Not used: parameters are plain values.
+
+        Returns
+        -------
+        dict
+            Names and values.
+        """
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters in place, as ``loss__name`` of an estimator does.
+
+        Parameters
+        ----------
+        **parameters : dict
+            Names and values.
+
+        Returns
+        -------
+        Loss
+            This loss.
+
+        Raises
+        ------
+        ValueError
+            If a name is unknown or a value out of range; nothing is changed then.
+        """
+        known = self.get_params()
+        for name in parameters:
+            if name not in known:
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {name!r}, only {sorted(known)}."
+                )
+        if parameters:
+            checked = type(self)(**known | parameters)
+            for name, value in checked.get_params().items():
+                object.__setattr__(self, name, value)  # plans hold copies of their own
+        return self
+
+
+class SmoothedLoss(Loss):
+    """A smooth loss that stands in for one with kinks."""
+
+    @abstractmethod
+    def supporting_value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return what lines below the original loss are worth at the scores.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_records,)
+            Decision values.
+        targets : ndarray of shape (n_records,)
+            Encoded targets.
+
+        Returns
+        -------
+        ndarray of shape (n_records,)
+            For each record, the value at its score of a line whose slope is the derivative of the
+            smooth loss there, and which is nowhere above the original loss.
+        """

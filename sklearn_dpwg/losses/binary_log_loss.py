@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants
+from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants, Task
 from sklearn_dpwg.losses.gradient_diameter import gradient_diameter
 
 
@@ -34,6 +34,7 @@ class BinaryLogLoss(Loss):
     """
 
     name: ClassVar[str] = "log_loss"
+    task: ClassVar[Task] = "binary"
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
@@ -71,6 +72,21 @@ class BinaryLogLoss(Loss):
             Second derivatives, at most 1/4.
         """
         return np.asarray(expit(scores) * expit(-scores))
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_records,)
+            Decision values.
+
+        Returns
+        -------
+        ndarray of shape (n_records, 2)
+            ``expit(-a)`` and ``expit(a)``.
+        """
+        return np.column_stack([expit(-scores), expit(scores)])
 
     def constants(self, score_bound: float) -> LossConstants:
         """Return L, range, H and Γ for ``|a| <= score_bound``.

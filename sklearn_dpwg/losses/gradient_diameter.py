@@ -31,7 +31,7 @@ def gradient_diameter(
     derivative : callable
         The function f of the score, vectorised and hashable.
     score_bound : float
-        Norm r of the weights w.
+        Bound r on the norm of the weights w.
     derivative_slope : float
         Lipschitz constant of f on [-r, r].
     tolerance : float, default=2e-3
@@ -41,11 +41,15 @@ def gradient_diameter(
     Returns
     -------
     float
-        Upper bound on ``‖u f(<w, u>) - v f(<w, v>)‖`` over ``‖w‖ = r`` and u, v in the unit
+        Upper bound on ``‖u f(<w, u>) - v f(<w, v>)‖`` over ``‖w‖ <= r`` and u, v in the unit
         ball.
 
     Notes
     -----
+    It is enough to bound the distance for ``‖w‖ = r``, in every dimension: with one more
+    coordinate, 0 in u and v and ``√(r² - ‖w‖²)`` in w, a shorter w has norm r and every gradient
+    is the same.
+
     Write ``u = sin(s) w/‖w‖ + o`` with o orthogonal to w. For given s and t the distance is
     largest when the two orthogonal parts are opposite and as long as they can be, cos(s) and
     cos(t). With ``F = f(r sin s)`` and ``G = f(r sin t)`` the squared distance is then

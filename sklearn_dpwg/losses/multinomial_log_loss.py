@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants
+from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants, Task
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class MultinomialLogLoss(Loss):
 
     n_outputs: int
     name: ClassVar[str] = "log_loss"
+    task: ClassVar[Task] = "multiclass"
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
@@ -81,6 +82,21 @@ class MultinomialLogLoss(Loss):
         diagonal = np.arange(self.n_outputs)
         curvature[:, diagonal, diagonal] += probability
         return curvature
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_records, n_outputs)
+            Decision values.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_outputs)
+            The softmax of the scores.
+        """
+        return np.asarray(softmax(scores, axis=1))
 
     def constants(self, score_bound: float) -> LossConstants:
         """Return L, range and H for score vectors of norm at most ``score_bound``.

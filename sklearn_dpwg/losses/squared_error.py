@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants
+from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants, Task
 from sklearn_dpwg.losses.gradient_diameter import gradient_diameter
 
 
@@ -32,6 +32,7 @@ class SquaredError(Loss):
 
     target_bound: float = 1.0
     name: ClassVar[str] = "squared_error"
+    task: ClassVar[Task] = "regression"
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray

@@ -63,6 +63,9 @@ class MGR(Solver):
     ``z_w Γ max_i λ_i/n_i`` and risks with noise ``z_λ b/n_i``, for multipliers z fixed in
     advance; the step sizes follow earlier releases. `docs/theory/mgr.md` proves each.
 
+    For smooth losses no step is longer than 1/H, and momentum stands in for longer ones. A loss
+    that is not smooth takes plain steps, none longer than ``aim/(L √T)``, the best without noise.
+
     The default of `aim` is the middle of a flat minimum over four classification and two regression
     data sets (``benchmarks/mgr_defaults.py`` prints it, with those of `averaging` and
     `max_passes`).

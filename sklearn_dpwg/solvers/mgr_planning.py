@@ -63,8 +63,12 @@ def planned_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
         )
     feedback_range = ceiling - constants.infimum
     aim = solver.aim * problem.radius
-    step_size = 1.0 / problem.smoothness
-    max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
+    if math.isinf(problem.smoothness):
+        # the best step without noise against a comparator of norm aim; momentum would rest on 1/H
+        step_size, max_momentum = aim / (problem.lipschitz * math.sqrt(n_steps)), 0.0
+    else:
+        step_size = 1.0 / problem.smoothness
+        max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
     if solver.step_size is not None:
         step_size, max_momentum = solver.step_size, 0.0
 

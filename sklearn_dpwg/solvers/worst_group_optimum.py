@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers.kinked_optimum import kinked_optimum
 from sklearn_dpwg.solvers.saddle_point import (
     Evaluation,
     RegularisedObjective,
@@ -31,7 +33,7 @@ def worst_group_optimum(
     Parameters
     ----------
     risks : GroupRisks
-        Group risks of a smooth loss.
+        Group risks; those of a loss with kinks are solved by `kinked_optimum`.
     radius : float
         Radius of the ball of weights.
     tolerance : float, default=1e-8
@@ -56,6 +58,11 @@ def worst_group_optimum(
     ----------
     Zhou and Bassily (2024), equation (6), is the problem; the certificate is the Frank–Wolfe gap.
     """
+    loss: Loss | None = getattr(risks, "loss", None)  # a population has risks without a loss
+    if loss is not None and not loss.smooth:
+        return kinked_optimum(
+            risks, radius=radius, tolerance=tolerance, max_newton_steps=max_newton_steps
+        )
     n_groups = risks.n_groups
     prior = np.full(n_groups, 1.0 / n_groups)
     center = np.zeros(risks.n_weights)

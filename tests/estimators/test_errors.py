@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sklearn_dpwg.losses import Hinge, Huber, MultinomialLogLoss, Quantile
 from sklearn_dpwg.solvers import MGR
 
 pytestmark = [
@@ -44,14 +45,28 @@ BOTH = [
     ({"random_state": "seed"}, "random_state must be a whole number, got 'seed'"),
 ]
 CLASSIFIER = [
-    ({"loss": "hinge"}, "loss of a classifier must be 'log_loss', got 'hinge'"),
+    (
+        {"loss": "huber"},
+        "loss of a classifier must be one of ['hinge', 'log_loss', 'smoothed_hinge', "
+        "'squared_hinge'] or a Loss instance, got 'huber'.",
+    ),
+    ({"loss": Huber()}, "loss of a classifier must be one for a classifier, got Huber("),
+    ({"loss": Hinge}, "loss of a classifier must be a name or a Loss instance, got <class"),
+    ({"loss": MultinomialLogLoss(3)}, "loss MultinomialLogLoss(n_outputs=3) is for 3 classes, "),
     ({"classes": ["no"]}, "classes must be at least two, found in y or given, got one class: "),
     ({"classes": ["no", "maybe"]}, "y must hold no class outside classes=['no', 'maybe'], got at"),
     ({"classes": [0, 1]}, "y must hold no class outside classes=[0, 1], got at least one."),
     ({"classes": ["no", None]}, "classes must be all numbers or all strings, got ['no', None]."),
 ]
 REGRESSOR = [
-    ({"loss": "huber"}, "loss of a regressor must be 'squared_error', got 'huber'"),
+    (
+        {"loss": "hinge"},
+        "loss of a regressor must be one of ['absolute_error', 'huber', 'quantile', "
+        "'squared_error'] or a Loss instance, got 'hinge'.",
+    ),
+    ({"loss": Hinge()}, "loss of a regressor must be one for a regressor, got Hinge()."),
+    ({"loss": None}, "loss of a regressor must be a name or a Loss instance, got None."),
+    ({"loss": Quantile(0.9, 0.5)}, "target_bound of a regressor's loss must be 1, as target_bou"),
     *(
         ({"target_bounds": bounds}, "target_bounds must be two finite numbers, the lower one first")
         for bounds in ((1, 1), (1, 0), (0, math.inf), (math.nan, 1), (0, 1, 2), ("a", 1), 1, None)

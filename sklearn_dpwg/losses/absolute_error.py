@@ -1,0 +1,74 @@
+"""Absolute error of a bounded target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from sklearn_dpwg.losses._checks import check_between
+from sklearn_dpwg.losses.base import FloatArray, LossConstants, Task
+from sklearn_dpwg.losses.kinked_loss import KinkedLoss
+
+
+@dataclass(frozen=True)
+class AbsoluteError(KinkedLoss):
+    """Absolute error ``|a - y|`` of a score a and a target y in [-Y, Y].
+
+    Parameters
+    ----------
+    target_bound : float, default=1.0
+        The bound Y on the absolute value of the target; positive.
+
+    Notes
+    -----
+    For ``|a| <= r``: the slope is -1, 0 or 1, so L = 1; the value lies in [0, r + Y], both
+    reached. Γ = 2L = 2 and no less: at w = 0 the records (x, -Y) and (-x, -Y) have the gradients x
+    and -x.
+    """
+
+    target_bound: float = 1.0
+    name: ClassVar[str] = "absolute_error"
+    task: ClassVar[Task] = "regression"
+
+    def __post_init__(self) -> None:
+        check_between(self.target_bound, "target_bound of AbsoluteError", 0.0)
+
+    def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return -1 and 1.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_records,)
+            Targets.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_records,)
+            Slopes below and above the target.
+        """
+        return np.full_like(targets, -1.0), np.ones_like(targets)
+
+    def constants(self, score_bound: float) -> LossConstants:
+        """Return L, range and Γ for ``|a| <= score_bound``.
+
+        Parameters
+        ----------
+        score_bound : float
+            Bound r on the decision value.
+
+        Returns
+        -------
+        LossConstants
+            L = 1, B = r + Y, H = inf, Γ = 2.
+        """
+        return LossConstants(
+            score_bound=score_bound,
+            lipschitz=1.0,
+            infimum=0.0,
+            supremum=score_bound + self.target_bound,
+            zero_score=self.target_bound,
+            smoothness=np.inf,
+            gradient_diameter=2.0,
+        )

@@ -1,0 +1,79 @@
+"""Quantile loss of a bounded target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from sklearn_dpwg.losses._checks import check_between
+from sklearn_dpwg.losses.base import FloatArray, LossConstants, Task
+from sklearn_dpwg.losses.kinked_loss import KinkedLoss
+
+
+@dataclass(frozen=True)
+class Quantile(KinkedLoss):
+    """Quantile (pinball) loss: ``level (y - a)`` below the target, ``(1 - level)(a - y)`` above.
+
+    Parameters
+    ----------
+    level : float, default=0.5
+        The quantile to predict, between 0 and 1; 0.5 is half the absolute error.
+    target_bound : float, default=1.0
+        The bound Y on the absolute value of the target; positive.
+
+    Notes
+    -----
+    For ``|a| <= r``: the slope is -level, 0 or 1 - level, so L is the larger of level and
+    1 - level; the value lies in [0, L (r + Y)], both reached. Γ = 2L and no less: at w = 0 the
+    records (x, ∓Y) and (-x, ∓Y) have gradients of opposite signs and norm 1 - level (level).
+    """
+
+    level: float = 0.5
+    target_bound: float = 1.0
+    name: ClassVar[str] = "quantile"
+    task: ClassVar[Task] = "regression"
+
+    def __post_init__(self) -> None:
+        check_between(self.level, "level of Quantile", 0.0, 1.0)
+        check_between(self.target_bound, "target_bound of Quantile", 0.0)
+
+    def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return -level and 1 - level.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_records,)
+            Targets.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_records,)
+            Slopes below and above the target.
+        """
+        return np.full_like(targets, -self.level), np.full_like(targets, 1.0 - self.level)
+
+    def constants(self, score_bound: float) -> LossConstants:
+        """Return L, range and Γ for ``|a| <= score_bound``.
+
+        Parameters
+        ----------
+        score_bound : float
+            Bound r on the decision value.
+
+        Returns
+        -------
+        LossConstants
+            L = max(level, 1 - level), B = L (r + Y), H = inf, Γ = 2L.
+        """
+        lipschitz = max(self.level, 1.0 - self.level)
+        return LossConstants(
+            score_bound=score_bound,
+            lipschitz=lipschitz,
+            infimum=0.0,
+            supremum=lipschitz * (score_bound + self.target_bound),
+            zero_score=lipschitz * self.target_bound,
+            smoothness=np.inf,
+            gradient_diameter=2.0 * lipschitz,
+        )

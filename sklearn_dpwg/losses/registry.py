@@ -1,0 +1,91 @@
+"""Names of the losses."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Literal
+
+from sklearn_dpwg.losses.absolute_error import AbsoluteError
+from sklearn_dpwg.losses.base import Loss
+from sklearn_dpwg.losses.binary_log_loss import BinaryLogLoss
+from sklearn_dpwg.losses.hinge import Hinge
+from sklearn_dpwg.losses.huber import Huber
+from sklearn_dpwg.losses.multinomial_log_loss import MultinomialLogLoss
+from sklearn_dpwg.losses.quantile import Quantile
+from sklearn_dpwg.losses.smoothed_hinge import SmoothedHinge
+from sklearn_dpwg.losses.squared_error import SquaredError
+from sklearn_dpwg.losses.squared_hinge import SquaredHinge
+
+# one line a loss; of each kind the first is the estimators' default
+LOSSES: tuple[type[Loss], ...] = (
+    BinaryLogLoss,
+    Hinge,
+    SmoothedHinge,
+    SquaredHinge,
+    MultinomialLogLoss,
+    SquaredError,
+    Huber,
+    AbsoluteError,
+    Quantile,
+)
+
+
+def make_loss(
+    loss: str | Loss, *, kind: Literal["classifier", "regressor"], n_classes: int = 2
+) -> Loss:
+    """Return the loss that a name or an instance asks for.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        A name, or an instance for parameters other than the defaults.
+    kind : {"classifier", "regressor"}
+        Who asks; a regressor's targets lie in [-1, 1].
+    n_classes : int, default=2
+        Number of classes, at least two; of no meaning to a regressor.
+
+    Returns
+    -------
+    Loss
+        A new loss, or a copy of the instance, which may be changed later.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or the loss is not one for such targets.
+    TypeError
+        If `loss` is neither a name nor a loss.
+    """
+    task = "regression" if kind == "regressor" else "binary" if n_classes == 2 else "multiclass"
+    of_kind = [known for known in LOSSES if (known.task == "regression") == (kind == "regressor")]
+    suitable = {known.name: known for known in of_kind if known.task == task}
+    if isinstance(loss, str):
+        if loss in suitable:
+            chosen = suitable[loss]
+            sizes = {"n_outputs": n_classes} if task == "multiclass" else {}
+            return chosen(**sizes)
+        names = sorted({known.name for known in of_kind})
+        if loss not in names:
+            raise ValueError(
+                f"loss of a {kind} must be one of {names} or a Loss instance, got {loss!r}."
+            )
+    elif not isinstance(loss, Loss):
+        raise TypeError(f"loss of a {kind} must be a name or a Loss instance, got {loss!r}.")
+    elif loss.task == task and (task != "multiclass" or loss.n_outputs == n_classes):
+        if task == "regression" and getattr(loss, "target_bound", 1.0) < 1.0:
+            raise ValueError(
+                f"target_bound of a regressor's loss must be 1, as target_bounds are mapped to "
+                f"[-1, 1], got {loss!r}."
+            )
+        return copy(loss)
+    elif (loss.task == "regression") != (kind == "regressor"):
+        raise ValueError(f"loss of a {kind} must be one for a {kind}, got {loss!r}.")
+    elif loss.task == "multiclass":
+        raise ValueError(
+            f"loss {loss!r} is for {loss.n_outputs} classes, more than two, got {n_classes}."
+        )
+    # scikit-learn's common checks look for these first words
+    raise ValueError(
+        f"Only binary classification is supported by loss={loss!r}, got {n_classes} classes: use "
+        f"one of {sorted(suitable)} for more than two."
+    )

@@ -1,0 +1,113 @@
+"""Every loss through the estimators: names, instances, nested parameters, probabilities."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, Quantile, SmoothedHinge
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
+]
+
+MARGINS = ["hinge", "smoothed_hinge", "squared_hinge"]
+RESIDUALS = ["squared_error", "huber", "absolute_error", "quantile"]
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+@pytest.mark.parametrize("loss", ["log_loss", *MARGINS, SmoothedHinge(0.3)], ids=repr)
+def test_classifier(binary, loss, epsilon):
+    fitted = binary.fit(loss=loss, epsilon=epsilon)
+    X, y, _ = binary.data
+    scores = fitted.decision_function(X)
+    assert np.array_equal(fitted.predict(X), np.where(scores > 0, "yes", "no"))
+    if epsilon == math.inf:
+        assert fitted.score(X, y) > 0.7
+    assert np.array_equal(pickle.loads(pickle.dumps(fitted)).decision_function(X), scores)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+@pytest.mark.parametrize("loss", [*RESIDUALS, Huber(0.1), Quantile(0.7)], ids=repr)
+def test_regressor(regressor, loss, epsilon):
+    fitted = regressor.fit(loss=loss, epsilon=epsilon)
+    X, y, _ = regressor.data
+    assert fitted.predict(X).shape == y.shape
+    if epsilon == math.inf and loss != Quantile(0.7):
+        assert fitted.score(X, y) > 0.4
+
+
+@pytest.mark.parametrize("loss", MARGINS)
+def test_margins_refuse_three_classes_by_name(loss):
+    X, y, groups = np.zeros((6, 1)), [0, 1, 2] * 2, ["a"] * 6
+    message = rf"^Only binary classification is supported by loss='{loss}', got 3 classes: use one"
+    with pytest.raises(ValueError, match=message):
+        DPWorstGroupClassifier(loss=loss).fit(X, y, groups)
+    with pytest.raises(ValueError, match=message):
+        DPWorstGroupClassifier(loss=loss).plan(group_sizes=[6], n_features=1, classes=[0, 1, 2])
+
+
+@pytest.mark.parametrize("loss", [*MARGINS, Hinge()], ids=repr)
+@pytest.mark.parametrize("fit_it", [False, True])
+def test_no_probabilities_without_a_log_loss(binary, loss, fit_it):
+    model = binary.fit(loss=loss) if fit_it else binary.make(loss=loss)
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError, match="has no attribute 'predict_proba'") as caught:
+        model.predict_proba(binary.data.X)
+    sentence = str(caught.value.__cause__)
+    name = loss if isinstance(loss, str) else loss.name
+    assert sentence == (
+        f"loss '{name}' gives scores but no probabilities: use loss='log_loss' for "
+        f"predict_proba, or decision_function."
+    )
+
+
+@pytest.mark.parametrize("loss", ["log_loss", BinaryLogLoss()], ids=repr)
+def test_probabilities_with_a_log_loss(binary, loss):
+    assert hasattr(binary.make(loss=loss), "predict_proba")
+    fitted = binary.fit(loss=loss)
+    expected = 1 / (1 + np.exp(-fitted.decision_function(binary.data.X)))
+    np.testing.assert_allclose(fitted.predict_proba(binary.data.X)[:, 1], expected, rtol=1e-12)
+    # what was fitted counts, not what the next fit will use
+    assert hasattr(fitted.set_params(loss="hinge"), "predict_proba")
+    assert not hasattr(binary.fit(loss="hinge").set_params(loss="log_loss"), "predict_proba")
+
+
+def test_parameters_nest(regressor):
+    model = regressor.make(loss=Quantile(0.9))
+    assert model.get_params()["loss__level"] == 0.9
+    copied = clone(model).set_params(loss__level=0.2)
+    assert copied.loss == Quantile(0.2)
+    assert model.loss == Quantile(0.9)
+    with pytest.raises(ValueError, match="level of Quantile must be strictly between 0 and 1"):
+        copied.set_params(loss__level=1.5)
+    fitted = model.fit(*regressor.data)
+    fitted.set_params(loss__level=0.3)
+    assert fitted.plan_.problem.loss == Quantile(0.9)
+
+
+def test_grid_search_over_a_loss():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(60, 1))
+    y = 0.5 * X[:, 0]
+    model = DPWorstGroupRegressor(math.inf, loss=Huber(), group_by=lambda X: np.zeros(len(X)))
+    search = GridSearchCV(model, {"loss__threshold": [0.1, 0.5]}, cv=2).fit(X, y)
+    assert search.best_estimator_.loss.threshold in (0.1, 0.5)
+    assert search.best_score_ > 0.9
+
+
+def test_quantiles_of_one_group():
+    """Whatever the units of y: the shares of targets below the predictions."""
+    y = np.linspace(100.0, 200.0, 101)
+    for level in (0.1, 0.5, 0.9):
+        model = DPWorstGroupRegressor(
+            math.inf, loss=Quantile(level), target_bounds=(50.0, 250.0)
+        ).fit(np.zeros((101, 1)), y, ["all"] * 101)
+        assert model.predict([[0.0]]) == pytest.approx([100 + 100 * level], abs=0.51)

@@ -1,0 +1,88 @@
+"""Names become losses; what does not fit the targets is refused in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from sklearn_dpwg.losses import (
+    LOSSES,
+    BinaryLogLoss,
+    Hinge,
+    Huber,
+    Loss,
+    MultinomialLogLoss,
+    Quantile,
+    SquaredError,
+    make_loss,
+)
+
+DESIGN = {
+    "binary": {"log_loss", "hinge", "smoothed_hinge", "squared_hinge"},
+    "multiclass": {"log_loss"},
+    "regression": {"squared_error", "huber", "absolute_error", "quantile"},
+}
+
+
+@pytest.mark.parametrize("task", DESIGN)
+def test_every_name_makes_its_loss(task):
+    names = {known.name for known in LOSSES if known.task == task}
+    assert names == DESIGN[task]
+    for name in names:
+        kind = "regressor" if task == "regression" else "classifier"
+        n_classes = 5 if task == "multiclass" else 2
+        loss = make_loss(name, kind=kind, n_classes=n_classes)
+        assert isinstance(loss, Loss)
+        assert (loss.name, loss.task) == (name, task)
+        assert loss.n_outputs == (5 if task == "multiclass" else 1)
+
+
+def test_the_first_of_each_kind():
+    assert make_loss("log_loss", kind="classifier") == BinaryLogLoss()
+    assert make_loss("log_loss", kind="classifier", n_classes=3) == MultinomialLogLoss(3)
+    assert make_loss("squared_error", kind="regressor") == SquaredError(1.0)
+
+
+def test_an_instance_is_copied():
+    loss = Quantile(0.9)
+    made = make_loss(loss, kind="regressor")
+    assert made == loss
+    loss.set_params(level=0.1)
+    assert made == Quantile(0.9)
+    given = MultinomialLogLoss(4)
+    assert make_loss(given, kind="classifier", n_classes=4) == given
+
+
+@pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge", "squared_hinge"])
+def test_margins_need_two_classes(loss):
+    message = rf"^Only binary classification is supported by loss='{loss}', got 3 classes: use one"
+    with pytest.raises(ValueError, match=message):
+        make_loss(loss, kind="classifier", n_classes=3)
+
+
+@pytest.mark.parametrize(
+    ("loss", "kind", "n_classes", "message"),
+    [
+        (
+            Hinge(),
+            "classifier",
+            4,
+            r"supported by loss=Hinge\(\), got 4 classes: use one of",
+        ),
+        (Huber(), "classifier", 2, r"^loss of a classifier must be one for a classifier, got Hub"),
+        (Huber(), "classifier", 3, r"^loss of a classifier must be one for a classifier, got Hub"),
+        (Hinge(), "regressor", 2, r"^loss of a regressor must be one for a regressor, got Hinge"),
+        (MultinomialLogLoss(3), "classifier", 4, r"is for 3 classes, more than two, got 4\.$"),
+        (MultinomialLogLoss(2), "classifier", 2, r"is for 2 classes, more than two, got 2\.$"),
+        (Huber(0.1, 0.9), "regressor", 2, r"^target_bound of a regressor's loss must be 1, as"),
+        ("log_loss", "regressor", 2, r"^loss of a regressor must be one of \['absolute_error', "),
+    ],
+)
+def test_what_does_not_fit(loss, kind, n_classes, message):
+    with pytest.raises(ValueError, match=message):
+        make_loss(loss, kind=kind, n_classes=n_classes)
+
+
+@pytest.mark.parametrize("loss", [None, Hinge, 3, ["hinge"]])
+def test_neither_name_nor_loss(loss):
+    with pytest.raises(TypeError, match=r"^loss of a classifier must be a name or a Loss instance"):
+        make_loss(loss, kind="classifier")
