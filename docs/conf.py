@@ -127,6 +127,10 @@ def unlink_foreign_text(app, what, name, thing, options, lines):
 
 # A constant has no docstring of its own; without these its type's would be shown.
 CONSTANTS = {
+    "sklearn_dpwg.losses.LOSSES": "Map the names of the losses to what makes them.",
+    "sklearn_dpwg.privacy.LARGEST_QUOTIENT": (
+        "Largest ratio of a value to what one record can move for which rounding is paid for."
+    ),
     "sklearn_dpwg.privacy.SECONDS_PER_SECURE_CALL": (
         "Expected time of one draw from the secure sampler, whatever its size, for planning."
     ),
