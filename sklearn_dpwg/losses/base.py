@@ -157,10 +157,10 @@ class Loss(ABC):
 
         Raises
         ------
-        NotImplementedError
+        TypeError
             If the loss states none.
         """
-        raise NotImplementedError(
+        raise TypeError(
             f"{type(self).__name__} has no smoothed() and cannot be solved exactly."
         )
 

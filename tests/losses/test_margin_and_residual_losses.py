@@ -305,5 +305,5 @@ def test_parameters_as_scikit_learn_wants_them():
 
 
 def test_a_loss_without_a_stand_in_says_so():
-    with pytest.raises(NotImplementedError, match=r"^SquaredHinge has no smoothed\(\) and"):
+    with pytest.raises(TypeError, match=r"^SquaredHinge has no smoothed\(\) and"):
         SquaredHinge().smoothed(0.1)
