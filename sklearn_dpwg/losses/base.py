@@ -160,9 +160,7 @@ class Loss(ABC):
         TypeError
             If the loss states none.
         """
-        raise TypeError(
-            f"{type(self).__name__} has no smoothed() and cannot be solved exactly."
-        )
+        raise TypeError(f"{type(self).__name__} has no smoothed() and cannot be solved exactly.")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, by which scikit-learn clones and searches.
