@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 FloatArray = NDArray[np.float64]
 
 # Temporary arrays are of this size, not of the rows'.
-_BLOCK_BYTES = 2**21
+_BLOCK_BYTES = 2**18
 
 
 def canonical_rows(rows: Any) -> Any:
