@@ -91,7 +91,8 @@ class GroupRisks:
         ndarray of shape (n_groups,)
             Mean losses.
         """
-        totals, _ = self._sums(weights, ceiling, gradients=False)
+        self.n_passes += 1
+        totals, _ = self._totals(weights, ceiling, gradients=False)
         return totals / self.group_sizes
 
     def risks_and_gradients(
@@ -116,14 +117,10 @@ class GroupRisks:
         gradients : ndarray of shape (n_groups, n_weights)
             Gradients of the mean losses (not clipped).
         """
-        totals, gradients = self._sums(weights, ceiling, gradients=True)
+        self.n_passes += 1
+        totals, gradients = self._sums(weights, ceiling)
         sizes = np.asarray(self.group_sizes, dtype=float)
-        if self.intercept_scaling > 0:
-            gradients[:, :, -1] *= self.intercept_scaling
-        else:
-            gradients = gradients[:, :, :-1]
-        flat = gradients.reshape(self.n_groups, self.n_weights)
-        return totals / sizes, flat / sizes[:, None]
+        return totals / sizes, gradients / sizes[:, None]
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
         """Return the Hessian of the weighted sum of the groups' mean losses.
@@ -187,11 +184,22 @@ class GroupRisks:
                 if first != second:
                     hessian[second, :, first, :] = pieces
 
-    def _sums(
+    def _sums(self, weights: FloatArray, ceiling: float | None) -> tuple[FloatArray, FloatArray]:
+        """Return the sum of the losses and of their gradients in each group."""
+        totals, gradients = self._totals(weights, ceiling, gradients=True)
+        if self.intercept_scaling > 0:
+            gradients[:, :, -1] *= self.intercept_scaling
+        else:
+            gradients = gradients[:, :, :-1]
+        return totals, gradients.reshape(self.n_groups, self.n_weights)
+
+    def _totals(
         self, weights: FloatArray, ceiling: float | None, *, gradients: bool
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the sums of losses and gradients; the constant column, last, counts as 1."""
-        self.n_passes += 1
+        """Return the sums of losses and, if wanted, of gradients.
+
+        For the constant column, which is the last, the gradient is that of a column of ones.
+        """
         records, loss, n_features = self.records, self.loss, self.records.rows.shape[1]
         highest = np.inf if ceiling is None else ceiling
         if has_kernel(loss):
