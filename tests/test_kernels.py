@@ -14,10 +14,10 @@ from typing import ClassVar
 import numba
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from sklearn_dpwg.kernels import (
     Partition,
@@ -271,6 +271,7 @@ def test_no_records_at_all():
 
 @settings(max_examples=100, deadline=None)
 @given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8), n_tasks=st.integers(1, 40))
+@example(sizes=[0, 30], n_tasks=2)
 def test_partition_covers_every_row_once(sizes, n_tasks):
     starts = np.concatenate([[0], np.cumsum(sizes)])
     partition = Partition.of(starts, n_tasks)
@@ -416,16 +417,18 @@ def test_tasks_do_run_on_several_threads(cores):
     run_on_threads([meeting.wait] * 3)  # each waits for the other two
 
 
-@pytest.mark.parametrize("where", [0, 7])
-def test_an_error_in_a_task_is_raised(cores, where):
+@pytest.mark.parametrize("in_caller", [True, False])
+def test_an_error_in_a_task_is_raised(cores, in_caller):
     cores(2)
+    meeting = threading.Barrier(2, timeout=20)
 
-    def task(number):
-        if number == where:
-            raise KeyError(number)
+    def task():
+        meeting.wait()
+        if in_caller == (threading.current_thread() is threading.main_thread()):
+            raise KeyError("here")
 
-    with pytest.raises(KeyError):
-        run_on_threads([partial(task, number) for number in range(8)])
+    with pytest.raises(KeyError, match="here"):
+        run_on_threads([task] * 2)
     assert run_on_threads([lambda: 1, lambda: 2]) == [1, 2]
 
 
@@ -475,18 +478,37 @@ def test_a_fork_has_threads_of_its_own(cores):
         warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
         child = os.fork()
     if child == 0:
-        os._exit(0 if run_on_threads([lambda: 2] * 4) == [2] * 4 else 1)
+        try:
+            run_on_threads([threading.Barrier(2, timeout=20).wait] * 2)
+        finally:
+            os._exit(int(sys.exc_info()[0] is not None))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_blas_gets_its_threads_back():
-    def counts():
-        return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+def blas_threads():
+    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 
-    before = counts()
-    with one_blas_thread(), one_blas_thread():
-        assert set(counts()) == {1}
-    assert counts() == before
+
+def test_blas_gets_its_threads_back():
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = blas_threads()
+        with one_blas_thread(), one_blas_thread():
+            assert blas_threads() == {1}
+        assert blas_threads() == before
+
+
+def test_a_hessian_keeps_blas_to_the_threads_of_its_own():
+    seen = []
+
+    class WatchingLoss(SquaredError):  # noqa: N818
+        def curvature(self, scores, targets):
+            seen.append(blas_threads())
+            return super().curvature(scores, targets)
+
+    risks = make_risks(WatchingLoss(), (30, 20))
+    with threadpool_limits(limits=2, user_api="blas"):
+        risks.hessian(np.zeros(risks.n_weights), np.array([0.5, 0.5]))
+    assert seen == [{1}] * len(seen) != []
 
 
 # --- compiled code -----------------------------------------------------------------------------

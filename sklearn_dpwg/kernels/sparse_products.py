@@ -71,8 +71,8 @@ def row_norms(rows: Any) -> FloatArray:
                     at = bounds[filled] - bounds[0]
                     norms[first + filled] = np.add.reduceat(entries * entries, at)
             else:
-                part = rows[block].astype(np.float64, copy=False)
-                np.einsum("ij,ij->i", part, part, out=norms[block])
+                part = rows[block]
+                np.einsum("ij,ij->i", part, part, dtype=np.float64, out=norms[block])
         return np.sqrt(norms, out=norms)
 
 

@@ -259,6 +259,21 @@ def test_frames_of_one_type_are_not_converted(frame):
     assert peak < (frame is pl.DataFrame) * size(X) + BESIDE
 
 
+def test_what_was_converted_is_not_kept_while_the_solver_runs():
+    X, y, groups = big("C", "float64", is_sorted=False)
+    frame = pd.DataFrame(X).astype({0: "float32"})
+    held = []
+
+    class WatchedMGR(MGR):
+        def run(self, *arguments, **options):
+            held.append(tracemalloc.get_traced_memory()[0])
+            return super().run(*arguments, **options)
+
+    model = DPWorstGroupRegressor(data_norm=1.0, solver=WatchedMGR(n_steps=2), random_state=0)
+    traced(lambda: model.fit(frame, y, groups=groups))
+    assert held[0] < size(X) + BESIDE
+
+
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize("form", ["C", "F", "csr"])
 def test_predicting_copies_no_rows(form, precision):
