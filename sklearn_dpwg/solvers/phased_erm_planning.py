@@ -145,13 +145,12 @@ def _candidate(
     if parallel:
         multipliers[0] = 1.0 / mu  # the first part releases no risks
     totals = np.array([sum(part) for part in sizes])
-    noise = multipliers / totals
     bound = _descent_bound(
         aim=solver.aim * problem.radius,
         lipschitz=solved.lipschitz,
         trace=problem.loss.n_outputs * solved.smoothness,
         n_weights=problem.n_weights,
-        noise_ratios=tuple((noise / noise[-1]).tolist()),
+        noise_ratios=tuple((totals[-1] / totals).tolist()),
         averaged=averaged,
     )
     ceiling = min(
