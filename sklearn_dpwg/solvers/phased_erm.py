@@ -62,8 +62,8 @@ class PhasedERM(Solver):
     smoothing_width : float, optional
         For a loss with kinks: how far from a kink, in the score, the loss that is minimised differs
         from it.
-    max_passes : int, default=200
-        Passes over the rows that a planned number of phases may take.
+    max_passes : int, default=300
+        Passes over the rows that a planned number of phases may take; 16 phases with 40 weights.
 
     Notes
     -----
@@ -96,7 +96,7 @@ class PhasedERM(Solver):
         averaging: float | None = None,
         aim: float = 0.3,
         smoothing_width: float | None = None,
-        max_passes: int = 200,
+        max_passes: int = 300,
     ) -> None:
         self.n_phases = n_phases
         self.schedule = schedule
