@@ -49,7 +49,8 @@ class PhasedERM(Solver):
         own, drawn by coins, and has the whole budget, as in the paper. Phases on all
         records need √T times less noise for the training records.
     mu_weights : float, optional
-        Regularisation μ_w of the weights, the same in all phases; planned: by the noise.
+        Regularisation μ_w of the weights in the last phase; earlier ones that read fewer records
+        have more, in proportion to their noise. Planned: by the noise.
     mu_groups : float, optional
         Regularisation μ_λ of the group weights within a phase; infinity keeps them at the prior.
     risk_share : float, optional
@@ -188,7 +189,7 @@ class PhasedERM(Solver):
             prior = _normalised(log_prior)
             phase = schedule.phase(t, prior)
             found = solve_saddle_point(
-                replace(read, loss=schedule.solved.loss),
+                replace(read, loss=schedule.solved.loss) if schedule.smoothing_width else read,
                 radius=problem.radius,
                 prior=prior,
                 mu_weights=phase.mu_weights,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ FloatArray = NDArray[np.float64]
 # Strengths that a plan may choose: a fixed grid, so that better facts never choose worse.
 STRENGTHS = np.geomspace(1e-8, 1e4, 145)
 # Ratios of curvature to strength at which the bound is evaluated, and prices of curvature.
-_RATIOS = np.concatenate([[0.0], np.geomspace(1e-7, 1e7, 561)])
+_RATIOS = np.concatenate([[0.0], np.geomspace(1e-7, 1e16, 921)])
 _PRICES = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 73)])
 
 
@@ -105,7 +105,7 @@ class DescentBound:
     @cached_property
     def _curves(self) -> tuple[FloatArray, FloatArray, float]:
         """Return bias, noise over σ² and noise over σ: the first two for every strength."""
-        kept, variance = self._tables
+        kept, variance = _tables(self.noise_ratios, self.averaged)
         limits = self.trace / STRENGTHS
         last = np.maximum(np.searchsorted(_RATIOS, limits, side="right") - 1, 1)
         bias = np.maximum.accumulate(_RATIOS * kept**2)
@@ -114,25 +114,26 @@ class DescentBound:
         priced = 0.5 * _RATIOS * variance - _PRICES[:, None] * _RATIOS
         dual = self.n_weights * np.maximum.accumulate(priced, axis=1)[:, last]
         noise = (dual + _PRICES[:, None] * limits).min(axis=0) * STRENGTHS
+        noise[limits > _RATIOS[-1]] = np.inf  # beyond the tables; the other bound holds
         slope = self.lipschitz * math.sqrt(2.0 * float(variance[0]) / math.pi)
         return 0.5 * cell * self.aim**2 * STRENGTHS * bias[last], cell * noise, slope
 
-    @cached_property
-    def _tables(self) -> tuple[FloatArray, FloatArray]:
-        """Return b and V at every ratio of curvature to the last phase's strength."""
-        n_phases = len(self.noise_ratios)
-        ratios = np.asarray(self.noise_ratios)[:, None]
-        kept = ratios / (ratios + _RATIOS)
-        first_averaged = n_phases - self.averaged
-        bias = np.zeros_like(_RATIOS)
-        sums = np.zeros((n_phases, len(_RATIOS)))  # of each phase's noise in the average
-        shares = np.zeros((n_phases, len(_RATIOS)))  # of each phase's noise still there
-        distance = np.ones_like(_RATIOS)
-        for phase in range(n_phases):
-            distance = distance * kept[phase]
-            shares[:phase] *= kept[phase]
-            shares[phase] = 1.0
-            if phase >= first_averaged:
-                bias += distance / self.averaged
-                sums += shares / self.averaged
-        return bias, (sums**2).sum(axis=0)
+
+@lru_cache(maxsize=512)
+def _tables(noise_ratios: tuple[float, ...], averaged: int) -> tuple[FloatArray, FloatArray]:
+    """Return b and V at every ratio of curvature to the last phase's strength."""
+    n_phases = len(noise_ratios)
+    ratios = np.asarray(noise_ratios)[:, None]
+    kept = ratios / (ratios + _RATIOS)
+    bias = np.zeros_like(_RATIOS)
+    sums = np.zeros((n_phases, len(_RATIOS)))  # of each phase's noise in the average
+    shares = np.zeros((n_phases, len(_RATIOS)))  # of each phase's noise still there
+    distance = np.ones_like(_RATIOS)
+    for phase in range(n_phases):
+        distance = distance * kept[phase]
+        shares[:phase] *= kept[phase]
+        shares[phase] = 1.0
+        if phase >= n_phases - averaged:
+            bias += distance / averaged
+            sums += shares / averaged
+    return bias, (sums**2).sum(axis=0)

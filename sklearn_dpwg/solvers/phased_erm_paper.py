@@ -80,7 +80,9 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     mu_weights = [1.0 / (eta_t * n_read) for eta_t in etas]
     mu_groups = 1.0 / (eta * n) if p > 1 else math.inf
     stds = [
-        6.0 * scale * math.sqrt(2.0 * math.log2(max(n, 2)) * log_delta * eta * eta_t)
+        6.0
+        * scale
+        * math.sqrt(2.0 * math.log2(max(n, 2)) * log_delta * eta * eta_t)
         / budget.epsilon
         for eta_t in etas
     ]
@@ -109,7 +111,7 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
         mu_weights=tuple(mu_weights),
         remark=(
             f"the paper's noise costs epsilon = {true_epsilon:.4g}; largest factor on it to keep "
-            f"the budget: {max(used / own for used, own in zip(multipliers, papers, strict=True)):.4g}"
+            f"the budget: {max(np.divide(multipliers, papers)):.4g}"
         ),
     )
     # the terms of the proof of Theorem 2, with the constants that it leaves out set to 1

@@ -47,23 +47,18 @@ def check_parameters(solver: PhasedERM, problem: Problem) -> None:
             raise ValueError(f"{name} of PhasedERM must be positive and finite, got {value!r}.")
     strength, share, averaging = solver.mu_groups, solver.risk_share, solver.averaging
     if strength is not None and not (_is(strength, Real) and strength > 0.0):
-        raise ValueError(
-            f"mu_groups of PhasedERM must be positive or infinite, got {strength!r}."
-        )
+        raise ValueError(f"mu_groups of PhasedERM must be positive or infinite, got {strength!r}.")
     if share is not None and not (_is(share, Real) and 0.0 < share < 1.0):
         raise ValueError(f"risk_share of PhasedERM must be between 0 and 1, got {share!r}.")
     if averaging is not None and not (_is(averaging, Real) and 0.0 < averaging <= 1.0):
+        raise ValueError(f"averaging of PhasedERM must be above 0, at most 1, got {averaging!r}.")
+    smallest, disjoint = min(problem.group_sizes), solver.composition == "parallel"
+    if solver.schedule == "planned" and disjoint and (solver.n_phases or 1) > smallest:
         raise ValueError(
-            f"averaging of PhasedERM must be above 0, at most 1, got {averaging!r}."
+            f"n_phases of PhasedERM must be at most the size of the smallest group, {smallest}, "
+            f"where every phase has records of its own, got {solver.n_phases}: leave it open or "
+            f"use composition='sequential'."
         )
-    smallest = min(problem.group_sizes)
-    if solver.composition == "parallel" and solver.schedule == "planned":
-        if solver.n_phases is not None and solver.n_phases > smallest:
-            raise ValueError(
-                f"n_phases of PhasedERM must be at most the size of the smallest group, "
-                f"{smallest}, where every phase has records of its own, got {solver.n_phases}: "
-                f"leave it open or use composition='sequential'."
-            )
     if solver.schedule == "paper":
         for name in ("n_phases", "mu_weights", "mu_groups", "risk_share", "averaging"):
             if getattr(solver, name) is not None:

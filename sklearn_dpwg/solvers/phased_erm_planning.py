@@ -145,13 +145,12 @@ def _candidate(
     if parallel:
         multipliers[0] = 1.0 / mu  # the first part releases no risks
     totals = np.array([sum(part) for part in sizes])
-    noise = multipliers / totals
     bound = _descent_bound(
         aim=solver.aim * problem.radius,
         lipschitz=solved.lipschitz,
         trace=problem.loss.n_outputs * solved.smoothness,
         n_weights=problem.n_weights,
-        noise_ratios=tuple((noise / noise[-1]).tolist()),
+        noise_ratios=tuple((totals[-1] / totals).tolist()),
         averaged=averaged,
     )
     ceiling = min(
@@ -169,9 +168,14 @@ def _candidate(
         # all weight on one group
         alone = multiplier * solved.gradient_diameter / (last[:, None] * STRENGTHS)
         rows = alone if mu_groups == math.inf else np.maximum(alone, stds)
-        weights_part = np.array([(bound.at_strengths(row) + stability * row).min() for row in rows])
     else:
-        weights_part = np.full(p, (bound.at_strengths(stds) + stability * stds).min())
+        rows = np.broadcast_to(stds, (p, len(stds)))
+    at_strengths = np.array([bound.at_strengths(row) + stability * row for row in rows])
+    if solver.mu_weights is None:
+        weights_part = at_strengths.min(axis=1)
+    else:
+        chosen, grid = math.log(solver.mu_weights), np.log(STRENGTHS)
+        weights_part = np.array([np.interp(chosen, grid, row) for row in at_strengths])
     group_rate, risks_multiplier, group_part = 0.0, 0.0, np.zeros(p)
     if p > 1:
         variance = np.zeros(p)
@@ -184,6 +188,9 @@ def _candidate(
         group_rate = sharpness / n_phases if feedback else 0.0
         if not feedback and mu_groups < math.inf:
             group_part = np.minimum(group_part, -mu_groups * np.log(prior))
+    fixed = None
+    if solver.mu_weights is not None:
+        fixed = tuple(float(solver.mu_weights * ratio) for ratio in bound.noise_ratios)
     schedule = PhasedERMSchedule(
         composition=solver.composition,
         sizes=sizes,
@@ -194,7 +201,7 @@ def _candidate(
         risks_multiplier=risks_multiplier,
         mu_groups=(mu_groups,) * n_phases,
         averaged=averaged,
-        mu_weights=None if solver.mu_weights is None else (solver.mu_weights,) * n_phases,
+        mu_weights=fixed,
         bound=bound,
         ceiling=ceiling,
         feedback_range=feedback_range,
