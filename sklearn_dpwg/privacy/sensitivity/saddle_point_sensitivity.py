@@ -16,8 +16,8 @@ FloatArray = NDArray[np.float64]
 
 # More than the rounding of a few dozen operations, and than what a step of the search leaves.
 _ROUNDING = 1e-9
-# Below this change of a log-odds the exact bound is within 0.3 % of its limit for small changes.
-_SMALL_CHANGE = 1.0
+# Below this change of a log-odds the exact bound is within 1 % of its limit for small changes.
+_SMALL_CHANGE = 0.1
 # A log-odds whose exponential is still a floating-point number.
 _FAR = 600.0
 
@@ -76,8 +76,8 @@ def saddle_point_sensitivity(
     For each group the bound is the largest x for which there are group weights λ < λ' of the two
     neighbours, their log-odds within B/μ_λ of the prior's and ρ apart, with
     ``μ_w x² ≤ λ Γ/n x + (λ' - λ) min(B/n - μ_λ ρ, Γ x)``. It holds for losses that are not smooth
-    and where the ball is active. For B/(nμ_λ) below 1 its limit for small changes is used, which is
-    larger and has a closed form.
+    and where the ball is active. For B/(nμ_λ) below 1/10 its limit for small changes is used, which
+    is larger and has a closed form.
 
     References
     ----------
