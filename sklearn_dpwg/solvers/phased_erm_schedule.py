@@ -113,7 +113,7 @@ class PhasedERMSchedule:
             mu_weights = self.mu_weights[index]
         else:
             assert self.bound is not None
-            ratio = self.bound.noise_ratios[index]
+            ratio = self.bound.strength_ratios[index]
             stds = noise_stds(
                 self.solved,
                 sizes,
@@ -122,6 +122,8 @@ class PhasedERMSchedule:
                 multiplier=self.weights_multipliers[index],
                 ratio=ratio,
             )
+            # what the last phase's would be if all phases had this prior
+            stds = stds * ratio / self.bound.noise_ratios[index]
             mu_weights = ratio * self.bound.best(stds).strength
         return solved_phase(self.solved, sizes, prior, mu_weights=mu_weights, mu_groups=mu_groups)
 
