@@ -38,15 +38,15 @@ STRENGTHS = np.geomspace(1e-5, 3e-2, 8)
 PLANNED = {
     "default": {},
     "one phase": {"n_phases": 1},
+    "two phases": {"n_phases": 2},
     "four phases": {"n_phases": 4},
     "eight phases": {"n_phases": 8},
-    "sixteen phases": {"n_phases": 16},
-    "eight, the last alone": {"n_phases": 8, "averaging": 0.01},
-    "eight, the last half": {"n_phases": 8, "averaging": 0.5},
-    "eight, all": {"n_phases": 8, "averaging": 1.0},
-    "eight, saddle μ_λ = 30": {"n_phases": 8, "mu_groups": 30.0},
-    "eight, saddle μ_λ = 3": {"n_phases": 8, "mu_groups": 3.0},
-    "eight disjoint parts": {"n_phases": 8, "composition": "parallel"},
+    "equal, last two thirds": {"sharpening": 1.0, "averaging": 2 / 3},
+    "equal, last alone": {"sharpening": 1.0, "averaging": 0.01},
+    "twice as strong each time": {"sharpening": 2.0},
+    "saddle points, μ_λ = 30": {"n_phases": 16, "mu_groups": 30.0},
+    "saddle points, μ_λ = 3": {"n_phases": 16, "mu_groups": 3.0},
+    "disjoint parts, eight": {"n_phases": 8, "composition": "parallel"},
     "disjoint parts, planned": {"composition": "parallel"},
 }
 
