@@ -49,8 +49,10 @@ class PhasedERM(Solver):
         own, drawn by coins, and has the whole budget, as in the paper. Phases on all
         records need √T times less noise for the training records.
     mu_weights : float, optional
-        Regularisation μ_w of the weights in the last phase; earlier ones that read fewer records
-        have more, in proportion to their noise. Planned: by the noise.
+        Regularisation μ_w of the weights in the last phase. Planned: by the noise.
+    sharpening : float, optional
+        Regularisation of each phase over that of the one before, from 1 to 10; phases that read
+        fewer records have more in proportion.
     mu_groups : float, optional
         Regularisation μ_λ of the group weights within a phase; infinity keeps them at the prior.
     risk_share : float, optional
@@ -62,8 +64,8 @@ class PhasedERM(Solver):
     smoothing_width : float, optional
         For a loss with kinks: how far from a kink, in the score, the loss that is minimised differs
         from it.
-    max_passes : int, default=200
-        Passes over the rows that a planned number of phases may take.
+    max_passes : int, default=300
+        Passes over the rows that a planned number of phases may take; 16 phases with 40 weights.
 
     Notes
     -----
@@ -91,17 +93,19 @@ class PhasedERM(Solver):
         schedule: Literal["planned", "paper"] = "planned",
         composition: Literal["sequential", "parallel"] = "sequential",
         mu_weights: float | None = None,
+        sharpening: float | None = None,
         mu_groups: float | None = None,
         risk_share: float | None = None,
         averaging: float | None = None,
         aim: float = 0.3,
         smoothing_width: float | None = None,
-        max_passes: int = 200,
+        max_passes: int = 300,
     ) -> None:
         self.n_phases = n_phases
         self.schedule = schedule
         self.composition = composition
         self.mu_weights = mu_weights
+        self.sharpening = sharpening
         self.mu_groups = mu_groups
         self.risk_share = risk_share
         self.averaging = averaging

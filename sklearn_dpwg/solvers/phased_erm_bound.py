@@ -41,17 +41,18 @@ class DescentBound:
     n_weights : int
         Number of weights d.
     noise_ratios : tuple of float
-        Noise of each phase over that of the last one at equal strength; a phase's strength is that
-        of the last one times its ratio, so that all add the same noise.
+        Noise of each phase over that of the last one, at equal strength.
+    strength_ratios : tuple of float
+        Strength of each phase over that of the last one.
     averaged : int
         How many of the last phases are averaged.
 
     Notes
     -----
     For a quadratic risk with Hessian eigenvalue h in one direction, phase t keeps the share
-    ``r_t = μ_t/(μ_t + h)`` of the distance to the minimiser in it and adds noise of standard
-    deviation σ. With b(h) the share of the first distance that the average keeps and V(h) the
-    variance of its noise over σ², the excess is at most
+    ``r_t = μ_t/(μ_t + h)`` of the distance to the minimiser in it and adds noise; σ is the standard
+    deviation of that of the last phase. With b(h) the share of the first distance that the average
+    keeps and V(h) the variance of its noise over σ², the excess is at most
 
     - bias: ``max_h h a² b(h)²/2``,
     - noise: the least of ``σ² max Σ_j h_j V(h_j)/2`` over spectra of d eigenvalues whose sum is at
@@ -67,6 +68,7 @@ class DescentBound:
     trace: float
     n_weights: int
     noise_ratios: tuple[float, ...]
+    strength_ratios: tuple[float, ...]
     averaged: int
 
     def at_strengths(self, noise_stds: FloatArray) -> FloatArray:
@@ -105,7 +107,7 @@ class DescentBound:
     @cached_property
     def _curves(self) -> tuple[FloatArray, FloatArray, float]:
         """Return bias, noise over σ² and noise over σ: the first two for every strength."""
-        kept, variance = _tables(self.noise_ratios, self.averaged)
+        kept, variance = _tables(self.noise_ratios, self.strength_ratios, self.averaged)
         limits = self.trace / STRENGTHS
         last = np.maximum(np.searchsorted(_RATIOS, limits, side="right") - 1, 1)
         bias = np.maximum.accumulate(_RATIOS * kept**2)
@@ -120,11 +122,14 @@ class DescentBound:
 
 
 @lru_cache(maxsize=512)
-def _tables(noise_ratios: tuple[float, ...], averaged: int) -> tuple[FloatArray, FloatArray]:
+def _tables(
+    noise_ratios: tuple[float, ...], strength_ratios: tuple[float, ...], averaged: int
+) -> tuple[FloatArray, FloatArray]:
     """Return b and V at every ratio of curvature to the last phase's strength."""
     n_phases = len(noise_ratios)
-    ratios = np.asarray(noise_ratios)[:, None]
-    kept = ratios / (ratios + _RATIOS)
+    strengths = np.asarray(strength_ratios)[:, None]
+    noise = np.asarray(noise_ratios) / np.asarray(strength_ratios)
+    kept = strengths / (strengths + _RATIOS)
     bias = np.zeros_like(_RATIOS)
     sums = np.zeros((n_phases, len(_RATIOS)))  # of each phase's noise in the average
     shares = np.zeros((n_phases, len(_RATIOS)))  # of each phase's noise still there
@@ -132,7 +137,7 @@ def _tables(noise_ratios: tuple[float, ...], averaged: int) -> tuple[FloatArray,
     for phase in range(n_phases):
         distance = distance * kept[phase]
         shares[:phase] *= kept[phase]
-        shares[phase] = 1.0
+        shares[phase] = noise[phase]
         if phase >= n_phases - averaged:
             bias += distance / averaged
             sums += shares / averaged

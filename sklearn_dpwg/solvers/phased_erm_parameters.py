@@ -52,6 +52,9 @@ def check_parameters(solver: PhasedERM, problem: Problem) -> None:
         raise ValueError(f"risk_share of PhasedERM must be between 0 and 1, got {share!r}.")
     if averaging is not None and not (_is(averaging, Real) and 0.0 < averaging <= 1.0):
         raise ValueError(f"averaging of PhasedERM must be above 0, at most 1, got {averaging!r}.")
+    sharpening = solver.sharpening
+    if sharpening is not None and not (_is(sharpening, Real) and 1.0 <= sharpening <= 10.0):
+        raise ValueError(f"sharpening of PhasedERM must be from 1 to 10, got {sharpening!r}.")
     smallest, disjoint = min(problem.group_sizes), solver.composition == "parallel"
     if solver.schedule == "planned" and disjoint and (solver.n_phases or 1) > smallest:
         raise ValueError(
@@ -60,7 +63,14 @@ def check_parameters(solver: PhasedERM, problem: Problem) -> None:
             f"use composition='sequential'."
         )
     if solver.schedule == "paper":
-        for name in ("n_phases", "mu_weights", "mu_groups", "risk_share", "averaging"):
+        for name in (
+            "n_phases",
+            "mu_weights",
+            "sharpening",
+            "mu_groups",
+            "risk_share",
+            "averaging",
+        ):
             if getattr(solver, name) is not None:
                 raise ValueError(
                     f"{name} of PhasedERM must be None with schedule='paper', which sets it, got "

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,14 @@ FloatArray = NDArray[np.float64]
 WEIGHTS, RISKS = "phase weights", "group risks"
 
 # What a plan may choose: grids, so that better facts never choose worse.
-PHASES = (1, 2, 3, 4, 6, 8, 11, 16)
-RISK_SHARES = (0.02, 0.05, 0.1, 0.2, 0.3)
-AVERAGED = (0.0, 1 / 3, 1 / 2, 2 / 3)
+PHASES = (1, 2, 4, 8, 11, 16)
+RISK_SHARES = (0.05, 0.1, 0.2)
+AVERAGED = (0.0, 0.5)
 GROWTHS = (1.0, 2.0, 4.0)
-WIDTHS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.025)
+# Equal strengths and an average of the last phases do about as well where losses curve
+# (benchmarks/phased_erm_trials.py) and leave far more noise on the output where they do not.
+SHARPENINGS = (1.25, 1.6, 2.5)
+WIDTHS = (1.0, 0.25, 0.1, 0.025)
 # B/μ_λ of a single phase.
 LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
@@ -116,14 +119,20 @@ def _candidates(
                     sizes = part_sizes(problem.group_sizes, shares.tolist())
                 else:
                     sizes = (problem.group_sizes,) * n_phases
-                for risk_share in _risk_shares(solver, feedback):
-                    for averaged in _numbers_averaged(solver, n_phases):
-                        for mu_groups in entropies:
-                            found = _candidate(
-                                problem, solved, mu, solver, sizes, risk_share, averaged, mu_groups
-                            )
-                            schedule = replace(found.schedule, smoothing_width=width)
-                            yield Candidate(schedule, found.bounds + smoothing)
+                for risk_share, averaged, sharpening, mu_groups in itertools.product(
+                    _risk_shares(solver, feedback),
+                    _numbers_averaged(solver, n_phases),
+                    _sharpenings(solver, n_phases),
+                    entropies,
+                ):
+                    bound = _descent_bound(
+                        solver, problem, solved, sizes, averaged=averaged, sharpening=sharpening
+                    )
+                    found = _candidate(
+                        problem, solved, mu, solver, sizes, bound, risk_share, mu_groups
+                    )
+                    schedule = replace(found.schedule, smoothing_width=width)
+                    yield Candidate(schedule, found.bounds + smoothing)
 
 
 def _candidate(
@@ -132,8 +141,8 @@ def _candidate(
     mu: float,
     solver: PhasedERM,
     sizes: tuple[tuple[int, ...], ...],
+    bound: DescentBound,
     risk_share: float,
-    averaged: int,
     mu_groups: float,
 ) -> Candidate:
     n_phases, p = len(sizes), problem.n_groups
@@ -145,14 +154,6 @@ def _candidate(
     if parallel:
         multipliers[0] = 1.0 / mu  # the first part releases no risks
     totals = np.array([sum(part) for part in sizes])
-    bound = _descent_bound(
-        aim=solver.aim * problem.radius,
-        lipschitz=solved.lipschitz,
-        trace=problem.loss.n_outputs * solved.smoothness,
-        n_weights=problem.n_weights,
-        noise_ratios=tuple((totals[-1] / totals).tolist()),
-        averaged=averaged,
-    )
     ceiling = min(
         CEILING_OVER_ZERO_SCORE * problem.constants.zero_score, problem.constants.supremum
     )
@@ -190,7 +191,7 @@ def _candidate(
             group_part = np.minimum(group_part, -mu_groups * np.log(prior))
     fixed = None
     if solver.mu_weights is not None:
-        fixed = tuple(float(solver.mu_weights * ratio) for ratio in bound.noise_ratios)
+        fixed = tuple(float(solver.mu_weights * ratio) for ratio in bound.strength_ratios)
     schedule = PhasedERMSchedule(
         composition=solver.composition,
         sizes=sizes,
@@ -200,7 +201,7 @@ def _candidate(
         weights_multipliers=tuple(multipliers.tolist()),
         risks_multiplier=risks_multiplier,
         mu_groups=(mu_groups,) * n_phases,
-        averaged=averaged,
+        averaged=bound.averaged,
         mu_weights=fixed,
         bound=bound,
         ceiling=ceiling,
@@ -210,17 +211,37 @@ def _candidate(
     return Candidate(schedule, weights_part + group_part)
 
 
-@lru_cache(maxsize=4096)
 def _descent_bound(
-    aim: float,
-    lipschitz: float,
-    trace: float,
-    n_weights: int,
-    noise_ratios: tuple[float, ...],
+    solver: PhasedERM,
+    problem: Problem,
+    solved: Problem,
+    sizes: tuple[tuple[int, ...], ...],
+    *,
     averaged: int,
+    sharpening: float,
 ) -> DescentBound:
+    """Return the bound for the weights, each phase's strength so many times that of the one before.
+
+    Where phases read fewer records, noise and strength are larger in proportion.
+    """
+    totals = [sum(part) for part in sizes]
+    noise = [totals[-1] / total for total in totals]
+    last = len(sizes) - 1
+    return _cached_bound(
+        aim=solver.aim * problem.radius,
+        lipschitz=solved.lipschitz,
+        trace=problem.loss.n_outputs * solved.smoothness,
+        n_weights=problem.n_weights,
+        noise_ratios=tuple(noise),
+        strength_ratios=tuple(each * sharpening ** (t - last) for t, each in enumerate(noise)),
+        averaged=averaged,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _cached_bound(**facts: Any) -> DescentBound:
     """Return a bound with the tables that an equal one may have made already."""
-    return DescentBound(aim, lipschitz, trace, n_weights, noise_ratios, averaged)
+    return DescentBound(**facts)
 
 
 def _group_player(
@@ -267,6 +288,12 @@ def _risk_shares(solver: PhasedERM, feedback: bool) -> tuple[float, ...]:
 def _numbers_averaged(solver: PhasedERM, n_phases: int) -> tuple[int, ...]:
     shares = AVERAGED if solver.averaging is None else (solver.averaging,)
     return tuple(sorted({max(1, round(share * n_phases)) for share in shares}))
+
+
+def _sharpenings(solver: PhasedERM, n_phases: int) -> tuple[float, ...]:
+    if n_phases == 1:
+        return (1.0,)
+    return SHARPENINGS if solver.sharpening is None else (float(solver.sharpening),)
 
 
 def make_plan(

@@ -113,7 +113,7 @@ class PhasedERMSchedule:
             mu_weights = self.mu_weights[index]
         else:
             assert self.bound is not None
-            ratio = self.bound.noise_ratios[index]
+            ratio = self.bound.strength_ratios[index]
             stds = noise_stds(
                 self.solved,
                 sizes,
@@ -122,6 +122,8 @@ class PhasedERMSchedule:
                 multiplier=self.weights_multipliers[index],
                 ratio=ratio,
             )
+            # what the last phase's would be if all phases had this prior
+            stds = stds * ratio / self.bound.noise_ratios[index]
             mu_weights = ratio * self.bound.best(stds).strength
         return solved_phase(self.solved, sizes, prior, mu_weights=mu_weights, mu_groups=mu_groups)
 
@@ -142,6 +144,14 @@ class PhasedERMSchedule:
         stds = self.risks_multiplier * self.feedback_range / np.asarray(self.sizes[index])
         return np.asarray((self.group_rate * stds) ** 2 / 2.0)
 
+    @property
+    def _rise(self) -> float:
+        """Regularisation of the last phase over that of the first, for the same group weights."""
+        if self.mu_weights is not None:
+            return self.mu_weights[-1] / self.mu_weights[0]
+        assert self.bound is not None
+        return 1.0 / self.bound.strength_ratios[0]
+
     def __str__(self) -> str:
         """Return a few lines for people."""
         records = "all records" if self.composition == "sequential" else "a part of its own"
@@ -155,6 +165,8 @@ class PhasedERMSchedule:
             f"first phase: regularisation {first.mu_weights:.3g}, one record moves the weights by "
             f"at most {first.sensitivity:.3g}, noise {std:.3g}"
         )
+        if self.n_phases > 1:
+            lines.append(f"the last phase has {self._rise:.3g} times the first's regularisation")
         if self.composition == "parallel" and self.n_phases > 1:
             totals = ", ".join(f"{sum(sizes):,}" for sizes in self.sizes[:8])
             lines.append(f"records of the phases: {totals}{', ...' * (self.n_phases > 8)}")

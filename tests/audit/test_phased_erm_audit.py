@@ -34,8 +34,8 @@ def outputs(solver, plan, data, start, n_runs, seed):
 def audited(solver, epsilon, n_runs=N_RUNS):
     """Return a lower bound on μ from outputs on a bad pair of neighbours, and the claim.
 
-    A group of its own holds a record nearly at right angles to the weights, misclassified just so far
-    that its loss is steep, which is mirrored across them.
+    A group of its own holds a record nearly at right angles to the weights, misclassified just so
+    far that its loss is steep, which is mirrored across them.
     """
     n_parts = solver.n_phases if solver.composition == "parallel" else 1
     problem = make_problem((n_parts, 30), radius=RADIUS, scaling=0.0, prior=(0.97, 0.03))

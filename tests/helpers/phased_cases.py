@@ -60,6 +60,7 @@ def phased_plans(seed: int, n_plans: int, **parameters):
             composition=str(rng.choice(["sequential", "parallel"])),
             mu_weights=float(rng.choice([1e-2, 1.0, 30.0, 300.0])) * smooth,
             mu_groups=float(rng.choice([np.inf, problem.loss_range, problem.loss_range / 30])),
+            sharpening=float(rng.choice([1.0, 2.0])),
             risk_share=0.3,
             smoothing_width=float(rng.choice([0.05, 1.0])),
         ).set_params(**parameters)

@@ -40,7 +40,12 @@ def test_a_run_is_the_stated_algorithm(composition, mu_groups, loss):
     """Against CVXPY and the formulas of the page, on fixed answers instead of noise."""
     problem = make_problem((12, 30), loss=loss, radius=2.0)
     solver = PhasedERM(
-        3, composition=composition, mu_weights=0.2, mu_groups=mu_groups, averaging=0.7
+        3,
+        composition=composition,
+        mu_weights=0.2,
+        sharpening=1.0,
+        mu_groups=mu_groups,
+        averaging=0.7,
     )
     plan = solver.plan(problem, BUDGET)
     data = make_data(problem, *random_data(problem, 0))

@@ -22,7 +22,7 @@ BUDGET = Budget(1.0, 1e-5)
 # --- the bound for the weights -----------------------------------------------------------------
 
 
-def exact_excess(eigenvalues, target, strengths, std, averaged):
+def exact_excess(eigenvalues, target, strengths, stds, averaged):
     """Return the expected excess of averaged noisy proximal steps on a quadratic, by matrices."""
     n_phases, d = len(strengths), len(eigenvalues)
     hessian = np.diag(eigenvalues)
@@ -38,9 +38,10 @@ def exact_excess(eigenvalues, target, strengths, std, averaged):
             average += state / averaged
     bias = average[:, 0, :] @ -target
     noise = sum(
-        np.trace(average[:, 1 + t].T @ hessian @ average[:, 1 + t]) for t in range(n_phases)
+        std**2 * np.trace(average[:, 1 + t].T @ hessian @ average[:, 1 + t])
+        for t, std in enumerate(stds)
     )
-    return 0.5 * bias @ hessian @ bias + 0.5 * std**2 * noise
+    return 0.5 * bias @ hessian @ bias + 0.5 * noise
 
 
 @st.composite
@@ -50,14 +51,15 @@ def descents(draw):
     d = int(rng.integers(1, 6))
     eigenvalues = 10.0 ** rng.uniform(-4, 1, size=d) * (rng.random(d) < 0.8)
     target = rng.standard_normal(d)
-    ratios = 10.0 ** rng.uniform(-0.5, 2, size=n_phases)
-    ratios[-1] = 1.0
+    ratios = 10.0 ** rng.uniform(-0.5, 2, size=(2, n_phases))
+    ratios[:, -1] = 1.0
     bound = DescentBound(
         aim=float(np.linalg.norm(target)) * float(rng.choice([1.0, 2.0])),
         lipschitz=1e9,  # so that the quadratic part counts
         trace=max(float(eigenvalues.sum()), 1e-4) * float(rng.choice([1.0, 3.0])),
         n_weights=d,
-        noise_ratios=tuple(ratios),
+        noise_ratios=tuple(ratios[0]),
+        strength_ratios=tuple(ratios[1]),
         averaged=int(rng.integers(1, n_phases + 1)),
     )
     return bound, eigenvalues, target, 10.0 ** rng.uniform(-3, 1)
@@ -69,24 +71,25 @@ def test_no_quadratic_exceeds_the_bound(descent):
     bound, eigenvalues, target, std = descent
     bounds = bound.at_strengths(np.full_like(STRENGTHS, std))
     for index in range(0, len(STRENGTHS), 6):
-        strengths = STRENGTHS[index] * np.array(bound.noise_ratios)
-        found = exact_excess(eigenvalues, target, strengths, std, bound.averaged)
+        strengths = STRENGTHS[index] * np.array(bound.strength_ratios)
+        stds = std * np.array(bound.noise_ratios) / np.array(bound.strength_ratios)
+        found = exact_excess(eigenvalues, target, strengths, stds, bound.averaged)
         assert found <= bounds[index] * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("n_phases", "averaged"), [(1, 1), (4, 1), (8, 5), (16, 11)])
 def test_the_bound_is_nearly_attained(n_phases, averaged):
     """One direction alone attains the bias, equal ones nearly the noise."""
-    bound = DescentBound(2.0, 1e9, 0.3, 8, (1.0,) * n_phases, averaged)
+    bound = DescentBound(2.0, 1e9, 0.3, 8, (1.0,) * n_phases, (1.0,) * n_phases, averaged)
     index = int(np.argmin(np.abs(STRENGTHS - 0.01)))
     strengths = np.full(n_phases, STRENGTHS[index])
     silent, noisy = (bound.at_strengths(np.full_like(STRENGTHS, std))[index] for std in (1e-9, 1e3))
     bias = max(
-        exact_excess(np.array([h]), np.array([2.0]), strengths, 0.0, averaged)
+        exact_excess(np.array([h]), np.array([2.0]), strengths, [0.0] * n_phases, averaged)
         for h in np.geomspace(1e-5, 0.3, 60)
     )
     assert bias > 0.9 * silent
-    noise = exact_excess(np.full(8, 0.3 / 8), np.zeros(8), strengths, 1e3, averaged)
+    noise = exact_excess(np.full(8, 0.3 / 8), np.zeros(8), strengths, [1e3] * n_phases, averaged)
     assert noise > 0.7 * noisy
 
 
@@ -97,7 +100,7 @@ def test_noise_on_one_release_costs_at_most_the_bound(loss):
     solved = problem
     if not loss.smooth:
         solved = dataclasses.replace(problem, loss=loss.smoothed(0.1))
-    bound = DescentBound(1e-9, solved.lipschitz, solved.smoothness, 3, (1.0,), 1)
+    bound = DescentBound(1e-9, solved.lipschitz, solved.smoothness, 3, (1.0,), (1.0,), 1)
     rng = np.random.default_rng(0)
     scores, targets = rng.uniform(-2, 2, 50), rng.choice([-1.0, 1.0], 50)
     # squared errors are Lipschitz on the ball only, which more noise would leave
@@ -112,7 +115,7 @@ def test_noise_on_one_release_costs_at_most_the_bound(loss):
 
 
 def test_best_is_the_least_of_the_grid():
-    bound = DescentBound(2.0, 1.0, 0.3, 8, (1.0,) * 4, 2)
+    bound = DescentBound(2.0, 1.0, 0.3, 8, (1.0,) * 4, (1.0,) * 4, 2)
     stds = 0.01 / STRENGTHS
     strength, value = bound.best(stds)
     bounds = bound.at_strengths(stds)
@@ -161,16 +164,14 @@ VARIANTS = (
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError(), AbsoluteError()])
 def test_more_records_or_a_larger_budget_never_predict_worse(parameters, loss):
     solver = PhasedERM(**parameters)
-    rng = np.random.default_rng(0)
-    for _ in range(2):
-        sizes = rng.integers(5, 400, size=3)
-        predicted = [
-            solver.plan(
-                make_problem(factor * sizes, loss=loss, radius=4.0), Budget(epsilon, 1e-5)
-            ).predicted_excess
-            for factor, epsilon in ((1, 0.3), (3, 0.3), (3, 1.0), (30, 1.0), (30, 8.0))
-        ]
-        assert all(np.diff(predicted) <= 1e-9)
+    sizes = np.array([345, 7, 61])
+    predicted = [
+        solver.plan(
+            make_problem(factor * sizes, loss=loss, radius=4.0), Budget(epsilon, 1e-5)
+        ).predicted_excess
+        for factor, epsilon in ((1, 0.3), (3, 0.3), (3, 1.0), (30, 8.0))
+    ]
+    assert all(np.diff(predicted) <= 1e-9)
 
 
 def test_a_larger_budget_never_predicts_worse_with_disjoint_parts():
@@ -188,7 +189,7 @@ def test_a_larger_budget_never_predicts_worse_with_disjoint_parts():
 def test_plans_are_the_best_of_what_they_may_choose(composition):
     problem = make_problem((900, 40, 60), n_features=8, radius=10.0)
     best = PhasedERM(composition=composition).plan(problem, BUDGET)
-    most = 200 // passes_of_a_phase(problem)
+    most = 300 // passes_of_a_phase(problem)
     for n_phases in PHASES[1:]:
         if composition == "sequential" and n_phases > most:
             break
@@ -202,9 +203,31 @@ def test_plans_are_the_best_of_what_they_may_choose(composition):
 
 def test_the_number_of_passes_is_kept():
     problem = make_problem((10**6, 10**6), n_features=60)
-    for max_passes in (1, 50, 200, 1000):
+    for max_passes in (1, 50, 300, 1000):
         plan = PhasedERM(max_passes=max_passes).plan(problem, BUDGET)
         assert plan.n_steps == max(n for n in PHASES if n == 1 or n * 19 <= max_passes)
+
+
+@pytest.mark.parametrize("composition", ["sequential", "parallel"])
+def test_phases_become_stronger_as_planned(composition):
+    """By the sharpening, and where parts are disjoint in proportion to the noise."""
+    problem = make_problem((4000, 900))
+    prior = np.array(problem.prior)
+    for parameters in ({}, {"sharpening": 1.0}, {"mu_weights": 0.3, "sharpening": 2.0}):
+        schedule = (
+            PhasedERM(4, composition=composition, **parameters).plan(problem, BUDGET).schedule
+        )
+        found = [schedule.phase(t, prior).mu_weights for t in range(4)]
+        totals = [sum(sizes) for sizes in schedule.sizes]
+        rises = np.array(found[1:]) / found[:-1] * np.array(totals[1:]) / totals[:-1]
+        if "sharpening" not in parameters:
+            assert rises.min() > 1.2 * (STRENGTHS[0] / STRENGTHS[1])
+        elif "mu_weights" in parameters:
+            assert rises == pytest.approx(2.0)
+            assert found[-1] == pytest.approx(0.3)
+        else:
+            # the first part has no risks to pay for, which may move it along the grid
+            assert np.abs(np.log(rises)).max() <= 1.01 * math.log(STRENGTHS[1] / STRENGTHS[0])
 
 
 def test_plans_of_one_group_release_no_risks():
@@ -306,6 +329,7 @@ def test_paper_schedule_is_the_papers():
         ({"mu_groups": math.nan}, "mu_groups of PhasedERM must be positive or infinite, got nan"),
         ({"risk_share": 1.0}, "risk_share of PhasedERM must be between 0 and 1, got 1.0"),
         ({"averaging": 0.0}, "averaging of PhasedERM must be above 0, at most 1, got 0.0"),
+        ({"sharpening": 0.5}, "sharpening of PhasedERM must be from 1 to 10, got 0.5"),
         ({"schedule": "paper", "n_phases": 3}, "n_phases of PhasedERM must be None with schedule="),
     ],
 )
