@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -158,6 +158,29 @@ class GroupRisks:
         for other in others:
             hessian += other
         return hessian.reshape(self.n_weights, self.n_weights)
+
+    def part(self, positions: Sequence[NDArray[np.intp]]) -> GroupRisks:
+        """Return the risks of some of the records of each group.
+
+        Parameters
+        ----------
+        positions : sequence of ndarray
+            For each group, the positions within it of the records to keep.
+
+        Returns
+        -------
+        GroupRisks
+            Over a copy of these records; its passes count from 0.
+        """
+        records = self.records
+        rows = np.concatenate(
+            [start + kept for start, kept in zip(records.starts[:-1], positions, strict=True)]
+        )
+        starts = np.concatenate([[0], np.cumsum([len(kept) for kept in positions])])
+        kept_records = GroupedRecords(
+            records.rows[rows], records.row_scale[rows], records.targets[rows], starts
+        )
+        return GroupRisks(kept_records, self.loss, self.intercept_scaling)
 
     def _add_curvature(self, hessian: FloatArray, block: slice, curvature: FloatArray) -> None:
         """Add what the records of a block contribute, given their curvatures times weights."""

@@ -51,8 +51,8 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
     delta : float, default=1e-6
         Privacy budget δ, between 0 and 1; should be far below one over the number of records.
     solver : str or Solver, default="auto"
-        "auto", "mgr", "exact", or an instance such as ``MGR(n_steps=100)``, whose parameters
-        nest as ``solver__n_steps``.
+        "auto", "mgr", "phased-erm", "exact", or an instance such as ``MGR(n_steps=100)``, whose
+        parameters nest as ``solver__n_steps``.
     loss : str or Loss, default="log_loss"
         Loss of one record: "log_loss" for two or more classes; "hinge", "smoothed_hinge" or
         "squared_hinge" for two; or an instance such as ``SmoothedHinge(width=0.1)`` of
@@ -102,7 +102,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
     group_sizes_ : ndarray of shape (n_groups,)
         Public sizes of the groups.
     group_weights_ : ndarray of shape (n_groups,)
-        Weights that the learner gave the groups; a private release.
+        Weights that the learner gave the groups; a private release, which not every solver makes.
     n_iter_ : int
         Steps taken; planned from public facts.
     plan_ : Plan

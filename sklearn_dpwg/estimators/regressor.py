@@ -33,8 +33,8 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
     delta : float, default=1e-6
         Privacy budget δ, between 0 and 1; should be far below one over the number of records.
     solver : str or Solver, default="auto"
-        "auto", "mgr", "exact", or an instance such as ``MGR(n_steps=100)``, whose parameters
-        nest as ``solver__n_steps``.
+        "auto", "mgr", "phased-erm", "exact", or an instance such as ``MGR(n_steps=100)``, whose
+        parameters nest as ``solver__n_steps``.
     loss : str or Loss, default="squared_error"
         Loss of one record, in units of the mapped targets: "squared_error" (half of it), "huber"
         (linear from 0.25 on), "absolute_error", "quantile" (the median); or an instance such as
@@ -83,7 +83,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
     group_sizes_ : ndarray of shape (n_groups,)
         Public sizes of the groups.
     group_weights_ : ndarray of shape (n_groups,)
-        Weights that the learner gave the groups; a private release.
+        Weights that the learner gave the groups; a private release, which not every solver makes.
     n_iter_ : int
         Steps taken; planned from public facts.
     plan_ : Plan

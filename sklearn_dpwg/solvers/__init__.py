@@ -7,6 +7,7 @@ touches the records and cannot release more, because the `NoiseSource` it draws 
 from sklearn_dpwg.solvers.base import Solution, Solver
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.mgr import MGR
+from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.planning import Plan
 from sklearn_dpwg.solvers.primal_dual_subgradient import primal_dual_subgradient
 from sklearn_dpwg.solvers.registry import SOLVERS, make_solver
@@ -17,6 +18,7 @@ __all__ = [
     "MGR",
     "SOLVERS",
     "Exact",
+    "PhasedERM",
     "Plan",
     "SaddlePoint",
     "Solution",
