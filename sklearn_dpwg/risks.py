@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,6 +105,51 @@ class GroupRisks:
             Gradients of the mean losses (not clipped).
         """
         self.n_passes += 1
+        totals, gradients = self._sums(weights, ceiling)
+        sizes = np.asarray(self.group_sizes, dtype=float)
+        return totals / sizes, gradients / sizes[:, None]
+
+    def sampled_risks_and_gradients(
+        self,
+        weights: FloatArray,
+        batch: Sequence[NDArray[np.intp]],
+        *,
+        expected_sizes: FloatArray,
+        ceiling: float,
+        center: float,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Estimate each group's mean loss and its gradient from the records of a batch.
+
+        Sums are divided by public expected sizes, never by how many records joined, which is
+        secret and would give a record influence over the divisor.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights.
+        batch : sequence of ndarray
+            For each group the positions of the records that joined; may be empty.
+        expected_sizes : ndarray of shape (n_groups,)
+            Expected number of records that join, ``q_i n_i``.
+        ceiling : float
+            Each record's loss counts for at most this much; gradients are not affected.
+        center : float
+            What a risk is where no record joins; a record adds its loss minus this.
+
+        Returns
+        -------
+        risks : ndarray of shape (n_groups,)
+            Unbiased estimates of the mean losses, ``center`` for a group that nobody joined.
+        gradients : ndarray of shape (n_groups, n_weights)
+            Unbiased estimates of the gradients, 0 for a group that nobody joined.
+        """
+        joined = GroupRisks(self.records.take(batch), self.loss, self.intercept_scaling)
+        totals, gradients = joined._sums(weights, ceiling)
+        totals -= center * np.asarray(joined.group_sizes, dtype=float)
+        return center + totals / expected_sizes, gradients / expected_sizes[:, None]
+
+    def _sums(self, weights: FloatArray, ceiling: float | None) -> tuple[FloatArray, FloatArray]:
+        """Return the sum of the losses and of their gradients in each group."""
         records, n_features = self.records, self.records.rows.shape[1]
         totals = np.zeros(self.n_groups)
         gradients = np.zeros((self.n_groups, self.loss.n_outputs, self.n_columns))
@@ -116,9 +161,7 @@ class GroupRisks:
                 gradients[group, :, -1] += self.intercept_scaling * slopes.sum(axis=0)
             slopes = slopes * records.row_scale[block, None]
             gradients[group, :, :n_features] += slopes.T @ records.rows[block]
-        sizes = np.asarray(self.group_sizes, dtype=float)
-        flat = gradients.reshape(self.n_groups, self.n_weights)
-        return totals / sizes, flat / sizes[:, None]
+        return totals, gradients.reshape(self.n_groups, self.n_weights)
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
         """Return the Hessian of the weighted sum of the groups' mean losses.

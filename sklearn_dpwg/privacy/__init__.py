@@ -24,6 +24,8 @@ from sklearn_dpwg.privacy.noise import (
     SECONDS_PER_SECURE_COORDINATE,
     NoiseSource,
 )
+from sklearn_dpwg.privacy.poisson_sample import poisson_sample
+from sklearn_dpwg.privacy.predict_multiplier import predict_multiplier
 from sklearn_dpwg.privacy.release import Release
 
 __all__ = [
@@ -43,4 +45,6 @@ __all__ = [
     "gdp_epsilon",
     "gdp_mu",
     "part_events",
+    "poisson_sample",
+    "predict_multiplier",
 ]

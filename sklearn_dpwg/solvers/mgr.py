@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers.base import Solution, Solver
+from sklearn_dpwg.solvers.mgr_batches import release_from_batch
 from sklearn_dpwg.solvers.mgr_planning import check_parameters, paper_plan, planned_plan
 from sklearn_dpwg.solvers.mgr_schedule import MGRSchedule
 from sklearn_dpwg.solvers.planning import Plan
@@ -20,7 +22,7 @@ FloatArray = NDArray[np.float64]
 
 
 class MGR(Solver):
-    """Noisy full-batch gradient descent with multiplicative group reweighting.
+    """Noisy gradient descent with multiplicative group reweighting, on all records or batches.
 
     Every step takes a noisy gradient of the group-weighted risk, moves the weights within their
     ball, and raises the weights of groups whose noisy risks are high. ``None`` means planned
@@ -95,6 +97,8 @@ class MGR(Solver):
         step_size: float | None = None,
         averaging: float = 2 / 3,
         max_passes: int = 200,
+        max_seconds: float | None = None,
+        sampling_rate: float | Sequence[float] | None = None,
     ) -> None:
         self.n_steps = n_steps
         self.step = step
@@ -107,6 +111,8 @@ class MGR(Solver):
         self.step_size = step_size
         self.averaging = averaging
         self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.sampling_rate = sampling_rate
 
     def plan(self, problem: Problem, budget: Budget) -> Plan:
         """Choose steps, rates and noise by minimising the planning bound.
@@ -178,28 +184,48 @@ class MGR(Solver):
         velocity = np.zeros_like(weights)
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(n_groups)
         for t in range(schedule.n_steps):
-            risks, gradients = data.risks_and_gradients(weights, ceiling=schedule.ceiling)
-            if schedule.step == "weighted":
-                gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
-                typical = influence
+            if schedule.batches is None:
+                risks, gradients = data.risks_and_gradients(weights, ceiling=schedule.ceiling)
+                if schedule.step == "weighted":
+                    gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
+                    typical = influence
+                else:
+                    drawn = int(noise.rng.choice(n_groups, p=group_weights))
+                    gradient, influence = gradients[drawn], 1.0 / sizes[drawn]
+                    typical = float(np.sqrt(group_weights @ sizes**-2.0))
+                gradient = noise.gaussian(
+                    gradient,
+                    sensitivity=float(schedule.gradient_diameter * influence),
+                    release=gradient_release,
+                )
+                noisy = np.zeros(0)
+                for release in risk_releases:
+                    add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
+                    noisy = add_noise(
+                        risks, sensitivity=schedule.feedback_range / sizes, release=release
+                    )
+                noise_std = schedule.gradient_multiplier * schedule.gradient_diameter * typical
             else:
-                drawn = int(noise.rng.choice(n_groups, p=group_weights))
-                gradient, influence = gradients[drawn], 1.0 / sizes[drawn]
-                typical = float(np.sqrt(group_weights @ sizes**-2.0))
-            gradient = noise.gaussian(
-                gradient,
-                sensitivity=float(schedule.gradient_diameter * influence),
-                release=gradient_release,
-            )
-            noise_std = schedule.gradient_multiplier * schedule.gradient_diameter * typical
+                is_drawn = schedule.step == "sampled"
+                coefficients = group_weights
+                if is_drawn:
+                    coefficients = np.eye(n_groups)[noise.rng.choice(n_groups, p=group_weights)]
+                gradient, noisy = release_from_batch(
+                    schedule.batches,
+                    data,
+                    weights,
+                    coefficients,
+                    ceiling=schedule.ceiling,
+                    releases=plan.releases,
+                    noise=noise,
+                )
+                noise_std = schedule.batches.step_std(
+                    group_weights, is_drawn=is_drawn, n_weights=problem.n_weights
+                )
             step_size, momentum = schedule.step_and_momentum(noise_std, problem.n_weights)
             velocity = momentum * velocity - step_size * gradient
             weights = project_to_ball(weights + velocity, problem.radius)
-            for release in risk_releases:
-                add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
-                noisy = add_noise(
-                    risks, sensitivity=schedule.feedback_range / sizes, release=release
-                )
+            if n_groups > 1:
                 log_group_weights = log_group_weights + schedule.group_rate * noisy - correction
             group_weights = _normalised(log_group_weights)
             # after the step, so that the last releases count too
