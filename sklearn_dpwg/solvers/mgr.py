@@ -31,7 +31,7 @@ class MGR(Solver):
     Parameters
     ----------
     n_steps : int, optional
-        Number of steps T, each one pass over the rows; planned: `max_passes`.
+        Number of steps T; planned: as many as `max_passes` and `max_seconds` allow.
     step : {"weighted", "sampled"}, default="weighted"
         Whether the gradient is that of the weighted sum of the group risks or, as in the paper,
         that of one group drawn from the group weights. The weighted step has no sampling
@@ -56,7 +56,16 @@ class MGR(Solver):
     averaging : float, default=2/3
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, default=200
-        Largest number of passes over the rows that a plan may use.
+        Largest number of passes over the rows that a planned `n_steps` may use; batches may take no
+        longer than so many passes either.
+    max_seconds : float, optional
+        Largest predicted time of a fit's steps and calibration, in seconds on two cores with secure
+        noise. What is predicted follows from public facts, and is no clock.
+    sampling_rate : float or sequence of float, optional
+        Probability with which a record joins a step, the same for all groups or one for each in
+        the order of the group labels: Poisson batches. 1 reads every record in every step.
+        Planned: 1, unless the bound of batches is clearly less within the same time, as it is
+        for some hundred thousand records or a small `max_seconds`.
 
     Notes
     -----
@@ -64,6 +73,10 @@ class MGR(Solver):
     its own group by at most b/n_i, so each step releases a gradient with noise
     ``z_w Γ max_i λ_i/n_i`` and risks with noise ``z_λ b/n_i``, for multipliers z fixed in
     advance; the step sizes follow earlier releases. `docs/theory/mgr.md` proves each.
+
+    On batches a step releases both together. A record that may join or not counts with the norm of
+    its gradient, at most L, in place of a distance, and every group pays at its own rate, whether
+    or not any of its records joined. Sums are divided by the expected size of a batch.
 
     For smooth losses no step is longer than 1/H, and momentum stands in for longer ones. A loss
     that is not smooth takes plain steps, none longer than ``aim/(L √T)``, the best without noise.
