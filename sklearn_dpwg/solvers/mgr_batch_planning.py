@@ -328,7 +328,7 @@ def make_batches(
             problem.gradient_diameter if rate == 1.0 else 2.0 * problem.lipschitz for rate in rates
         ),
         feedback_range=outline.feedback_range,
-        center=outline.ceiling - outline.feedback_range / 2.0,
+        center=(problem.constants.infimum + outline.ceiling) / 2.0,
         risk_share=risk_share,
         gradient_spread=GRADIENT_SPREAD * problem.lipschitz,
     )

@@ -115,7 +115,7 @@ class Outline:
     @property
     def feedback_range(self) -> float:
         """Range b of the losses that the group risks count."""
-        return self.ceiling - self.problem.constants.infimum
+        return self.problem.constants.range_up_to(self.ceiling)
 
     def sharpness(self, noise: RunNoise) -> float:
         """Return θ = η_λ T, that of the user or the best.
