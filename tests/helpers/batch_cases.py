@@ -40,8 +40,8 @@ def batch_problems(seed: int, n_plans: int):
             prior=rng.dirichlet(np.full(n_groups, 0.5)) * 0.999 + 0.001 / n_groups,
             scaling=float(rng.choice([0.0, 0.5, 1.0])),
         )
-        rates = rng.choice([0.01, 0.3, 0.9, 1.0], size=n_groups)
-        rates[rng.integers(n_groups)] = rng.choice([0.01, 0.3, 0.9])
+        rates = rng.choice([0.1, 0.3, 0.9, 1.0], size=n_groups)
+        rates[rng.integers(n_groups)] = rng.choice([0.1, 0.3, 0.9])
         constants = problem.constants
         low, high = constants.infimum, constants.supremum
         ceiling: Any = rng.choice([None, np.inf, low + 0.1 * (high - low)])  # type: ignore[list-item]
@@ -52,7 +52,7 @@ def batch_problems(seed: int, n_plans: int):
             loss_ceiling=ceiling,
             risk_share=float(rng.choice([0.05, 0.5, 0.95])),
         )
-        yield solver.plan(problem, Budget(float(rng.choice([1.0, 8.0])), 1e-3)), solver
+        yield solver.plan(problem, Budget(0.5, 1e-5)), solver
 
 
 class Canary(NamedTuple):
