@@ -136,10 +136,10 @@ def test_a_sampler_at_another_rate_is_caught():
 def test_noise_for_whole_groups_is_caught():
     solver, plan = planned(risk_share=0.01)
     with faulty(
-        ("multipliers) * np.asarray(self.gradient_bounds)", "rates) * self.gradient_bounds")
+        ("self.expected_sizes / np.sqrt(1.0 -", "np.array(self.group_sizes) / np.sqrt(1.0 -")
     ):
         runs = [scores(solver, plan, targets, seed) for seed, targets in enumerate(PAIR)]
-    assert verdict("planted: noise without its multiplier", *runs, plan)[0]
+    assert verdict("planted: noise for whole groups", *runs, plan)[0]
 
 
 def test_half_the_norm_is_caught():

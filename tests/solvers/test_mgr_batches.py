@@ -80,7 +80,7 @@ def test_groups_read_in_full_and_sampled_groups_are_both_attacked(plans):
 
 PLANTED = {
     "noise for n_i, not for q_i n_i": [
-        ("multipliers) * np.asarray(self.gradient_bounds)", "rates) * self.gradient_bounds")
+        ("self.expected_sizes / np.sqrt(1.0 -", "np.array(self.group_sizes) / np.sqrt(1.0 -")
     ],
     "the mean group": [("(coefficients * batches.gradient_stds).max()",
                         "(coefficients * batches.gradient_stds).mean()")],
