@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,26 @@ class GroupedRecords:
     def group_sizes(self) -> tuple[int, ...]:
         """Number of records in each group."""
         return tuple(int(size) for size in np.diff(self.starts))
+
+    def take(self, positions: Sequence[NDArray[np.intp]]) -> GroupedRecords:
+        """Copy some records of every group.
+
+        Parameters
+        ----------
+        positions : sequence of ndarray
+            For each group the positions in it, from 0; may be empty.
+
+        Returns
+        -------
+        GroupedRecords
+            Those records, in the same groups.
+        """
+        starts = np.zeros_like(self.starts)
+        np.cumsum([len(of_group) for of_group in positions], out=starts[1:])
+        taken = np.concatenate(
+            [of_group + start for of_group, start in zip(positions, self.starts, strict=False)]
+        )
+        return GroupedRecords(self.rows[taken], self.row_scale[taken], self.targets[taken], starts)
 
 
 @dataclass(frozen=True)

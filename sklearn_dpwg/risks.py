@@ -122,6 +122,45 @@ class GroupRisks:
         sizes = np.asarray(self.group_sizes, dtype=float)
         return totals / sizes, gradients / sizes[:, None]
 
+    def sampled_risks_and_gradients(
+        self,
+        weights: FloatArray,
+        batch: Sequence[NDArray[np.intp]],
+        *,
+        expected_sizes: FloatArray,
+        ceiling: float,
+        center: float,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Estimate each group's mean loss and its gradient from the records of a batch.
+
+        Sums are divided by public expected sizes, never by how many records joined, which is
+        secret and would give a record influence over the divisor.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights.
+        batch : sequence of ndarray
+            For each group the positions of the records that joined; may be empty.
+        expected_sizes : ndarray of shape (n_groups,)
+            Expected number of records that join, ``q_i n_i``.
+        ceiling : float
+            Each record's loss counts for at most this much; gradients are not affected.
+        center : float
+            What a risk is where no record joins; a record adds its loss minus this.
+
+        Returns
+        -------
+        risks : ndarray of shape (n_groups,)
+            Unbiased estimates of the mean losses, ``center`` for a group that nobody joined.
+        gradients : ndarray of shape (n_groups, n_weights)
+            Unbiased estimates of the gradients, 0 for a group that nobody joined.
+        """
+        joined = GroupRisks(self.records.take(batch), self.loss, self.intercept_scaling)
+        totals, gradients = joined._sums(weights, ceiling)
+        totals -= center * np.asarray(joined.group_sizes, dtype=float)
+        return center + totals / expected_sizes, gradients / expected_sizes[:, None]
+
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
         """Return the Hessian of the weighted sum of the groups' mean losses.
 
@@ -172,15 +211,7 @@ class GroupRisks:
         GroupRisks
             Over a copy of these records; its passes count from 0.
         """
-        records = self.records
-        rows = np.concatenate(
-            [start + kept for start, kept in zip(records.starts[:-1], positions, strict=True)]
-        )
-        starts = np.concatenate([[0], np.cumsum([len(kept) for kept in positions])])
-        kept_records = GroupedRecords(
-            records.rows[rows], records.row_scale[rows], records.targets[rows], starts
-        )
-        return GroupRisks(kept_records, self.loss, self.intercept_scaling)
+        return GroupRisks(self.records.take(positions), self.loss, self.intercept_scaling)
 
     def _add_curvature(self, hessian: FloatArray, block: slice, curvature: FloatArray) -> None:
         """Add what the records of a block contribute, given their curvatures times weights."""

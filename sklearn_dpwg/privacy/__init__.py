@@ -25,6 +25,8 @@ from sklearn_dpwg.privacy.noise import (
     SECONDS_PER_SECURE_COORDINATE,
     NoiseSource,
 )
+from sklearn_dpwg.privacy.poisson_sample import poisson_sample
+from sklearn_dpwg.privacy.predict_multiplier import predict_multiplier
 from sklearn_dpwg.privacy.release import Release
 from sklearn_dpwg.privacy.sensitivity import lemma3_sensitivity, saddle_point_sensitivity
 
@@ -46,5 +48,7 @@ __all__ = [
     "gdp_mu",
     "lemma3_sensitivity",
     "part_events",
+    "poisson_sample",
+    "predict_multiplier",
     "saddle_point_sensitivity",
 ]
