@@ -31,3 +31,7 @@ class WeakPlanWarning(UserWarning):
 
 class LongRowsWarning(UserWarning):
     """Rows to predict for are longer than `data_norm`, to which training shortened every row."""
+
+
+class OracleError(RuntimeError):
+    """A sample oracle failed, ran dry, or gave something else than fresh records."""

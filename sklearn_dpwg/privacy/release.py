@@ -39,6 +39,9 @@ class Release:
     part : int, optional
         Index of the disjoint part of the records that the value is computed from. The default
         None means that it may read every record, so that every part pays for it.
+    draws_per_record : int, optional
+        Largest number of the draws that any one record can move, where draws read disjoint
+        batches of a part; a record pays for that many. The default None means all of them.
     sampling_rate : float, default=1.0
         Probability with which each record joins, independently and afresh for every draw
         (Poisson sampling). Only Gaussian releases may be sampled.
