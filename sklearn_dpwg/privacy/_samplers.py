@@ -29,19 +29,26 @@ _MAX_CACHED = 64
 class Sampler(Protocol):
     """Adds noise to a vector."""
 
-    def add_noise(self, values: FloatArray, sensitivity: float, release: Release) -> FloatArray:
-        """Return the vector with noise of the release's scale on every coordinate."""
+    def add_noise(
+        self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
+    ) -> FloatArray:
+        """Return the vector with noise of the release's scale on every coordinate.
+
+        With ``n_rows`` the vector is one row of a matrix that the release is about.
+        """
 
 
 class SecureSampler:
     """Discrete noise on a fine grid, sampled exactly, from the operating system's entropy."""
 
     def __init__(self) -> None:
-        self._measurements: OrderedDict[tuple[str, float, float, int], Any] = OrderedDict()
+        self._measurements: OrderedDict[tuple[str, float, float, int, int], Any] = OrderedDict()
 
-    def add_noise(self, values: FloatArray, sensitivity: float, release: Release) -> FloatArray:
+    def add_noise(
+        self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
+    ) -> FloatArray:
         """Return the vector, rounded to a grid, with discrete noise on that grid."""
-        key = (release.mechanism, release.noise_multiplier, sensitivity, values.size)
+        key = (release.mechanism, release.noise_multiplier, sensitivity, values.size, n_rows)
         measurement = self._measurements.get(key)
         if measurement is None:
             measurement = _measurement(*key)
@@ -68,7 +75,13 @@ class SeededSampler:
             self._streams[name] = np.random.default_rng(child)
         return self._streams[name]
 
-    def add_noise(self, values: FloatArray, sensitivity: float, release: Release) -> FloatArray:
+    def unit_normals(self, release: Release, shape: tuple[int, int]) -> FloatArray:
+        """Return normal noise of scale 1 from the stream of a release."""
+        return self.stream(f"noise of {release.name}").standard_normal(shape)
+
+    def add_noise(
+        self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
+    ) -> FloatArray:
         """Return the vector with continuous noise."""
         stream = self.stream(f"noise of {release.name}")
         draw = stream.normal if release.mechanism == "gaussian" else stream.laplace
@@ -100,13 +113,20 @@ def _rounding(mechanism: str, size: int) -> float:
     return math.sqrt(size) if mechanism == "gaussian" else 3.0 * size
 
 
-def _measurement(mechanism: str, multiplier: float, sensitivity: float, size: int) -> Any:
-    """Return OpenDP's measurement, its own privacy map checked against the multiplier."""
+def _measurement(
+    mechanism: str, multiplier: float, sensitivity: float, size: int, n_rows: int = 1
+) -> Any:
+    """Return OpenDP's measurement, its own privacy map checked against the multiplier.
+
+    The rows of a matrix are rounded one by one, on grids that may grow with their sensitivities;
+    four times the coordinates pay for that (docs/theory/prefix-sums.md, Lemma 3).
+    """
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    exponent = grid_exponent(mechanism, multiplier, sensitivity, size)
-    rounding = _rounding(mechanism, size) * 2.0**exponent
+    n_rounded = size if n_rows == 1 else 4 * n_rows * size
+    exponent = grid_exponent(mechanism, multiplier, sensitivity, n_rounded)
+    rounding = _rounding(mechanism, n_rounded) * 2.0**exponent
     scale = multiplier * (sensitivity + rounding) * _MARGIN
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=size)
     if mechanism == "gaussian":

@@ -10,10 +10,15 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
+from sklearn_dpwg.exceptions import (
+    PlanExceededError,
+    SeededNoiseWarning,
+    UnsupportedMechanismError,
+)
 from sklearn_dpwg.privacy._checks import whole_number
 from sklearn_dpwg.privacy._samplers import Sampler, SecureSampler, SeededSampler
 from sklearn_dpwg.privacy.draw import Draw
+from sklearn_dpwg.privacy.gaussian_rows import GaussianRows
 from sklearn_dpwg.privacy.release import Mechanism, Release
 
 FloatArray = NDArray[np.float64]
@@ -185,6 +190,41 @@ class NoiseSource:
             If the value or the sensitivity is out of range. Nothing is drawn then.
         """
         return self._add_noise(value, sensitivity, release, "laplace")
+
+    def gaussian_rows(self, shape: tuple[int, int], *, release: Release) -> GaussianRows:
+        """Begin one Gaussian release of a matrix whose rows become known one after another.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Rows and columns of the matrix, both at least 1. Rows may be left out at the end.
+        release : Release
+            The release of the plan that the whole matrix is, with ``mechanism="gaussian"``.
+
+        Returns
+        -------
+        GaussianRows
+            Adds noise to the rows; it counts as one draw, spent here, of all rows.
+
+        Raises
+        ------
+        PlanExceededError
+            If the plan holds no such release, or no more of them.
+        UnsupportedMechanismError
+            If the release is sampled.
+        ValueError
+            If the shape is out of range.
+        """
+        n_rows, n_columns = shape
+        n_rows = whole_number(n_rows, "the number of rows", least=1)
+        n_columns = whole_number(n_columns, "the number of columns", least=1)
+        if release.sampling_rate < 1.0:
+            raise UnsupportedMechanismError(
+                f"The rows of a matrix cannot be a sampled release, got sampling_rate = "
+                f"{release.sampling_rate!r}."
+            )
+        self._spend(release, "gaussian", (n_rows, n_columns))
+        return GaussianRows(self._sampler, release, (n_rows, n_columns))
 
     def _add_noise(
         self, value: ArrayLike, sensitivity: ArrayLike, release: Release, mechanism: Mechanism
