@@ -35,3 +35,7 @@ class LongRowsWarning(UserWarning):
 
 class OracleError(RuntimeError):
     """A sample oracle failed, ran dry, or gave something else than fresh records."""
+
+
+class UnusedRecordsWarning(UserWarning):
+    """No record of a call of ``partial_fit`` was used."""

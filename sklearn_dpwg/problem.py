@@ -33,7 +33,7 @@ class Problem:
     loss : Loss
         The loss of one record.
     group_sizes : tuple of int
-        Number of records in each group; all positive.
+        Number of records in each group; all positive, infinite for an oracle without end.
     n_features : int
         Columns of a row, without the intercept.
     radius : float
@@ -50,7 +50,7 @@ class Problem:
     """
 
     loss: Loss
-    group_sizes: tuple[int, ...]
+    group_sizes: tuple[float, ...]
     n_features: int
     radius: float
     prior: tuple[float, ...]
@@ -62,7 +62,7 @@ class Problem:
         return len(self.group_sizes)
 
     @property
-    def n_records(self) -> int:
+    def n_records(self) -> float:
         """Number of records K in all groups together."""
         return sum(self.group_sizes)
 

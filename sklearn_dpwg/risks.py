@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.oracles.records import RecordOracle
 from sklearn_dpwg.records import GroupedRecords
 
 FloatArray = NDArray[np.float64]
@@ -153,6 +154,21 @@ class GroupRisks:
                     if first != second:
                         hessian[second, :, first, :] += product
         return hessian.reshape(self.n_weights, self.n_weights)
+
+    def as_oracle(self, rng: np.random.Generator) -> RecordOracle:
+        """Return an oracle that hands out these records, each group shuffled once.
+
+        Parameters
+        ----------
+        rng : Generator
+            Where the order comes from.
+
+        Returns
+        -------
+        RecordOracle
+            Draws without replacement.
+        """
+        return RecordOracle(self.records, rng)
 
     def _scored_blocks(
         self, weights: FloatArray, wanted: NDArray[np.bool_] | None = None

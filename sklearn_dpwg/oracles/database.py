@@ -209,7 +209,9 @@ class DatabaseOracle(SampleOracle):
         for name in names:
             try:
                 # a quoted name that is no column would be a string to SQLite, a qualified one not
-                self._connection.execute(f"select t.{_quoted(name)} from {self._table} as t limit 0")
+                self._connection.execute(
+                    f"select t.{_quoted(name)} from {self._table} as t limit 0"
+                )
             except sqlite3.OperationalError as error:
                 raise ValueError(
                     f"table {table!r} of the database must have the column {name!r}: {error}."
@@ -217,6 +219,6 @@ class DatabaseOracle(SampleOracle):
 
 
 def _quoted(name: str) -> str:
-    if not isinstance(name, str) or not name or "\0" in name:
+    if not name or "\0" in name:
         raise ValueError(f"names of tables and columns must be non-empty strings, got {name!r}.")
     return '"' + name.replace('"', '""') + '"'

@@ -13,6 +13,9 @@ from sklearn_dpwg.records import GroupedRecords
 
 FloatArray = NDArray[np.float64]
 
+# Small draws are gathered this many records at a time: a gather costs more than a slice of one.
+_AHEAD = 256
+
 
 class RecordOracle(SampleOracle):
     """Hands out `GroupedRecords` without replacement; what a fit on fixed data draws from.
@@ -42,6 +45,9 @@ class RecordOracle(SampleOracle):
             for start, stop in zip(records.starts[:-1], records.starts[1:], strict=True)
         ]
         self._n_drawn = [0] * len(self._order)
+        nothing = (np.empty((0, records.rows.shape[1])), np.empty(0))
+        self._ahead = [nothing] * len(self._order)
+        self._ahead_from = [0] * len(self._order)
 
     def draw(self, group: Hashable, size: int) -> tuple[FloatArray, FloatArray]:
         """Return the next records of a group.
@@ -66,11 +72,18 @@ class RecordOracle(SampleOracle):
             If there are not as many left.
         """
         assert isinstance(group, int)
-        start = self._n_drawn[group]
-        chosen = self._order[group][start : start + size]
-        if len(chosen) < size:
+        start, order = self._n_drawn[group], self._order[group]
+        stop = start + size
+        if stop > len(order):
             raise OracleError(
-                f"group {group} has {len(chosen)} record(s) left, and {size} were asked for."
+                f"group {group} has {len(order) - start} record(s) left, and {size} were asked for."
             )
-        self._n_drawn[group] = start + size
-        return self._rows[chosen] * self._row_scale[chosen], self._targets[chosen]
+        rows, targets = self._ahead[group]
+        if stop - self._ahead_from[group] > len(targets):
+            chosen = order[start : max(stop, start + _AHEAD)]
+            rows, targets = self._rows.take(chosen, axis=0), self._targets.take(chosen)
+            rows *= self._row_scale.take(chosen, axis=0)
+            self._ahead[group], self._ahead_from[group] = (rows, targets), start
+        self._n_drawn[group] = stop
+        taken = slice(start - self._ahead_from[group], stop - self._ahead_from[group])
+        return rows[taken], targets[taken]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -229,6 +230,8 @@ class NoiseSource:
     def _add_noise(
         self, value: ArrayLike, sensitivity: ArrayLike, release: Release, mechanism: Mechanism
     ) -> FloatArray:
+        if isinstance(value, float) and isinstance(sensitivity, float):
+            return self._add_noise_to_scalar(value, sensitivity, release, mechanism)
         values = np.array(value, dtype=np.float64)
         bounds = np.array(sensitivity, dtype=np.float64)
         _check_value(values)
@@ -247,9 +250,22 @@ class NoiseSource:
         noisy: FloatArray = flat.reshape(values.shape)[()]
         return noisy if values.ndim else float(noisy)  # type: ignore[return-value]
 
+    def _add_noise_to_scalar(
+        self, value: float, sensitivity: float, release: Release, mechanism: Mechanism
+    ) -> FloatArray:
+        """Do the same for one number, which learners on single records release many times."""
+        if not math.isfinite(value):
+            raise ValueError("value must be finite, got NaN or infinity.")
+        if not 0.0 < sensitivity < math.inf:
+            raise ValueError(f"sensitivity must be positive and finite, got {sensitivity!r}.")
+        self._spend(release, mechanism, ())
+        noisy = self._sampler.add_noise(np.array([value]), float(sensitivity), release)
+        return float(noisy[0])  # type: ignore[return-value]
+
     def _spend(self, release: Release, mechanism: Mechanism, shape: tuple[int, ...]) -> None:
         """Count a draw against the plan, before the noise exists."""
-        if release not in self._allowed:
+        n_allowed, n_spent = self._allowed.get(release), self._spent[release]
+        if n_allowed is None:
             known = sorted({repr(allowed.name) for allowed in self._allowed}) or ["nothing"]
             raise PlanExceededError(
                 f"The plan does not hold {release!r}; it pays for {', '.join(known)}."
@@ -258,13 +274,12 @@ class NoiseSource:
             raise PlanExceededError(
                 f"The plan pays for {release.mechanism} noise on {release.name!r}, not {mechanism}."
             )
-        if self._spent[release] >= self._allowed[release]:
-            n_allowed = self._allowed[release]
+        if n_spent >= n_allowed:
             raise PlanExceededError(
                 f"The plan pays for {n_allowed} draw{'s' * (n_allowed > 1)} of {release.name!r}, "
                 "and all were made."
             )
-        self._spent[release] += 1
+        self._spent[release] = n_spent + 1
         self._draws.append(Draw(release, shape))
 
     def __reduce__(self) -> NoReturn:

@@ -54,6 +54,8 @@ class Plan:
         Whether the children read the same records or disjoint ones.
     early_stop : bool
         Whether a run may release less than planned; all of it is paid for anyway.
+    n_drawn : int, optional
+        Most records that a run reads, where it need not read all.
     """
 
     solver: str
@@ -68,6 +70,7 @@ class Plan:
     children: tuple[Plan, ...] = ()
     composition: Literal["sequential", "parallel"] = "sequential"
     early_stop: bool = False
+    n_drawn: int | None = None
 
     @property
     def is_weak(self) -> bool:
@@ -85,7 +88,7 @@ class Plan:
         ]
         lines += [
             f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
-            f"{release.noise_multiplier:.4g}"
+            f"{release.noise_multiplier:.4g}{_who_pays(release)}"
             for release in self.releases
         ] or ["  none: the exact solution, without any privacy"]
         lines += ["", "Schedule:"]
@@ -108,6 +111,12 @@ class Plan:
         lines.append(f"  about {self.predicted_seconds:.2g} seconds")
         lines += ["", str(guarantee)]
         return "\n".join(lines)
+
+
+def _who_pays(release: Release) -> str:
+    if release.paid_count == release.max_count:
+        return ""
+    return f", of which a record moves {release.paid_count:,}"
 
 
 def predict_seconds(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from sklearn_dpwg.solvers.base import Solver
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.mgr import MGR
+from sklearn_dpwg.solvers.oco import OCO
 
-SOLVERS: dict[str, type[Solver]] = {"exact": Exact, "mgr": MGR}
+SOLVERS: dict[str, type[Solver]] = {"exact": Exact, "mgr": MGR, "oco": OCO}
 
 AUTO = "mgr"
 
