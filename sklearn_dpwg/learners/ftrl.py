@@ -81,6 +81,8 @@ class _Player(WeightPlayer):
     def update(
         self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
     ) -> None:
+        if curvature < 0.0:
+            raise ValueError(f"curvature must be at least 0, got {curvature!r}.")
         self._total += linear
         if curvature:
             self._strength += curvature

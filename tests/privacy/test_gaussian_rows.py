@@ -147,12 +147,12 @@ def test_wrong_releases_are_refused():
     with pytest.raises(PlanExceededError, match="laplace noise"):
         source(release=laplace).gaussian_rows((2, 2), release=laplace)
     sampled = Release("sums", "gaussian", 1.0, 1, sampling_rate=0.5)
-    with pytest.raises(UnsupportedMechanismError, match="sampling_rate = 0.5"):
+    with pytest.raises(UnsupportedMechanismError, match=r"sampling_rate = 0\.5"):
         source(release=sampled).gaussian_rows((2, 2), release=sampled)
     with pytest.raises(PlanExceededError, match="does not hold"):
         source().gaussian_rows((2, 2), release=SUMS.scaled(2.0))
     for shape in ((0, 2), (2, 0)):
-        with pytest.raises(ValueError, match="the number of .* must be at least 1"):
+        with pytest.raises(ValueError, match=r"the number of \w+ must be at least 1"):
             source().gaussian_rows(shape, release=SUMS)
 
 

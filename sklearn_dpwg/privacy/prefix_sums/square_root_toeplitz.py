@@ -36,8 +36,8 @@ class SquareRootToeplitz(PrefixSums):
     References
     ----------
     Fichtenberger, Henzinger and Upadhyay (2023), *Constant matters: fine-grained error bound on
-    differentially private continual observation*; Matoušek, Nikolov and Talwar (2020), *Factorization
-    norms and hereditary discrepancy*: the lower bound.
+    differentially private continual observation*. The lower bound: Matoušek, Nikolov and Talwar
+    (2020), *Factorization norms and hereditary discrepancy*.
 
     Examples
     --------

@@ -222,7 +222,7 @@ def test_adaptive_neighbours(name, n_steps, seed, states_scales, data):
         noisy_sum, is_read = np.zeros(2), False
         for _ in range(n_steps):
             bound = 0.1 + min(10.0, np.linalg.norm(noisy_sum)) if states_scales else 2.0
-            vector = np.cos(noisy_sum + [0.0, 1.0])
+            vector = np.cos(noisy_sum + np.arange(2.0))
             if not is_read and np.linalg.norm(noisy_sum) >= threshold:
                 vector, is_read = vector + 0.5 * bound * record, True
             noisy_sum = stream.add(vector, bound if states_scales else None)
