@@ -32,7 +32,7 @@ class FTRL(Learner):
     played and hints m_t, the regret against u is at most
     γ/2 ‖u - w_1‖² + Σ ‖∇_t - m_t‖²/(2 s_t). Noise N_t on the sum of the first t linear parts
     moves the weights of round t + 1 by at most ‖N_t‖/γ, so without hints it adds at most
-    L Σ ‖N_t‖/γ (`docs/theory/prefix-sums.md`).
+    L Σ ‖N_t‖/γ (`docs/theory/online-learners.md`).
 
     References
     ----------

@@ -123,6 +123,7 @@ def test_what_is_played_belongs_to_the_caller(learner):
     initial[:] = np.nan
     player.predict()[:] = np.nan
     player.predict(hint)[:] = np.nan
+    player.update(np.zeros(2), 1e-300)  # reads where the last round was played
     np.testing.assert_array_equal(player.predict(), [0.1, 0.2])
     player.update(gradient)
     gradient[:] = np.nan
@@ -303,16 +304,26 @@ def test_private_regret_is_within_its_bound_whatever_the_noise(learner, name):
             lost += linear @ played
             total += linear
             noises.append(player._noisy_sum - total)
-        norms = np.linalg.norm(noises, axis=1)
-        if isinstance(learner, FTRL):
-            variation, rest = 0.5 * n_steps + norms[:-1].sum(), 0.0
-        else:
-            # gradients have norm at most 1, and each step moves by at most its noisy gradient
-            noisy = 1.0 + np.linalg.norm(np.diff(noises, axis=0), axis=1)
-            variation = 0.5 * np.sum(noisy**2) + norms[1:] @ noisy
-            rest = 2.0 * radius * norms[-1]
+        drawn = SumNoise(
+            np.linalg.norm(noises[1:], axis=1),
+            np.linalg.norm(np.diff(noises, axis=0), axis=1),
+            is_independent=False,  # what was drawn is what it is
+        )
+        variation, rest = learner.regret_terms(n_steps, radius, 1.0, drawn)
         bound = 0.5 * strength * radius**2 + variation / strength + rest
         assert lost + radius * np.linalg.norm(total) <= bound
+
+
+def test_terms_of_the_regret():
+    """By hand: L = 3, R = 5, two rounds; a longer mechanism's later noise does not count."""
+    sums, increments = np.array([1.0, 2.0, 100.0]), np.array([1.0, 4.0, 100.0])
+    correlated, independent = (SumNoise(sums, increments, which) for which in (False, True))
+    assert FTRL().regret_terms(2, 5.0, 3.0, correlated) == (9.0 + 3.0 * 1.0, 0.0)
+    assert FTRL().regret_terms(2, 5.0, 3.0, independent) == (9.0 + 3.0 * 1.0, 0.0)
+    descent = OnlineGradientDescent()
+    assert descent.regret_terms(2, 5.0, 3.0, independent) == (9.0 + 0.5 * (1.0 + 16.0), 0.0)
+    by_parts = 0.5 * (4.0**2 + 7.0**2) + 1.0 * 4.0 + 2.0 * 7.0
+    assert descent.regret_terms(2, 5.0, 3.0, correlated) == (by_parts, 2.0 * 5.0 * 2.0)
 
 
 @BOTH

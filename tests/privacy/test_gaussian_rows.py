@@ -92,7 +92,7 @@ def test_secure_scale_pays_for_the_rounding_of_all_rows(monkeypatch):
     st.integers(1, 5),
 )
 def test_rounding_all_rows_costs_no_more_than_is_paid(growth, column, multiplier, n_columns):
-    """Lemma 3 of docs/theory/prefix-sums.md, on grids so coarse that a slip would show."""
+    """Lemma 2 of docs/theory/prefix-sums.md, on grids so coarse that a slip would show."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_samplers, "_LOG2_SCALE_OVER_GRID", 1)
         patch.setattr(_samplers, "_LOG2_SENSITIVITY_OVER_ROUNDING", 0)
