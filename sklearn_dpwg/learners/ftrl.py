@@ -32,7 +32,7 @@ class FTRL(Learner):
     played and hints m_t, the regret against u is at most
     γ/2 ‖u - w_1‖² + Σ ‖∇_t - m_t‖²/(2 s_t). Noise N_t on the sum of the first t linear parts
     moves the weights of round t + 1 by at most ‖N_t‖/γ, so without hints it adds at most
-    L Σ ‖N_t‖/γ (`docs/theory/prefix-sums.md`).
+    L Σ ‖N_t‖/γ (`docs/theory/online-learners.md`).
 
     References
     ----------
@@ -81,6 +81,8 @@ class _Player(WeightPlayer):
     def update(
         self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
     ) -> None:
+        if curvature < 0.0:
+            raise ValueError(f"curvature must be at least 0, got {curvature!r}.")
         self._total += linear
         if curvature:
             self._strength += curvature

@@ -14,6 +14,8 @@ FloatArray = NDArray[np.float64]
 class GroupPlayer:
     """Plays a distribution over groups with exponential weights, in log space.
 
+    Base of `EXP3` and `Hedge`, which differ in what they hear.
+
     Parameters
     ----------
     prior : array-like of shape (n_groups,)

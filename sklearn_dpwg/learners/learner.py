@@ -146,7 +146,10 @@ class Learner(BaseEstimator, ABC):
         radius, strength = positive(radius, "radius"), positive(strength, "strength")
         start = np.zeros(n_weights)
         if initial is not None:
-            start += np.asarray(initial, dtype=np.float64).reshape(n_weights)
+            given = np.asarray(initial, dtype=np.float64)
+            if given.shape != start.shape:
+                raise ValueError(f"initial must have shape {start.shape}, got shape {given.shape}.")
+            start += given
             norm = float(np.linalg.norm(start))
             if not norm <= radius * (1.0 + 1e-12):
                 raise ValueError(

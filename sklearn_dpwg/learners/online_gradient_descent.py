@@ -77,6 +77,8 @@ class _Player(WeightPlayer):
     def update(
         self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
     ) -> None:
+        if curvature < 0.0:
+            raise ValueError(f"curvature must be at least 0, got {curvature!r}.")
         if curvature:
             away = self._played if center is None else self._played - center
             linear = linear + curvature * away

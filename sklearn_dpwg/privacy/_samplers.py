@@ -119,7 +119,7 @@ def _measurement(
     """Return OpenDP's measurement, its own privacy map checked against the multiplier.
 
     The rows of a matrix are rounded one by one, on grids that may grow with their sensitivities;
-    four times the coordinates pay for that (docs/theory/prefix-sums.md, Lemma 3).
+    four times the coordinates pay for that (docs/theory/prefix-sums.md, Lemma 2).
     """
     import opendp.prelude as dp
 

@@ -57,8 +57,8 @@ class GaussianRows:
         self._n_rows, self._n_columns = shape
         self._row_shape = (self._n_columns,)
         self._n_left = self._n_rows
-        self._sensitivity = 0.0
-        self._scale = 0.0
+        self._sensitivity = math.nan  # equal to no number, so that the first one is checked
+        self._scale = math.nan
         self._ahead = np.empty((0, self._n_columns))
         self._next = 0
 
@@ -104,8 +104,8 @@ class GaussianRows:
         if not self._seeded:
             return self._sampler.add_noise(row, self._sensitivity, self._release, self._n_rows)
         if self._next == len(self._ahead):
-            n_rows = min(self._n_left + 1, max(1, _NUMBERS_DRAWN_AHEAD // self._n_columns))
-            self._ahead = self._draw(n_rows)
+            n_ahead = max(1, _NUMBERS_DRAWN_AHEAD // self._n_columns)
+            self._ahead = self._draw(min(self._n_left + 1, n_ahead))
             self._next = 0
         noisy: FloatArray = self._ahead[self._next] * self._scale
         noisy += row

@@ -17,9 +17,8 @@ class SquareRootToeplitz(PrefixSums):
     """Noise on the convolution with the square root of the all-ones triangle: B = C.
 
     Both factors are lower-triangular Toeplitz matrices with c_0 = 1 and c_k = c_{k-1}(2k-1)/(2k),
-    the power series of 1/√(1-x). The worst noise is Σ c_k² ≈ 1 + (γ + log T)/π for large T, within
-    a small constant of the least that any factorisation has, and smooth in t. It remembers
-    O(d T) numbers.
+    the power series of 1/√(1-x). The worst noise, Σ c_k², is about (log(16 T) + 0.577)/π, of which
+    log(T)/π is the least that any factorisation has. It remembers O(d T) numbers.
 
     Parameters
     ----------
@@ -37,7 +36,8 @@ class SquareRootToeplitz(PrefixSums):
     References
     ----------
     Fichtenberger, Henzinger and Upadhyay (2023), *Constant matters: fine-grained error bound on
-    differentially private continual observation*.
+    differentially private continual observation*. The lower bound: Matoušek, Nikolov and Talwar
+    (2020), *Factorization norms and hereditary discrepancy*.
 
     Examples
     --------
