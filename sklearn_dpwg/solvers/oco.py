@@ -49,11 +49,11 @@ class OCO(FreshSolver):
     loss_ceiling : float, optional
         Each record's loss counts for at most this much for the group player; planned: half again
         the largest loss of a model that predicts nothing. Infinity: no ceiling.
-    aim : float, default=0.5
+    aim : float, default=0.4
         Norm of the weights that the learner's strength is planned for, as a share of the radius.
     averaging : float, default=2.0
         Round t counts in the averages by t to this power; 0 is the paper's plain average.
-    max_rounds : int, default=128
+    max_rounds : int, default=256
         Largest number of rounds that a plan may choose by itself.
     horizon : int, default=10
         For ``partial_fit``: the plan is made on the first call, for this many calls with as many
@@ -92,9 +92,9 @@ class OCO(FreshSolver):
         schedule: Literal["planned", "paper"] = "planned",
         group_rate: float | None = None,
         loss_ceiling: float | None = None,
-        aim: float = 0.5,
+        aim: float = 0.4,
         averaging: float = 2.0,
-        max_rounds: int = 128,
+        max_rounds: int = 256,
         horizon: int = 10,
     ) -> None:
         self.learner = learner

@@ -57,19 +57,16 @@ class OCOGame(Game):
             if weighted
             else EXP3(prior, schedule.group_rate, 2.0 * schedule.feedback_bound)
         )
-        mechanism = make_prefix_sums(
-            schedule.noise, n_steps=schedule.n_rounds, n_dimensions=problem.n_weights
-        )
         self._influence = 1.0 / np.asarray(schedule.weight_rates)
-        # in a weighted game the sensitivity of a round follows the group weights
-        fixed = None if weighted else self._sensitivity(float(self._influence[0]))
-        stream = mechanism.open(noise, gradient_release, sensitivity=fixed)
         self._largest = float((prior / prior.sum() * self._influence).max())
-        strength = self._strength(self._largest if weighted else float(self._influence[0]))
-        self._player = PrivatePlayer(
-            learner.start(problem.n_weights, problem.radius, strength, initial=self._first), stream
+        if not weighted:
+            self._largest = float(self._influence[0])
+        self._strength_now = self._strength(self._largest)
+        self._player = learner.start(
+            problem.n_weights, problem.radius, self._strength_now, initial=self._first
         )
-        self._current_strength = strength
+        self._gradient_release = gradient_release
+        self._private: PrivatePlayer | None = None
         self._drawn: int | None = None
         self._n_played, self._total = 0, 0.0
         self._weights_sum = np.zeros(problem.n_weights)
@@ -143,7 +140,7 @@ class OCOGame(Game):
             values, slopes = loss.value_and_derivative(scores, np.asarray(targets))
             self._count(weights)
             # roles are fixed by position: the first records for the weights, the others for groups
-            self._player.update(self._gradient_sum(rows[:n_weight], slopes[:n_weight]) / n_weight)
+            self._hear(self._gradient_sum(rows[:n_weight], slopes[:n_weight]) / n_weight)
             if release is not None:
                 total = float(np.minimum(values[n_weight:], schedule.ceiling).sum())
                 mean = total / n_feedback - schedule.infimum
@@ -197,10 +194,8 @@ class OCOGame(Game):
         if influence > self._largest:
             self._largest = influence
         strength = self._strength(self._largest)
-        raised, self._current_strength = strength - self._current_strength, strength
-        self._player.update(
-            gradient, raised, self._first, sensitivity=self._sensitivity(self._largest)
-        )
+        raised, self._strength_now = strength - self._strength_now, strength
+        self._hear(gradient, raised, self._sensitivity(self._largest))
         if self._feedback_release is not None:
             heard = np.asarray(feedback_sizes) > 0
             units = np.where(heard, schedule.feedback_range / self._feedback_rates, 0.0)
@@ -210,6 +205,22 @@ class OCOGame(Game):
             groups.update(-noisy + (correction / rate if rate else 0.0))
 
     # --- pieces ------------------------------------------------------------------------------
+
+    def _hear(
+        self, gradient: FloatArray, raised: float = 0.0, sensitivity: float | None = None
+    ) -> None:
+        """Let the weights player hear a gradient through the noisy sums, begun with the first."""
+        if self._private is None:
+            mechanism = make_prefix_sums(
+                self._schedule.noise,
+                n_steps=self._schedule.n_rounds,
+                n_dimensions=self._problem.n_weights,
+            )
+            # in a weighted game the sensitivity of a round follows the group weights
+            fixed = self._sensitivity(self._largest) if sensitivity is None else None
+            stream = mechanism.open(self._noise, self._gradient_release, sensitivity=fixed)
+            self._private = PrivatePlayer(self._player, stream)
+        self._private.update(gradient, raised, self._first, sensitivity=sensitivity)
 
     @property
     def _feedback_rates(self) -> FloatArray:

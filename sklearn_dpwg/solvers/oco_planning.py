@@ -38,9 +38,9 @@ LOSSES = "group losses"
 CEILING_OVER_ZERO_SCORE = 1.5
 
 # Standard deviation of the group risks under the group weights that planning assumes, as a share
-# of the feedback range; nearer to Hoeffding's 0.35 than MGR's tenth, as group weights that follow
-# the noise of single batches cost more (benchmarks/oco.py).
-RISK_SPREAD = 0.25
+# of the feedback range; between MGR's tenth and Hoeffding's 0.35, as group weights that follow the
+# noise of single batches cost more.
+RISK_SPREAD = 0.2
 
 # For planning: what a round costs beside its records and its noise, and each group in it.
 SECONDS_PER_ROUND = 4e-5

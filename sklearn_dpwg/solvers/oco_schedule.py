@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-# The plan's step is at most this over H. Steps longer than 2/H are stable as long as the curvature
-# that the records really have is as much smaller than H as it is on the data sets tried
-# (benchmarks/oco.py varies the rounds, and so the step).
-LONGEST_STEP = 8.0
+# The plan's step is at most this over H: gradient descent on a loss of curvature H is stable up to
+# there, and may swing for ever beyond.
+LONGEST_STEP = 2.0
 
 
 @dataclass(frozen=True)

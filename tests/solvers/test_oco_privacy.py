@@ -70,7 +70,7 @@ SENSITIVITY = "return self._schedule.gradient_diameter * influence"
 SAMPLED_COUNT = "self._count(weights)\n            # roles"
 WEIGHTED_COUNT = "self._count(weights)\n        influence"
 DRAW = "rows, targets = oracle.draw(group, size)"
-START = "learner.start(problem.n_weights, problem.radius,"
+START = "problem.n_weights, problem.radius, self._strength_now"
 
 PLANTED = [
     (
@@ -112,7 +112,7 @@ PLANTED = [
         "the mean influence",
         [
             (INFLUENCE, INFLUENCE.replace("max", "mean")),
-            ("self._largest = float(", "self._largest = 1e-9 * float("),
+            ("self._largest = float((prior", "self._largest = 1e-9 * float((prior"),
         ],
     ),
     ("weighted", "the first influence for ever", [("if influence > self._largest:", "if False:")]),
@@ -325,7 +325,7 @@ def test_noise_of_the_sums_has_the_scale_of_the_plan(name):
         played.append(game._player.predict()[0])
     mechanism = make_prefix_sums(name, n_steps=8, n_dimensions=1)
     unit = plan.releases[0].noise_multiplier * plan.schedule.gradient_diameter
-    unit /= plan.schedule.weight_rates[0] * game._current_strength
+    unit /= plan.schedule.weight_rates[0] * game._strength_now
     expected = unit * mechanism.standard_deviations()[7]
     assert 0.85 < np.std(played) / expected < 1.15
 
