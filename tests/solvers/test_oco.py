@@ -264,7 +264,7 @@ def test_without_noise_the_worst_group_is_found(play, learner):
     solver = OCO(learner, play=play, n_rounds=1000)
     plan = solver.plan(problem, Budget(200.0, 1e-6))
     found = solver.run(plan, data, NoiseSource(0, plan.releases))
-    assert data.risks(found.weights).max() < best + 0.02
+    assert data.risks(found.weights).max() < best + 0.04
     assert data.risks(np.zeros(2)).max() > best + 0.2
 
 
