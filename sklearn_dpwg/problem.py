@@ -50,7 +50,7 @@ class Problem:
     """
 
     loss: Loss
-    group_sizes: tuple[float, ...]
+    group_sizes: tuple[int, ...]
     n_features: int
     radius: float
     prior: tuple[float, ...]
@@ -62,7 +62,7 @@ class Problem:
         return len(self.group_sizes)
 
     @property
-    def n_records(self) -> float:
+    def n_records(self) -> int:
         """Number of records K in all groups together."""
         return sum(self.group_sizes)
 

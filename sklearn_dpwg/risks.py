@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -169,6 +169,29 @@ class GroupRisks:
             Draws without replacement.
         """
         return RecordOracle(self.records, rng)
+
+    def part(self, positions: Sequence[NDArray[np.intp]]) -> GroupRisks:
+        """Return the risks of some of the records of each group.
+
+        Parameters
+        ----------
+        positions : sequence of ndarray
+            For each group, the positions within it of the records to keep.
+
+        Returns
+        -------
+        GroupRisks
+            Over a copy of these records; its passes count from 0.
+        """
+        records = self.records
+        rows = np.concatenate(
+            [start + kept for start, kept in zip(records.starts[:-1], positions, strict=True)]
+        )
+        starts = np.concatenate([[0], np.cumsum([len(kept) for kept in positions])])
+        kept_records = GroupedRecords(
+            records.rows[rows], records.row_scale[rows], records.targets[rows], starts
+        )
+        return GroupRisks(kept_records, self.loss, self.intercept_scaling)
 
     def _scored_blocks(
         self, weights: FloatArray, wanted: NDArray[np.bool_] | None = None

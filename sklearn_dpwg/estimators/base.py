@@ -25,7 +25,7 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
+from sklearn_dpwg.solvers import FreshSolver, Plan, Solution, Solver, make_solver
 
 FloatArray = NDArray[np.float64]
 TargetEncoder = Callable[[NDArray[Any]], FloatArray]
@@ -223,7 +223,13 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
             group_size(size) for size in ordered_sizes(group_sizes, group_labels, self.group_labels)
         ]
         problem = self._problem(loss, sizes, positive_whole(n_features, "n_features"))
-        return make_solver(self.solver, epsilon=budget.epsilon).plan(problem, budget)
+        solver = make_solver(self.solver, epsilon=budget.epsilon)
+        if math.isinf(problem.n_records) and not isinstance(solver, FreshSolver):
+            raise ValueError(
+                f"group_sizes must be finite with solver={self.solver!r}, which needs all records "
+                f"at once, got {problem.group_sizes!r}."
+            )
+        return solver.plan(problem, budget)
 
     @property
     def group_weights_(self) -> FloatArray:
@@ -325,7 +331,7 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
                 stacklevel=5,
             )
         n_records = plan.problem.n_records if plan.n_drawn is None else plan.n_drawn
-        check_delta(budget.delta, int(n_records), stacklevel=6)
+        check_delta(budget.delta, n_records, stacklevel=6)
         if plan.is_weak:
             warnings.warn(
                 f"the plan's bound on the excess worst-group loss is "

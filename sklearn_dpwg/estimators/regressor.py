@@ -32,14 +32,14 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
     delta : float, default=1e-6
         Privacy budget δ, between 0 and 1; should be far below one over the number of records.
     solver : str or Solver, default="auto"
-        "auto", "mgr", "oco", "exact", or an instance such as ``MGR(n_steps=100)``, whose parameters
-        nest as ``solver__n_steps``.
+        "auto", "mgr", "oco", "phased-erm", "exact", or an instance such as ``MGR(n_steps=100)``,
+        whose parameters nest as ``solver__n_steps``.
     loss : str or Loss, default="squared_error"
         Loss of one record, in units of the mapped targets: "squared_error" (half of it), "huber"
         (linear from 0.25 on), "absolute_error", "quantile" (the median); or an instance such as
         ``Quantile(level=0.9)`` or ``Huber(threshold=0.1)`` of `sklearn_dpwg.losses`, whose
         parameters nest as ``loss__level``. MGR takes shorter steps with the last two names, which
-        are not smooth.
+        are not smooth, and gets less far: "huber" had the smaller absolute error too.
     target_bounds : tuple of float, default=(-1.0, 1.0)
         Public bounds on y: targets outside are moved to the nearer bound. For training they are
         mapped to [-1, 1], and losses are those of the mapped targets. Must not be read off the

@@ -8,7 +8,8 @@ are always data sets where one record of one group is replaced by another record
 group, and noise multipliers are always noise over the sensitivity Δ to such a replacement.
 Gaussian noise has a closed form (`gdp_delta`, `gdp_epsilon`, `gdp_mu`); the rest is accounted
 for by dp_accounting's privacy-loss distributions (`delta_of`, `epsilon_of`), and what those do
-not state tightly is refused.
+not state tightly is refused. Sensitivities that take a proof (`saddle_point_sensitivity`) are
+functions of public numbers.
 """
 
 from sklearn_dpwg.privacy.accounting import delta_of, epsilon_of, part_events
@@ -26,6 +27,7 @@ from sklearn_dpwg.privacy.noise import (
     NoiseSource,
 )
 from sklearn_dpwg.privacy.release import Release
+from sklearn_dpwg.privacy.sensitivity import lemma3_sensitivity, saddle_point_sensitivity
 
 __all__ = [
     "LARGEST_QUOTIENT",
@@ -44,5 +46,7 @@ __all__ = [
     "gdp_delta",
     "gdp_epsilon",
     "gdp_mu",
+    "lemma3_sensitivity",
     "part_events",
+    "saddle_point_sensitivity",
 ]

@@ -9,6 +9,7 @@ from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.fresh import FreshSolver, Game
 from sklearn_dpwg.solvers.mgr import MGR
 from sklearn_dpwg.solvers.oco import OCO
+from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.planning import Plan
 from sklearn_dpwg.solvers.primal_dual_subgradient import primal_dual_subgradient
 from sklearn_dpwg.solvers.registry import SOLVERS, make_solver
@@ -22,6 +23,7 @@ __all__ = [
     "Exact",
     "FreshSolver",
     "Game",
+    "PhasedERM",
     "Plan",
     "SaddlePoint",
     "Solution",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -86,10 +87,13 @@ class Plan:
             "",
             "Releases (noise is per unit of sensitivity, fixed before any record is read):",
         ]
+        # what differs in the part alone is one line
+        parts = Counter(replace(release, part=None) for release in self.releases)
         lines += [
             f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
             f"{release.noise_multiplier:.4g}{_who_pays(release)}"
-            for release in self.releases
+            + (f", in each of {n_parts:,} disjoint parts" if n_parts > 1 else "")
+            for release, n_parts in parts.items()
         ] or ["  none: the exact solution, without any privacy"]
         lines += ["", "Schedule:"]
         lines += [f"  {line}" for line in str(self.schedule).splitlines()]

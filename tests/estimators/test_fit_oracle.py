@@ -215,6 +215,11 @@ def test_classes_of_an_oracle(binary, regressor):
         )
 
 
+def test_a_fixed_solver_has_no_plan_without_end(task):
+    with pytest.raises(ValueError, match=r"^group_sizes must be finite with solver="):
+        task.make().plan(group_sizes=[math.inf, math.inf], n_features=3)
+
+
 def test_a_fixed_solver_has_no_fit_oracle(task):
     for solver in (MGR(n_steps=2), "mgr", "auto", "exact", "sgd"):
         assert not hasattr(task.make(solver=solver), "fit_oracle")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_dpwg.privacy import Release
-from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers import MGR, Solver
 
 
 class Asked(NamedTuple):
@@ -125,12 +125,12 @@ def row_distance(first: list[Asked], second: list[Asked]) -> float:
     return math.hypot(*(distance for _, distance in distances(first, second)))
 
 
-def mutant(*replacements: tuple[str, str]) -> type[MGR]:
-    """Return MGR with pieces of the source of its ``run`` replaced; each must occur once."""
-    source = textwrap.dedent(inspect.getsource(MGR.run))
+def mutant(*replacements: tuple[str, str], of: type[Solver] = MGR) -> type[Any]:
+    """Return a solver with pieces of the source of its ``run`` replaced; each must occur once."""
+    source = textwrap.dedent(inspect.getsource(of.run))
     for old, new in replacements:
-        assert source.count(old) == 1, f"{old!r} occurs {source.count(old)} times in MGR.run"
+        assert source.count(old) == 1, f"{old!r} occurs {source.count(old)} times in the run"
         source = source.replace(old, new)
-    namespace = dict(vars(sys.modules[MGR.__module__]))
-    exec(compile(source, "mutant of MGR.run", "exec"), namespace)
-    return type("MutantMGR", (MGR,), {"run": namespace["run"]})
+    namespace = dict(vars(sys.modules[of.__module__]))
+    exec(compile(source, f"mutant of {of.__name__}.run", "exec"), namespace)
+    return type(f"Mutant{of.__name__}", (of,), {"run": namespace["run"]})

@@ -35,7 +35,8 @@ def test_the_exact_solver_keeps_its_parameters():
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_unknown_solvers(epsilon):
     message = (
-        r"^solver must be 'auto', one of \['exact', 'mgr', 'oco'\] or a solver instance, got 'sgd'"
+        r"^solver must be 'auto', one of \['exact', 'mgr', 'oco', 'phased-erm'\] or a solver "
+        r"instance, got 'sgd'"
     )
     with pytest.raises(ValueError, match=message):
         make_solver("sgd", epsilon=epsilon)
