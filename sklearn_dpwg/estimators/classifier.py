@@ -54,9 +54,10 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         nest as ``solver__n_steps``.
     loss : str or Loss, default="log_loss"
         Loss of one record: "log_loss" for two or more classes; "hinge", "smoothed_hinge" or
-        "squared_hinge" for two; or an instance such as ``SmoothedHinge(width=0.5)`` of
+        "squared_hinge" for two; or an instance such as ``SmoothedHinge(width=0.1)`` of
         `sklearn_dpwg.losses`, whose parameters nest as ``loss__width``. MGR takes shorter steps
-        with "hinge", which is not smooth. Probabilities come with the log loss only.
+        with "hinge", which is not smooth, and gets less far than with "smoothed_hinge".
+        Probabilities come with the log loss only.
     radius : float, default=20.0
         Radius of the ball of weights, for rows of norm at most 1. The larger, the better the
         best model in the ball; the noise grows little with it, as a gradient's norm is bounded

@@ -61,7 +61,7 @@ def planned_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
             f"loss_ceiling of MGR must be above the smallest possible loss, "
             f"{constants.infimum:.3g}, got {ceiling:.3g}."
         )
-    feedback_range = ceiling - constants.infimum
+    feedback_range = constants.range_up_to(ceiling)
     aim = solver.aim * problem.radius
     if math.isinf(problem.smoothness):
         # the best step without noise against a comparator of norm aim; momentum would rest on 1/H
