@@ -31,3 +31,11 @@ class WeakPlanWarning(UserWarning):
 
 class LongRowsWarning(UserWarning):
     """Rows to predict for are longer than `data_norm`, to which training shortened every row."""
+
+
+class OracleError(RuntimeError):
+    """A sample oracle failed, ran dry, or gave something else than fresh records."""
+
+
+class UnusedRecordsWarning(UserWarning):
+    """No record of a call of ``partial_fit`` was used."""

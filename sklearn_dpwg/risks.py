@@ -21,6 +21,7 @@ from sklearn_dpwg.kernels import (
     scale_rows,
 )
 from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.oracles.records import RecordOracle
 from sklearn_dpwg.records import GroupedRecords
 
 FloatArray = NDArray[np.float64]
@@ -197,6 +198,21 @@ class GroupRisks:
         for other in others:
             hessian += other
         return hessian.reshape(self.n_weights, self.n_weights)
+
+    def as_oracle(self, rng: np.random.Generator) -> RecordOracle:
+        """Return an oracle that hands out these records, each group shuffled once.
+
+        Parameters
+        ----------
+        rng : Generator
+            Where the order comes from.
+
+        Returns
+        -------
+        RecordOracle
+            Draws without replacement.
+        """
+        return RecordOracle(self.records, rng)
 
     def part(self, positions: Sequence[NDArray[np.intp]]) -> GroupRisks:
         """Return the risks of some of the records of each group.

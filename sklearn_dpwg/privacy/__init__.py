@@ -18,6 +18,7 @@ from sklearn_dpwg.privacy.calibration import calibrate
 from sklearn_dpwg.privacy.delta_check import check_delta
 from sklearn_dpwg.privacy.draw import Draw
 from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon, gdp_mu
+from sklearn_dpwg.privacy.gaussian_rows import GaussianRows
 from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
 from sklearn_dpwg.privacy.noise import (
     LARGEST_QUOTIENT,
@@ -36,6 +37,7 @@ __all__ = [
     "SECONDS_PER_SECURE_COORDINATE",
     "Budget",
     "Draw",
+    "GaussianRows",
     "NoiseSource",
     "PrivacyGuarantee",
     "Release",

@@ -81,7 +81,7 @@ def composition_of_event(event: DpEvent) -> Composition:
 
 def _piece_of_release(release: Release) -> _Piece:
     return _Piece(
-        release.mechanism, release.noise_multiplier, release.max_count, release.sampling_rate
+        release.mechanism, release.noise_multiplier, release.paid_count, release.sampling_rate
     )
 
 

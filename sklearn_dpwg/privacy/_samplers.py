@@ -29,20 +29,30 @@ _MAX_CACHED = 64
 class Sampler(Protocol):
     """Adds noise to a vector."""
 
-    def add_noise(self, values: FloatArray, sensitivity: float, release: Release) -> FloatArray:
-        """Return the vector with noise of the release's scale on every coordinate."""
+    def add_noise(
+        self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
+    ) -> FloatArray:
+        """Return the vector with noise of the release's scale on every coordinate.
+
+        With ``n_rows`` the vector is one row of a matrix that the release is about.
+        """
 
 
 class SecureSampler:
     """Discrete noise on a fine grid, sampled exactly, from the operating system's entropy."""
 
     def __init__(self) -> None:
-        self._measurements: OrderedDict[tuple[str, float, float, int, bool], Any] = OrderedDict()
+        self._measurements: OrderedDict[tuple[str, float, float, int, bool, int], Any] = (
+            OrderedDict()
+        )
 
-    def add_noise(self, values: FloatArray, sensitivity: float, release: Release) -> FloatArray:
+    def add_noise(
+        self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
+    ) -> FloatArray:
         """Return the vector, rounded to a grid, with discrete noise on that grid."""
         is_sampled = release.sampling_rate < 1.0
-        key = (release.mechanism, release.noise_multiplier, sensitivity, values.size, is_sampled)
+        multiplier = release.noise_multiplier
+        key = (release.mechanism, multiplier, sensitivity, values.size, is_sampled, n_rows)
         measurement = self._measurements.get(key)
         if measurement is None:
             measurement = _measurement(*key)
@@ -69,7 +79,13 @@ class SeededSampler:
             self._streams[name] = np.random.default_rng(child)
         return self._streams[name]
 
-    def add_noise(self, values: FloatArray, sensitivity: float, release: Release) -> FloatArray:
+    def unit_normals(self, release: Release, shape: tuple[int, int]) -> FloatArray:
+        """Return normal noise of scale 1 from the stream of a release."""
+        return self.stream(f"noise of {release.name}").standard_normal(shape)
+
+    def add_noise(
+        self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
+    ) -> FloatArray:
         """Return the vector with continuous noise."""
         stream = self.stream(f"noise of {release.name}")
         draw = stream.normal if release.mechanism == "gaussian" else stream.laplace
@@ -108,14 +124,24 @@ def _rounding(mechanism: str, size: int, is_sampled: bool = False) -> float:
 
 
 def _measurement(
-    mechanism: str, multiplier: float, sensitivity: float, size: int, is_sampled: bool = False
+    mechanism: str,
+    multiplier: float,
+    sensitivity: float,
+    size: int,
+    is_sampled: bool = False,
+    n_rows: int = 1,
 ) -> Any:
-    """Return OpenDP's measurement, its own privacy map checked against the multiplier."""
+    """Return OpenDP's measurement, its own privacy map checked against the multiplier.
+
+    The rows of a matrix are rounded one by one, on grids that may grow with their sensitivities;
+    four times the coordinates pay for that (docs/theory/prefix-sums.md, Lemma 2).
+    """
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    exponent = grid_exponent(mechanism, multiplier, sensitivity, size, is_sampled)
-    rounding = _rounding(mechanism, size, is_sampled) * 2.0**exponent
+    n_rounded = size if n_rows == 1 else 4 * n_rows * size
+    exponent = grid_exponent(mechanism, multiplier, sensitivity, n_rounded, is_sampled)
+    rounding = _rounding(mechanism, n_rounded, is_sampled) * 2.0**exponent
     scale = multiplier * (sensitivity + rounding) * _MARGIN
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=size)
     if mechanism == "gaussian":

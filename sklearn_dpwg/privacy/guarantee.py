@@ -100,7 +100,7 @@ class PrivacyGuarantee:
         Parameters
         ----------
         releases : sequence of Release
-            At least one; every one counts with its ``max_count``.
+            At least one; every one counts with its ``paid_count``.
         budget : Budget or float
             The budget, whose ε the releases must keep; or just a δ.
         public : sequence of str

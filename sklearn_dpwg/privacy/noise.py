@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import warnings
 from collections import Counter
@@ -12,10 +13,15 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
+from sklearn_dpwg.exceptions import (
+    PlanExceededError,
+    SeededNoiseWarning,
+    UnsupportedMechanismError,
+)
 from sklearn_dpwg.privacy._checks import whole_number
 from sklearn_dpwg.privacy._samplers import Sampler, SecureSampler, SeededSampler
 from sklearn_dpwg.privacy.draw import Draw
+from sklearn_dpwg.privacy.gaussian_rows import GaussianRows
 from sklearn_dpwg.privacy.poisson_sample import poisson_sample
 from sklearn_dpwg.privacy.release import Mechanism, Release
 
@@ -295,9 +301,46 @@ class NoiseSource:
         """
         return self._add_noise(value, sensitivity, release, "laplace")
 
+    def gaussian_rows(self, shape: tuple[int, int], *, release: Release) -> GaussianRows:
+        """Begin one Gaussian release of a matrix whose rows become known one after another.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Rows and columns of the matrix, both at least 1. Rows may be left out at the end.
+        release : Release
+            The release of the plan that the whole matrix is, with ``mechanism="gaussian"``.
+
+        Returns
+        -------
+        GaussianRows
+            Adds noise to the rows; it counts as one draw, spent here, of all rows.
+
+        Raises
+        ------
+        PlanExceededError
+            If the plan holds no such release, or no more of them.
+        UnsupportedMechanismError
+            If the release is sampled.
+        ValueError
+            If the shape is out of range.
+        """
+        n_rows, n_columns = shape
+        n_rows = whole_number(n_rows, "the number of rows", least=1)
+        n_columns = whole_number(n_columns, "the number of columns", least=1)
+        if release.sampling_rate < 1.0:
+            raise UnsupportedMechanismError(
+                f"The rows of a matrix cannot be a sampled release, got sampling_rate = "
+                f"{release.sampling_rate!r}."
+            )
+        self._spend(release, "gaussian", (n_rows, n_columns))
+        return GaussianRows(self._sampler, release, (n_rows, n_columns))
+
     def _add_noise(
         self, value: ArrayLike, sensitivity: ArrayLike, release: Release, mechanism: Mechanism
     ) -> FloatArray:
+        if isinstance(value, float) and isinstance(sensitivity, float):
+            return self._add_noise_to_scalar(value, sensitivity, release, mechanism)
         values = np.array(value, dtype=np.float64)
         bounds = np.array(sensitivity, dtype=np.float64)
         _check_value(values)
@@ -316,6 +359,18 @@ class NoiseSource:
         noisy: FloatArray = flat.reshape(values.shape)[()]
         return noisy if values.ndim else float(noisy)  # type: ignore[return-value]
 
+    def _add_noise_to_scalar(
+        self, value: float, sensitivity: float, release: Release, mechanism: Mechanism
+    ) -> FloatArray:
+        """Do the same for one number, which learners on single records release many times."""
+        if not math.isfinite(value):
+            raise ValueError("value must be finite, got NaN or infinity.")
+        if not 0.0 < sensitivity < math.inf:
+            raise ValueError(f"sensitivity must be positive and finite, got {sensitivity!r}.")
+        self._spend(release, mechanism, ())
+        noisy = self._sampler.add_noise(np.array([value]), float(sensitivity), release)
+        return float(noisy[0])  # type: ignore[return-value]
+
     def _spend(self, release: Release, mechanism: Mechanism, shape: tuple[int, ...]) -> None:
         """Count a draw against the plan, before the noise exists."""
         self._check_affordable(release, mechanism)
@@ -330,8 +385,8 @@ class NoiseSource:
             raise PlanExceededError(
                 f"The plan pays for {release.mechanism} noise on {release.name!r}, not {mechanism}."
             )
-        if self._spent[release] >= self._allowed[release]:
-            n_allowed = self._allowed[release]
+        n_allowed = self._allowed[release]
+        if self._spent[release] >= n_allowed:
             raise PlanExceededError(
                 f"The plan pays for {n_allowed} draw{'s' * (n_allowed > 1)} of {release.name!r}, "
                 "and all were made."

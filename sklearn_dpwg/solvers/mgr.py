@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers.base import Solution, Solver
+from sklearn_dpwg.solvers.base import Solution, Solver, check_match
 from sklearn_dpwg.solvers.mgr_batches import release_from_batch
 from sklearn_dpwg.solvers.mgr_planning import check_parameters, paper_plan, planned_plan
 from sklearn_dpwg.solvers.mgr_schedule import MGRSchedule
@@ -183,7 +183,7 @@ class MGR(Solver):
         schedule = plan.schedule
         assert isinstance(schedule, MGRSchedule)
         problem, n_groups = plan.problem, plan.problem.n_groups
-        _check_match(problem, data)
+        check_match(problem, data)
         sizes = np.asarray(problem.group_sizes, dtype=float)
         gradient_release, *risk_releases = plan.releases
         weights = np.zeros(problem.n_weights)
@@ -253,14 +253,3 @@ def _normalised(log_weights: FloatArray) -> FloatArray:
     """Return the distribution of log weights; SciPy's softmax takes longer than a small pass."""
     weights = np.exp(log_weights - log_weights.max())
     return np.asarray(weights / weights.sum())
-
-
-def _check_match(problem: Problem, data: GroupRisks) -> None:
-    """Refuse records that the noise was not planned for; only public facts are compared."""
-    planned = (problem.group_sizes, problem.loss, problem.n_weights, problem.intercept_scaling)
-    found = (data.group_sizes, data.loss, data.n_weights, data.intercept_scaling)
-    if planned != found:
-        raise ValueError(
-            "The plan is for other records: it has (group sizes, loss, weights, intercept "
-            f"scaling) = {planned}, the records have {found}."
-        )

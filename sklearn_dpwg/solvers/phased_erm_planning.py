@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn_dpwg.privacy import LARGEST_QUOTIENT, Budget, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
 from sklearn_dpwg.solvers.disjoint_parts import part_sizes
-from sklearn_dpwg.solvers.mgr_planning import CEILING_OVER_ZERO_SCORE
+from sklearn_dpwg.solvers.mgr_outline import CEILING_OVER_ZERO_SCORE
 from sklearn_dpwg.solvers.mgr_schedule import RISK_SPREAD
 from sklearn_dpwg.solvers.phased_erm_bound import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.phased_erm_schedule import PhasedERMSchedule, noise_stds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -58,6 +57,8 @@ class Plan:
         Whether the children read the same records or disjoint ones.
     early_stop : bool
         Whether a run may release less than planned; all of it is paid for anyway.
+    n_drawn : int, optional
+        Most records that a run reads, where it need not read all.
     """
 
     solver: str
@@ -72,6 +73,7 @@ class Plan:
     children: tuple[Plan, ...] = ()
     composition: Literal["sequential", "parallel"] = "sequential"
     early_stop: bool = False
+    n_drawn: int | None = None
 
     @property
     def is_weak(self) -> bool:
@@ -88,11 +90,13 @@ class Plan:
             "Releases (noise is per unit of sensitivity, fixed before any record is read):",
         ]
         # releases of several parts that differ in nothing else are one line
-        parts = Counter(replace(release, part=None) for release in self.releases)
+        parts: dict[Release, list[int | None]] = {}
+        for release in self.releases:
+            parts.setdefault(replace(release, part=None), []).append(release.part)
         lines += [
             f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
-            f"{release.noise_multiplier:.4g}{_payers(release, n_parts)}"
-            for release, n_parts in parts.items()
+            f"{release.noise_multiplier:.4g}{_who_pays(release, numbers)}"
+            for release, numbers in parts.items()
         ] or ["  none: the exact solution, without any privacy"]
         lines += ["", "Schedule:"]
         lines += [f"  {line}" for line in str(self.schedule).splitlines()]
@@ -116,11 +120,17 @@ class Plan:
         return "\n".join(lines)
 
 
-def _payers(release: Release, n_parts: int) -> str:
+def _who_pays(release: Release, parts: list[int | None]) -> str:
     """Say who pays for a release, where that is not every record each time."""
-    text = f", in each of {n_parts:,} disjoint parts" if n_parts > 1 else ""
+    text = ""
+    if len(parts) > 1:
+        text = f", in each of {len(parts):,} disjoint parts"
+    elif parts[0] is not None:
+        text = f", paid for by part {parts[0]} of the records"
     if release.sampling_rate < 1.0:
         text += f", a record joins with probability {release.sampling_rate:.3g}"
+    if release.paid_count < release.max_count:
+        text += f", of which a record moves {release.paid_count:,}"
     return text
 
 

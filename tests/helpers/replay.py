@@ -84,6 +84,9 @@ class Recorder:
     def laplace(self, value, *, sensitivity, release):
         return self._add_noise(value, sensitivity, release, "laplace")
 
+    def gaussian_rows(self, shape, *, release):
+        return RecordedRows(self, release, shape)
+
     def _add_noise(self, value, sensitivity, release, mechanism):
         assert release.mechanism == mechanism
         value, sensitivity = np.array(value, dtype=float), np.array(sensitivity, dtype=float)
@@ -91,6 +94,22 @@ class Recorder:
         answer = self.answer_with(release, value, sensitivity)
         self.asked.append(Asked(release, value, sensitivity, np.array(answer)))
         return answer
+
+
+class RecordedRows:
+    """Rows of a matrix, each passed on and kept as one that was asked."""
+
+    seeded = False  # so that every row is asked for, none drawn ahead
+
+    def __init__(self, recorder: Recorder, release: Release, shape: tuple[int, int]) -> None:
+        self.recorder, self.release, self.shape = recorder, release, shape
+        self.n_rows = 0
+
+    def add(self, row, sensitivity):
+        assert np.shape(row) == self.shape[1:]
+        assert self.n_rows < self.shape[0]
+        self.n_rows += 1
+        return self.recorder.gaussian(row, sensitivity=sensitivity, release=self.release)
 
 
 def silent(rng: Any = 0) -> Recorder:
@@ -155,6 +174,11 @@ def distances(first: list[Asked], second: list[Asked]) -> list[tuple[str, float]
         norm = np.linalg.norm(moved, 2 if one.release.mechanism == "gaussian" else 1)
         found.append((one.release.name, float(norm) if same else math.inf))
     return found
+
+
+def row_distance(first: list[Asked], second: list[Asked]) -> float:
+    """Return how far two neighbours' matrices are apart, all rows together; see `distances`."""
+    return math.hypot(*(distance for _, distance in distances(first, second)))
 
 
 def mutant(*replacements: tuple[str, str], of: type[Solver] = MGR) -> type[Any]:
