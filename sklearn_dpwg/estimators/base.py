@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sklearn_dpwg.estimators.groups import encode_groups, ordered_sizes, select_groups
 from sklearn_dpwg.estimators.prior import resolve_prior
 from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanWarning
+from sklearn_dpwg.groups import encode_groups, ordered_sizes, select_groups
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
 from sklearn_dpwg.problem import Problem
