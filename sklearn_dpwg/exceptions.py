@@ -31,3 +31,11 @@ class WeakPlanWarning(UserWarning):
 
 class LongRowsWarning(UserWarning):
     """Rows to predict for are longer than `data_norm`, to which training shortened every row."""
+
+
+class BudgetExceededError(RuntimeError):
+    """A fit would cost more than what is left in a `PrivacyLedger`."""
+
+
+class LedgerUnreachableError(RuntimeError):
+    """A worker cannot reach the ledger that should count its fits."""

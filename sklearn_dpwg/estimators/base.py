@@ -19,6 +19,7 @@ from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanW
 from sklearn_dpwg.groups import encode_groups, ordered_sizes, select_groups
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
+from sklearn_dpwg.privacy.charge import activate_from_pickle, active_ledgers, charge
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
@@ -128,13 +129,15 @@ class DPWorstGroupEstimator(BaseEstimator):
         seed = self.random_state if plan.releases else None
         noise = NoiseSource(seed, plan.releases, stacklevel=4)
 
+        guarantee = replace(plan.guarantee, seeded=noise.seeded)
         try:
             # whether a number over- or underflows depends on the records: no warning, no error
             with np.errstate(all="ignore"):
                 encoder = RecordEncoder(len(labels), float(self.data_norm))
                 records = encoder.encode(X, targets, codes)
                 data = GroupRisks(records, loss, problem.intercept_scaling)
-                solution = solver.run(plan, data, noise)
+                with charge(guarantee, noise, type(self).__name__):
+                    solution = solver.run(plan, data, noise)
         except BaseException as error:
             if noise.releases:
                 # how many is not said: where a run fails may depend on the records
@@ -144,7 +147,7 @@ class DPWorstGroupEstimator(BaseEstimator):
                 )
             raise
         self.plan_ = plan
-        self.privacy_ = replace(plan.guarantee, seeded=noise.seeded)
+        self.privacy_ = guarantee
         self.group_labels_ = labels
         self.group_sizes_ = sizes
         self.n_iter_ = solution.n_iter
@@ -198,6 +201,18 @@ class DPWorstGroupEstimator(BaseEstimator):
         ]
         problem = self._problem(loss, sizes, _positive_whole(n_features, "n_features"))
         return make_solver(self.solver, epsilon=budget.epsilon).plan(problem, budget)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickles; on the way to a worker, with the ledgers that count."""
+        state = dict(super().__getstate__())
+        paths = tuple(ledger.path for ledger in active_ledgers())
+        return state | {"_ledgers": paths} if paths and "plan_" not in state else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, and charge fits to the ledgers that it names."""
+        state = dict(state)
+        activate_from_pickle(state.pop("_ledgers", ()))
+        super().__setstate__(state)
 
     @property
     def partial_fit(self) -> NoReturn:

@@ -20,6 +20,7 @@ from sklearn_dpwg.privacy import (
     calibrate,
     check_delta,
 )
+from sklearn_dpwg.privacy.charge import charge
 
 FloatArray = NDArray[np.float64]
 
@@ -142,14 +143,15 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if budget.epsilon < math.inf:
             check_delta(budget.delta, n_records, stacklevel=3)
             (release,) = calibrate([Release("moments", "gaussian", 1.0, max_count=1)], budget)
-            source = NoiseSource(self.random_state, [release], stacklevel=3)
+            noise = NoiseSource(self.random_state, [release], stacklevel=3)
             sensitivity = 2.0 * math.sqrt(n_columns)
-            sums = source.gaussian(sums, sensitivity=sensitivity, release=release)
-            noise_std = release.noise_multiplier * sensitivity / n_records
             guarantee = replace(
                 PrivacyGuarantee.from_releases([release], budget, public=PUBLIC_FACTS),
-                seeded=source.seeded,
+                seeded=noise.seeded,
             )
+            with charge(guarantee, noise, type(self).__name__):
+                sums = noise.gaussian(sums, sensitivity=sensitivity, release=release)
+            noise_std = release.noise_multiplier * sensitivity / n_records
         mean = np.clip(sums[:n_columns] / n_records, -1.0, 1.0)
         square = np.clip(sums[n_columns:] / (n_records * SQUARE_WEIGHT), 0.0, 1.0)
         # below this a variance cannot be told from the noise on it, and dividing would blow it up

@@ -8,7 +8,7 @@ are always data sets where one record of one group is replaced by another record
 group, and noise multipliers are always noise over the sensitivity Δ to such a replacement.
 Gaussian noise has a closed form (`gdp_delta`, `gdp_epsilon`, `gdp_mu`); the rest is accounted
 for by dp_accounting's privacy-loss distributions (`delta_of`, `epsilon_of`), and what those do
-not state tightly is refused.
+not state tightly is refused. A `PrivacyLedger` counts several fits against one budget.
 """
 
 from sklearn_dpwg.privacy.accounting import delta_of, epsilon_of, part_events
@@ -18,6 +18,7 @@ from sklearn_dpwg.privacy.delta_check import check_delta
 from sklearn_dpwg.privacy.draw import Draw
 from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon, gdp_mu
 from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
+from sklearn_dpwg.privacy.ledger import PrivacyLedger
 from sklearn_dpwg.privacy.noise import (
     LARGEST_QUOTIENT,
     SECONDS_PER_SECURE_CALL,
@@ -34,6 +35,7 @@ __all__ = [
     "Draw",
     "NoiseSource",
     "PrivacyGuarantee",
+    "PrivacyLedger",
     "Release",
     "calibrate",
     "check_delta",

@@ -79,6 +79,21 @@ def composition_of_event(event: DpEvent) -> Composition:
     return _merge(_pieces_of_event(event, 1))
 
 
+def joint(compositions: Sequence[Composition]) -> Composition:
+    """Return the composition of a record that pays for all of them."""
+    laplace: Counter[float] = Counter()
+    sampled: Counter[tuple[float, float]] = Counter()
+    for composition in compositions:
+        laplace.update(dict(composition.laplace))
+        for rate, multiplier, count in composition.sampled:
+            sampled[rate, multiplier] += count
+    return Composition(
+        math.sqrt(math.fsum(composition.mu**2 for composition in compositions)),
+        tuple(sorted(laplace.items())),
+        tuple(sorted((rate, multiplier, n) for (rate, multiplier), n in sampled.items())),
+    )
+
+
 def _piece_of_release(release: Release) -> _Piece:
     return _Piece(
         release.mechanism, release.noise_multiplier, release.max_count, release.sampling_rate
