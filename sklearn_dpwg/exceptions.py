@@ -39,3 +39,7 @@ class BudgetExceededError(RuntimeError):
 
 class LedgerUnreachableError(RuntimeError):
     """A worker cannot reach the ledger that should count its fits."""
+
+
+class OutsideGuaranteeWarning(UserWarning):
+    """Something around a private model learned from the records without noise."""

@@ -51,6 +51,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
            [ 1. , -1. ]])
     """
 
+    _learns_from_records = False
+
     def __init__(self, bounds: Bounds = (-1.0, 1.0)) -> None:
         self.bounds = bounds
 

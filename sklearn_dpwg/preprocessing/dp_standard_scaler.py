@@ -139,16 +139,13 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         unit = to_unit_interval(X, low, high)
         sums = np.concatenate([unit.sum(axis=0), SQUARE_WEIGHT * np.square(unit).sum(axis=0)])
         noise_std = 0.0
-        guarantee = PrivacyGuarantee.non_private(budget.delta, public=PUBLIC_FACTS)
-        if budget.epsilon < math.inf:
+        guarantee = self.planned_guarantee()
+        if guarantee.is_private:
             check_delta(budget.delta, n_records, stacklevel=3)
-            (release,) = calibrate([Release("moments", "gaussian", 1.0, max_count=1)], budget)
+            release = _release(budget)
             noise = NoiseSource(self.random_state, [release], stacklevel=3)
             sensitivity = 2.0 * math.sqrt(n_columns)
-            guarantee = replace(
-                PrivacyGuarantee.from_releases([release], budget, public=PUBLIC_FACTS),
-                seeded=noise.seeded,
-            )
+            guarantee = replace(guarantee, seeded=noise.seeded)
             with charge(guarantee, noise, type(self).__name__):
                 sums = noise.gaussian(sums, sensitivity=sensitivity, release=release)
             noise_std = release.noise_multiplier * sensitivity / n_records
@@ -165,6 +162,19 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.row_norm_ = float(np.linalg.norm((1.0 + np.abs(mean)) / deviation))
         self.privacy_ = guarantee
         return self
+
+    def planned_guarantee(self) -> PrivacyGuarantee:
+        """Return what a fit will cost.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            The ``privacy_`` of a fit, whatever the records.
+        """
+        budget = Budget(self.epsilon, self.delta)
+        if budget.epsilon == math.inf:
+            return PrivacyGuarantee.non_private(budget.delta, public=PUBLIC_FACTS)
+        return PrivacyGuarantee.from_releases([_release(budget)], budget, public=PUBLIC_FACTS)
 
     def transform(self, X: Any) -> FloatArray:
         """Clip to the bounds, subtract the mean and divide by the standard deviation.
@@ -198,3 +208,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return np.asarray(np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_)
+
+
+def _release(budget: Budget) -> Release:
+    (release,) = calibrate([Release("moments", "gaussian", 1.0, max_count=1)], budget)
+    return release

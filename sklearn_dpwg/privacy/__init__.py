@@ -8,7 +8,8 @@ are always data sets where one record of one group is replaced by another record
 group, and noise multipliers are always noise over the sensitivity Δ to such a replacement.
 Gaussian noise has a closed form (`gdp_delta`, `gdp_epsilon`, `gdp_mu`); the rest is accounted
 for by dp_accounting's privacy-loss distributions (`delta_of`, `epsilon_of`), and what those do
-not state tightly is refused. A `PrivacyLedger` counts several fits against one budget.
+not state tightly is refused. A `PrivacyLedger` counts several fits against one budget, and
+`privacy_of` adds up what a fitted pipeline or search cost.
 """
 
 from sklearn_dpwg.privacy.accounting import delta_of, epsilon_of, part_events
@@ -25,6 +26,7 @@ from sklearn_dpwg.privacy.noise import (
     SECONDS_PER_SECURE_COORDINATE,
     NoiseSource,
 )
+from sklearn_dpwg.privacy.privacy_of import privacy_of
 from sklearn_dpwg.privacy.release import Release
 
 __all__ = [
@@ -45,4 +47,5 @@ __all__ = [
     "gdp_epsilon",
     "gdp_mu",
     "part_events",
+    "privacy_of",
 ]

@@ -50,6 +50,8 @@ def _private(guarantee: PrivacyGuarantee) -> Iterator[str]:
         "before or around it (preprocessing, choice of settings), and other results computed "
         "from the same records: each of them spends a budget of its own.",
     )
+    if guarantee.outside:
+        yield _section("Not covered here", "; ".join(guarantee.outside) + ".")
     yield _section("Randomness", _randomness(guarantee))
     yield from _check(guarantee)
 
