@@ -31,6 +31,11 @@ def charge(guarantee: PrivacyGuarantee, noise: NoiseSource, what: str) -> Iterat
     what : str
         Name of what is fitted, for the report.
 
+    Yields
+    ------
+    None
+        Once the fit may go on.
+
     Raises
     ------
     BudgetExceededError

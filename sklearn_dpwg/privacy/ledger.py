@@ -77,7 +77,7 @@ class PrivacyLedger:
     ...     for _ in range(3):
     ...         _ = DPWorstGroupRegressor(epsilon=1.0).fit(X, y, groups)
     >>> round(ledger.epsilon_spent, 2)  # three of epsilon 1, at the same delta
-    1.8
+    1.81
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class PrivacyLedger:
 
     @property
     def epsilon_spent(self) -> float:
-        """ε at the ledger's δ of all fits together."""
+        """What all fits cost together: ε at the ledger's δ."""
         return total_epsilon([row.guarantee for row in self.rows], self.delta)
 
     def report(self) -> pd.DataFrame:

@@ -145,6 +145,11 @@ def test_several_models():
     bag = BaggingRegressor(model(), n_estimators=3, bootstrap=False).fit(X, Y)
     assert silently(bag).epsilon == pytest.approx(epsilon_of_fits(1.0, 1.0, 1.0), rel=1e-4)
     assert silently(bag).seeded  # bagging seeds its estimators
+    twice = BaggingRegressor(model(), n_estimators=2, bootstrap=True, random_state=0).fit(X, Y)
+    times = [np.bincount(samples).max() for samples in twice.estimators_samples_]
+    assert min(times) > 1
+    mu = gdp_mu(1.0, DELTA) * math.hypot(*times)
+    assert silently(twice).epsilon == pytest.approx(gdp_epsilon(DELTA, mu), rel=1e-4)
     folds = cross_validate(model(), X, Y, cv=3, return_estimator=True)["estimator"]
     assert silently(folds).epsilon == pytest.approx(epsilon_of_fits(1.0, 1.0, 1.0), rel=1e-4)
 
