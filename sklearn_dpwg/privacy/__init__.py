@@ -12,7 +12,7 @@ not state tightly is refused. A `PrivacyLedger` counts several fits against one 
 `privacy_of` adds up what a fitted pipeline or search cost.
 """
 
-from sklearn_dpwg.privacy.accounting import delta_of, epsilon_of, part_events
+from sklearn_dpwg.privacy.accounting import delta_of, epsilon_of, is_gaussian, part_events
 from sklearn_dpwg.privacy.budget import Budget
 from sklearn_dpwg.privacy.calibration import calibrate
 from sklearn_dpwg.privacy.delta_check import check_delta
@@ -46,6 +46,7 @@ __all__ = [
     "gdp_delta",
     "gdp_epsilon",
     "gdp_mu",
+    "is_gaussian",
     "part_events",
     "privacy_of",
 ]

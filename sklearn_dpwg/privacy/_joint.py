@@ -33,9 +33,9 @@ def joint_compositions(results: Iterable[Sequence[DpEvent]]) -> tuple[Compositio
 
 def _undominated(compositions: Iterable[Composition]) -> tuple[Composition, ...]:
     """Keep, of compositions that differ in μ alone, the one of the largest."""
-    largest: dict[tuple[object, object], Composition] = {}
+    largest: dict[tuple[object, ...], Composition] = {}
     for composition in compositions:
-        rest = (composition.laplace, composition.sampled)
+        rest = (composition.laplace, composition.sampled, composition.selected)
         if rest not in largest or largest[rest].mu < composition.mu:
             largest[rest] = composition
     return tuple(largest.values())

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, local
+from typing import Any
 
 from sklearn_dpwg.exceptions import LedgerUnreachableError
 from sklearn_dpwg.privacy._ledger_file import LedgerFile
 from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
-from sklearn_dpwg.privacy.noise import NoiseSource
 
 # The open ledgers of this process, innermost last. Global and not of one thread or context, as
 # the threads of a pool inherit neither.
 _active: list[LedgerFile] = []
 _lock = Lock()
+_thread = local()
 
 
 @contextmanager
-def charge(guarantee: PrivacyGuarantee, noise: NoiseSource, what: str) -> Iterator[None]:
+def charge(guarantee: PrivacyGuarantee, noise: Any, what: str) -> Iterator[None]:
     """Charge what happens inside to every open ledger; refuse it before it starts.
 
     Parameters
@@ -26,8 +27,8 @@ def charge(guarantee: PrivacyGuarantee, noise: NoiseSource, what: str) -> Iterat
     guarantee : PrivacyGuarantee
         What the whole plan costs.
     noise : NoiseSource
-        The source that the noise is drawn from: where it fails before its first draw, nothing
-        is charged.
+        The source that the noise is drawn from, or whatever else lists its ``releases``: where
+        there are none at a failure, nothing is charged.
     what : str
         Name of what is fitted, for the report.
 
@@ -43,7 +44,7 @@ def charge(guarantee: PrivacyGuarantee, noise: NoiseSource, what: str) -> Iterat
     """
     reserved: list[tuple[LedgerFile, int]] = []
     try:
-        for ledger in active_ledgers():
+        for ledger in [] if getattr(_thread, "is_paid_for", False) else active_ledgers():
             reserved.append((ledger, ledger.reserve(guarantee, what)))  # noqa: PERF401
         yield
     except BaseException:
@@ -52,6 +53,23 @@ def charge(guarantee: PrivacyGuarantee, noise: NoiseSource, what: str) -> Iterat
         raise
     for ledger, number in reserved:
         ledger.settle(number, spent=True)
+
+
+@contextmanager
+def paid_for() -> Iterator[None]:
+    """Charge no fits of this thread inside: what happens around them is charged as a whole.
+
+    Yields
+    ------
+    None
+        Where the fits go.
+    """
+    before = getattr(_thread, "is_paid_for", False)
+    _thread.is_paid_for = True
+    try:
+        yield
+    finally:
+        _thread.is_paid_for = before
 
 
 def active_ledgers() -> list[LedgerFile]:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.preprocessing import PolynomialFeatures
-from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
 from sklearn_dpwg.privacy._composition import composition_of_event
+from sklearn_dpwg.privacy._events import event_of_composition
 from sklearn_dpwg.privacy._joint import joint_compositions
 from sklearn_dpwg.privacy.accounting import composition_epsilon
 from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
+from sklearn_dpwg.privacy.learning_steps import learning_steps
 
 
 def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
@@ -82,10 +82,6 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
     return replace(_total(found), outside=outside)
 
 
-# Their fit looks at the number of columns alone.
-_SHAPE_ONLY = (PolynomialFeatures, GaussianRandomProjection, SparseRandomProjection)
-
-
 @dataclass
 class _Findings:
     guarantees: list[PrivacyGuarantee] = field(default_factory=list)
@@ -93,8 +89,6 @@ class _Findings:
 
 
 def _total(found: _Findings) -> PrivacyGuarantee:
-    from dp_accounting import dp_event
-
     last = found.guarantees[-1]
     if len(found.guarantees) == 1:
         return last
@@ -103,25 +97,7 @@ def _total(found: _Findings) -> PrivacyGuarantee:
     if not all(one.is_private for one in found.guarantees):
         return PrivacyGuarantee.non_private(last.delta, public=public)
     totals = joint_compositions(one.events for one in found.guarantees)
-    events = tuple(
-        dp_event.ComposedDpEvent(
-            [
-                *([dp_event.GaussianDpEvent(1.0 / total.mu)] if total.mu > 0 else []),
-                *(
-                    dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(multiplier), count)
-                    for multiplier, count in total.laplace
-                ),
-                *(
-                    dp_event.SelfComposedDpEvent(
-                        dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(multiplier)),
-                        count,
-                    )
-                    for rate, multiplier, count in total.sampled
-                ),
-            ]
-        )
-        for total in totals
-    )
+    events = tuple(map(event_of_composition, totals))
     epsilon = max(composition_epsilon(total, last.delta) for total in totals)
     return PrivacyGuarantee(epsilon, last.delta, last.relation, public, events, seeded)
 
@@ -175,8 +151,8 @@ def _visit(part: Any, found: _Findings) -> None:
     elif hasattr(part, "estimator_") or hasattr(part, "estimator"):
         found.outside.append(f"{name}: whatever it learned beside its estimator")
         _visit(getattr(part, "estimator_", getattr(part, "estimator", None)), found)
-    elif _learns(part):
-        found.outside.append(f"{name}: all that it learned")
+    else:
+        found.outside += [f"{name}: all that it learned" for name in learning_steps(part)]
 
 
 def _planned(candidate: Any, fitted: Any) -> Iterator[PrivacyGuarantee]:
@@ -212,18 +188,3 @@ def _n_folds_of_threshold(tuned: Any) -> int:
     if isinstance(tuned.cv, float):
         return 1
     return int(check_cv(tuned.cv).get_n_splits())
-
-
-def _learns(step: Any) -> bool:
-    """Whether a step may have learned from the records."""
-    if step is None or isinstance(step, str) or not getattr(step, "_learns_from_records", True):
-        return False
-    if isinstance(step, _SHAPE_ONLY):
-        return False
-    categories = getattr(step, "categories", "auto")
-    if not isinstance(categories, str) and not isinstance(categories, Mapping):
-        # an encoder whose categories are stated, and which drops or unites none by their counts
-        counted = ("min_frequency", "max_categories")
-        return any(getattr(step, name, None) is not None for name in counted)
-    tags = getattr(step, "__sklearn_tags__", None)
-    return tags is None or bool(tags().requires_fit)
