@@ -16,15 +16,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg.estimators.fresh_fitting import FreshFitting
-from sklearn_dpwg.estimators.groups import encode_groups, ordered_sizes, select_groups
 from sklearn_dpwg.estimators.precisions import precisions
 from sklearn_dpwg.estimators.prior import resolve_prior
 from sklearn_dpwg.estimators.sizes import group_size, positive_whole
 from sklearn_dpwg.estimators.spending import spending
 from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanWarning
+from sklearn_dpwg.groups import encode_groups, ordered_sizes, select_groups
 from sklearn_dpwg.kernels import canonical_rows, linear_scores, row_norms
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
+from sklearn_dpwg.privacy.charge import activate_from_pickle, active_ledgers
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
@@ -126,7 +127,7 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
         # without releases nothing is drawn, so random_state does not matter
         seed = self.random_state if plan.releases else None
         noise = NoiseSource(seed, plan.releases, stacklevel=4)
-        with spending(noise, budget):
+        with spending(noise, budget, plan, type(self).__name__):
             data = self._group_risks(rows, targets, codes, problem)
             del rows, targets, codes  # copies of them are not kept for as long as the solver runs
             solution = solver.run(plan, data, noise)
@@ -236,6 +237,18 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
                 f"at once, got {problem.group_sizes!r}."
             )
         return solver.plan(problem, budget)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickles; on the way to a worker, with the ledgers that count."""
+        state = dict(super().__getstate__())
+        paths = tuple(ledger.path for ledger in active_ledgers())
+        return state | {"_ledgers": paths} if paths and "plan_" not in state else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, and charge fits to the ledgers that it names."""
+        state = dict(state)
+        activate_from_pickle(state.pop("_ledgers", ()))
+        super().__setstate__(state)
 
     @property
     def group_weights_(self) -> FloatArray:

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg.estimators.fresh_method import FreshMethod
-from sklearn_dpwg.estimators.groups import encode_groups, labelled_sizes, select_groups
 from sklearn_dpwg.estimators.open_game import OpenGame
 from sklearn_dpwg.estimators.precisions import precisions
 from sklearn_dpwg.estimators.sizes import group_size, positive_whole
 from sklearn_dpwg.estimators.spending import spending
 from sklearn_dpwg.exceptions import UnusedRecordsWarning
+from sklearn_dpwg.groups import encode_groups, labelled_sizes, select_groups
 from sklearn_dpwg.oracles import EncodingOracle, SampleOracle
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import FreshSolver, make_solver
@@ -98,7 +98,7 @@ class FreshFitting:
         )
         solver, plan = self._plan_for(problem, labels, budget)
         noise = NoiseSource(self.random_state, plan.releases, stacklevel=4)
-        with spending(noise, budget):
+        with spending(noise, budget, plan, type(self).__name__):
             solution = solver.run(plan, encoded, noise)
         self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = n_features
@@ -179,7 +179,7 @@ class FreshFitting:
         problem = self._problem(loss, [horizon * int(size) for size in sizes], rows.shape[1])
         _, plan = self._plan_for(problem, labels, budget)
         noise = NoiseSource(self.random_state, plan.releases, stacklevel=4)
-        with spending(noise, budget):
+        with spending(noise, budget, plan, type(self).__name__):
             game = solver.begin(plan, noise)
             data = self._group_risks(rows, targets, codes, problem)
             n_played = game.advance(data.as_oracle(noise.rng), sizes.tolist())
