@@ -89,7 +89,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     See Also
     --------
-    PrivacyLedger : Counts what an ordinary search costs, without the choice.
+    sklearn_dpwg.privacy.PrivacyLedger : Counts what an ordinary search costs, without the choice.
 
     Notes
     -----

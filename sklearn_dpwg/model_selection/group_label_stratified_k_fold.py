@@ -37,15 +37,11 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
         Finds the groups in X. By default they are passed to ``split``, which scikit-learn does
         for ``groups=`` of searches and ``cross_validate``, with metadata routing and without.
 
-    See Also
-    --------
-    sklearn.model_selection.StratifiedGroupKFold : Keeps a group within one fold, for records
-        that belong together. What is a group here is what the model is judged by, in every fold.
-
     Notes
     -----
     Classes of a group with fewer records than folds are dealt out together, so that a fold may
-    lack such a class but never the group.
+    lack such a class but never the group. scikit-learn's ``StratifiedGroupKFold`` does the
+    opposite: it keeps a group within one fold, for records that belong together.
 
     With ``use_labels=True`` one record's label decides which fold *other* records are in, so that
     replacing it changes more than one record of a training set, and the guarantee of a model

@@ -40,7 +40,10 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     See Also
     --------
     DPStandardScaler : Centres and scales by private means and variances.
-    sklearn.preprocessing.MinMaxScaler : Learns the bounds from the records, which leaks them.
+
+    Notes
+    -----
+    scikit-learn's ``MinMaxScaler`` learns the bounds from the records, which leaks them.
 
     Examples
     --------

@@ -74,9 +74,10 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     -----
     With each column mapped to v in [-1, 1], one Gaussian release of the sums of v and of a·v²
     gives both moments. Its sensitivity to the replacement of one record is 2√d for d columns: two
-    values with s = v + v' and t = v − v' have |s| + |t| ≤ 2, so that
-    (v − v')² + a²(v² − v'²)² = t²(1 + a²s²) ≤ (2 − |s|)²(1 + a²s²), which is at most 4 for
-    a² ≤ min over s of (4 − s)/(s(2 − s)²) = (1 + √5)/(28 − 12√5) = 2.77254…, at s = 3 − √5. The
+    values whose sum is s and whose difference is t have abs(s) + abs(t) ≤ 2, so that
+    (v − v')² + a²(v² − v'²)² = t²(1 + a²s²) is, for s ≥ 0, at most (2 − s)²(1 + a²s²), which is at
+    most 4 for a² ≤ min over s of (4 − s)/(s(2 − s)²) = (1 + √5)/(28 − 12√5) = 2.77254…, at
+    s = 3 − √5; s < 0 is the same by symmetry. The
     second moments are therefore released for nothing beyond the first.
 
     The guarantee adds up with that of a model fitted behind the scaler.
