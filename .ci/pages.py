@@ -1,0 +1,104 @@
+"""Open every page of the built site in headless Chromium, at the widths of a desk and of a phone.
+
+A page fails when it scrolls sideways, lacks a picture, cannot typeset a formula, or writes an
+error to the console. What the pages look like is left in ``docs/_build/pages``, to be looked at.
+"""
+
+import functools
+import shutil
+import sys
+import threading
+from http import HTTPStatus
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.wait import WebDriverWait
+
+SITE = Path(__file__).parent.parent / "docs" / "_build" / "html"
+PICTURES = SITE.parent / "pages"
+WIDTHS = {"desk": 1280, "phone": 390}
+TALLEST = 12_000  # pixels of a picture
+OPTIONS = (
+    "--headless=new --no-sandbox --disable-gpu --hide-scrollbars --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+)
+TYPESET = (
+    "return document.readyState === 'complete' && (!document.querySelector('.math') || "
+    "Boolean(document.querySelector('mjx-container, .MathJax')))"
+)
+FAULTS = """
+const faults = [];
+const wide = document.documentElement.scrollWidth - window.innerWidth;
+if (wide > 1) faults.push(`scrolls sideways by ${wide} pixels`);
+for (const picture of document.images)
+  if (!picture.naturalWidth && picture.loading !== "lazy") faults.push(`lacks ${picture.src}`);
+for (const formula of document.querySelectorAll("mjx-merror, .merror"))
+  faults.push(`cannot typeset ${formula.textContent}`);
+return faults;
+"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files without a word."""
+
+    def do_GET(self):
+        """Send a file; browsers ask for an icon that no page names."""
+        if self.path == "/favicon.ico":
+            self.send_response(HTTPStatus.NO_CONTENT)
+            self.end_headers()
+        else:
+            super().do_GET()
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+def faults_of(browser: Chrome, address: str, width: int, picture: Path) -> list[str]:
+    """Return what is wrong with a page, and take its picture."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get(address)
+    WebDriverWait(browser, 30).until(lambda driver: driver.execute_script(TYPESET))
+    faults = browser.execute_script(FAULTS)
+    faults += [line["message"] for line in browser.get_log("browser") if line["level"] == "SEVERE"]
+    height = browser.execute_script("return document.documentElement.scrollHeight")
+    size["height"] = min(height, TALLEST)
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    browser.save_screenshot(str(picture))
+    return faults
+
+
+def main() -> int:
+    """Look at all pages; return the exit status."""
+    driver = shutil.which("chromedriver")
+    if driver is None:
+        raise SystemExit("Needs Chromium and its driver: Debian's chromium and chromium-driver")
+    pages = sorted(path for path in SITE.rglob("*.html") if "_static" not in path.parts)
+    if not pages:
+        raise SystemExit("There are no pages: run `make docs` first")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=SITE))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    options = ChromeOptions()
+    for option in OPTIONS.split():
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "SEVERE"})
+    n_faults = 0
+    with Chrome(options=options, service=Service(driver)) as browser:
+        for page in pages:
+            name = page.relative_to(SITE)
+            for device, width in WIDTHS.items():
+                address = f"http://127.0.0.1:{server.server_port}/{name.as_posix()}"
+                picture = PICTURES / device / name.with_suffix(".png")
+                for fault in faults_of(browser, address, width, picture):
+                    n_faults += 1
+                    print(f"{name} ({device}): {fault}")
+    server.shutdown()
+    print(f"{len(pages)} pages at {len(WIDTHS)} widths: {n_faults} faults; see {PICTURES}")
+    return int(n_faults > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
