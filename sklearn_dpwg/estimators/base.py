@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_dpwg.estimators.fresh_fitting import FreshFitting
 from sklearn_dpwg.estimators.precisions import precisions
 from sklearn_dpwg.estimators.prior import resolve_prior
+from sklearn_dpwg.estimators.progress import Progress
 from sklearn_dpwg.estimators.sizes import group_size, positive_whole
 from sklearn_dpwg.estimators.spending import spending
 from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanWarning
@@ -38,7 +39,7 @@ TargetEncoder = Callable[[NDArray[Any]], FloatArray]
 HOPELESS = 10.0
 
 
-class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
+class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
     """Base of the private worst-group estimators; not for direct use."""
 
     # groups reach fit through every meta-estimator that routes metadata
@@ -57,6 +58,7 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
     group_labels: Any
     group_by: Any
     random_state: Any
+    verbose: int
 
     def fit(self, X: Any, y: ArrayLike, groups: Any = None, **refused: Any) -> Self:
         """Learn a model whose worst-off group does as well as it can, within the budget.
@@ -130,7 +132,7 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
         with spending(noise, budget, plan, type(self).__name__):
             data = self._group_risks(rows, targets, codes, problem)
             del rows, targets, codes  # copies of them are not kept for as long as the solver runs
-            solution = solver.run(plan, data, noise)
+            solution = self._with_progress(plan, noise, lambda: solver.run(plan, data, noise))
         self._keep_outcome(plan, noise, labels, sizes, solution)
         return self
 

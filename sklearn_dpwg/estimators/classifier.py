@@ -88,6 +88,9 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         None draws noise from a floating-point-safe sampler and the operating system's entropy.
         Anything else makes a fit repeatable, for tests: its guarantee is void for whoever knows
         it, holds the estimator, or sees two fits that share it (clones, folds, refits).
+    verbose : int, default=0
+        Anything but 0 prints the planned steps, and how many of them are done, while a fit runs.
+        scikit-learn's callbacks do it in a notebook: ``set_callbacks(ProgressBar())``, from 1.9.
 
     Attributes
     ----------
@@ -157,6 +160,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         group_labels: Sequence[Any] | None = None,
         group_by: Any = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -171,6 +175,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         self.group_labels = group_labels
         self.group_by = group_by
         self.random_state = random_state
+        self.verbose = verbose
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores ``X @ coef_.T + intercept_``; no row is shortened.

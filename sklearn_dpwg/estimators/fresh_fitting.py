@@ -99,7 +99,7 @@ class FreshFitting:
         solver, plan = self._plan_for(problem, labels, budget)
         noise = NoiseSource(self.random_state, plan.releases, stacklevel=4)
         with spending(noise, budget, plan, type(self).__name__):
-            solution = solver.run(plan, encoded, noise)
+            solution = self._with_progress(plan, noise, lambda: solver.run(plan, encoded, noise))
         self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = n_features
         self._keep_outcome(plan, noise, labels, np.asarray(sizes), solution)
@@ -182,7 +182,9 @@ class FreshFitting:
         with spending(noise, budget, plan, type(self).__name__):
             game = solver.begin(plan, noise)
             data = self._group_risks(rows, targets, codes, problem)
-            n_played = game.advance(data.as_oracle(noise.rng), sizes.tolist())
+            n_played = self._with_progress(
+                plan, noise, lambda: game.advance(data.as_oracle(noise.rng), sizes.tolist())
+            )
         self._keep_outcome(plan, noise, labels, sizes, game.finish())
         self._open = OpenGame(game, plan, budget, noise, OpenGame.describe(self))
         _warn_if_unused(n_played, False)
@@ -228,7 +230,11 @@ class FreshFitting:
             self._lost = True  # until the rounds are through
             data = self._group_risks(rows, targets, codes, problem)
             was_over = opened.game.is_over
-            n_played = opened.game.advance(data.as_oracle(opened.noise.rng), sizes.tolist())
+            n_played = self._with_progress(
+                opened.plan,
+                opened.noise,
+                lambda: opened.game.advance(data.as_oracle(opened.noise.rng), sizes.tolist()),
+            )
             del self._lost
         solution = opened.game.finish()
         labels, total = self.group_labels_, self.group_sizes_ + sizes

@@ -6,7 +6,7 @@ import math
 import secrets
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -20,13 +20,13 @@ from sklearn_dpwg.exceptions import (
 )
 from sklearn_dpwg.privacy._checks import whole_number
 from sklearn_dpwg.privacy._samplers import Sampler, SecureSampler, SeededSampler
+from sklearn_dpwg.privacy._seeds import Seed, seed_sequence
 from sklearn_dpwg.privacy.draw import Draw
 from sklearn_dpwg.privacy.gaussian_rows import GaussianRows
 from sklearn_dpwg.privacy.poisson_sample import poisson_sample
 from sklearn_dpwg.privacy.release import Mechanism, Release
 
 FloatArray = NDArray[np.float64]
-Seed = int | np.integer | np.random.RandomState | np.random.Generator | np.random.SeedSequence
 
 # For planning: OpenDP 0.16 on one core, a call and a coordinate. NumPy's noise is free.
 SECONDS_PER_SECURE_CALL = 200e-6
@@ -62,6 +62,8 @@ class NoiseSource:
         For random choices that may become known.
     seeded : bool
         Whether a seed was given.
+    on_draw : callable or None
+        Called with the number of draws, in which this is included, before each: for progress.
 
     Warns
     -----
@@ -99,12 +101,13 @@ class NoiseSource:
         self._spent: Counter[Release] = Counter()
         self._samples: Counter[Release] = Counter()
         self._draws: list[Draw] = []
+        self.on_draw: Callable[[int], None] | None = None
         self._sampler: Sampler
         if random_state is None:
             self._sampler = SecureSampler()
             self._rng = np.random.default_rng()
         else:
-            self._sampler = SeededSampler(_seed_sequence(random_state))
+            self._sampler = SeededSampler(seed_sequence(random_state))
             self._rng = self._sampler.stream("public randomness")
             warnings.warn(
                 "The noise is drawn from a seed: results repeat, and the privacy guarantee is "
@@ -378,6 +381,8 @@ class NoiseSource:
         if release.sampling_rate < 1.0:
             self._samples[release] = 0
         self._draws.append(Draw(release, shape))
+        if self.on_draw is not None:
+            self.on_draw(len(self._draws))
 
     def _check_affordable(self, release: Release, mechanism: Mechanism) -> None:
         self._check_allowed(release)
@@ -433,16 +438,3 @@ def _check_sensitivity(bounds: FloatArray, shape: tuple[int, ...]) -> None:
         )
     if not ((bounds >= 0.0) & (bounds < np.inf)).all():
         raise ValueError(f"sensitivity must be at least 0 and finite everywhere, got {bounds!r}.")
-
-
-def _seed_sequence(random_state: Seed) -> np.random.SeedSequence:
-    """Return the root of all streams; a generator is advanced, so that it never repeats them."""
-    if isinstance(random_state, np.random.SeedSequence):
-        return random_state.spawn(1)[0]
-    if isinstance(random_state, np.random.Generator):
-        words = random_state.integers(2**32, size=4, dtype=np.uint32)
-    elif isinstance(random_state, np.random.RandomState):
-        words = random_state.randint(2**32, size=4, dtype=np.uint32)
-    else:
-        return np.random.SeedSequence(whole_number(random_state, "random_state", least=0))
-    return np.random.SeedSequence([int(word) for word in words])
