@@ -58,7 +58,14 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",
     "within_subsection_order": ExplicitOrder(
-        ["quickstart.py", "plot_guarantee.py", "plot_choosing_epsilon.py", "plot_rates.py", "*"]
+        [
+            "quickstart.py",
+            "plot_private_search.py",
+            "plot_guarantee.py",
+            "plot_choosing_epsilon.py",
+            "plot_rates.py",
+            "*",
+        ]
     ),
     "download_all_examples": False,
     "show_memory": False,

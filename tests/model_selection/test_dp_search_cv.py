@@ -4,6 +4,7 @@ import math
 import pickle
 import sys
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -321,18 +322,15 @@ def test_audit_of_the_selection(planted, monkeypatch, capsys):
     monkeypatch.setattr(
         DPSearchCV, "_fit", lambda self, candidate, *args: setattr(candidate, "plan_", unfitted)
     )
+    # what a candidate is does not matter to its score
+    monkeypatch.setattr(DPSearchCV, "_candidate", lambda self, *args: SimpleNamespace())
     monkeypatch.setattr(dp_search_cv, "check_releases", lambda *args: None)
     monkeypatch.setattr(dp_search_cv, "final_step", lambda estimator: estimator)
     monkeypatch.setattr(dp_search_cv, "split", lambda codes, *rest: (np.arange(1), np.arange(1, 2)))
     multiplier = 0.2 if planted else 1.0
-    original = plan_search
-
-    def plan(*args, **kwargs):
-        found = original(*args, **kwargs)
-        object.__setattr__(found, "score_multiplier", multiplier * found.score_multiplier)
-        return found
-
-    monkeypatch.setattr(dp_search_cv, "plan_search", plan)
+    plan = plan_search(Budget(1.0, 1e-6), mean_runs=10, distribution="geometric")
+    plan = replace(plan, score_multiplier=multiplier * plan.score_multiplier)
+    monkeypatch.setattr(dp_search_cv, "plan_search", lambda *args, **kwargs: plan)
     n_trials, best = 3000, {}
     for score in (0.0, 1.0):
         chosen = search(epsilon=1.0, n_iter=10, scoring=lambda m, X, y, s=score: np.full(len(y), s))
