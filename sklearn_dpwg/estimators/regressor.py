@@ -82,7 +82,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
     group_sizes_ : ndarray of shape (n_groups,)
         Public sizes of the groups.
     group_weights_ : ndarray of shape (n_groups,)
-        Weights that the learner gave the groups; a private release.
+        Weights that the learner gave the groups; a private release, which not every solver makes.
     n_iter_ : int
         Steps taken; planned from public facts.
     plan_ : Plan

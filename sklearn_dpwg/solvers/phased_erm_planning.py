@@ -30,14 +30,14 @@ FloatArray = NDArray[np.float64]
 WEIGHTS, RISKS = "phase weights", "group risks"
 
 # What a plan may choose: grids, so that better facts never choose worse.
-PHASES = (1, 2, 3, 4, 6, 8, 11, 16)
-RISK_SHARES = (0.02, 0.05, 0.1, 0.2, 0.3)
-AVERAGED = (0.0, 1 / 3, 1 / 2, 2 / 3)
+PHASES = (1, 2, 4, 8, 11, 16)
+RISK_SHARES = (0.05, 0.1, 0.2)
+AVERAGED = (0.0, 0.5)
 GROWTHS = (1.0, 2.0, 4.0)
 # Equal strengths and an average of the last phases do about as well where losses curve
 # (benchmarks/phased_erm_trials.py) and leave far more noise on the output where they do not.
 SHARPENINGS = (1.25, 1.6, 2.5)
-WIDTHS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.025)
+WIDTHS = (1.0, 0.25, 0.1, 0.025)
 # B/μ_λ of a single phase.
 LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
