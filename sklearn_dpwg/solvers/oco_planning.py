@@ -144,7 +144,7 @@ def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray
     # where all weight is on one group, a sampled game ends when that group does
     played = np.full(len(sizes), float(n_rounds))
     if sampled:
-        played = np.clip(np.floor(sizes / (weight_rates + feedback_rates)), 1.0, n_rounds)
+        played = np.minimum(sizes / (weight_rates + feedback_rates), n_rounds)
     unit = schedule.gradient_multiplier * schedule.worst_std * schedule.gradient_diameter
     bound = np.array(
         [

@@ -61,7 +61,7 @@ def test_bound_is_the_one_written_down(play, loss):
     s = plan.schedule
     for i, size in enumerate(SIZES):
         own, other = s.weight_rates[i], s.feedback_rates[i]
-        played = 50.0 if play == "weighted" else min(50.0, size // (own + other))
+        played = 50.0 if play == "weighted" else min(50.0, size / (own + other))
         std = s.gradient_multiplier * s.worst_std * problem.gradient_diameter / own
         gamma = s.strength_rule.strength(std)
         moved = math.sqrt(0.35) * std / gamma
