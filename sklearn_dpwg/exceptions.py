@@ -39,3 +39,15 @@ class OracleError(RuntimeError):
 
 class UnusedRecordsWarning(UserWarning):
     """No record of a call of ``partial_fit`` was used."""
+
+
+class BudgetExceededError(RuntimeError):
+    """A fit would cost more than what is left in a `PrivacyLedger`."""
+
+
+class LedgerUnreachableError(RuntimeError):
+    """A worker cannot reach the ledger that should count its fits."""
+
+
+class OutsideGuaranteeWarning(UserWarning):
+    """Something around a private model learned from the records without noise."""

@@ -11,17 +11,21 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg.estimators.fresh_fitting import FreshFitting
-from sklearn_dpwg.estimators.groups import encode_groups, ordered_sizes, select_groups
+from sklearn_dpwg.estimators.precisions import precisions
 from sklearn_dpwg.estimators.prior import resolve_prior
 from sklearn_dpwg.estimators.sizes import group_size, positive_whole
 from sklearn_dpwg.estimators.spending import spending
 from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanWarning
+from sklearn_dpwg.groups import encode_groups, ordered_sizes, select_groups
+from sklearn_dpwg.kernels import canonical_rows, linear_scores, row_norms
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
+from sklearn_dpwg.privacy.charge import activate_from_pickle, active_ledgers
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
@@ -59,8 +63,9 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_records, n_features)
-            Rows. Longer ones are shortened to norm `data_norm`.
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows, as an array, a frame of pandas or polars, or in compressed form. Longer ones are
+            shortened to norm `data_norm`. Single precision is kept, sums are in double.
         y : array-like of shape (n_records,)
             Targets.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
@@ -97,7 +102,7 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
         A fit that fails leaves the estimator as it was. If noise had been released by then, the
         error carries a note that the budget is spent. Whether an input is refused depends on the
         records and is outside the guarantee: keep such errors from whom the records are kept. X
-        must not change while fit runs: sorted rows are not copied.
+        must not change while fit runs: rows that are sorted by group are not copied, others once.
         """
         for name in refused:
             reason = (
@@ -115,32 +120,34 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
 
     def _fit(self, X: Any, y: ArrayLike, groups: Any) -> Self:
         budget = self._check_parameters()
-        X, targets, codes, loss, labels = self._encode(X, y, groups)
+        rows, targets, codes, loss, labels = self._encode(X, y, groups)
         sizes = np.bincount(codes)
-        problem = self._problem(loss, sizes.tolist(), X.shape[1])
+        problem = self._problem(loss, sizes.tolist(), rows.shape[1])
         solver, plan = self._plan_for(problem, labels, budget)
         # without releases nothing is drawn, so random_state does not matter
         seed = self.random_state if plan.releases else None
         noise = NoiseSource(seed, plan.releases, stacklevel=4)
-        with spending(noise, budget):
-            data = self._group_risks(X, targets, codes, problem)
+        with spending(noise, budget, plan, type(self).__name__):
+            data = self._group_risks(rows, targets, codes, problem)
+            del rows, targets, codes  # copies of them are not kept for as long as the solver runs
             solution = solver.run(plan, data, noise)
         self._keep_outcome(plan, noise, labels, sizes, solution)
         return self
 
     def _encode(
         self, X: Any, y: ArrayLike, groups: Any, classes: Any = None
-    ) -> tuple[FloatArray, FloatArray, NDArray[np.intp], Loss, NDArray[np.object_]]:
+    ) -> tuple[Any, FloatArray, NDArray[np.intp], Loss, NDArray[np.object_]]:
         """Return rows, encoded targets and group codes, with the loss and labels they imply."""
         if groups is not None and self.group_by is not None:
             raise ValueError("groups were passed and group_by is set: use one of them, not both.")
-        given_X = X
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=self._y_numeric)
+        rows, y = validate_data(
+            self, X, y, dtype=precisions(X), accept_sparse="csr", y_numeric=self._y_numeric
+        )
         targets, loss = self._encode_targets(np.asarray(y), classes)
         if self.group_by is not None:
-            groups = select_groups(given_X, self.group_by)
-        codes, labels = self._encode_groups(groups, len(X))
-        return X, targets, codes, loss, labels
+            groups = select_groups(X, self.group_by)
+        codes, labels = self._encode_groups(groups, rows.shape[0])
+        return rows, targets, codes, loss, labels
 
     def _plan_for(
         self, problem: Problem, labels: NDArray[np.object_], budget: Budget
@@ -151,10 +158,10 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
         return solver, plan
 
     def _group_risks(
-        self, X: FloatArray, targets: FloatArray, codes: NDArray[np.intp], problem: Problem
+        self, rows: Any, targets: FloatArray, codes: NDArray[np.intp], problem: Problem
     ) -> GroupRisks:
         encoder = RecordEncoder(problem.n_groups, float(self.data_norm))
-        records = encoder.encode(X, targets, codes)
+        records = encoder.encode(rows, targets, codes)
         return GroupRisks(records, problem.loss, problem.intercept_scaling)
 
     def _keep_outcome(
@@ -231,6 +238,18 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
             )
         return solver.plan(problem, budget)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickles; on the way to a worker, with the ledgers that count."""
+        state = dict(super().__getstate__())
+        paths = tuple(ledger.path for ledger in active_ledgers())
+        return state | {"_ledgers": paths} if paths and "plan_" not in state else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, and charge fits to the ledgers that it names."""
+        state = dict(state)
+        activate_from_pickle(state.pop("_ledgers", ()))
+        super().__setstate__(state)
+
     @property
     def group_weights_(self) -> FloatArray:
         """Privately released weights of the groups, in the order of ``group_labels_``."""
@@ -238,6 +257,11 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
         if self._group_weights is None:
             raise AttributeError(f"solver {self.plan_.solver!r} does not release group weights.")
         return np.asarray(self._group_weights)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     # what a subclass decides
 
@@ -299,11 +323,13 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
             intercept_scaling=float(self.intercept_scaling) if self.fit_intercept else 0.0,
         )
 
-    def _rows_to_predict(self, X: Any) -> FloatArray:
-        check_is_fitted(self, "plan_")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+    def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
+        """Return ``X @ weights.T``, and warn of rows that are longer than training saw."""
+        X = validate_data(self, X, dtype=precisions(X), accept_sparse="csr", reset=False)
+        if issparse(X):
+            X = canonical_rows(X)
         # what is predicted for is not what was learned from: a warning about it leaks nothing
-        longest = float(np.sqrt(np.einsum("ij,ij->i", X, X).max()))
+        longest = float(row_norms(X).max())
         if longest > 1.000001 * self.data_norm:
             warnings.warn(
                 f"rows to predict for have norms up to {longest:.3g}, longer than data_norm="
@@ -313,7 +339,7 @@ class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
                 LongRowsWarning,
                 stacklevel=4,
             )
-        return X
+        return linear_scores(X, weights)
 
     def _warn_about(self, plan: Plan, labels: NDArray[np.object_], budget: Budget) -> None:
         if not plan.releases:

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg.estimators.fresh_method import FreshMethod
-from sklearn_dpwg.estimators.groups import encode_groups, labelled_sizes, select_groups
 from sklearn_dpwg.estimators.open_game import OpenGame
+from sklearn_dpwg.estimators.precisions import precisions
 from sklearn_dpwg.estimators.sizes import group_size, positive_whole
 from sklearn_dpwg.estimators.spending import spending
 from sklearn_dpwg.exceptions import UnusedRecordsWarning
+from sklearn_dpwg.groups import encode_groups, labelled_sizes, select_groups
 from sklearn_dpwg.oracles import EncodingOracle, SampleOracle
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import FreshSolver, make_solver
@@ -97,7 +98,7 @@ class FreshFitting:
         )
         solver, plan = self._plan_for(problem, labels, budget)
         noise = NoiseSource(self.random_state, plan.releases, stacklevel=4)
-        with spending(noise, budget):
+        with spending(noise, budget, plan, type(self).__name__):
             solution = solver.run(plan, encoded, noise)
         self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = n_features
@@ -170,17 +171,17 @@ class FreshFitting:
 
     def _begin(self: Any, X: Any, y: ArrayLike, groups: Any, classes: Any) -> Any:
         budget = self._check_parameters()
-        X, targets, codes, loss, labels = self._encode(X, y, groups, classes)
+        rows, targets, codes, loss, labels = self._encode(X, y, groups, classes)
         sizes = np.bincount(codes)
         solver = make_solver(self.solver, epsilon=budget.epsilon)
         assert isinstance(solver, FreshSolver)
         horizon = positive_whole(solver.horizon, "horizon of the solver")
-        problem = self._problem(loss, [horizon * int(size) for size in sizes], X.shape[1])
+        problem = self._problem(loss, [horizon * int(size) for size in sizes], rows.shape[1])
         _, plan = self._plan_for(problem, labels, budget)
         noise = NoiseSource(self.random_state, plan.releases, stacklevel=4)
-        with spending(noise, budget):
+        with spending(noise, budget, plan, type(self).__name__):
             game = solver.begin(plan, noise)
-            data = self._group_risks(X, targets, codes, problem)
+            data = self._group_risks(rows, targets, codes, problem)
             n_played = game.advance(data.as_oracle(noise.rng), sizes.tolist())
         self._keep_outcome(plan, noise, labels, sizes, game.finish())
         self._open = OpenGame(game, plan, budget, noise, OpenGame.describe(self))
@@ -194,8 +195,15 @@ class FreshFitting:
                 "parameters must not change between calls of partial_fit, as the plan was made on "
                 "the first: set them back, or clone the estimator to begin anew."
             )
-        given_X = X
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=self._y_numeric, reset=False)
+        rows, y = validate_data(
+            self,
+            X,
+            y,
+            dtype=precisions(X),
+            accept_sparse="csr",
+            y_numeric=self._y_numeric,
+            reset=False,
+        )
         problem = opened.plan.problem
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
@@ -207,16 +215,18 @@ class FreshFitting:
         if groups is not None and self.group_by is not None:
             raise ValueError("groups were passed and group_by is set: use one of them, not both.")
         if self.group_by is not None:
-            groups = select_groups(given_X, self.group_by)
+            groups = select_groups(X, self.group_by)
         if groups is None:
             if problem.n_groups > 1:
                 raise ValueError("groups must be given, as in the first call, got None.")
-            groups = np.full(len(X), self.group_labels_[0], dtype=object)
-        codes, _ = encode_groups(groups, len(X), self.group_labels_.tolist(), may_be_empty=True)
+            groups = np.full(rows.shape[0], self.group_labels_[0], dtype=object)
+        codes, _ = encode_groups(
+            groups, rows.shape[0], self.group_labels_.tolist(), may_be_empty=True
+        )
         sizes = np.bincount(codes, minlength=problem.n_groups)
         with spending(opened.noise, opened.budget):
             self._lost = True  # until the rounds are through
-            data = self._group_risks(X, targets, codes, problem)
+            data = self._group_risks(rows, targets, codes, problem)
             was_over = opened.game.is_over
             n_played = opened.game.advance(data.as_oracle(opened.noise.rng), sizes.tolist())
             del self._lost

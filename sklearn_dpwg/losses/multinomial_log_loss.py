@@ -43,6 +43,7 @@ class MultinomialLogLoss(Loss):
     n_outputs: int
     name: ClassVar[str] = "log_loss"
     task: ClassVar[Task] = "multiclass"
+    kernel: ClassVar[str | None] = "multinomial_log"
 
     def __post_init__(self) -> None:
         is_whole = isinstance(self.n_outputs, Integral) and not isinstance(self.n_outputs, bool)

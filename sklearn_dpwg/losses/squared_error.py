@@ -33,6 +33,7 @@ class SquaredError(Loss):
     target_bound: float = 1.0
     name: ClassVar[str] = "squared_error"
     task: ClassVar[Task] = "regression"
+    kernel: ClassVar[str | None] = "squared_error"
 
     def __post_init__(self) -> None:
         check_between(self.target_bound, "target_bound of SquaredError", 0.0)

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from sklearn_dpwg.exceptions import OracleError
 from sklearn_dpwg.oracles.base import SampleOracle
@@ -40,6 +41,7 @@ class RecordOracle(SampleOracle):
         self.group_sizes = records.group_sizes
         self._rows, self._targets = records.rows, records.targets
         self._row_scale = records.row_scale[:, None]
+        self._is_sparse = issparse(records.rows)
         self._order = [
             rng.permutation(np.arange(start, stop))
             for start, stop in zip(records.starts[:-1], records.starts[1:], strict=True)
@@ -81,8 +83,9 @@ class RecordOracle(SampleOracle):
         rows, targets = self._ahead[group]
         if stop - self._ahead_from[group] > len(targets):
             chosen = order[start : max(stop, start + _AHEAD)]
-            rows, targets = self._rows.take(chosen, axis=0), self._targets.take(chosen)
-            rows *= self._row_scale.take(chosen, axis=0)
+            # a few rows at a time, so sparse ones may as well be dense
+            rows = self._rows[chosen].toarray() if self._is_sparse else self._rows.take(chosen, 0)
+            rows, targets = rows * self._row_scale.take(chosen, axis=0), self._targets.take(chosen)
             self._ahead[group], self._ahead_from[group] = (rows, targets), start
         self._n_drawn[group] = stop
         taken = slice(start - self._ahead_from[group], stop - self._ahead_from[group])

@@ -20,7 +20,15 @@ _PRICES = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 73)])
 
 
 class Choice(NamedTuple):
-    """A strength of the grid and what the bound is with it."""
+    """A strength of the grid and what the bound is with it.
+
+    Parameters
+    ----------
+    strength : float
+        Regularisation of the weights.
+    bound : float
+        Bound on the excess risk.
+    """
 
     strength: float
     bound: float

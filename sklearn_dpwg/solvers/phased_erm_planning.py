@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn_dpwg.privacy import LARGEST_QUOTIENT, Budget, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
 from sklearn_dpwg.solvers.disjoint_parts import part_sizes
-from sklearn_dpwg.solvers.mgr_planning import CEILING_OVER_ZERO_SCORE
+from sklearn_dpwg.solvers.mgr_outline import CEILING_OVER_ZERO_SCORE
 from sklearn_dpwg.solvers.mgr_schedule import RISK_SPREAD
 from sklearn_dpwg.solvers.phased_erm_bound import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.phased_erm_schedule import PhasedERMSchedule, noise_stds
@@ -44,14 +44,18 @@ LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to run, and its bound for each group as the worst-off one."""
+    """One way to run, and its bound for each group as the worst-off one.
+
+    Parameters
+    ----------
+    schedule : PhasedERMSchedule
+        What would be run.
+    bounds : ndarray of shape (n_groups,)
+        Bounds on the excess risk.
+    """
 
     schedule: PhasedERMSchedule
     bounds: FloatArray
-
-    def predicted(self, problem: Problem) -> float:
-        """Return the bound averaged by prior weight."""
-        return float(np.asarray(problem.prior) @ self.bounds)
 
 
 def planned_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Plan:
@@ -83,8 +87,12 @@ def planned_plan(problem: Problem, budget: Budget, solver: PhasedERM) -> Plan:
     return make_plan(problem, budget, best.schedule, best.bounds)
 
 
+def _average(candidate: Candidate, problem: Problem) -> float:
+    return float(np.asarray(problem.prior) @ candidate.bounds)
+
+
 def _best(problem: Problem, candidates: Iterable[Candidate]) -> Candidate:
-    return min(candidates, key=lambda candidate: candidate.predicted(problem))
+    return min(candidates, key=lambda candidate: _average(candidate, problem))
 
 
 def passes_of_a_phase(problem: Problem) -> int:

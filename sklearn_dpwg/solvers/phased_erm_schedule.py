@@ -26,7 +26,19 @@ _STRIDE = 6
 
 
 class Phase(NamedTuple):
-    """What one phase minimises, to which gap, and how far one record moves its minimiser."""
+    """What one phase minimises, to which gap, and how far one record moves its minimiser.
+
+    Parameters
+    ----------
+    mu_weights : float
+        Regularisation μ_w.
+    mu_groups : float
+        Regularisation μ_λ.
+    tolerance : float
+        Gap that is reached on every data set.
+    sensitivity : float
+        Largest distance that one record moves what is found.
+    """
 
     mu_weights: float
     mu_groups: float

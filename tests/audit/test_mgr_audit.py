@@ -35,12 +35,12 @@ N_RUNS = {1.0: 30_000, 4.0: 20_000}
 N_FITS = 5000
 
 SECOND_DRAW = mutant(
-    ("gradient = noise.gaussian(", "exact = gradient\n        gradient = noise.gaussian("),
+    ("gradient = noise.gaussian(", "exact = gradient\n            gradient = noise.gaussian("),
     (
         "noise_std = schedule.gradient_multiplier",
         "gradient = (gradient + noise.gaussian(exact, release=gradient_release,\n"
-        "            sensitivity=float(schedule.gradient_diameter * influence))) / 2\n"
-        "        noise_std = schedule.gradient_multiplier",
+        "                sensitivity=float(schedule.gradient_diameter * influence))) / 2\n"
+        "            noise_std = schedule.gradient_multiplier",
     ),
 )
 NO_DIAMETER = mutant(("float(schedule.gradient_diameter * influence)", "float(influence)"))

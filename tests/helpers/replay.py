@@ -28,13 +28,55 @@ class Asked(NamedTuple):
         return self.release.noise_multiplier * self.sensitivity
 
 
-class Recorder:
-    """Passes every call on to ``answer_with(release, value, sensitivity)`` and keeps it."""
+class Shared(NamedTuple):
+    """What a run handed over for one value that several parts pay for, and what it got back."""
 
-    def __init__(self, answer_with: Callable[..., np.ndarray], rng: Any = 0) -> None:
+    releases: tuple[Release, ...]
+    value: np.ndarray
+    units: np.ndarray
+    sensitivities: np.ndarray
+    answer: np.ndarray
+
+    @property
+    def noise_scale(self) -> np.ndarray:
+        multipliers = [release.noise_multiplier for release in self.releases]
+        return self.units * np.max(multipliers * self.sensitivities)
+
+
+class Recorder:
+    """Passes every call on to ``answer_with(release, value, sensitivity)`` and keeps it.
+
+    A shared value is passed on with all its releases and the units; ``sample_with(sizes,
+    release)`` says who joins.
+    """
+
+    def __init__(
+        self,
+        answer_with: Callable[..., np.ndarray],
+        rng: Any = 0,
+        sample_with: Callable[..., Any] | None = None,
+    ) -> None:
         self.answer_with = answer_with
+        self.sample_with = sample_with
         self.rng = np.random.default_rng(rng)
-        self.asked: list[Asked] = []
+        self.asked: list[Any] = []
+        self.batches: list[Any] = []
+
+    def poisson_sample(self, group_sizes, *, release):
+        assert 0.0 < release.sampling_rate < 1.0
+        assert self.sample_with is not None
+        joined = self.sample_with(group_sizes, release)
+        self.batches.append((release, joined))
+        return joined
+
+    def shared_gaussian(self, value, *, units, sensitivities, releases):
+        value, units = np.array(value, dtype=float), np.array(units, dtype=float)
+        sensitivities = np.array(sensitivities, dtype=float)
+        assert value.shape == units.shape
+        assert sensitivities.shape == (len(releases),)
+        answer = self.answer_with(tuple(releases), value, units)
+        self.asked.append(Shared(tuple(releases), value, units, sensitivities, np.array(answer)))
+        return answer
 
     def gaussian(self, value, *, sensitivity, release):
         return self._add_noise(value, sensitivity, release, "gaussian")
@@ -82,7 +124,21 @@ def recorded(source: Any) -> Recorder:
         draw = source.gaussian if release.mechanism == "gaussian" else source.laplace
         return draw(value, sensitivity=sensitivity, release=release)
 
-    recorder = Recorder(answer)
+    def answer_shared(releases, value, units):
+        return source.shared_gaussian(
+            value,
+            units=units,
+            sensitivities=[1.0 / release.noise_multiplier for release in releases],
+            releases=releases,
+        )
+
+    def either(first, value, last):
+        return (answer_shared if isinstance(first, tuple) else answer)(first, value, last)
+
+    def sample(sizes, release):
+        return source.poisson_sample(sizes, release=release)
+
+    recorder = Recorder(either, sample_with=sample)
     recorder.rng = source.rng
     return recorder
 

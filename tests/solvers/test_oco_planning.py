@@ -150,7 +150,7 @@ def test_paper_schedule_is_the_papers():
     assert plan.n_steps == n_rounds
     assert (s.play, s.averaging, s.prior) == ("sampled", 0.0, (0.5, 0.5))
     assert s.weight_rates == s.feedback_rates == (1.0, 1.0)
-    assert s.ceiling - s.infimum == problem.loss_range
+    assert s.ceiling - s.infimum == pytest.approx(problem.loss_range)
     bound = problem.loss_range * (1.0 + 2.0 / BUDGET.epsilon * math.log(n_rounds))
     assert math.isclose(s.feedback_bound, bound, rel_tol=1e-4)  # exact accounting saves a touch
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / s.feedback_bound
