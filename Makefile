@@ -39,6 +39,7 @@ docs: $(DOCS_INSTALLED)  ## build the site into docs/_build/html; a warning is a
 bench: $(INSTALLED)  ## measure, and print the tables the docs quote
 	@$(BIN)/python benchmarks/mgr_excess.py
 	@$(BIN)/python benchmarks/phased_erm.py
+	@$(BIN)/python benchmarks/oco.py excess
 
 audit: $(INSTALLED)  ## attack the privacy claims and print the verdicts
 	@$(BIN)/python -m pytest -q -m audit -s tests
