@@ -42,6 +42,7 @@ pages: docs  ## open every page of the site in headless Chromium, at the width o
 bench: $(INSTALLED)  ## measure, and print the tables the docs quote
 	@$(BIN)/python benchmarks/mgr_excess.py
 	@$(BIN)/python benchmarks/phased_erm.py
+	@$(BIN)/python benchmarks/oco.py excess
 
 audit: $(INSTALLED)  ## attack the privacy claims and print the verdicts
 	@$(BIN)/python -m pytest -q -m audit -s tests

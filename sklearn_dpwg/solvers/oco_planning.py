@@ -144,7 +144,7 @@ def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray
     # where all weight is on one group, a sampled game ends when that group does
     played = np.full(len(sizes), float(n_rounds))
     if sampled:
-        played = np.clip(np.floor(sizes / (weight_rates + feedback_rates)), 1.0, n_rounds)
+        played = np.minimum(sizes / (weight_rates + feedback_rates), n_rounds)
     unit = schedule.gradient_multiplier * schedule.worst_std * schedule.gradient_diameter
     bound = np.array(
         [
@@ -183,7 +183,7 @@ def _schedule(
     strength: float | None,
 ) -> OCOSchedule:
     several, n_rounds = problem.n_groups > 1, design.n_rounds
-    feedback_range = ceiling - problem.constants.infimum
+    feedback_range = problem.constants.range_up_to(ceiling)
     feedback_bound = feedback_range
     if several and design.play == "sampled":
         unit = noise.feedback_multiplier * feedback_range / float(design.feedback_rates[0])
@@ -204,6 +204,7 @@ def _schedule(
             gradient_diameter=problem.gradient_diameter,
             ceiling=ceiling,
             infimum=problem.constants.infimum,
+            feedback_range=feedback_range,
             prior=problem.prior,
             weight_rates=tuple(design.weight_rates.tolist()),
             feedback_rates=tuple(design.feedback_rates.tolist()),
@@ -318,6 +319,7 @@ def paper_plan(problem: Problem, budget: Budget, solver: OCO) -> Plan:
         gradient_diameter=problem.gradient_diameter,
         ceiling=constants.supremum,
         infimum=constants.infimum,
+        feedback_range=problem.loss_range,
         prior=(1.0 / p,) * p,
         weight_rates=(float(own),) * p,
         feedback_rates=(float(other),) * p,

@@ -110,6 +110,9 @@ class OCOSchedule:
         Γ, by which a record moves its own gradient at most.
     ceiling, infimum : float
         A record's loss counts for at most `ceiling` in the feedback, and what exceeds `infimum`.
+    feedback_range : float
+        By how much one record can move the sum of losses that the group player hears: ceiling
+        minus infimum, never rounded down.
     prior : tuple of float
         First group weights.
     weight_rates : tuple of float
@@ -141,6 +144,7 @@ class OCOSchedule:
     gradient_diameter: float
     ceiling: float
     infimum: float
+    feedback_range: float
     prior: tuple[float, ...]
     weight_rates: tuple[float, ...]
     feedback_rates: tuple[float, ...]
@@ -151,11 +155,6 @@ class OCOSchedule:
     averaging: float
     worst_std: float
     remark: str = ""
-
-    @property
-    def feedback_range(self) -> float:
-        """By how much one record can move the sum of losses that the group player hears."""
-        return self.ceiling - self.infimum
 
     def __str__(self) -> str:
         """Return a few lines for people."""

@@ -165,7 +165,7 @@ def _candidate(
     ceiling = min(
         CEILING_OVER_ZERO_SCORE * problem.constants.zero_score, problem.constants.supremum
     )
-    feedback_range = ceiling - problem.constants.infimum
+    feedback_range = problem.constants.range_up_to(ceiling)
     prior = np.asarray(problem.prior)
     last = np.asarray(sizes[-1], dtype=float)
     multiplier = float(multipliers[-1])

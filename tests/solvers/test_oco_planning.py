@@ -61,7 +61,7 @@ def test_bound_is_the_one_written_down(play, loss):
     s = plan.schedule
     for i, size in enumerate(SIZES):
         own, other = s.weight_rates[i], s.feedback_rates[i]
-        played = 50.0 if play == "weighted" else min(50.0, size // (own + other))
+        played = 50.0 if play == "weighted" else min(50.0, size / (own + other))
         std = s.gradient_multiplier * s.worst_std * problem.gradient_diameter / own
         gamma = s.strength_rule.strength(std)
         moved = math.sqrt(0.35) * std / gamma
@@ -142,6 +142,19 @@ def test_predicted_seconds_count_the_secure_noise():
     assert 1.5 < twice.predicted_seconds / plan.predicted_seconds < 2.5
 
 
+@pytest.mark.parametrize("schedule", ["planned", "paper"])
+@pytest.mark.parametrize("play", ["weighted", "sampled"])
+def test_the_range_of_the_feedback_is_never_rounded_down(schedule, play):
+    """In a small ball the largest and the smallest loss are nearly equal."""
+    for radius in np.geomspace(1e-6, 1e-4, 12):
+        problem = make_problem((4_000, 2_000), loss=BinaryLogLoss(), radius=float(radius))
+        solver = OCO(schedule=schedule, play=play, n_rounds=500, batch_size=2)
+        plan = solver.plan(problem, BUDGET)
+        # log(1 + e^r) - log(1 + e^-r) is r
+        least = float(radius) * math.hypot(1.0, problem.intercept_scaling)
+        assert least <= plan.schedule.feedback_range < least + 2e-15
+
+
 def test_paper_schedule_is_the_papers():
     """Theorem 7: one record each, T = K/2, U and eta as printed, uniform, plain averages."""
     problem = make_problem((4_000, 2_000), loss=SquaredError(), radius=1.0)
@@ -150,7 +163,7 @@ def test_paper_schedule_is_the_papers():
     assert plan.n_steps == n_rounds
     assert (s.play, s.averaging, s.prior) == ("sampled", 0.0, (0.5, 0.5))
     assert s.weight_rates == s.feedback_rates == (1.0, 1.0)
-    assert s.ceiling - s.infimum == pytest.approx(problem.loss_range)
+    assert s.feedback_range == problem.loss_range
     bound = problem.loss_range * (1.0 + 2.0 / BUDGET.epsilon * math.log(n_rounds))
     assert math.isclose(s.feedback_bound, bound, rel_tol=1e-4)  # exact accounting saves a touch
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / s.feedback_bound
