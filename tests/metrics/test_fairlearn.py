@@ -1,0 +1,82 @@
+"""What fairlearn measures of the models agrees with what this package scores them by."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from fairlearn.metrics import MetricFrame, false_positive_rate, make_derived_metric
+from sklearn import config_context
+from sklearn.metrics import accuracy_score, log_loss, make_scorer, recall_score
+from sklearn.model_selection import cross_validate
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.metrics import group_table, worst_group_score, worst_group_scorer
+from sklearn_dpwg.model_selection import GroupLabelStratifiedKFold
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (3000, 3))
+    groups = pd.DataFrame(
+        {"sex": rng.choice(["f", "m"], 3000), "region": rng.choice(["n", "s", "w"], 3000)}
+    )
+    shift = 0.3 * (groups["region"] == "s").to_numpy()
+    y = (X[:, 0] - shift + 0.1 * rng.normal(size=3000) > 0).astype(int)
+    return DPWorstGroupClassifier().fit(X, y, groups), X, y, groups
+
+
+@pytest.mark.parametrize("metric", [accuracy_score, recall_score, false_positive_rate])
+def test_a_metric_frame_holds_the_numbers_of_the_group_table(fitted, metric):
+    model, X, y, groups = fitted
+    frame = MetricFrame(
+        metrics=metric, y_true=y, y_pred=model.predict(X), sensitive_features=groups
+    )
+    table = group_table(y, model.predict(X), groups=groups, metrics=metric)
+    found = dict(zip(table.index, table[metric.__name__], strict=True))
+    assert found == frame.by_group.to_dict()
+
+
+def test_the_worst_group_is_the_same(fitted):
+    model, X, y, groups = fitted
+    frame = MetricFrame(
+        metrics=accuracy_score, y_true=y, y_pred=model.predict(X), sensitive_features=groups
+    )
+    worst = frame.group_min()
+    assert worst_group_score(y, model.predict(X), groups=groups) == worst
+    assert worst_group_scorer("accuracy")(model, X, y, groups=groups) == worst
+
+
+def test_probabilities_too(fitted):
+    model, X, y, groups = fitted
+    frame = MetricFrame(
+        metrics=lambda y, p: log_loss(y, p, labels=[0, 1]),
+        y_true=y,
+        y_pred=model.predict_proba(X)[:, 1],
+        sensitive_features=groups,
+    )
+    score = worst_group_scorer("neg_log_loss")(model, X, y, groups=groups)
+    assert score == pytest.approx(-frame.group_max(), rel=1e-12)
+
+
+def test_a_derived_metric_scores_beside_the_worst_group(fitted):
+    model, X, y, groups = fitted
+    derived = make_derived_metric(metric=accuracy_score, transform="difference")
+
+    def gap(y_true, y_pred, sensitive_features):  # fairlearn's have no name, which scorers need
+        return derived(y_true, y_pred, sensitive_features=sensitive_features)
+
+    expected = gap(y, model.predict(X), sensitive_features=groups)
+    with config_context(enable_metadata_routing=True):
+        scorer = make_scorer(gap).set_score_request(sensitive_features=True)
+        found = cross_validate(
+            model,
+            X,
+            y,
+            cv=GroupLabelStratifiedKFold(2),
+            scoring={"gap": scorer, "worst": worst_group_scorer("accuracy")},
+            params={"groups": groups, "sensitive_features": groups},
+        )
+    assert 0.0 < expected < 1.0
+    assert np.all((found["test_gap"] > 0.0) & (found["test_gap"] < 1.0))
+    # each fold's worst accuracy is at most one minus its gap
+    assert np.all(found["test_worst"] <= 1.0 - found["test_gap"])
