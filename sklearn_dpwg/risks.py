@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +59,38 @@ class GroupRisks:
     def n_weights(self) -> int:
         """Number of weights, intercepts included."""
         return self.loss.n_outputs * self.n_columns
+
+    def sample(self, group_sizes: Sequence[int], rng: np.random.Generator) -> GroupRisks:
+        """Return the risks of some records of each group, drawn without replacement.
+
+        Parameters
+        ----------
+        group_sizes : sequence of int
+            How many records of each group, at least one and at most as many as there are.
+        rng : numpy.random.Generator
+            Source of the draws.
+
+        Returns
+        -------
+        GroupRisks
+            Risks of a copy of those records, in their order.
+        """
+        records = self.records
+        chosen = np.concatenate(
+            [
+                start + np.sort(rng.choice(n_there, n_wanted, replace=False, shuffle=False))
+                for start, n_there, n_wanted in zip(
+                    records.starts[:-1], self.group_sizes, group_sizes, strict=True
+                )
+            ]
+        )
+        part = GroupedRecords(
+            records.rows[chosen],
+            records.row_scale[chosen],
+            records.targets[chosen],
+            np.append(0, np.cumsum(group_sizes)),
+        )
+        return GroupRisks(part, self.loss, self.intercept_scaling)
 
     def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
         """Return the mean loss of each group.
