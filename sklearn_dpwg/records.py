@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from sklearn_dpwg.kernels import canonical_rows, row_norms
 
 FloatArray = NDArray[np.float64]
 
@@ -19,8 +23,8 @@ class GroupedRecords:
 
     Parameters
     ----------
-    rows : ndarray of shape (n_records, n_features)
-        Rows in the caller's units, those of one group together.
+    rows : ndarray or csr_array of shape (n_records, n_features)
+        Rows in the caller's units and precision, those of one group together.
     row_scale : ndarray of shape (n_records,)
         Factor that brings each row to norm at most 1.
     targets : ndarray of shape (n_records,)
@@ -33,7 +37,7 @@ class GroupedRecords:
     The factor is kept beside the rows, so that rows already sorted are not copied at all.
     """
 
-    rows: FloatArray
+    rows: Any
     row_scale: FloatArray
     targets: FloatArray
     starts: NDArray[np.intp]
@@ -61,14 +65,14 @@ class RecordEncoder:
     data_norm: float
 
     def encode(
-        self, rows: FloatArray, targets: FloatArray, group_codes: NDArray[np.intp]
+        self, rows: Any, targets: FloatArray, group_codes: NDArray[np.intp]
     ) -> GroupedRecords:
         """Sort by group and find each row's factor.
 
         Parameters
         ----------
-        rows : ndarray of shape (n_records, n_features)
-            Rows in the caller's units; finite.
+        rows : ndarray, csr_array or csr_matrix of shape (n_records, n_features)
+            Rows in the caller's units, of single or double precision; finite.
         targets : ndarray of shape (n_records,)
             Encoded targets.
         group_codes : ndarray of shape (n_records,)
@@ -77,24 +81,55 @@ class RecordEncoder:
         Returns
         -------
         GroupedRecords
-            The records; ``rows`` is the caller's array itself where it was sorted already and
-            no row is longer than 1e100, and a copy otherwise.
+            The records; ``rows`` is on the caller's memory where it was sorted already, no row is
+            longer than 1e100, and each place of a sparse row is held once. Otherwise it is a copy
+            of the same precision, and a row's numbers are together if its order changed.
+
+        Raises
+        ------
+        ValueError
+            If sparse rows have an index out of range, or entries of one place whose sum
+            overflows.
         """
         starts = np.zeros(self.n_groups + 1, dtype=np.intp)
         np.cumsum(np.bincount(group_codes, minlength=self.n_groups), out=starts[1:])
+        given = rows
+        if issparse(rows):
+            rows = canonical_rows(rows)
         if np.any(group_codes[1:] < group_codes[:-1]):
             order = np.argsort(group_codes, kind="stable")
             rows, targets = rows[order], targets[order]
-        # einsum reads each row once and makes no squared copy of the matrix
-        with np.errstate(over="ignore"):
-            norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        scale = 1.0 / np.maximum(norms, self.data_norm)
+        norms = row_norms(rows)
         extreme = norms > _LARGEST if self.data_norm > 1.0 / _LARGEST else norms >= 0
+        scale = 1.0 / np.maximum(norms, self.data_norm, out=norms)
         if np.any(extreme):
-            rows = rows.copy(order="K")  # layout must not depend on the values
-            rows[extreme] = _scaled(rows[extreme], self.data_norm)
-            scale[extreme] = 1.0
+            rows = _own(rows, given)
+            found = np.flatnonzero(extreme)
+            _replace(rows, found, self.data_norm)
+            # what was rounded to single precision may be longer than 1 again
+            scale[found] = 1.0 / np.maximum(row_norms(rows[found]), 1.0)
         return GroupedRecords(rows, scale, targets, starts)
+
+
+def _own(rows: Any, given: Any) -> Any:
+    """Return rows that may be written to: a copy if they are on the caller's memory."""
+    if isinstance(rows, csr_array):
+        if not np.may_share_memory(rows.data, given.data):
+            return rows
+        return csr_array((rows.data.copy(), rows.indices, rows.indptr), shape=rows.shape)
+    # layout must not depend on the values
+    return rows.copy(order="K") if np.may_share_memory(rows, given) else rows
+
+
+def _replace(rows: Any, which: NDArray[np.intp], data_norm: float) -> None:
+    """Clip some rows to a norm and divide by it, in place."""
+    if not isinstance(rows, csr_array):
+        rows[which] = _scaled(rows[which].astype(np.float64), data_norm)
+        return
+    for row in which:
+        entries = slice(rows.indptr[row], rows.indptr[row + 1])
+        short = _scaled(rows.data[None, entries].astype(np.float64), data_norm)
+        rows.data[entries] = short[0]
 
 
 def _scaled(rows: FloatArray, data_norm: float) -> FloatArray:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.sparse import csr_array
 
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.records import RecordEncoder
@@ -76,6 +77,43 @@ def test_huge_rows_leave_the_risks_finite():
 def test_tiny_rows_under_a_tiny_norm_are_clipped():
     found = scaled(encode([[1e-190, 0.0], [3e-201, 4e-201]], data_norm=1e-200))
     np.testing.assert_allclose(found, [[1.0, 0.0], [0.3, 0.4]], rtol=1e-14)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    rows=arrays(
+        np.float32,
+        st.tuples(st.integers(1, 6), st.integers(1, 5)),
+        elements=st.floats(-(2.0**126), 2.0**126, width=32),
+    ),
+    data_norm=st.floats(1e-300, 1e300),
+)
+def test_single_precision_and_sparse_rows_have_norms_at_most_one(rows, data_norm):
+    codes = np.zeros(len(rows), dtype=np.intp)
+    encoder = RecordEncoder(1, data_norm)
+    dense = encoder.encode(rows, np.zeros(len(rows)), codes)
+    assert dense.rows.dtype == np.float32
+    found = dense.rows.astype(float) * dense.row_scale[:, None]
+    assert np.linalg.norm(found, axis=1).max() <= 1 + 1e-12
+    expected = scaled(encode(rows.astype(float), data_norm=data_norm))
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12)
+    sparse = encoder.encode(csr_array(rows), np.zeros(len(rows)), codes)
+    again = sparse.rows.toarray().astype(float) * sparse.row_scale[:, None]
+    np.testing.assert_allclose(again, found, rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("huge", [1e99, 1e154, 1e200, 1e308])
+def test_huge_sparse_rows_are_clipped_and_the_input_stays(huge):
+    rows = csr_array(np.array([[huge, huge], [0.5, 0.0], [-huge, 0.0]]))
+    kept = rows.copy()
+    for codes in ([0, 0, 0], [0, 1, 0]):
+        records = RecordEncoder(2, 1.0).encode(rows, np.zeros(3), np.array(codes))
+        found = records.rows.toarray() * records.row_scale[:, None]
+        order = np.argsort(codes, kind="stable")
+        root = np.sqrt(0.5)
+        expected = np.array([[root, root], [0.5, 0.0], [-1.0, 0.0]])[order]
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+        np.testing.assert_array_equal(rows.toarray(), kept.toarray())
 
 
 def test_sorted_input_is_not_copied():

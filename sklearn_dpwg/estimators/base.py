@@ -11,12 +11,14 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg.estimators.groups import encode_groups, ordered_sizes, select_groups
 from sklearn_dpwg.estimators.prior import resolve_prior
 from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanWarning
+from sklearn_dpwg.kernels import canonical_rows, linear_scores, row_norms
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
 from sklearn_dpwg.problem import Problem
@@ -25,7 +27,6 @@ from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Plan, Solver, make_solver
 
 FloatArray = NDArray[np.float64]
-
 
 # A group whose bound is this many times what predicting nothing costs gets a warning of its own.
 HOPELESS = 10.0
@@ -55,8 +56,9 @@ class DPWorstGroupEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_records, n_features)
-            Rows. Longer ones are shortened to norm `data_norm`.
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows, as an array, a frame of pandas or polars, or in compressed form. Longer ones are
+            shortened to norm `data_norm`. Single precision is kept, sums are in double.
         y : array-like of shape (n_records,)
             Targets.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
@@ -93,7 +95,7 @@ class DPWorstGroupEstimator(BaseEstimator):
         A fit that fails leaves the estimator as it was. If noise had been released by then, the
         error carries a note that the budget is spent. Whether an input is refused depends on the
         records and is outside the guarantee: keep such errors from whom the records are kept. X
-        must not change while fit runs: sorted rows are not copied.
+        must not change while fit runs: rows that are sorted by group are not copied, others once.
         """
         for name in refused:
             reason = (
@@ -113,14 +115,16 @@ class DPWorstGroupEstimator(BaseEstimator):
         budget = self._check_parameters()
         if groups is not None and self.group_by is not None:
             raise ValueError("groups were passed and group_by is set: use one of them, not both.")
-        given_X = X
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=self._y_numeric)
+        rows, y = validate_data(
+            self, X, y, dtype=_precisions(X), accept_sparse="csr", y_numeric=self._y_numeric
+        )
+        n_records, n_features = rows.shape
         targets, loss = self._encode_targets(np.asarray(y))
         if self.group_by is not None:
-            groups = select_groups(given_X, self.group_by)
-        codes, labels = self._encode_groups(groups, len(X))
+            groups = select_groups(X, self.group_by)
+        codes, labels = self._encode_groups(groups, n_records)
         sizes = np.bincount(codes)
-        problem = self._problem(loss, sizes.tolist(), X.shape[1])
+        problem = self._problem(loss, sizes.tolist(), n_features)
         solver = make_solver(self.solver, epsilon=budget.epsilon)
         plan = solver.plan(problem, budget)
         self._warn_about(plan, labels, budget)
@@ -132,7 +136,9 @@ class DPWorstGroupEstimator(BaseEstimator):
             # whether a number over- or underflows depends on the records: no warning, no error
             with np.errstate(all="ignore"):
                 encoder = RecordEncoder(len(labels), float(self.data_norm))
-                records = encoder.encode(X, targets, codes)
+                records = encoder.encode(rows, targets, codes)
+                # what was copied on the way is not kept for as long as the solver runs
+                del rows, y, targets, codes, groups
                 data = GroupRisks(records, loss, problem.intercept_scaling)
                 solution = solver.run(plan, data, noise)
         except BaseException as error:
@@ -153,7 +159,7 @@ class DPWorstGroupEstimator(BaseEstimator):
         intercept = np.zeros(loss.n_outputs)
         if self.fit_intercept:
             intercept = matrix[:, -1] * problem.intercept_scaling
-        self._keep(matrix[:, : X.shape[1]] / float(self.data_norm), intercept)
+        self._keep(matrix[:, :n_features] / float(self.data_norm), intercept)
         return self
 
     def plan(
@@ -223,6 +229,11 @@ class DPWorstGroupEstimator(BaseEstimator):
             raise AttributeError(f"solver {self.plan_.solver!r} does not release group weights.")
         return np.asarray(self._group_weights)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     # what a subclass decides
 
     _y_numeric = False
@@ -280,11 +291,13 @@ class DPWorstGroupEstimator(BaseEstimator):
             intercept_scaling=float(self.intercept_scaling) if self.fit_intercept else 0.0,
         )
 
-    def _rows_to_predict(self, X: Any) -> FloatArray:
-        check_is_fitted(self, "plan_")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+    def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
+        """Return ``X @ weights.T``, and warn of rows that are longer than training saw."""
+        X = validate_data(self, X, dtype=_precisions(X), accept_sparse="csr", reset=False)
+        if issparse(X):
+            X = canonical_rows(X)
         # what is predicted for is not what was learned from: a warning about it leaks nothing
-        longest = float(np.sqrt(np.einsum("ij,ij->i", X, X).max()))
+        longest = float(row_norms(X).max())
         if longest > 1.000001 * self.data_norm:
             warnings.warn(
                 f"rows to predict for have norms up to {longest:.3g}, longer than data_norm="
@@ -294,7 +307,7 @@ class DPWorstGroupEstimator(BaseEstimator):
                 LongRowsWarning,
                 stacklevel=4,
             )
-        return X
+        return linear_scores(X, weights)
 
     def _warn_about(self, plan: Plan, labels: NDArray[np.object_], budget: Budget) -> None:
         if not plan.releases:
@@ -322,6 +335,13 @@ class DPWorstGroupEstimator(BaseEstimator):
                 WeakPlanWarning,
                 stacklevel=4,
             )
+
+
+def _precisions(X: Any) -> list[Any]:
+    """Return the types that rows are taken in as they are; anything else becomes the first."""
+    # scikit-learn does not look into the types of a polars frame
+    is_single = hasattr(X, "columns") and np.asarray(X[:0]).dtype == np.float32
+    return [np.float32, np.float64] if is_single else [np.float64, np.float32]
 
 
 def _positive_whole(value: Any, name: str) -> int:

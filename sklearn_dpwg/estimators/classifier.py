@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
 from sklearn_dpwg.losses import LOSSES, Loss, make_loss
@@ -175,7 +176,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_records, n_features)
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
             Rows.
 
         Returns
@@ -183,16 +184,16 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         ndarray of shape (n_records,) or (n_records, n_classes)
             Scores; positive for the second of two classes.
         """
-        X = self._rows_to_predict(X)
-        scores = X @ self.coef_.T + self.intercept_
-        return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
+        check_is_fitted(self, "plan_")
+        scores = self._linear(X, self.coef_) + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row.
 
         Parameters
         ----------
-        X : array-like of shape (n_records, n_features)
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
             Rows.
 
         Returns
@@ -210,7 +211,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_records, n_features)
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
             Rows.
 
         Returns

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
 
 GroupBy = Hashable | list[Hashable] | tuple[Hashable, ...] | Callable[[Any], ArrayLike]
 
@@ -17,7 +18,7 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
 
     Parameters
     ----------
-    rows : array-like of shape (n_records, n_features)
+    rows : array-like or sparse array of shape (n_records, n_features)
         The X that was passed to ``fit``.
     group_by : column name, column index, sequence of them, or callable
         A callable gets `rows` and returns the groups.
@@ -43,14 +44,17 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
                 f"group_by must name columns of X, {list(rows.columns)!r}, got {missing[0]!r}."
             )
         return rows[columns] if several else rows[columns[0]]
-    table = np.asarray(rows)
+    table: Any = np.asarray(rows) if not issparse(rows) else csr_array(rows)  # type: ignore[call-overload]
     for column in columns:
         if not isinstance(column, int | np.integer) or not 0 <= column < table.shape[1]:
             raise ValueError(
                 f"group_by must hold column indices below {table.shape[1]}, as X has no column "
                 f"names, got {column!r}."
             )
-    return table[:, columns] if several else table[:, columns[0]]
+    cells = table[:, columns]
+    if issparse(rows):
+        cells = cells.toarray()
+    return cells if several else cells[:, 0]
 
 
 def encode_groups(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
 from sklearn_dpwg.losses import Loss, make_loss
@@ -154,7 +155,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_records, n_features)
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
             Rows.
 
         Returns
@@ -162,8 +163,8 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         ndarray of shape (n_records,)
             Predictions in the units of y.
         """
-        X = self._rows_to_predict(X)
-        return np.asarray(X @ self.coef_ + self.intercept_)
+        check_is_fitted(self, "plan_")
+        return self._linear(X, self.coef_[None, :])[:, 0] + self.intercept_
 
     def _check_parameters(self) -> Budget:
         try:

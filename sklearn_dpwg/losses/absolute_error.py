@@ -31,6 +31,7 @@ class AbsoluteError(KinkedLoss):
     target_bound: float = 1.0
     name: ClassVar[str] = "absolute_error"
     task: ClassVar[Task] = "regression"
+    kernel: ClassVar[str | None] = "absolute_error"
 
     def __post_init__(self) -> None:
         check_between(self.target_bound, "target_bound of AbsoluteError", 0.0)

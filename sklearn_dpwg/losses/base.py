@@ -62,13 +62,21 @@ class Loss(ABC):
     which has a field ``target_bound`` for Y. A loss with parameters is a frozen dataclass; those
     that a user may choose come first and are checked in ``__post_init__``. A loss whose scores
     mean probabilities has a method ``probabilities(scores)``, and a classifier with it has
-    ``predict_proba``.
+    ``predict_proba``. ``kernel`` names the branch of the compiled pass (`sklearn_dpwg.kernels`)
+    that computes this very loss, with ``kernel_parameter``; every class states its own, and one
+    without is computed by its methods, block by block.
     """
 
     name: ClassVar[str]
     task: ClassVar[Task]
     smooth: ClassVar[bool] = True
+    kernel: ClassVar[str | None] = None
     n_outputs: int = 1
+
+    @property
+    def kernel_parameter(self) -> float:
+        """The number that the kernel's formula needs, if any."""
+        return 0.0
 
     @abstractmethod
     def value_and_derivative(

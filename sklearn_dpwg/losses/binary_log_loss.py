@@ -35,6 +35,7 @@ class BinaryLogLoss(Loss):
 
     name: ClassVar[str] = "log_loss"
     task: ClassVar[Task] = "binary"
+    kernel: ClassVar[str | None] = "binary_log"
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray

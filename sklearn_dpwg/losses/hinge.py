@@ -25,6 +25,7 @@ class Hinge(KinkedLoss):
 
     name: ClassVar[str] = "hinge"
     task: ClassVar[Task] = "binary"
+    kernel: ClassVar[str | None] = "hinge"
 
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return 0 where the margin is kept and -y where it is not.

@@ -45,10 +45,16 @@ class Huber(Loss):
     target_bound: float = 1.0
     name: ClassVar[str] = "huber"
     task: ClassVar[Task] = "regression"
+    kernel: ClassVar[str | None] = "huber"
 
     def __post_init__(self) -> None:
         check_between(self.threshold, "threshold of Huber", 0.0)
         check_between(self.target_bound, "target_bound of Huber", 0.0)
+
+    @property
+    def kernel_parameter(self) -> float:
+        """The threshold."""
+        return self.threshold
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray

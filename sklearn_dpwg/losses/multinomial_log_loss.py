@@ -34,6 +34,7 @@ class MultinomialLogLoss(Loss):
     n_outputs: int
     name: ClassVar[str] = "log_loss"
     task: ClassVar[Task] = "multiclass"
+    kernel: ClassVar[str | None] = "multinomial_log"
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray

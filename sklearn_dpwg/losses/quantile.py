@@ -34,10 +34,16 @@ class Quantile(KinkedLoss):
     target_bound: float = 1.0
     name: ClassVar[str] = "quantile"
     task: ClassVar[Task] = "regression"
+    kernel: ClassVar[str | None] = "quantile"
 
     def __post_init__(self) -> None:
         check_between(self.level, "level of Quantile", 0.0, 1.0)
         check_between(self.target_bound, "target_bound of Quantile", 0.0)
+
+    @property
+    def kernel_parameter(self) -> float:
+        """The level."""
+        return self.level
 
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return -level and 1 - level.

@@ -45,9 +45,15 @@ class SmoothedHinge(Loss):
     width: float = 1.0
     name: ClassVar[str] = "smoothed_hinge"
     task: ClassVar[Task] = "binary"
+    kernel: ClassVar[str | None] = "smoothed_hinge"
 
     def __post_init__(self) -> None:
         check_between(self.width, "width of SmoothedHinge", 0.0)
+
+    @property
+    def kernel_parameter(self) -> float:
+        """The width."""
+        return self.width
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray

@@ -33,6 +33,7 @@ class SquaredError(Loss):
     target_bound: float = 1.0
     name: ClassVar[str] = "squared_error"
     task: ClassVar[Task] = "regression"
+    kernel: ClassVar[str | None] = "squared_error"
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray

@@ -26,6 +26,7 @@ class SquaredHinge(Loss):
 
     name: ClassVar[str] = "squared_hinge"
     task: ClassVar[Task] = "binary"
+    kernel: ClassVar[str | None] = "squared_hinge"
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray

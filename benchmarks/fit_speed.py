@@ -1,0 +1,240 @@
+"""
+How fast, how lean: what the hardware allows, and what a fit takes of it
+========================================================================
+
+Both sides of each comparison are measured in one run, turn by turn; a line gives the median of the
+repetitions, the quartiles, and the target. Memory is the peak of a fresh process.
+
+    python benchmarks/fit_speed.py              # everything; some minutes
+    python benchmarks/fit_speed.py pass memory  # some of it
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from scipy.sparse import random as sparse_random
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
+from sklearn_dpwg.kernels import n_threads
+from sklearn_dpwg.losses import LOSSES, BinaryLogLoss, Loss
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import MGR
+
+for category in (SeededNoiseWarning, WeakPlanWarning):
+    warnings.simplefilter("ignore", category)
+N_GROUPS = 10
+
+
+def report(what: str, target: str, measured: float, spread: str, *, holds: bool) -> None:
+    """Print one line."""
+    verdict = "holds" if holds else "MISSED"
+    print(f"{what:<58}{target:>12}{measured:>10.2f}  {spread:<22}{verdict}", flush=True)
+
+
+def seconds(function: Callable[[], object]) -> float:
+    """Return how long one call takes."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def ratios(one: Callable[[], object], other: Callable[[], object], n: int) -> tuple[float, str]:
+    """Return the median of one's time over the other's, turn by turn, and the quartiles."""
+    one(), other()  # compiles, and fills the caches
+    found = [seconds(one) / seconds(other) for _ in range(n)]
+    low, middle, high = np.quantile(found, [0.25, 0.5, 0.75])
+    return float(middle), f"({low:.2f} to {high:.2f})"
+
+
+def risks_of(rows, loss: Loss) -> GroupRisks:
+    """Return group risks of rows in equal groups."""
+    rng = np.random.default_rng(1)
+    n_records = rows.shape[0]
+    targets = rng.choice([-1.0, 1.0], size=n_records)
+    if loss.task == "multiclass":
+        targets = rng.integers(0, loss.n_outputs, n_records).astype(float)
+    codes = np.repeat(np.arange(N_GROUPS), n_records // N_GROUPS)
+    return GroupRisks(RecordEncoder(N_GROUPS, 4.0).encode(rows, targets, codes), loss, 0.5)
+
+
+# --- one pass against the bandwidth of a sum -----------------------------------------------------
+
+
+def measure_pass() -> None:
+    """Measure a full pass for risks and gradients against ``X.sum()`` of the same matrix."""
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, size=(1_000_000, 50))
+
+    def line(name: str, rows, loss: Loss, least: float | None = None) -> None:
+        risks = risks_of(rows, loss)
+        weights = np.random.default_rng(2).standard_normal(risks.n_weights)
+        share, spread = ratios(rows.sum, lambda: risks.risks_and_gradients(weights), 15)
+        target = "" if least is None else f">= {least:.2f}"
+        report(f"bandwidth over that of X.sum(): {name}", target, share, spread,
+               holds=least is None or share >= least)  # fmt: skip
+
+    line("log loss, 10^6 x 50", X, BinaryLogLoss(), 0.5)
+    line("the same, by columns", np.asfortranarray(X), BinaryLogLoss())
+    line("the same, float32", X.astype(np.float32), BinaryLogLoss())
+    for known in LOSSES[1:]:
+        loss = known(3) if known.task == "multiclass" else known()
+        line(f"{loss.name}{' of 3 classes' if loss.n_outputs > 1 else ''}", X, loss)
+
+
+# --- sparse against dense ------------------------------------------------------------------------
+
+
+def measure_sparse() -> None:
+    """Measure rows of 1 % density, compressed against dense."""
+    rng = np.random.default_rng(0)
+    rows = sparse_random(200_000, 500, density=0.01, format="csr", rng=rng)
+    dense = rows.toarray()
+    of_sparse, of_dense = risks_of(rows, BinaryLogLoss()), risks_of(dense, BinaryLogLoss())
+    weights = rng.standard_normal(501)
+    faster, spread = ratios(
+        lambda: of_dense.risks_and_gradients(weights),
+        lambda: of_sparse.risks_and_gradients(weights),
+        15,
+    )
+    report("a pass, CSR 2*10^5 x 500 at 1 %: times faster than dense", ">= 5", faster, spread,
+           holds=faster >= 5.0)  # fmt: skip
+    y, groups = rng.integers(0, 2, 200_000), rng.integers(0, N_GROUPS, 200_000)
+    model = DPWorstGroupClassifier(data_norm=4.0, random_state=0)
+    faster, spread = ratios(
+        lambda: model.fit(dense, y, groups=groups), lambda: model.fit(rows, y, groups=groups), 3
+    )
+    report("a default fit, the same (seeded noise)", ">= 5", faster, spread, holds=faster >= 5.0)
+
+
+# --- time of a default fit in the number of records ----------------------------------------------
+
+
+def measure_slope() -> None:
+    """Measure the slope of log time of a default fit in log K."""
+    rng = np.random.default_rng(0)
+    sizes = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+    times = []
+    for size in sizes:
+        X = rng.uniform(-1.0, 1.0, size=(size, 20))
+        y = (X[:, 0] + 0.3 * rng.standard_normal(size) > 0).astype(int)
+        groups = rng.integers(0, N_GROUPS, size)
+        model = DPWorstGroupClassifier(delta=1e-7, data_norm=20**0.5)
+        model.fit(X[:5000], y[:5000], groups=groups[:5000])
+        times.append([seconds(lambda: model.fit(X, y, groups=groups)) for _ in range(5)])  # noqa: B023
+    middle = np.median(times, axis=1)
+    print("  K x 20, seconds: " + ", ".join(
+        f"{size:,}: {value:.2f}" for size, value in zip(sizes, middle, strict=True)
+    ))  # fmt: skip
+    every = [float(np.polyfit(np.log(sizes), np.log(run), 1)[0]) for run in np.transpose(times)]
+    slope = float(np.median(every))
+    report("slope of log seconds of a default fit in log K", "<= 1.05", slope,
+           f"({min(every):.2f} to {max(every):.2f})", holds=slope <= 1.05)  # fmt: skip
+    last = float(np.log(middle[-1] / middle[-2]) / np.log(sizes[-1] / sizes[-2]))
+    report("  the same from 3*10^5 to 10^6", "<= 1.05", last, "", holds=last <= 1.05)
+
+
+# --- peak memory ---------------------------------------------------------------------------------
+
+MEMORY = {
+    # name: rows, columns, precision, layout, sorted, target
+    "float64, unsorted": (1_000_000, 50, "float64", "C", False, 2.2),
+    "float64, by columns, unsorted": (1_000_000, 50, "float64", "F", False, 2.2),
+    "float64, sorted": (1_000_000, 50, "float64", "C", True, 1.3),
+    "float32, sorted": (1_000_000, 50, "float32", "C", True, 1.3),
+    "float32, by columns, sorted": (1_000_000, 50, "float32", "F", True, 1.3),
+    "CSR at 10 % of 500, unsorted": (400_000, 500, "float64", "csr", False, 2.2),
+    "float64, 10^7 x 20, unsorted": (10_000_000, 20, "float64", "C", False, None),
+}
+
+
+def peak_of_fit(name: str) -> None:
+    """Print the peak of this process over the size of X, and in GiB; run in a fresh one."""
+    n_rows, n_columns, precision, layout, is_sorted, _ = MEMORY[name]
+    rng = np.random.default_rng(0)
+    model = DPWorstGroupClassifier(
+        data_norm=float(n_columns), solver=MGR(n_steps=5), random_state=0, delta=1e-8
+    )
+
+    def draw(n: int):
+        y, groups = rng.integers(0, 2, n), rng.integers(0, N_GROUPS, n)
+        if is_sorted:
+            groups.sort()
+        if layout == "csr":
+            return y, groups, sparse_random(n, n_columns, density=0.1, format="csr", rng=rng)
+        shape = (n_columns, n) if layout == "F" else (n, n_columns)
+        X = rng.random(shape, dtype=np.dtype(precision))
+        return y, groups, X.T if layout == "F" else X
+
+    y, groups, X = draw(20_000)
+    model.fit(X, y, groups=groups)  # loads and compiles
+    y, groups, X = draw(n_rows)
+    arrays = (X.data, X.indices, X.indptr) if layout == "csr" else (X,)
+    n_bytes = sum(array.nbytes for array in arrays)
+    before = status("VmRSS") - n_bytes
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the peak counts from here
+    model.fit(X, y, groups=groups)
+    peak = status("VmHWM")
+    print(json.dumps([(peak - before) / n_bytes, peak / 2**30]))
+
+
+def status(name: str) -> int:
+    """Return a size that Linux keeps of this process, in bytes."""
+    with open("/proc/self/status") as file:
+        return 1024 * next(int(line.split()[1]) for line in file if line.startswith(name))
+
+
+def measure_memory() -> None:
+    """Measure the peak of a process during a fit, X included, each in a fresh one."""
+    print("  X and what the fit adds, over X; y and groups are the caller's")
+    for name, (*_, target) in MEMORY.items():
+        found = subprocess.run(
+            [sys.executable, __file__, "--peak-of-fit", name],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        over_x, gibibytes = json.loads(found.stdout)
+        most = f"<= {target}" if target else "<= 24 GiB"
+        holds = over_x <= target if target else gibibytes <= 24.0
+        report(f"peak memory: {name}", most, over_x, f"({gibibytes:.2f} GiB in all)", holds=holds)
+
+
+# --- the exact solution --------------------------------------------------------------------------
+
+
+def measure_exact() -> None:
+    """Measure the certified optimum against scikit-learn's logistic regression."""
+    try:
+        from exact_speed import main
+    except ImportError:
+        print("  benchmarks/exact_speed.py is not there")
+        return
+    main()
+
+
+PARTS = {
+    "pass": measure_pass,
+    "exact": measure_exact,
+    "slope": measure_slope,
+    "memory": measure_memory,
+    "sparse": measure_sparse,
+}
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--peak-of-fit"]:
+        peak_of_fit(sys.argv[2])
+        sys.exit()
+    wanted = sys.argv[1:] or list(PARTS)
+    print(f"{n_threads()} threads")
+    print(f"{'':<58}{'target':>12}{'median':>10}  quartiles")
+    for part in wanted:
+        PARTS[part]()

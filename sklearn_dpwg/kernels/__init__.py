@@ -1,0 +1,31 @@
+"""The compiled pass over rows, dense or sparse, and what else reads or copies rows in bulk.
+
+`fused_pass` computes the losses and gradients of all groups in one reading, for every loss that
+states a `kernel`; it is compiled at its first use. `run_on_threads` spreads such work over the
+cores. Everything here gives the same bits on any number of threads.
+"""
+
+from sklearn_dpwg.kernels.fused_pass import fused_pass, has_kernel
+from sklearn_dpwg.kernels.partition import Partition
+from sklearn_dpwg.kernels.run_on_threads import n_threads, one_blas_thread, run_on_threads
+from sklearn_dpwg.kernels.sparse_products import (
+    canonical_rows,
+    linear_scores,
+    row_block,
+    row_norms,
+    scale_rows,
+)
+
+__all__ = [
+    "Partition",
+    "canonical_rows",
+    "fused_pass",
+    "has_kernel",
+    "linear_scores",
+    "n_threads",
+    "one_blas_thread",
+    "row_block",
+    "row_norms",
+    "run_on_threads",
+    "scale_rows",
+]

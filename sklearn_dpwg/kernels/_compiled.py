@@ -1,0 +1,291 @@
+"""The compiled pass over rows; importing this module loads numba.
+
+Dense rows are read block by block: the scores of a block, its losses and their derivatives, its
+gradient, while the block is in the cache. Sums run in two levels for it, so that rounding grows
+with the number of blocks rather than of rows. Nothing here raises or warns, whatever the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+# Order of the branches in `_block_losses`.
+BRANCHES = (
+    "binary_log",
+    "multinomial_log",
+    "squared_error",
+    "hinge",
+    "smoothed_hinge",
+    "squared_hinge",
+    "huber",
+    "absolute_error",
+    "quantile",
+)
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+# sums may be taken in vector registers, but infinities and NaN keep their meaning
+_ANY_ORDER = {"reassoc", "contract", "nsz"}
+
+_helper = numba.njit(**_OPTIONS)
+_any_order = numba.njit(fastmath=_ANY_ORDER, **_OPTIONS)
+
+
+class _Kernel:
+    """A function that is compiled at its first call for given types, and kept on disk."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self._function = function
+        self._dispatcher = _dispatcher(function, cache=True)
+
+    def prepare(self, *arguments: Any) -> Callable[..., None]:
+        """Return the compiled function; threads that called it first would wait for each other."""
+        types = tuple(numba.typeof(argument) for argument in arguments)
+        if types not in self._dispatcher.overloads:
+            try:
+                self._dispatcher.compile(types)
+            except Exception:  # a full disk, a damaged file: what is kept is a convenience
+                self._dispatcher = _dispatcher(self._function, cache=False)
+                self._dispatcher.compile(types)
+        return self._dispatcher
+
+
+def _dispatcher(function: Callable[..., None], *, cache: bool) -> Any:
+    if cache:
+        try:
+            return numba.njit(cache=True, **_OPTIONS)(function)
+        except RuntimeError:  # no folder that compiled code could be kept in
+            pass
+    return numba.njit(**_OPTIONS)(function)
+
+
+@_any_order
+def _dot(values, weights):
+    total = 0.0
+    for j in range(len(weights)):
+        total += values[j] * weights[j]
+    return total
+
+
+@_any_order
+def _add_rows(rows, first, slopes, total):
+    """Add rows in fours, so that the sum is read and written once for the four."""
+    n_rows, n_columns = len(slopes), len(total)
+    fours = n_rows - n_rows % 4
+    for i in range(0, fours, 4):
+        s0, s1, s2, s3 = slopes[i], slopes[i + 1], slopes[i + 2], slopes[i + 3]
+        r0, r1 = rows[first + i], rows[first + i + 1]
+        r2, r3 = rows[first + i + 2], rows[first + i + 3]
+        for j in range(n_columns):
+            total[j] += (s0 * r0[j] + s1 * r1[j]) + (s2 * r2[j] + s3 * r3[j])
+    for i in range(fours, n_rows):
+        slope, row = slopes[i], rows[first + i]
+        for j in range(n_columns):
+            total[j] += slope * row[j]
+
+
+@_any_order
+def _scores_by_columns(columns, first, weights, scores):
+    """Add columns in fours, so that the scores are read and written once for the four."""
+    last, n_columns = first + len(scores), len(weights)
+    fours = n_columns - n_columns % 4
+    scores[:] = 0.0
+    for j in range(0, fours, 4):
+        w0, w1, w2, w3 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+        c0, c1 = columns[j, first:last], columns[j + 1, first:last]
+        c2, c3 = columns[j + 2, first:last], columns[j + 3, first:last]
+        for i in range(len(scores)):
+            scores[i] += (w0 * c0[i] + w1 * c1[i]) + (w2 * c2[i] + w3 * c3[i])
+    for j in range(fours, n_columns):
+        weight, column = weights[j], columns[j, first:last]
+        for i in range(len(scores)):
+            scores[i] += weight * column[i]
+
+
+@_helper
+def _scale(slopes, row_scale, first):
+    """Return the sum of the derivatives, and bring each to the length of its row."""
+    total = 0.0
+    for i in range(len(slopes)):
+        total += slopes[i]
+        slopes[i] *= row_scale[first + i]
+    return total
+
+
+@_helper
+def _block_losses(branch, parameter, ceiling, scores, targets):
+    """Return the sum of the losses of a block and put their derivatives in place of the scores."""
+    n_rows, total = len(targets), 0.0
+    if branch == 0:
+        for i in range(n_rows):
+            target = targets[i]
+            margin = target * scores[0, i]
+            small = np.exp(-abs(margin))
+            value = np.log1p(small) + max(-margin, 0.0)
+            share = small / (1.0 + small) if margin > 0.0 else 1.0 / (1.0 + small)
+            scores[0, i] = -target * share
+            total += min(value, ceiling)
+    elif branch == 1:
+        n_outputs = len(scores)
+        for i in range(n_rows):
+            largest = scores[0, i]
+            for output in range(1, n_outputs):
+                largest = max(largest, scores[output, i])
+            summed = 0.0
+            for output in range(n_outputs):
+                summed += np.exp(scores[output, i] - largest)
+            normaliser = largest + np.log(summed)
+            label = int(targets[i])
+            value = np.nan  # a label out of range must not write there
+            if 0 <= label < n_outputs:
+                value = normaliser - scores[label, i]
+            for output in range(n_outputs):
+                scores[output, i] = np.exp(scores[output, i] - normaliser)
+            if 0 <= label < n_outputs:
+                scores[label, i] -= 1.0
+            total += min(value, ceiling)
+    elif branch == 2:
+        for i in range(n_rows):
+            residual = scores[0, i] - targets[i]
+            scores[0, i] = residual
+            total += min(0.5 * residual * residual, ceiling)
+    elif branch == 3:
+        for i in range(n_rows):
+            target = targets[i]
+            missing = 1.0 - target * scores[0, i]
+            scores[0, i] = -target if missing > 0.0 else 0.0
+            total += min(max(missing, 0.0), ceiling)
+    elif branch == 4:
+        for i in range(n_rows):
+            target = targets[i]
+            missing = max(1.0 - target * scores[0, i], 0.0)
+            slope = min(missing / parameter, 1.0)
+            scores[0, i] = -target * slope
+            total += min(slope * (missing - 0.5 * parameter * slope), ceiling)
+    elif branch == 5:
+        for i in range(n_rows):
+            target = targets[i]
+            missing = max(1.0 - target * scores[0, i], 0.0)
+            scores[0, i] = -2.0 * target * missing
+            total += min(missing * missing, ceiling)
+    elif branch == 6:
+        for i in range(n_rows):
+            residual = scores[0, i] - targets[i]
+            slope = min(max(residual, -parameter), parameter)
+            scores[0, i] = slope
+            total += min(slope * (residual - 0.5 * slope), ceiling)
+    else:
+        lower, upper = (-1.0, 1.0) if branch == 7 else (-parameter, 1.0 - parameter)
+        for i in range(n_rows):
+            residual = scores[0, i] - targets[i]
+            slope = upper if residual > 0.0 else lower if residual < 0.0 else 0.0
+            scores[0, i] = slope
+            total += min(slope * residual, ceiling)
+    return total
+
+
+def _dense_pass(
+    rows,
+    by_columns,
+    row_scale,
+    targets,
+    matrix,
+    intercepts,
+    branch,
+    parameter,
+    ceiling,
+    block_rows,
+    firsts,
+    lasts,
+    totals,
+    gradients,
+):
+    """Add up the losses of each segment, and their gradients where there is room for them.
+
+    `rows` is (n_records, n_columns), or its transpose if `by_columns`. The last column of
+    `gradients` gets the sums of the derivatives themselves.
+    """
+    n_outputs, n_columns = matrix.shape
+    scores = np.empty((n_outputs, block_rows))
+    block_gradient = np.empty(n_columns)
+    wanted = gradients.shape[2] > 0
+    for segment in range(len(firsts)):
+        for first in range(firsts[segment], lasts[segment], block_rows):
+            n_rows = min(block_rows, lasts[segment] - first)
+            for output in range(n_outputs):
+                if by_columns:
+                    _scores_by_columns(rows, first, matrix[output], scores[output, :n_rows])
+                else:
+                    for i in range(n_rows):
+                        scores[output, i] = _dot(rows[first + i], matrix[output])
+                for i in range(n_rows):
+                    scaled = scores[output, i] * row_scale[first + i]
+                    scores[output, i] = scaled + intercepts[output]
+            block = targets[first : first + n_rows]
+            totals[segment] += _block_losses(branch, parameter, ceiling, scores, block)
+            if not wanted:
+                continue
+            for output in range(n_outputs):
+                slopes = scores[output, :n_rows]
+                gradients[segment, output, n_columns] += _scale(slopes, row_scale, first)
+                if by_columns:
+                    for j in range(n_columns):
+                        column = rows[j, first : first + n_rows]
+                        gradients[segment, output, j] += _dot(column, slopes)
+                else:
+                    block_gradient[:] = 0.0
+                    _add_rows(rows, first, slopes, block_gradient)
+                    for j in range(n_columns):
+                        gradients[segment, output, j] += block_gradient[j]
+
+
+def _sparse_pass(
+    data,
+    indices,
+    indptr,
+    row_scale,
+    targets,
+    matrix,
+    intercepts,
+    branch,
+    parameter,
+    ceiling,
+    block_rows,
+    firsts,
+    lasts,
+    totals,
+    gradients,
+):
+    """Do the same for rows in compressed form; entries of one place add up."""
+    n_outputs, n_columns = matrix.shape
+    scores = np.empty((n_outputs, block_rows))
+    wanted = gradients.shape[2] > 0
+    for segment in range(len(firsts)):
+        for first in range(firsts[segment], lasts[segment], block_rows):
+            n_rows = min(block_rows, lasts[segment] - first)
+            for output in range(n_outputs):
+                weights = matrix[output]
+                for i in range(n_rows):
+                    score = 0.0
+                    for entry in range(indptr[first + i], indptr[first + i + 1]):
+                        score += data[entry] * weights[indices[entry]]
+                    scores[output, i] = score * row_scale[first + i] + intercepts[output]
+            block = targets[first : first + n_rows]
+            totals[segment] += _block_losses(branch, parameter, ceiling, scores, block)
+            if not wanted:
+                continue
+            for output in range(n_outputs):
+                slopes = scores[output, :n_rows]
+                gradient = gradients[segment, output]
+                gradient[n_columns] += _scale(slopes, row_scale, first)
+                for i in range(n_rows):
+                    slope = slopes[i]
+                    for entry in range(indptr[first + i], indptr[first + i + 1]):
+                        gradient[indices[entry]] += slope * data[entry]
+
+
+dense_pass = _Kernel(_dense_pass)
+sparse_pass = _Kernel(_sparse_pass)

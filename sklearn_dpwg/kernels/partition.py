@@ -1,0 +1,106 @@
+"""Which rows a task reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+# Enough tasks for a few cores to finish together, few enough for their partial sums.
+MAX_TASKS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Rows cut where a task ends and where a group ends.
+
+    Parameters
+    ----------
+    n_groups : int
+        Number of groups.
+    groups : ndarray of shape (n_segments,)
+        Group of each segment, in ascending order; a group without records has none.
+    firsts, lasts : ndarray of shape (n_segments,)
+        A segment holds the rows ``firsts[s]:lasts[s]``.
+    tasks : list of slice
+        The segments of each task.
+
+    Notes
+    -----
+    It depends on sizes only, never on the number of cores, so sums that are combined in its order
+    are the same bit for bit on every number of threads.
+    """
+
+    n_groups: int
+    groups: IndexArray
+    firsts: IndexArray
+    lasts: IndexArray
+    tasks: list[slice]
+
+    @classmethod
+    def of(cls, starts: IndexArray, n_tasks: int) -> Partition:
+        """Cut rows that are sorted by group.
+
+        Parameters
+        ----------
+        starts : ndarray of shape (n_groups + 1,)
+            Group i holds the rows ``starts[i]:starts[i + 1]``.
+        n_tasks : int
+            Number of tasks, at least 1; at most `MAX_TASKS` are made.
+
+        Returns
+        -------
+        Partition
+            Tasks with about the same number of rows each.
+        """
+        n_tasks = max(1, min(n_tasks, MAX_TASKS))
+        cuts = np.linspace(starts[0], starts[-1], n_tasks + 1).astype(np.intp)
+        points = np.union1d(cuts, starts)
+        firsts, lasts = points[:-1], points[1:]
+        groups = np.searchsorted(starts, firsts, side="right") - 1
+        bounds = np.unique(np.searchsorted(firsts, cuts)).tolist()
+        tasks = [slice(*pair) for pair in pairwise(bounds)]
+        return cls(len(starts) - 1, groups, firsts, lasts, tasks)
+
+    def segments(self, part: slice) -> Iterator[tuple[int, int, int]]:
+        """Yield the group, the first row and the end of some segments.
+
+        Parameters
+        ----------
+        part : slice
+            Which segments.
+
+        Yields
+        ------
+        tuple of int
+            One a segment.
+        """
+        columns = (self.groups[part], self.firsts[part], self.lasts[part])
+        for group, first, last in zip(*columns, strict=True):
+            yield int(group), int(first), int(last)
+
+    def sum_by_group(self, parts: FloatArray) -> FloatArray:
+        """Add up what belongs to the same group, in the order of the rows.
+
+        Parameters
+        ----------
+        parts : ndarray of shape (n_segments, ...)
+            One entry a segment.
+
+        Returns
+        -------
+        ndarray of shape (n_groups, ...)
+            Sums; zero for a group without records.
+        """
+        if np.array_equal(self.groups, np.arange(self.n_groups)):
+            return parts
+        totals = np.zeros((self.n_groups, *parts.shape[1:]))
+        for segment, group in enumerate(self.groups):
+            totals[group] += parts[segment]
+        return totals

@@ -1,0 +1,125 @@
+"""Tasks on all cores, with results that do not depend on how many there are."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+Result = TypeVar("Result")
+
+
+def n_threads() -> int:
+    """Return how many threads a pass may use.
+
+    Returns
+    -------
+    int
+        The number of cores, or less where the environment variable ``OMP_NUM_THREADS`` says so,
+        as it does in the workers of joblib.
+    """
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    cores = _n_cores()
+    return min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) > 0 else cores
+
+
+def run_on_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Run tasks that release the interpreter's lock, each once, on a few threads.
+
+    Parameters
+    ----------
+    tasks : sequence of callable
+        Each is called without arguments. Which thread runs it depends on the time each takes, so
+        a task must not write where another one does.
+
+    Returns
+    -------
+    list
+        What the tasks returned, in their order.
+
+    Notes
+    -----
+    The calling thread works too, so a call always ends, whatever the threads of the pool are busy
+    with. Threads follow the caller's `numpy.errstate`, which NumPy keeps a thread.
+    """
+    n_helpers = min(n_threads(), len(tasks)) - 1
+    if n_helpers < 1:
+        return [task() for task in tasks]
+    waiting = deque(range(len(tasks)))
+    results: dict[int, Result] = {}
+    settings: dict[str, Any] = dict(np.geterr())
+
+    def work() -> None:
+        with np.errstate(**settings):
+            while True:
+                try:
+                    index = waiting.popleft()
+                except IndexError:
+                    return
+                results[index] = tasks[index]()
+
+    helpers: list[Future[None]] = [_pool(os.getpid()).submit(work) for _ in range(n_helpers)]
+    try:
+        work()
+    finally:
+        waiting.clear()
+        # one that never started has nothing to do any more
+        errors = [helper.exception() for helper in helpers if not helper.cancel()]
+    for error in errors:
+        if error is not None:
+            raise error
+    return [results[index] for index in range(len(tasks))]
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS from starting threads of its own below ours.
+
+    Yields
+    ------
+    None
+        While BLAS, of the whole process, has one thread.
+    """
+    global _n_inside, _limit
+    with _LOCK:
+        if _n_inside == 0:
+            _limit = _blas().limit(limits=1)
+        _n_inside += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _n_inside -= 1
+            if _n_inside == 0:
+                _limit.restore_original_limits()
+
+
+# The limit is the process's: the first caller to come sets it, the last to go lifts it.
+_LOCK = threading.Lock()
+_n_inside = 0
+_limit: Any = None
+
+
+@lru_cache(maxsize=1)
+def _n_cores() -> int:
+    return int(joblib.cpu_count())
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Return the pool of this process: a fork has none of its parent's threads."""
+    return ThreadPoolExecutor(max(_n_cores() - 1, 1), thread_name_prefix=f"sklearn_dpwg-{process}")
+
+
+@lru_cache(maxsize=1)
+def _blas() -> Any:
+    return ThreadpoolController().select(user_api="blas")

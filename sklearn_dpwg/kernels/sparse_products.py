@@ -1,0 +1,148 @@
+"""What NumPy does not do for rows in compressed form, and what it does for both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+FloatArray = NDArray[np.float64]
+
+# Temporary arrays are of this size, not of the rows'.
+_BLOCK_BYTES = 2**18
+
+
+def canonical_rows(rows: Any) -> Any:
+    """Return rows in compressed form whose entries are sorted, each place held once.
+
+    Parameters
+    ----------
+    rows : csr_array or csr_matrix of shape (n_records, n_features)
+        Rows; entries of one place add up. What its flags say is not relied on.
+
+    Returns
+    -------
+    csr_array of shape (n_records, n_features)
+        The rows; on the same memory where they are in order, and a copy otherwise.
+
+    Raises
+    ------
+    ValueError
+        If an index is out of range, or a sum of entries is not finite.
+    """
+    # a new object has looked at no flag
+    fresh = csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
+    fresh.check_format(full_check=True)
+    if not fresh.has_canonical_format:
+        fresh = fresh.copy()
+        fresh.sum_duplicates()
+        if not np.isfinite(fresh.data).all():
+            raise ValueError("X must hold finite numbers, got entries of one place that overflow.")
+    return fresh
+
+
+def row_norms(rows: Any) -> FloatArray:
+    """Return the Euclidean norm of each row, in double precision.
+
+    Parameters
+    ----------
+    rows : ndarray or csr_array of shape (n_records, n_features)
+        Rows; those in compressed form must be canonical.
+
+    Returns
+    -------
+    ndarray of shape (n_records,)
+        Norms; infinite where squares overflow.
+    """
+    n_records = rows.shape[0]
+    norms = np.zeros(n_records)
+    row_bytes = 8 * (rows.nnz if isinstance(rows, csr_array) else rows.size) // max(n_records, 1)
+    n_rows = max(64, _BLOCK_BYTES // max(row_bytes, 8))
+    with np.errstate(over="ignore"):
+        for first in range(0, n_records, n_rows):
+            block = slice(first, min(first + n_rows, n_records))
+            if isinstance(rows, csr_array):
+                bounds = rows.indptr[first : block.stop + 1]
+                entries = rows.data[bounds[0] : bounds[-1]].astype(np.float64)
+                filled = np.flatnonzero(bounds[1:] > bounds[:-1])
+                if filled.size:
+                    at = bounds[filled] - bounds[0]
+                    norms[first + filled] = np.add.reduceat(entries * entries, at)
+            else:
+                part = rows[block]
+                np.einsum("ij,ij->i", part, part, dtype=np.float64, out=norms[block])
+        return np.sqrt(norms, out=norms)
+
+
+def row_block(rows: Any, first: int, last: int) -> Any:
+    """Return some rows; dense ones are not copied.
+
+    Parameters
+    ----------
+    rows : ndarray or csr_array of shape (n_records, n_features)
+        Rows.
+    first, last : int
+        Which to return, ``first:last``.
+
+    Returns
+    -------
+    ndarray or csr_array of shape (last - first, n_features)
+        The rows.
+    """
+    if not isinstance(rows, csr_array):
+        return rows[first:last]
+    bounds = rows.indptr[first : last + 1]
+    entries = slice(bounds[0], bounds[-1])
+    return csr_array(
+        (rows.data[entries], rows.indices[entries], bounds - bounds[0]),
+        shape=(last - first, rows.shape[1]),
+    )
+
+
+def scale_rows(rows: Any, factors: FloatArray) -> Any:
+    """Return rows, each times a factor, in double precision.
+
+    Parameters
+    ----------
+    rows : ndarray or csr_array of shape (n_records, n_features)
+        Rows.
+    factors : ndarray of shape (n_records,)
+        A factor each.
+
+    Returns
+    -------
+    ndarray or csr_array of shape (n_records, n_features)
+        The products.
+    """
+    if not isinstance(rows, csr_array):
+        return rows * factors[:, None]
+    entries = rows.data * np.repeat(factors, np.diff(rows.indptr))
+    return csr_array((entries, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def linear_scores(rows: Any, weights: FloatArray) -> FloatArray:
+    """Return ``rows @ weights.T`` in double precision, without a copy of the rows.
+
+    Parameters
+    ----------
+    rows : ndarray or csr_array of shape (n_records, n_features)
+        Rows of either precision.
+    weights : ndarray of shape (n_outputs, n_features)
+        Weights.
+
+    Returns
+    -------
+    ndarray of shape (n_records, n_outputs)
+        Scores.
+    """
+    if rows.dtype == np.float64:
+        return np.asarray(rows @ weights.T)
+    n_records = rows.shape[0]
+    scores = np.empty((n_records, len(weights)))
+    n_rows = max(64, _BLOCK_BYTES // (8 * max(rows.shape[1], 1)))
+    for first in range(0, n_records, n_rows):
+        last = min(first + n_rows, n_records)
+        scores[first:last] = row_block(rows, first, last).astype(np.float64) @ weights.T
+    return scores

@@ -1,0 +1,283 @@
+"""Rows in every form: arrays of both precisions, frames, compressed rows – and what they cost."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import tracemalloc
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix
+from scipy.sparse import random as sparse_random
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import LongRowsWarning
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.solvers import MGR, Exact
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
+]
+
+NAMES = ["u", "v", "w"]
+FORMS = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "list": lambda X: X.tolist(),
+    "pandas": lambda X: pd.DataFrame(X, columns=NAMES),
+    "pandas, mixed types": lambda X: pd.DataFrame(X, columns=NAMES).astype({"v": "float32"}),
+    "polars": lambda X: pl.DataFrame(X, schema=NAMES),
+    "csr_array": csr_array,
+    "csr_matrix": csr_matrix,
+    "csc_matrix": csc_matrix,
+    "coo_array": coo_array,
+}
+
+
+def with_zeros(X):
+    """Return rows that single precision holds exactly, some of their entries zero."""
+    X = np.round(64 * X) / 64
+    X[np.random.default_rng(3).random(X.shape) < 0.4] = 0.0
+    return X
+
+
+def predictions(model, X):
+    if hasattr(model, "decision_function"):
+        return model.decision_function(X)
+    return model.predict(X)
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_model(task, form, precision):
+    X = with_zeros(task.data.X)
+    expected = task.make().fit(X, task.data.y, task.data.groups)
+    rows = FORMS[form](X.astype(precision))
+    fitted = task.make().fit(rows, task.data.y, task.data.groups)
+    np.testing.assert_allclose(fitted.coef_, expected.coef_, rtol=1e-9)
+    np.testing.assert_allclose(fitted.intercept_, expected.intercept_, rtol=1e-9)
+    np.testing.assert_allclose(predictions(fitted, rows), predictions(expected, X), rtol=1e-8)
+    assert fitted.coef_.dtype == np.float64
+    assert predictions(fitted, rows).dtype == np.float64
+    if form.startswith("pa") or form == "polars":
+        assert fitted.feature_names_in_.tolist() == NAMES
+
+
+@pytest.mark.parametrize("form", ["C", "F", "csr_array"])
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_exact_solution_of_every_form(task, form, precision):
+    X = with_zeros(task.data.X)
+    parameters = {"epsilon": float("inf"), "random_state": None}
+    expected = task.make(**parameters).fit(X, task.data.y, task.data.groups)
+    rows = FORMS[form](X.astype(precision))
+    fitted = task.make(**parameters).fit(rows, task.data.y, task.data.groups)
+    # scores of several classes are free up to what all have in common
+    found, best = predictions(fitted, rows), predictions(expected, X)
+    if best.ndim > 1:
+        found, best = found - found[:, :1], best - best[:, :1]
+    np.testing.assert_allclose(found, best, atol=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_rows_keep_their_precision_and_are_not_densified(monkeypatch, binary, precision):
+    seen = []
+
+    class WatchedEncoder(RecordEncoder):
+        def encode(self, rows, targets, group_codes):
+            seen.append(super().encode(rows, targets, group_codes).rows)
+            return super().encode(rows, targets, group_codes)
+
+    monkeypatch.setattr("sklearn_dpwg.estimators.base.RecordEncoder", WatchedEncoder)
+    X = with_zeros(binary.data.X).astype(precision)
+    for form in ("C", "F", "pandas", "polars", "csr_array"):
+        binary.make().fit(FORMS[form](X), binary.data.y, binary.data.groups)
+        assert seen[-1].dtype == precision
+        assert isinstance(seen[-1], csr_array) == (form == "csr_array")
+
+
+def test_groups_and_targets_may_be_of_polars(binary):
+    X, y, groups = binary.data
+    expected = binary.fit()
+    rows, targets = FORMS["polars"](X), pl.Series("y", y)
+    for given in (pl.Series("g", groups), pl.DataFrame({"g": groups})):
+        fitted = binary.make().fit(rows, targets, groups=given)
+        np.testing.assert_array_equal(fitted.coef_, expected.coef_)
+    table = pl.DataFrame({"g": groups, "h": np.where(X[:, 0] > 0, "l", "r")})
+    crossed = binary.make().fit(rows, targets, groups=table)
+    assert {type(label) for label in crossed.group_labels_} == {tuple}
+    with pytest.raises(ValueError, match="groups contains NaN or None"):
+        binary.make().fit(rows, targets, groups=pl.Series([None, *groups[1:]]))
+
+
+@pytest.mark.parametrize("form", ["C", "pandas", "polars", "csr_array", "coo_array"])
+def test_group_by_in_every_form(binary, form):
+    X = with_zeros(binary.data.X)
+    X[:, 2] = np.where(X[:, 2] > 0, 0.5, 0.0)
+    expected = binary.make().fit(X, binary.data.y, X[:, 2])
+    column = 2 if form in ("C", "csr_array", "coo_array") else "w"
+    for group_by in (column, [column]):
+        fitted = binary.make(group_by=group_by).fit(FORMS[form](X), binary.data.y)
+        np.testing.assert_allclose(fitted.coef_, expected.coef_, rtol=1e-9)
+        assert fitted.group_labels_.tolist() == [0.0, 0.5]
+
+
+def test_names_of_features_are_held_to(binary):
+    X = binary.data.X
+    fitted = binary.make().fit(FORMS["polars"](X), binary.data.y, binary.data.groups)
+    np.testing.assert_array_equal(
+        fitted.predict(FORMS["polars"](X)), fitted.predict(FORMS["pandas"](X))
+    )
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(pl.DataFrame(X, schema=["u", "w", "v"]))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("form", ["csr_array", "polars", "F"])
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_missing_and_infinite_entries_are_refused(binary, draws, bad, form, precision):
+    X = with_zeros(binary.data.X).astype(precision)
+    X[4, 1] = bad
+    with pytest.raises(ValueError, match=r"X contains (NaN|infinity)"):
+        binary.make().fit(FORMS[form](X), binary.data.y, binary.data.groups)
+    assert draws() == []
+
+
+def test_broken_sparse_rows_are_refused_before_any_noise(binary, draws):
+    X = csr_array(with_zeros(binary.data.X))
+    X.indices = X.indices.copy()
+    X.indices[0] = 77
+    with pytest.raises(ValueError, match="indices"):
+        binary.make().fit(X, binary.data.y, binary.data.groups)
+    assert draws() == []
+
+
+def test_entries_of_one_place_count_as_their_sum(binary):
+    # clipped as one long entry, not as two short ones
+    n = len(binary.data.y)
+    halves = csr_array((np.full(2 * n, 2.0), np.zeros(2 * n, dtype=int), 2 * np.arange(n + 1)))
+    halves.resize(n, 3)
+    halves.has_canonical_format = True
+    whole = np.zeros((n, 3))
+    whole[:, 0] = 4.0
+    fitted = binary.make().fit(halves, binary.data.y, binary.data.groups)
+    expected = binary.make().fit(whole, binary.data.y, binary.data.groups)
+    np.testing.assert_allclose(fitted.coef_, expected.coef_, rtol=1e-12)
+    assert halves.nnz == 2 * n
+
+
+@pytest.mark.parametrize("form", ["C", "csr_array"])
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_long_rows_warn_in_every_form(binary, form, precision):
+    X = with_zeros(binary.data.X).astype(precision)
+    model = binary.make(data_norm=1.0).fit(X, binary.data.y, binary.data.groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LongRowsWarning)
+        model.predict(FORMS[form](X))
+        longer = X.copy()
+        longer[5] = [0.0, 3e20, 0.0]  # its square is no number of single precision
+        with pytest.raises(LongRowsWarning, match=r"norms up to 3e\+20, longer than data_norm=1"):
+            model.predict(FORMS[form](longer))
+
+
+def test_a_model_of_sparse_rows_is_pickled_without_them(binary):
+    fitted = binary.make().fit(csr_array(binary.data.X), binary.data.y, binary.data.groups)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(
+        again.predict(binary.data.X), fitted.predict(csr_array(binary.data.X))
+    )
+
+
+# --- copies ------------------------------------------------------------------------------------
+
+N_RECORDS, N_FEATURES = 30_000, 80
+# what is kept beside the rows: a factor, a target and a code a record, groups, sums of a task
+BESIDE = 90 * N_RECORDS + 2**21
+
+
+def size(X):
+    return (
+        X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+        if isinstance(X, csr_array)
+        else (X.nbytes)
+    )
+
+
+def big(form, precision, *, is_sorted):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.1, 0.1, size=(N_RECORDS, N_FEATURES)).astype(precision)
+    if form == "csr":
+        X = sparse_random(N_RECORDS, 5 * N_FEATURES, density=0.1, format="csr", rng=rng)
+        X = csr_array(0.1 * X).astype(precision)
+    elif form == "F":
+        X = np.asfortranarray(X)
+    y = rng.integers(0, 2, N_RECORDS)
+    groups = rng.integers(0, 5, N_RECORDS)
+    return X, y, np.sort(groups) if is_sorted else groups
+
+
+def traced(function):
+    """Return the peak of what NumPy and Python held beyond what was there before."""
+    gc.collect()
+    tracemalloc.start()
+    function()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("form", ["C", "F", "csr"])
+@pytest.mark.parametrize("solver", [MGR(n_steps=2), Exact(tolerance=1e-2)], ids=repr)
+def test_sorted_rows_are_not_copied_others_once(form, precision, solver):
+    epsilon = 1.0 if isinstance(solver, MGR) else float("inf")
+    model = DPWorstGroupClassifier(
+        epsilon, data_norm=1.0, radius=1.0, solver=solver, random_state=0
+    )
+    warm = big(form, precision, is_sorted=True)
+    model.fit(warm[0][:99], warm[1][:99], groups=np.repeat([0, 1, 2], 33))  # compiles
+    for is_sorted, n_copies in ((True, 0), (False, 1)):
+        X, y, groups = big(form, precision, is_sorted=is_sorted)
+        peak = traced(lambda: model.fit(X, y, groups=groups))  # noqa: B023
+        assert peak < n_copies * size(X) + BESIDE
+        assert peak > 0.9 * n_copies * size(X)
+    assert size(X) > 1.7 * BESIDE  # or a copy would not be seen
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_of_one_type_are_not_converted(frame):
+    X, y, groups = big("F", "float64", is_sorted=True)
+    rows = frame(X)
+    model = DPWorstGroupRegressor(data_norm=1.0, solver=MGR(n_steps=2), random_state=0)
+    model.fit(rows[:99], y[:99], groups=np.repeat([0, 1, 2], 33))
+    peak = traced(lambda: model.fit(rows, y, groups=groups))
+    # polars keeps its columns apart, so NumPy cannot see them as one array
+    assert peak < (frame is pl.DataFrame) * size(X) + BESIDE
+
+
+def test_what_was_converted_is_not_kept_while_the_solver_runs():
+    X, y, groups = big("C", "float64", is_sorted=False)
+    frame = pd.DataFrame(X).astype({0: "float32"})
+    held = []
+
+    class WatchedMGR(MGR):
+        def run(self, *arguments, **options):
+            held.append(tracemalloc.get_traced_memory()[0])
+            return super().run(*arguments, **options)
+
+    model = DPWorstGroupRegressor(data_norm=1.0, solver=WatchedMGR(n_steps=2), random_state=0)
+    traced(lambda: model.fit(frame, y, groups=groups))
+    assert held[0] < size(X) + BESIDE
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("form", ["C", "F", "csr"])
+def test_predicting_copies_no_rows(form, precision):
+    X, y, groups = big(form, precision, is_sorted=True)
+    model = DPWorstGroupRegressor(data_norm=1.0, solver=MGR(n_steps=2), random_state=0)
+    model.fit(X, y, groups=groups)
+    assert traced(lambda: model.predict(X)) < BESIDE
