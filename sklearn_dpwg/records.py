@@ -97,8 +97,11 @@ class RecordEncoder:
         if issparse(rows):
             rows = canonical_rows(rows)
         if np.any(group_codes[1:] < group_codes[:-1]):
-            order = np.argsort(group_codes, kind="stable")
-            rows, targets = rows[order], targets[order]
+            # codes of 16 bits or less are sorted by radix; take() copies rows as wholes
+            few = group_codes.astype(np.min_scalar_type(self.n_groups))
+            order = np.argsort(few, kind="stable")
+            targets = targets[order]
+            rows = rows[order] if isinstance(rows, csr_array) else rows.take(order, axis=0)
         norms = row_norms(rows)
         extreme = norms > _LARGEST if self.data_norm > 1.0 / _LARGEST else norms >= 0
         scale = 1.0 / np.maximum(norms, self.data_norm, out=norms)
