@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_dpwg.kernels import one_blas_thread
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers.minimax_newton import minimax_newton
 from sklearn_dpwg.solvers.saddle_point import SaddlePoint
@@ -45,12 +46,18 @@ def sampled_newton(
 
     Notes
     -----
-    The optimum of a sample of m records is about d/m from that of all, for d weights, and each
-    sample is solved to a tenth of that, from where the one before it ended. All records are then
-    needed for the last digits only, and the Hessian of the largest sample serves there:
-    with a sample of m records a step leaves a share √(d/m) of the error. The certificate is always
-    computed from all records, so a sample that misleads costs time and nothing else.
+    From m records an average risk of d weights is learned to within about d/m, so each sample is
+    solved to a tenth of that, from where the one before it ended. All records are then needed for
+    the last digits only, and the Hessian of the largest sample serves there: a step with that of
+    m records leaves a share of about √(d/m) of the error. The certificate is always computed from
+    all records, so a sample that misleads costs time and nothing else.
     """
+    # the matrices of a step are small: threads of BLAS would wait for each other
+    with one_blas_thread():
+        return _solve(risks, radius, tolerance, max_steps)
+
+
+def _solve(risks: GroupRisks, radius: float, tolerance: float, max_steps: int) -> SaddlePoint:
     weights = np.zeros(risks.n_weights)
     mixture = np.full(risks.n_groups, 1.0 / risks.n_groups)
     n_steps, stand_in = 0, None
