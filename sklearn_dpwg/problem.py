@@ -33,7 +33,7 @@ class Problem:
     loss : Loss
         The loss of one record.
     group_sizes : tuple of int
-        Number of records in each group; all positive.
+        Number of records in each group; all positive, infinite for an oracle without end.
     n_features : int
         Columns of a row, without the intercept.
     radius : float

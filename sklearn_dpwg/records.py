@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,27 @@ class GroupedRecords:
     def group_sizes(self) -> tuple[int, ...]:
         """Number of records in each group."""
         return tuple(int(size) for size in np.diff(self.starts))
+
+    def take(self, positions: Sequence[NDArray[np.intp]]) -> GroupedRecords:
+        """Copy some records of every group.
+
+        Parameters
+        ----------
+        positions : sequence of ndarray
+            For each group the positions in it, from 0; may be empty.
+
+        Returns
+        -------
+        GroupedRecords
+            Those records, in the same groups.
+        """
+        starts = np.zeros_like(self.starts)
+        np.cumsum([len(of_group) for of_group in positions], out=starts[1:])
+        taken = np.concatenate(
+            [of_group + start for of_group, start in zip(positions, self.starts, strict=False)]
+        )
+        rows = _rows_at(self.rows, taken)
+        return GroupedRecords(rows, self.row_scale[taken], self.targets[taken], starts)
 
 
 @dataclass(frozen=True)
@@ -97,11 +119,10 @@ class RecordEncoder:
         if issparse(rows):
             rows = canonical_rows(rows)
         if np.any(group_codes[1:] < group_codes[:-1]):
-            # codes of 16 bits or less are sorted by radix; take() copies rows as wholes
+            # codes of 16 bits or less are sorted by radix
             few = group_codes.astype(np.min_scalar_type(self.n_groups))
             order = np.argsort(few, kind="stable")
-            targets = targets[order]
-            rows = rows[order] if isinstance(rows, csr_array) else rows.take(order, axis=0)
+            rows, targets = _rows_at(rows, order), targets[order]
         norms = row_norms(rows)
         extreme = norms > _LARGEST if self.data_norm > 1.0 / _LARGEST else norms >= 0
         scale = 1.0 / np.maximum(norms, self.data_norm, out=norms)
@@ -112,6 +133,13 @@ class RecordEncoder:
             # what was rounded to single precision may be longer than 1 again
             scale[found] = 1.0 / np.maximum(row_norms(rows[found]), 1.0)
         return GroupedRecords(rows, scale, targets, starts)
+
+
+def _rows_at(rows: Any, positions: NDArray[np.intp]) -> Any:
+    """Return a copy of some rows, each as a whole where its numbers are together."""
+    if isinstance(rows, csr_array) or not rows.flags.c_contiguous:
+        return rows[positions]
+    return rows.take(positions, axis=0)
 
 
 def _own(rows: Any, given: Any) -> Any:

@@ -21,6 +21,7 @@ from sklearn_dpwg.kernels import (
     scale_rows,
 )
 from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.oracles.records import RecordOracle
 from sklearn_dpwg.records import GroupedRecords
 
 FloatArray = NDArray[np.float64]
@@ -76,38 +77,6 @@ class GroupRisks:
         """Number of weights, intercepts included."""
         return self.loss.n_outputs * self.n_columns
 
-    def sample(self, group_sizes: Sequence[int], rng: np.random.Generator) -> GroupRisks:
-        """Return the risks of some records of each group, drawn without replacement.
-
-        Parameters
-        ----------
-        group_sizes : sequence of int
-            How many records of each group, at least one and at most as many as there are.
-        rng : numpy.random.Generator
-            Source of the draws.
-
-        Returns
-        -------
-        GroupRisks
-            Risks of a copy of those records, in their order.
-        """
-        records = self.records
-        chosen = np.concatenate(
-            [
-                start + np.sort(rng.choice(n_there, n_wanted, replace=False, shuffle=False))
-                for start, n_there, n_wanted in zip(
-                    records.starts[:-1], self.group_sizes, group_sizes, strict=True
-                )
-            ]
-        )
-        part = GroupedRecords(
-            records.rows[chosen],
-            records.row_scale[chosen],
-            records.targets[chosen],
-            np.append(0, np.cumsum(group_sizes)),
-        )
-        return GroupRisks(part, self.loss, self.intercept_scaling)
-
     def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
         """Return the mean loss of each group.
 
@@ -154,6 +123,45 @@ class GroupRisks:
         sizes = np.asarray(self.group_sizes, dtype=float)
         return totals / sizes, gradients / sizes[:, None]
 
+    def sampled_risks_and_gradients(
+        self,
+        weights: FloatArray,
+        batch: Sequence[NDArray[np.intp]],
+        *,
+        expected_sizes: FloatArray,
+        ceiling: float,
+        center: float,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Estimate each group's mean loss and its gradient from the records of a batch.
+
+        Sums are divided by public expected sizes, never by how many records joined, which is
+        secret and would give a record influence over the divisor.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights.
+        batch : sequence of ndarray
+            For each group the positions of the records that joined; may be empty.
+        expected_sizes : ndarray of shape (n_groups,)
+            Expected number of records that join, ``q_i n_i``.
+        ceiling : float
+            Each record's loss counts for at most this much; gradients are not affected.
+        center : float
+            What a risk is where no record joins; a record adds its loss minus this.
+
+        Returns
+        -------
+        risks : ndarray of shape (n_groups,)
+            Unbiased estimates of the mean losses, ``center`` for a group that nobody joined.
+        gradients : ndarray of shape (n_groups, n_weights)
+            Unbiased estimates of the gradients, 0 for a group that nobody joined.
+        """
+        joined = GroupRisks(self.records.take(batch), self.loss, self.intercept_scaling)
+        totals, gradients = joined._sums(weights, ceiling)
+        totals -= center * np.asarray(joined.group_sizes, dtype=float)
+        return center + totals / expected_sizes, gradients / expected_sizes[:, None]
+
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
         """Return the Hessian of the weighted sum of the groups' mean losses.
 
@@ -190,6 +198,36 @@ class GroupRisks:
         for other in others:
             hessian += other
         return hessian.reshape(self.n_weights, self.n_weights)
+
+    def as_oracle(self, rng: np.random.Generator) -> RecordOracle:
+        """Return an oracle that hands out these records, each group shuffled once.
+
+        Parameters
+        ----------
+        rng : Generator
+            Where the order comes from.
+
+        Returns
+        -------
+        RecordOracle
+            Draws without replacement.
+        """
+        return RecordOracle(self.records, rng)
+
+    def part(self, positions: Sequence[NDArray[np.intp]]) -> GroupRisks:
+        """Return the risks of some of the records of each group.
+
+        Parameters
+        ----------
+        positions : sequence of ndarray
+            For each group, the positions within it of the records to keep.
+
+        Returns
+        -------
+        GroupRisks
+            Over a copy of these records; its passes count from 0.
+        """
+        return GroupRisks(self.records.take(positions), self.loss, self.intercept_scaling)
 
     def _add_curvature(self, hessian: FloatArray, block: slice, curvature: FloatArray) -> None:
         """Add what the records of a block contribute, given their curvatures times weights."""

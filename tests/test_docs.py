@@ -85,6 +85,7 @@ def test_a_lost_page_would_be_seen():
 def public_objects() -> dict[str, object]:
     """Map every name of every ``__all__`` of the packages to what it is."""
     packages = [info.name for info in pkgutil.iter_modules(sklearn_dpwg.__path__) if info.ispkg]
+    packages.append("privacy.prefix_sums")
     found = {}
     for name in ["sklearn_dpwg", *(f"sklearn_dpwg.{package}" for package in packages)]:
         module = importlib.import_module(name)

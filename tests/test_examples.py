@@ -24,7 +24,7 @@ def test_quickstart_prints_groups_and_the_privacy_statement():
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("name", ["plot_choosing_epsilon.py", "plot_guarantee.py"])
+@pytest.mark.parametrize("name", ["plot_choosing_epsilon.py", "plot_guarantee.py", "plot_rates.py"])
 def test_gallery_scripts_run(name):
     done = subprocess.run(
         [sys.executable, "-W", "error", "-W", "ignore:FigureCanvasAgg", str(EXAMPLES / name)],

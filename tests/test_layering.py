@@ -23,10 +23,10 @@ FLOORS = (
     {"learners"},
     {"risks", "oracles"},
     {"problem", "records", "kernels"},
-    {"losses", "privacy"},
+    {"losses", "privacy", "groups"},
 )
 # Beside the floors: what a unit may import, and who may import it.
-SIDE_IMPORTS = {"metrics": {"privacy"}, "preprocessing": {"privacy"}, "datasets": set()}
+SIDE_IMPORTS = {"metrics": {"privacy", "groups"}, "preprocessing": {"privacy"}, "datasets": set()}
 SIDE_IMPORTERS = {
     "metrics": {"cli", "model_selection", "inspection"},
     "preprocessing": {"cli"},

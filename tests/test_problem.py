@@ -41,7 +41,7 @@ def test_constants_hold_for_rows_with_the_intercept(loss, intercept):
     assert problem.lipschitz == pytest.approx(norm * stated.lipschitz)
     assert problem.gradient_diameter == pytest.approx(norm * stated.gradient_diameter)
     assert problem.smoothness == pytest.approx(norm**2 * stated.smoothness)
-    assert problem.loss_range == stated.supremum - stated.infimum
+    assert problem.loss_range == stated.loss_range
     assert problem.gradient_diameter <= 2 * problem.lipschitz
 
 

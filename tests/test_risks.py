@@ -148,11 +148,12 @@ def test_no_pass_is_worth_a_copy_of_the_rows():
 
 
 @pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, csr_array])
-def test_sample_holds_whole_records_of_its_groups(loss, layout):
+def test_part_holds_whole_records_of_its_groups(loss, layout):
     risks = make_risks(loss, (7, 1, 30, 64))
     rows, names = risks.records.rows, np.linspace(0.1, 0.5, 102)
     risks.records = replace(risks.records, rows=layout(rows), row_scale=names)
-    part = risks.sample((3, 1, 30, 20), np.random.default_rng(0))
+    rng, sizes = np.random.default_rng(0), zip((7, 1, 30, 64), (3, 1, 30, 20), strict=True)
+    part = risks.part([np.sort(rng.choice(*size, replace=False)) for size in sizes])
     assert part.group_sizes == (3, 1, 30, 20)
     found = np.searchsorted(names, part.records.row_scale)
     assert len(set(found)) == 54

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,28 +15,35 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sklearn_dpwg.estimators.groups import encode_groups, ordered_sizes, select_groups
+from sklearn_dpwg.estimators.fresh_fitting import FreshFitting
+from sklearn_dpwg.estimators.precisions import precisions
 from sklearn_dpwg.estimators.prior import resolve_prior
+from sklearn_dpwg.estimators.sizes import group_size, positive_whole
+from sklearn_dpwg.estimators.spending import spending
 from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanWarning
+from sklearn_dpwg.groups import encode_groups, ordered_sizes, select_groups
 from sklearn_dpwg.kernels import canonical_rows, linear_scores, row_norms
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
+from sklearn_dpwg.privacy.charge import activate_from_pickle, active_ledgers
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers import Plan, Solver, make_solver
+from sklearn_dpwg.solvers import FreshSolver, Plan, Solution, Solver, make_solver
 
 FloatArray = NDArray[np.float64]
+TargetEncoder = Callable[[NDArray[Any]], FloatArray]
 
 # A group whose bound is this many times what predicting nothing costs gets a warning of its own.
 HOPELESS = 10.0
 
 
-class DPWorstGroupEstimator(BaseEstimator):
+class DPWorstGroupEstimator(FreshFitting, BaseEstimator):
     """Base of the private worst-group estimators; not for direct use."""
 
     # groups reach fit through every meta-estimator that routes metadata
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
+    __metadata_request__partial_fit = {"groups": True}  # noqa: RUF012
 
     epsilon: float
     delta: float
@@ -113,54 +120,74 @@ class DPWorstGroupEstimator(BaseEstimator):
 
     def _fit(self, X: Any, y: ArrayLike, groups: Any) -> Self:
         budget = self._check_parameters()
-        if groups is not None and self.group_by is not None:
-            raise ValueError("groups were passed and group_by is set: use one of them, not both.")
-        rows, y = validate_data(
-            self, X, y, dtype=_precisions(X), accept_sparse="csr", y_numeric=self._y_numeric
-        )
-        n_records, n_features = rows.shape
-        targets, loss = self._encode_targets(np.asarray(y))
-        if self.group_by is not None:
-            groups = select_groups(X, self.group_by)
-        codes, labels = self._encode_groups(groups, n_records)
+        rows, targets, codes, loss, labels = self._encode(X, y, groups)
         sizes = np.bincount(codes)
-        problem = self._problem(loss, sizes.tolist(), n_features)
-        solver = make_solver(self.solver, epsilon=budget.epsilon)
-        plan = solver.plan(problem, budget)
-        self._warn_about(plan, labels, budget)
+        problem = self._problem(loss, sizes.tolist(), rows.shape[1])
+        solver, plan = self._plan_for(problem, labels, budget)
         # without releases nothing is drawn, so random_state does not matter
         seed = self.random_state if plan.releases else None
         noise = NoiseSource(seed, plan.releases, stacklevel=4)
+        with spending(noise, budget, plan, type(self).__name__):
+            data = self._group_risks(rows, targets, codes, problem)
+            del rows, targets, codes  # copies of them are not kept for as long as the solver runs
+            solution = solver.run(plan, data, noise)
+        self._keep_outcome(plan, noise, labels, sizes, solution)
+        return self
 
-        try:
-            # whether a number over- or underflows depends on the records: no warning, no error
-            with np.errstate(all="ignore"):
-                encoder = RecordEncoder(len(labels), float(self.data_norm))
-                records = encoder.encode(rows, targets, codes)
-                # what was copied on the way is not kept for as long as the solver runs
-                del rows, y, targets, codes, groups
-                data = GroupRisks(records, loss, problem.intercept_scaling)
-                solution = solver.run(plan, data, noise)
-        except BaseException as error:
-            if noise.releases:
-                # how many is not said: where a run fails may depend on the records
-                error.add_note(
-                    f"Noisy values had been released before this error: count the budget of "
-                    f"this fit, epsilon={budget.epsilon:g} and delta={budget.delta:g}, as spent."
-                )
-            raise
+    def _encode(
+        self, X: Any, y: ArrayLike, groups: Any, classes: Any = None
+    ) -> tuple[Any, FloatArray, NDArray[np.intp], Loss, NDArray[np.object_]]:
+        """Return rows, encoded targets and group codes, with the loss and labels they imply."""
+        if groups is not None and self.group_by is not None:
+            raise ValueError("groups were passed and group_by is set: use one of them, not both.")
+        rows, y = validate_data(
+            self, X, y, dtype=precisions(X), accept_sparse="csr", y_numeric=self._y_numeric
+        )
+        targets, loss = self._encode_targets(np.asarray(y), classes)
+        if self.group_by is not None:
+            groups = select_groups(X, self.group_by)
+        codes, labels = self._encode_groups(groups, rows.shape[0])
+        return rows, targets, codes, loss, labels
+
+    def _plan_for(
+        self, problem: Problem, labels: NDArray[np.object_], budget: Budget
+    ) -> tuple[Solver, Plan]:
+        solver = make_solver(self.solver, epsilon=budget.epsilon)
+        plan = solver.plan(problem, budget)
+        self._warn_about(plan, labels, budget)
+        return solver, plan
+
+    def _group_risks(
+        self, rows: Any, targets: FloatArray, codes: NDArray[np.intp], problem: Problem
+    ) -> GroupRisks:
+        encoder = RecordEncoder(problem.n_groups, float(self.data_norm))
+        records = encoder.encode(rows, targets, codes)
+        return GroupRisks(records, problem.loss, problem.intercept_scaling)
+
+    def _keep_outcome(
+        self,
+        plan: Plan,
+        noise: NoiseSource,
+        labels: NDArray[np.object_],
+        sizes: NDArray[Any],
+        solution: Solution,
+    ) -> None:
+        """Set the fitted attributes; each is public or paid for."""
+        problem = plan.problem
+        # whatever an earlier partial_fit began has ended
+        self.__dict__.pop("_open", None)
+        self.__dict__.pop("_why_closed", None)
         self.plan_ = plan
         self.privacy_ = replace(plan.guarantee, seeded=noise.seeded)
         self.group_labels_ = labels
         self.group_sizes_ = sizes
         self.n_iter_ = solution.n_iter
         self._group_weights = solution.group_weights
-        matrix = solution.weights.reshape(loss.n_outputs, problem.n_columns)
-        intercept = np.zeros(loss.n_outputs)
+        matrix = solution.weights.reshape(problem.loss.n_outputs, problem.n_columns)
+        intercept = np.zeros(problem.loss.n_outputs)
         if self.fit_intercept:
             intercept = matrix[:, -1] * problem.intercept_scaling
-        self._keep(matrix[:, :n_features] / float(self.data_norm), intercept)
-        return self
+        self._keep(matrix[:, : problem.n_features] / float(self.data_norm), intercept)
 
     def plan(
         self,
@@ -175,8 +202,9 @@ class DPWorstGroupEstimator(BaseEstimator):
         Parameters
         ----------
         group_sizes : sequence of int, or mapping from label to int
-            Number of records in each group. A sequence is in the order of `group_labels`, here
-            or else of the estimator, or else in that of ``group_labels_`` after a fit.
+            Number of records in each group; infinity for an oracle without end. A sequence is in
+            the order of `group_labels`, here or else of the estimator, or else in that of
+            ``group_labels_`` after a fit.
         n_features : int
             Number of columns of X.
         classes : sequence, optional
@@ -199,27 +227,28 @@ class DPWorstGroupEstimator(BaseEstimator):
         budget = self._check_parameters()
         loss = self._loss_for(classes)
         sizes = [
-            _positive_whole(size, "an entry of group_sizes")
-            for size in ordered_sizes(group_sizes, group_labels, self.group_labels)
+            group_size(size) for size in ordered_sizes(group_sizes, group_labels, self.group_labels)
         ]
-        problem = self._problem(loss, sizes, _positive_whole(n_features, "n_features"))
-        return make_solver(self.solver, epsilon=budget.epsilon).plan(problem, budget)
+        problem = self._problem(loss, sizes, positive_whole(n_features, "n_features"))
+        solver = make_solver(self.solver, epsilon=budget.epsilon)
+        if math.isinf(problem.n_records) and not isinstance(solver, FreshSolver):
+            raise ValueError(
+                f"group_sizes must be finite with solver={self.solver!r}, which needs all records "
+                f"at once, got {problem.group_sizes!r}."
+            )
+        return solver.plan(problem, budget)
 
-    @property
-    def partial_fit(self) -> NoReturn:
-        """Not available: raises AttributeError, as no solver yet learns from records in parts."""
-        self._refuse_parts("partial_fit")
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickles; on the way to a worker, with the ledgers that count."""
+        state = dict(super().__getstate__())
+        paths = tuple(ledger.path for ledger in active_ledgers())
+        return state | {"_ledgers": paths} if paths and "plan_" not in state else state
 
-    @property
-    def fit_oracle(self) -> NoReturn:
-        """Not available: raises AttributeError, as no solver yet learns from sample oracles."""
-        self._refuse_parts("fit_oracle")
-
-    def _refuse_parts(self, name: str) -> NoReturn:
-        raise AttributeError(
-            f"{type(self).__name__} has no {name} with solver={self.solver!r}, which needs all "
-            f"records at once: use fit."
-        )
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, and charge fits to the ledgers that it names."""
+        state = dict(state)
+        activate_from_pickle(state.pop("_ledgers", ()))
+        super().__setstate__(state)
 
     @property
     def group_weights_(self) -> FloatArray:
@@ -239,7 +268,10 @@ class DPWorstGroupEstimator(BaseEstimator):
     _y_numeric = False
 
     @abstractmethod
-    def _encode_targets(self, y: NDArray[Any]) -> tuple[FloatArray, Loss]: ...
+    def _encode_targets(self, y: NDArray[Any], classes: Any) -> tuple[FloatArray, Loss]: ...
+
+    @abstractmethod
+    def _target_encoder(self, classes: Any) -> tuple[TargetEncoder, Loss]: ...
 
     @abstractmethod
     def _loss_for(self, classes: ArrayLike | None) -> Loss: ...
@@ -276,7 +308,7 @@ class DPWorstGroupEstimator(BaseEstimator):
                 "params={'groups': ...} with enable_metadata_routing=True, or "
                 "fit(..., step__groups=...) in a pipeline.",
                 UngroupedWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
             groups = np.zeros(n_records, dtype=int)
         return encode_groups(groups, n_records, self.group_labels)
@@ -293,7 +325,7 @@ class DPWorstGroupEstimator(BaseEstimator):
 
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
         """Return ``X @ weights.T``, and warn of rows that are longer than training saw."""
-        X = validate_data(self, X, dtype=_precisions(X), accept_sparse="csr", reset=False)
+        X = validate_data(self, X, dtype=precisions(X), accept_sparse="csr", reset=False)
         if issparse(X):
             X = canonical_rows(X)
         # what is predicted for is not what was learned from: a warning about it leaks nothing
@@ -315,16 +347,17 @@ class DPWorstGroupEstimator(BaseEstimator):
         worst = int(np.argmax(plan.predicted_excess_if_worst))
         size, bound = plan.problem.group_sizes[worst], plan.predicted_excess_if_worst[worst]
         cost = plan.problem.constants.zero_score
-        if not plan.is_weak and bound > HOPELESS * cost:
+        if not plan.is_weak and bound > HOPELESS * cost and size < math.inf:
             warnings.warn(
                 f"group {labels[worst]!r} has {size:,} record(s), too few to learn from if it is "
                 f"the worst off (the plan's bound is then {bound:.3g}, predicting nothing costs at "
                 f"most {cost:.3g}): merge it, leave it out, or bring about "
                 f"{math.ceil(size * bound / cost):,} records; is the label misspelt?",
                 WeakPlanWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        check_delta(budget.delta, plan.problem.n_records, stacklevel=5)
+        n_records = plan.problem.n_records if plan.n_drawn is None else plan.n_drawn
+        check_delta(budget.delta, n_records, stacklevel=6)
         if plan.is_weak:
             warnings.warn(
                 f"the plan's bound on the excess worst-group loss is "
@@ -333,18 +366,5 @@ class DPWorstGroupEstimator(BaseEstimator):
                 f"fewer groups or features, or a smaller radius would help; "
                 f"print(estimator.plan(...)) previews them.",
                 WeakPlanWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-
-
-def _precisions(X: Any) -> list[Any]:
-    """Return the types that rows are taken in as they are; anything else becomes the first."""
-    # scikit-learn does not look into the types of a polars frame
-    is_single = hasattr(X, "columns") and np.asarray(X[:0]).dtype == np.float32
-    return [np.float32, np.float64] if is_single else [np.float64, np.float32]
-
-
-def _positive_whole(value: Any, name: str) -> int:
-    if not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a positive whole number, got {value!r}.")
-    return int(value)

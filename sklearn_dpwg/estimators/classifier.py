@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
+from sklearn_dpwg.estimators.base import DPWorstGroupEstimator, TargetEncoder
 from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
 
@@ -51,13 +51,14 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
     delta : float, default=1e-6
         Privacy budget δ, between 0 and 1; should be far below one over the number of records.
     solver : str or Solver, default="auto"
-        "auto", "mgr", "exact", or an instance such as ``MGR(n_steps=100)``, whose parameters
-        nest as ``solver__n_steps``.
+        "auto", "mgr", "oco", "phased-erm", "exact", or an instance such as ``MGR(n_steps=100)``,
+        whose parameters nest as ``solver__n_steps``.
     loss : str or Loss, default="log_loss"
         Loss of one record: "log_loss" for two or more classes; "hinge", "smoothed_hinge" or
-        "squared_hinge" for two; or an instance such as ``SmoothedHinge(width=0.5)`` of
+        "squared_hinge" for two; or an instance such as ``SmoothedHinge(width=0.1)`` of
         `sklearn_dpwg.losses`, whose parameters nest as ``loss__width``. MGR takes shorter steps
-        with "hinge", which is not smooth. Probabilities come with the log loss only.
+        with "hinge", which is not smooth, and gets less far than with "smoothed_hinge".
+        Probabilities come with the log loss only.
     radius : float, default=20.0
         Radius of the ball of weights, for rows of norm at most 1. The larger, the better the
         best model in the ball; the noise grows little with it, as a gradient's norm is bounded
@@ -101,7 +102,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
     group_sizes_ : ndarray of shape (n_groups,)
         Public sizes of the groups.
     group_weights_ : ndarray of shape (n_groups,)
-        Weights that the learner gave the groups; a private release.
+        Weights that the learner gave the groups; a private release, which not every solver makes.
     n_iter_ : int
         Steps taken; planned from public facts.
     plan_ : Plan
@@ -222,21 +223,32 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         scores = self.decision_function(X)
         return np.asarray(self.plan_.problem.loss.probabilities(scores))  # type: ignore[attr-defined]
 
-    def _encode_targets(self, y: NDArray[Any]) -> tuple[FloatArray, Loss]:
+    def _encode_targets(self, y: NDArray[Any], classes: Any) -> tuple[FloatArray, Loss]:
         if pd.isna(y).any():
             raise ValueError("y must hold a class for every record, got NaN or None.")
-        if self.classes is None:
+        if self.classes is None and classes is None:
             check_classification_targets(y)
-        classes = self._known_classes(y)
-        loss = self._loss_for(classes)
-        index = pd.Index(classes).get_indexer(y)
-        if (index < 0).any():
-            # which one is not said, as y is private
-            raise ValueError(
-                f"y must hold no class outside classes={self.classes!r}, got at least one."
-            )
-        self.classes_ = classes
-        return (2.0 * index - 1.0 if loss.n_outputs == 1 else index.astype(float)), loss
+        encode, loss = self._target_encoder(y if classes is None else classes)
+        return encode(y), loss
+
+    def _target_encoder(self, classes: Any) -> tuple[TargetEncoder, Loss]:
+        if classes is None and self.classes is None:
+            raise ValueError("classes must be given or set where y is not there to find them in.")
+        known = self._known_classes(classes)
+        loss = self._loss_for(known)
+        stated = known.tolist() if self.classes is None else self.classes
+        self.classes_ = known
+
+        def encode(y: NDArray[Any]) -> FloatArray:
+            index = pd.Index(known).get_indexer(y)
+            if (index < 0).any():
+                # which one is not said, as y is private
+                raise ValueError(
+                    f"y must hold no class outside classes={stated!r}, got at least one."
+                )
+            return np.asarray(2.0 * index - 1.0 if loss.n_outputs == 1 else index.astype(float))
+
+        return encode, loss
 
     def _loss_for(self, classes: ArrayLike | None) -> Loss:
         unknown = classes is None and self.classes is None

@@ -13,7 +13,7 @@ _ALLOWED = (
 )
 
 
-def resolve_prior(prior: Any, group_sizes: Sequence[int]) -> tuple[float, ...]:
+def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]:
     """Return the weights that a prior stands for.
 
     Parameters
@@ -21,7 +21,7 @@ def resolve_prior(prior: Any, group_sizes: Sequence[int]) -> tuple[float, ...]:
     prior : {"proportional", "uniform"}, float or array-like of shape (n_groups,)
         The parameter of the estimators.
     group_sizes : sequence of int
-        Public sizes of the groups.
+        Public sizes of the groups; may be infinite.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def resolve_prior(prior: Any, group_sizes: Sequence[int]) -> tuple[float, ...]:
         If `prior` is anything else.
     """
     n_groups = len(group_sizes)
-    proportional = np.asarray(group_sizes, dtype=float) / sum(group_sizes)
+    proportional = _proportional(np.asarray(group_sizes, dtype=float), prior)
     share = {"proportional": 0.0, "uniform": 1.0}.get(prior) if isinstance(prior, str) else prior
     try:
         found = np.asarray(share, dtype=float)  # None and NaN fail the comparisons below
@@ -47,3 +47,16 @@ def resolve_prior(prior: Any, group_sizes: Sequence[int]) -> tuple[float, ...]:
     else:
         raise ValueError(f"{_ALLOWED}, {n_groups} here, got {prior!r}.")
     return tuple(float(weight) for weight in found)
+
+
+def _proportional(sizes: np.ndarray, prior: Any) -> np.ndarray:
+    """Return the shares of the groups; groups without end have equal ones."""
+    endless = np.isinf(sizes)
+    if endless.any():
+        if not endless.all() and (np.ndim(prior) == 0 and prior not in ("uniform", 1, 1.0)):
+            raise ValueError(
+                f"prior must be 'uniform' or one positive weight a group where some groups have "
+                f"an end and others have none, got {prior!r}."
+            )
+        sizes = endless.astype(float)
+    return np.asarray(sizes / sizes.sum())

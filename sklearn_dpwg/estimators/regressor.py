@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
+from sklearn_dpwg.estimators.base import DPWorstGroupEstimator, TargetEncoder
 from sklearn_dpwg.losses import Loss, make_loss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Solver
@@ -33,14 +33,14 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
     delta : float, default=1e-6
         Privacy budget δ, between 0 and 1; should be far below one over the number of records.
     solver : str or Solver, default="auto"
-        "auto", "mgr", "exact", or an instance such as ``MGR(n_steps=100)``, whose parameters
-        nest as ``solver__n_steps``.
+        "auto", "mgr", "oco", "phased-erm", "exact", or an instance such as ``MGR(n_steps=100)``,
+        whose parameters nest as ``solver__n_steps``.
     loss : str or Loss, default="squared_error"
         Loss of one record, in units of the mapped targets: "squared_error" (half of it), "huber"
         (linear from 0.25 on), "absolute_error", "quantile" (the median); or an instance such as
         ``Quantile(level=0.9)`` or ``Huber(threshold=0.1)`` of `sklearn_dpwg.losses`, whose
         parameters nest as ``loss__level``. MGR takes shorter steps with the last two names, which
-        are not smooth.
+        are not smooth, and gets less far: "huber" had the smaller absolute error too.
     target_bounds : tuple of float, default=(-1.0, 1.0)
         Public bounds on y: targets outside are moved to the nearer bound. For training they are
         mapped to [-1, 1], and losses are those of the mapped targets. Must not be read off the
@@ -83,7 +83,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
     group_sizes_ : ndarray of shape (n_groups,)
         Public sizes of the groups.
     group_weights_ : ndarray of shape (n_groups,)
-        Weights that the learner gave the groups; a private release.
+        Weights that the learner gave the groups; a private release, which not every solver makes.
     n_iter_ : int
         Steps taken; planned from public facts.
     plan_ : Plan
@@ -182,15 +182,24 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         low, high = (float(bound) for bound in self.target_bounds)
         return low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
 
-    def _encode_targets(self, y: NDArray[Any]) -> tuple[FloatArray, Loss]:
+    def _encode_targets(self, y: NDArray[Any], classes: Any) -> tuple[FloatArray, Loss]:
+        encode, loss = self._target_encoder(classes)
+        return encode(y), loss
+
+    def _target_encoder(self, classes: Any) -> tuple[TargetEncoder, Loss]:
+        if classes is not None:
+            raise ValueError(f"classes must be None for a regressor, got {classes!r}.")
         center, half_width = self._center_and_half_width()
-        # clipped before it is mapped, so that no target overflows
-        with np.errstate(over="ignore"):
-            inside = np.clip(y.astype(np.float64), *self.target_bounds)
-        if not np.isfinite(inside).all():
-            raise ValueError("y must hold finite numbers, got NaN.")
-        mapped = (inside - center) / half_width
-        return np.clip(mapped, -1.0, 1.0), self._loss_for(None)
+
+        def encode(y: NDArray[Any]) -> FloatArray:
+            # clipped before it is mapped, so that no target overflows
+            with np.errstate(over="ignore"):
+                inside = np.clip(y.astype(np.float64), *self.target_bounds)
+            if not np.isfinite(inside).all():
+                raise ValueError("y must hold finite numbers, got NaN.")
+            return np.clip((inside - center) / half_width, -1.0, 1.0)
+
+        return encode, self._loss_for(None)
 
     def _loss_for(self, classes: ArrayLike | None) -> Loss:
         return make_loss(self.loss, kind="regressor")

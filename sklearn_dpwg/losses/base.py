@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from inspect import signature
@@ -12,6 +13,10 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 Task = Literal["binary", "multiclass", "regression"]
+
+# Supremum, infimum and their difference are each rounded by at most two units in the last place
+# of the supremum.
+_ROUNDING_UNITS = 6
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,26 @@ class LossConstants:
 
     @property
     def loss_range(self) -> float:
-        """The range B, supremum minus infimum."""
-        return self.supremum - self.infimum
+        """The range B, supremum minus infimum, never rounded down."""
+        return self.range_up_to(math.inf)
+
+    def range_up_to(self, ceiling: float) -> float:
+        """Return the range of losses of which each counts for at most a ceiling.
+
+        Parameters
+        ----------
+        ceiling : float
+            The most that a loss counts for; ``inf`` for no ceiling.
+
+        Returns
+        -------
+        float
+            The smaller of ceiling and supremum, minus the infimum. For scores near zero the two
+            are nearly equal and their difference is rounding, so some units in the last place are
+            added: it is never below the true range.
+        """
+        highest = min(ceiling, self.supremum)
+        return highest - self.infimum + _ROUNDING_UNITS * math.ulp(highest)
 
 
 class Loss(ABC):

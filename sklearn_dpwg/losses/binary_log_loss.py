@@ -22,15 +22,8 @@ class BinaryLogLoss(Loss):
     in [log(1+exp(-r)), log(1+exp(r))], whose width is exactly r; the second derivative is at
     most 1/4.
 
-    The gradient in the weights is ``u expit(<w, u>)`` with ``u = -y x`` in the unit ball, which
-    :func:`gradient_diameter` covers for w on the sphere of radius r. An interior w does no
-    better. Let e be the difference of two gradients, at u with slope a' and at v with slope b'.
-    Where ``‖e‖`` is stationary in w, ``a'<e, u> u = b'<e, v> v``. If u and v are independent,
-    then e, which lies in their span, is orthogonal to both and zero. If ``v = -c u`` with
-    0 <= c <= 1, then ``‖e‖ <= expit(x) + c expit(-c x)`` with x = <w, u> <= r. As
-    ``c expit(-c x)`` grows in c until c x = 1.278, this is at most 1 for x <= 1.278 and at most
-    ``expit(x) + 0.2785/x <= 1.052`` beyond, while the sphere offers 1 at right angles to w for
-    every r and 1.13 for r > 1.278. If v points along u, ``‖e‖ <= 1``.
+    The gradient in the weights is ``u expit(<w, u>)`` with ``u = -y x`` in the unit ball, and
+    expit is 1/4-Lipschitz, which is what :func:`gradient_diameter` needs.
     """
 
     name: ClassVar[str] = "log_loss"

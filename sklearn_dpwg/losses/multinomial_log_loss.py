@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp, softmax
 
 from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants, Task
+
+# The supremum is searched at so many points; it comes out too large by at most 0.01 % of r.
+_ARC_POINTS = 4096 + 1
 
 
 @dataclass(frozen=True)
@@ -23,18 +27,31 @@ class MultinomialLogLoss(Loss):
 
     Notes
     -----
-    The derivative is p - e_y with p the softmax, of norm at most ``√2 (1 - p_y)``. A score
-    vector of norm r has differences of at most √2 r between two entries, so
-    ``1 - p_y <= q = (k-1)e^{√2 r} / (1 + (k-1)e^{√2 r})`` and the value is at most
-    ``log(1 + (k-1)e^{√2 r})``. By convexity and symmetry in the other k - 1 scores the least
-    value spreads them evenly: ``log(1 + (k-1)e^{-r √(k/(k-1))})``. The second derivative
-    diag(p) - ppᵀ has norm at most 1/2.
+    The derivative is p - e_y with p the softmax. For scores of norm at most r:
+
+    - By convexity and symmetry in the other k - 1 scores the least value spreads them evenly:
+      ``log(1 + (k-1) e^{-r √(k/(k-1))})``. So no p_j exceeds ``M = exp(-infimum)``.
+    - The largest value is reached on an arc between two directions, see `_supremum`; no p_y is
+      below ``exp(-supremum)``. For k = 2 it is ``log(1 + e^{√2 r})``.
+    - ``‖p - e_y‖² = (1-p_y)² + Σ p_j²`` over the others, at most ``s² + s min(s, M)`` with
+      ``s = 1 - p_y <= S = 1 - exp(-supremum)``: L = √(S (S + min(S, M))).
+    - The second derivative diag(p) - ppᵀ is at most diag(p), so H <= M; and it is the variance of
+      entries of a unit vector, which lie in an interval of length √2, so H <= 1/2.
+    - Γ = 2L.
     """
 
     n_outputs: int
     name: ClassVar[str] = "log_loss"
     task: ClassVar[Task] = "multiclass"
     kernel: ClassVar[str | None] = "multinomial_log"
+
+    def __post_init__(self) -> None:
+        is_whole = isinstance(self.n_outputs, Integral) and not isinstance(self.n_outputs, bool)
+        if not (is_whole and self.n_outputs >= 2):
+            raise ValueError(
+                f"n_outputs of MultinomialLogLoss must be a whole number of classes, at least 2, "
+                f"got {self.n_outputs!r}."
+            )
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
@@ -110,19 +127,49 @@ class MultinomialLogLoss(Loss):
         Returns
         -------
         LossConstants
-            L = √2 q, H = 1/2, Γ = 2L and the range of the class notes.
+            The numbers of the class notes.
         """
-        others = math.log(self.n_outputs - 1)
-        worst = math.sqrt(2.0) * score_bound + others
-        spread = math.sqrt(self.n_outputs / (self.n_outputs - 1))
-        best = others - score_bound * spread
-        lipschitz = math.sqrt(2.0) / (1.0 + math.exp(-worst))
+        k = self.n_outputs
+        best = math.log(k - 1) - score_bound * math.sqrt(k / (k - 1))
+        infimum = float(np.logaddexp(0.0, best))
+        supremum = _supremum(k, score_bound)
+        likeliest = math.exp(-infimum)
+        missed = -math.expm1(-supremum)
+        lipschitz = math.sqrt(missed * (missed + min(missed, likeliest)))
         return LossConstants(
             score_bound=score_bound,
             lipschitz=lipschitz,
-            infimum=float(np.logaddexp(0.0, best)),
-            supremum=float(np.logaddexp(0.0, worst)),
-            zero_score=math.log(self.n_outputs),
-            smoothness=0.5,
+            infimum=infimum,
+            supremum=supremum,
+            zero_score=math.log(k),
+            smoothness=min(0.5, likeliest),
             gradient_diameter=2.0 * lipschitz,
         )
+
+
+def _supremum(n_classes: int, score_bound: float) -> float:
+    """Return the largest loss for scores of norm at most r, or a little more.
+
+    The loss ``log Σ e^{a_j} - a_y`` is convex, so it is largest on the sphere, at a point with
+    ``∇ = ν a``, ν > 0: ``a_j = p_j/ν > 0`` for j other than y, and the scores sum to 0. If two of
+    them are equal, ``e_i - e_j`` is tangent to the sphere, and as the curvature along it,
+    2 p_i, cannot exceed 2 ν there, both are at most 1. As ``e^a/a`` takes a value at most
+    twice, once on each side of 1, all but at most one of the others are equal, and the one is
+    larger. Such points, of norm r, are an arc: from the direction where all others are equal to
+    that where all but one are 0. The loss changes along it by at most √2 r times the angle.
+    """
+    at_most = float(np.logaddexp(0.0, math.log(n_classes - 1) + math.sqrt(2.0) * score_bound))
+    if n_classes == 2:
+        return at_most
+    length = math.acos(math.sqrt(n_classes / (2.0 * (n_classes - 1.0))))
+    angle = np.linspace(0.0, length, _ARC_POINTS)[:, None]
+    # the target's score, the one larger score, each of the others
+    one = np.array([-1.0, 1.0, 0.0]) / math.sqrt(2.0)
+    rest = n_classes - 2.0
+    even = np.array([-1.0 - rest, 1.0, 1.0]) / math.sqrt(n_classes * (n_classes - 1.0))
+    side = even - (even[:2] @ one[:2]) * one
+    side /= math.sqrt(side[0] ** 2 + side[1] ** 2 + rest * side[2] ** 2)
+    scores = score_bound * (np.cos(angle) * one + np.sin(angle) * side)
+    values = logsumexp(scores - scores[:, :1], axis=1, b=[1.0, 1.0, rest])
+    slack = math.sqrt(2.0) * score_bound * length / (2.0 * (_ARC_POINTS - 1))
+    return min(at_most, float(values.max()) + slack)

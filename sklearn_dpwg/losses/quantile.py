@@ -19,7 +19,8 @@ class Quantile(KinkedLoss):
     Parameters
     ----------
     level : float, default=0.5
-        The quantile to predict, between 0 and 1; 0.5 is half the absolute error.
+        The quantile to predict, between 0 and 1; 0.5, the median, is half the absolute error. Its
+        constants, and with them the noise, are the smallest.
     target_bound : float, default=1.0
         The bound Y on the absolute value of the target; positive.
 

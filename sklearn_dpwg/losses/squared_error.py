@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from sklearn_dpwg.losses._checks import check_between
 from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants, Task
 from sklearn_dpwg.losses.gradient_diameter import gradient_diameter
 
@@ -18,7 +19,7 @@ class SquaredError(Loss):
     Parameters
     ----------
     target_bound : float, default=1.0
-        The bound Y on the absolute value of the target.
+        The bound Y on the absolute value of the target; positive.
 
     Notes
     -----
@@ -26,14 +27,16 @@ class SquaredError(Loss):
 
     The gradient (a - y)x is affine in y, so the diameter is attained at y = -Y or Y; it is the
     same for (x, y) and (-x, -y), so every such gradient is ``u (<w, u> + Y)`` for a u in the
-    unit ball. A difference of two is affine in w, its norm convex in w, and so largest on the
-    sphere, where :func:`gradient_diameter` searches.
+    unit ball, which is what :func:`gradient_diameter` needs.
     """
 
     target_bound: float = 1.0
     name: ClassVar[str] = "squared_error"
     task: ClassVar[Task] = "regression"
     kernel: ClassVar[str | None] = "squared_error"
+
+    def __post_init__(self) -> None:
+        check_between(self.target_bound, "target_bound of SquaredError", 0.0)
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from sklearn_dpwg.groups import encode_groups
 from sklearn_dpwg.metrics.named_metric import Metric, named_metric
 
 
@@ -55,7 +56,7 @@ def group_table(
     b         2       0.5
     """
     y_true = np.asarray(y_true)
-    labels, codes = _labels_and_codes(groups, len(y_true))
+    codes, labels = encode_groups(groups, len(y_true), None)
     members = [np.flatnonzero(codes == code) for code in range(len(labels))]
     several_models = isinstance(predictions, Mapping)
     models = predictions if isinstance(predictions, Mapping) else {"": predictions}
@@ -76,21 +77,6 @@ def group_table(
             if column in columns:
                 raise ValueError(f"metrics must have different names, got {column!r} twice.")
             columns[column] = [float(function(y_true[i], predicted[i])) for i in members]
-    return pd.DataFrame(columns, index=labels)
-
-
-def _labels_and_codes(groups: Any, n_records: int) -> tuple[pd.Index[Any], np.ndarray]:
-    """Return the labels, sorted, and the index of each record's label."""
-    cells = pd.DataFrame(groups)
-    if not n_records or not cells.shape[1] or len(cells) != n_records:
-        raise ValueError(
-            f"groups must have one entry a record, and at least one: got {len(cells)} for "
-            f"{n_records} records."
-        )
-    if cells.isna().to_numpy().any():
-        raise ValueError("groups contains NaN or None.")
-    values: Any = cells.to_numpy(dtype=object)
-    values = values[:, 0] if cells.shape[1] == 1 else [tuple(row) for row in values]
-    index = pd.Index(values, tupleize_cols=False, dtype=object)
-    codes, labels = pd.factorize(index, sort=True)
-    return pd.Index(labels, tupleize_cols=False, dtype=object, name="group"), codes
+    return pd.DataFrame(
+        columns, index=pd.Index(labels, tupleize_cols=False, dtype=object, name="group")
+    )

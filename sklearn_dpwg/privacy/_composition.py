@@ -21,26 +21,29 @@ class Composition:
 
     Unsampled Gaussians merge into one of parameter ``mu``. ``laplace`` holds pairs (noise
     multiplier, count) and ``sampled`` triples (sampling rate, noise multiplier, count), sorted.
+    ``selected`` holds (mean number of runs, shape of its distribution, one run, count): the best of
+    a random number of runs.
     """
 
     mu: float = 0.0
     laplace: tuple[tuple[float, int], ...] = ()
     sampled: tuple[tuple[float, float, int], ...] = ()
+    selected: tuple[tuple[float, float, Composition, int], ...] = ()
 
     @property
     def is_gaussian(self) -> bool:
         """Whether the closed form is exact."""
-        return not self.laplace and not self.sampled
+        return not self.laplace and not self.sampled and not self.selected
 
     @property
     def is_private(self) -> bool:
         """Whether any noise protects the record."""
-        return self.mu < math.inf
+        return self.mu < math.inf and all(run.is_private for _, _, run, _ in self.selected)
 
     @property
     def pure_epsilon(self) -> float:
         """The ε at δ = 0: the sum of 1/multiplier for Laplace noise alone, else infinite."""
-        if self.mu > 0.0 or self.sampled:
+        if self.mu > 0.0 or self.sampled or self.selected:
             return math.inf
         return math.fsum(count / multiplier for multiplier, count in self.laplace)
 
@@ -50,17 +53,19 @@ class Composition:
             self.mu / factor,
             tuple((multiplier * factor, count) for multiplier, count in self.laplace),
             tuple((rate, multiplier * factor, count) for rate, multiplier, count in self.sampled),
+            tuple((mean, shape, run.scaled(factor), n) for mean, shape, run, n in self.selected),
         )
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """Equal releases: Gaussian, or Laplace, or Gaussian after Poisson sampling."""
+    """Equal releases: Gaussian, Laplace, Gaussian after Poisson sampling, or the best of runs."""
 
     mechanism: str
     noise_multiplier: float
     count: int
     sampling_rate: float = 1.0
+    selected: tuple[float, float, Composition] | None = None
 
 
 def compositions_of_releases(
@@ -79,30 +84,47 @@ def composition_of_event(event: DpEvent) -> Composition:
     return _merge(_pieces_of_event(event, 1))
 
 
+def joint(compositions: Sequence[Composition]) -> Composition:
+    """Return the composition of a record that pays for all of them."""
+    laplace: Counter[float] = Counter()
+    sampled: Counter[tuple[float, float]] = Counter()
+    selected: Counter[tuple[float, float, Composition]] = Counter()
+    for composition in compositions:
+        laplace.update(dict(composition.laplace))
+        for rate, multiplier, count in composition.sampled:
+            sampled[rate, multiplier] += count
+        for mean, shape, run, count in composition.selected:
+            selected[mean, shape, run] += count
+    return Composition(
+        math.sqrt(math.fsum(composition.mu**2 for composition in compositions)),
+        tuple(sorted(laplace.items())),
+        tuple(sorted((rate, multiplier, n) for (rate, multiplier), n in sampled.items())),
+        tuple(sorted(((*what, n) for what, n in selected.items()), key=repr)),
+    )
+
+
 def _piece_of_release(release: Release) -> _Piece:
     return _Piece(
-        release.mechanism, release.noise_multiplier, release.max_count, release.sampling_rate
+        release.mechanism, release.noise_multiplier, release.paid_count, release.sampling_rate
     )
 
 
 def _merge(pieces: Iterable[_Piece]) -> Composition:
     mu_squares: list[float] = []
-    laplace: Counter[float] = Counter()
-    sampled: Counter[tuple[float, float]] = Counter()
+    others: list[Composition] = []
     for piece in pieces:
-        if piece.noise_multiplier == 0.0:
+        if piece.selected is not None:
+            others.append(Composition(selected=((*piece.selected, piece.count),)))
+        elif piece.noise_multiplier == 0.0:
             mu_squares.append(math.inf)
         elif piece.sampling_rate < 1.0:
-            sampled[piece.sampling_rate, piece.noise_multiplier] += piece.count
+            sampled = (piece.sampling_rate, piece.noise_multiplier, piece.count)
+            others.append(Composition(sampled=(sampled,)))
         elif piece.mechanism == "laplace":
-            laplace[piece.noise_multiplier] += piece.count
+            others.append(Composition(laplace=((piece.noise_multiplier, piece.count),)))
         else:
             mu_squares.append(piece.count / piece.noise_multiplier**2)
-    return Composition(
-        math.sqrt(math.fsum(mu_squares)),
-        tuple(sorted(laplace.items())),
-        tuple(sorted((rate, multiplier, n) for (rate, multiplier), n in sampled.items())),
-    )
+    return joint([Composition(math.sqrt(math.fsum(mu_squares))), *others])
 
 
 def _pieces_of_event(event: DpEvent, count: int) -> Iterator[_Piece]:
@@ -128,9 +150,17 @@ def _pieces_of_event(event: DpEvent, count: int) -> Iterator[_Piece]:
     ):
         multiplier = event.event.noise_multiplier
         yield _Piece("gaussian", multiplier, count, event.sampling_probability)
+    elif isinstance(event, dp_event.RepeatAndSelectDpEvent):
+        run = composition_of_event(event.event)
+        if run.sampled:
+            raise UnsupportedMechanismError(
+                f"{event!r} selects among runs on sampled records, for which no Rényi accountant "
+                "is known when one record is replaced."
+            )
+        yield _Piece("selected", 1.0, count, selected=(event.mean, event.shape, run))
     else:
         raise UnsupportedMechanismError(
             f"{event!r} has no tight accountant when one record is replaced within its group; "
-            "supported are Gaussian and Laplace events, Poisson-sampled Gaussian events, and "
-            "their compositions."
+            "supported are Gaussian and Laplace events, Poisson-sampled Gaussian events, "
+            "selections among runs of the first two, and their compositions."
         )

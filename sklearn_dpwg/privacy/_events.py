@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.privacy._composition import Composition
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -19,6 +20,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "PoissonSampledDpEvent": ("sampling_probability", "event"),
     "SelfComposedDpEvent": ("event", "count"),
     "ComposedDpEvent": ("events",),
+    "RepeatAndSelectDpEvent": ("event", "mean", "shape"),
 }
 
 
@@ -42,6 +44,25 @@ def event_from_dict(described: dict[str, Any]) -> DpEvent:
         raise ValueError(f"The type of an event must be one of {sorted(_FIELDS)}, got {kind!r}.")
     values = {field: _map_field(described[field], event_from_dict) for field in _FIELDS[kind]}
     return getattr(dp_event, kind)(**values)
+
+
+def event_of_composition(composition: Composition) -> DpEvent:
+    """Return an event of the same cost."""
+    from dp_accounting import dp_event
+
+    parts: list[DpEvent] = []
+    if composition.mu > 0.0:
+        parts.append(dp_event.GaussianDpEvent(1.0 / composition.mu))
+    for multiplier, count in composition.laplace:
+        parts.append(dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(multiplier), count))
+    for rate, multiplier, count in composition.sampled:
+        gaussian = dp_event.GaussianDpEvent(multiplier)
+        sampled = dp_event.PoissonSampledDpEvent(rate, gaussian)
+        parts.append(dp_event.SelfComposedDpEvent(sampled, count))
+    for mean, shape, run, count in composition.selected:
+        best = dp_event.RepeatAndSelectDpEvent(event_of_composition(run), mean, shape)
+        parts.append(dp_event.SelfComposedDpEvent(best, count))
+    return parts[0] if len(parts) == 1 else dp_event.ComposedDpEvent(parts)
 
 
 def scaled_event(event: DpEvent, factor: float) -> DpEvent:

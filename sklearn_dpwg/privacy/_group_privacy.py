@@ -30,6 +30,11 @@ def events_for_records(events: Sequence[DpEvent], n_records: int) -> tuple[DpEve
             "The guarantee for several records of one person is unknown where records are sampled "
             "(PoissonSampledDpEvent): they may join the same draw or different ones."
         )
+    if any(composition.selected for composition in compositions):
+        raise UnsupportedMechanismError(
+            "The guarantee for several records of one person is unknown where the best of several "
+            "runs was selected: they may be in the parts that fitted and in those that scored."
+        )
     is_alike = len(set(compositions)) == 1 or all(c.is_gaussian for c in compositions)
     covering = events if is_alike else [_worst_event(compositions)]
     return tuple(scaled_event(event, 1.0 / n_records) for event in covering)

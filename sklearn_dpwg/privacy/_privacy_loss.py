@@ -102,4 +102,6 @@ def guess_mu(composition: Composition) -> float:
         variance += count * min(1.0 / multiplier, 1.7) ** 2  # a loss of Laplace noise saturates
     for rate, multiplier, count in composition.sampled:
         variance += count * math.log1p(rate**2 * math.expm1(min(multiplier**-2, 50.0)))
+    for mean, _, run, count in composition.selected:
+        variance += count * (guess_mu(run) ** 2 + math.log(mean))
     return math.sqrt(variance)

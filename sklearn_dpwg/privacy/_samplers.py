@@ -29,19 +29,30 @@ _MAX_CACHED = 64
 class Sampler(Protocol):
     """Adds noise to a vector."""
 
-    def add_noise(self, values: FloatArray, sensitivity: float, release: Release) -> FloatArray:
-        """Return the vector with noise of the release's scale on every coordinate."""
+    def add_noise(
+        self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
+    ) -> FloatArray:
+        """Return the vector with noise of the release's scale on every coordinate.
+
+        With ``n_rows`` the vector is one row of a matrix that the release is about.
+        """
 
 
 class SecureSampler:
     """Discrete noise on a fine grid, sampled exactly, from the operating system's entropy."""
 
     def __init__(self) -> None:
-        self._measurements: OrderedDict[tuple[str, float, float, int], Any] = OrderedDict()
+        self._measurements: OrderedDict[tuple[str, float, float, int, bool, int], Any] = (
+            OrderedDict()
+        )
 
-    def add_noise(self, values: FloatArray, sensitivity: float, release: Release) -> FloatArray:
+    def add_noise(
+        self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
+    ) -> FloatArray:
         """Return the vector, rounded to a grid, with discrete noise on that grid."""
-        key = (release.mechanism, release.noise_multiplier, sensitivity, values.size)
+        is_sampled = release.sampling_rate < 1.0
+        multiplier = release.noise_multiplier
+        key = (release.mechanism, multiplier, sensitivity, values.size, is_sampled, n_rows)
         measurement = self._measurements.get(key)
         if measurement is None:
             measurement = _measurement(*key)
@@ -68,19 +79,28 @@ class SeededSampler:
             self._streams[name] = np.random.default_rng(child)
         return self._streams[name]
 
-    def add_noise(self, values: FloatArray, sensitivity: float, release: Release) -> FloatArray:
+    def unit_normals(self, release: Release, shape: tuple[int, int]) -> FloatArray:
+        """Return normal noise of scale 1 from the stream of a release."""
+        return self.stream(f"noise of {release.name}").standard_normal(shape)
+
+    def add_noise(
+        self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
+    ) -> FloatArray:
         """Return the vector with continuous noise."""
         stream = self.stream(f"noise of {release.name}")
         draw = stream.normal if release.mechanism == "gaussian" else stream.laplace
         return values + draw(0.0, release.noise_multiplier * sensitivity, values.size)
 
 
-def grid_exponent(mechanism: str, multiplier: float, sensitivity: float, size: int) -> int:
+def grid_exponent(
+    mechanism: str, multiplier: float, sensitivity: float, size: int, is_sampled: bool = False
+) -> int:
     """Return k where the grid of the noise is the multiples of 2^k."""
     exponent = math.floor(
         min(
             math.log2(multiplier) + math.log2(sensitivity) - _LOG2_SCALE_OVER_GRID,
-            math.log2(sensitivity / _rounding(mechanism, size)) - _LOG2_SENSITIVITY_OVER_ROUNDING,
+            math.log2(sensitivity / _rounding(mechanism, size, is_sampled))
+            - _LOG2_SENSITIVITY_OVER_ROUNDING,
         )
     )
     if exponent < _LEAST_EXPONENT:
@@ -90,23 +110,38 @@ def grid_exponent(mechanism: str, multiplier: float, sensitivity: float, size: i
     return exponent
 
 
-def _rounding(mechanism: str, size: int) -> float:
+def _rounding(mechanism: str, size: int, is_sampled: bool = False) -> float:
     """Return what the grid adds to Δ, in grid steps.
 
     Two roundings move a coordinate by at most one step against each other: √d in L2 and d in L1.
-    Discrete Laplace noise is, in each coordinate, as good as continuous noise with Δ two steps
-    larger.
+    A sampled record is compared with its absence, so its norm C = Δ/2 may grow by as much and Δ
+    by twice that. Discrete Laplace noise is, in each coordinate, as good as continuous noise with
+    Δ two steps larger.
     """
-    return math.sqrt(size) if mechanism == "gaussian" else 3.0 * size
+    if mechanism == "laplace":
+        return 3.0 * size
+    return (2.0 if is_sampled else 1.0) * math.sqrt(size)
 
 
-def _measurement(mechanism: str, multiplier: float, sensitivity: float, size: int) -> Any:
-    """Return OpenDP's measurement, its own privacy map checked against the multiplier."""
+def _measurement(
+    mechanism: str,
+    multiplier: float,
+    sensitivity: float,
+    size: int,
+    is_sampled: bool = False,
+    n_rows: int = 1,
+) -> Any:
+    """Return OpenDP's measurement, its own privacy map checked against the multiplier.
+
+    The rows of a matrix are rounded one by one, on grids that may grow with their sensitivities;
+    four times the coordinates pay for that (docs/theory/prefix-sums.md, Lemma 2).
+    """
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    exponent = grid_exponent(mechanism, multiplier, sensitivity, size)
-    rounding = _rounding(mechanism, size) * 2.0**exponent
+    n_rounded = size if n_rows == 1 else 4 * n_rows * size
+    exponent = grid_exponent(mechanism, multiplier, sensitivity, n_rounded, is_sampled)
+    rounding = _rounding(mechanism, n_rounded, is_sampled) * 2.0**exponent
     scale = multiplier * (sensitivity + rounding) * _MARGIN
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=size)
     if mechanism == "gaussian":

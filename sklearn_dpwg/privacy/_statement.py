@@ -50,6 +50,8 @@ def _private(guarantee: PrivacyGuarantee) -> Iterator[str]:
         "before or around it (preprocessing, choice of settings), and other results computed "
         "from the same records: each of them spends a budget of its own.",
     )
+    if guarantee.outside:
+        yield _section("Not covered here", "; ".join(guarantee.outside) + ".")
     yield _section("Randomness", _randomness(guarantee))
     yield from _check(guarantee)
 
@@ -94,7 +96,7 @@ def _unit(guarantee: PrivacyGuarantee) -> str:
     try:
         several = guarantee.for_records(2)
     except UnsupportedMechanismError:
-        return f"{text}; for several rows no guarantee is known, as records were sampled."
+        return f"{text}; for several rows no guarantee is known."
     return f"{text}; two rows have epsilon = {_up(several.epsilon)}, k rows `for_records(k)`."
 
 
@@ -126,18 +128,22 @@ def _check(guarantee: PrivacyGuarantee) -> Iterator[str]:
     else:
         intro += "In these units the pair of neighbours is the one of ADD_OR_REMOVE_ONE."
         relation = "ADD_OR_REMOVE_ONE"
+    package, accountant, argument = "pld", "PLDAccountant", ""
+    if any(composition.selected for composition in compositions):
+        intro += " The selection among runs is accounted for by Rényi divergences."
+        package, accountant, argument = "rdp", "RdpAccountant", "neighboring_relation="
     if len(guarantee.events) > 1:
         intro += (
             f" The records are in {len(guarantee.events)} disjoint parts. A record pays for the "
             "event of its own part, so the largest epsilon counts."
         )
     yield _section("To check it", intro)
-    yield "  from dp_accounting import *; from dp_accounting.pld import PLDAccountant"
+    yield f"  from dp_accounting import *; from dp_accounting.{package} import {accountant}"
     for event in events[:_MAX_EVENTS]:
         yield f"  event = {event}"
     if len(events) > _MAX_EVENTS:
         yield f"  # and {len(events) - _MAX_EVENTS} other events in the attribute `events`"
-    yield f"  accountant = PLDAccountant(NeighboringRelation.{relation})"
+    yield f"  accountant = {accountant}({argument}NeighboringRelation.{relation})"
     yield f"  accountant.compose(event).get_epsilon({guarantee.delta!r})"
 
 

@@ -21,6 +21,7 @@ from sklearn_dpwg.privacy._composition import (
     compositions_of_releases,
 )
 from sklearn_dpwg.privacy._privacy_loss import privacy_loss
+from sklearn_dpwg.privacy._renyi import renyi_accountant
 from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon
 from sklearn_dpwg.privacy.release import Release
 
@@ -108,6 +109,27 @@ def epsilon_of(event: DpEvent, delta: float) -> float:
     return composition_epsilon(composition_of_event(event), open_unit(delta, "delta"))
 
 
+def is_gaussian(event: DpEvent) -> bool:
+    """Return whether an event is one of Gaussian noise alone, for which a closed form is exact.
+
+    Parameters
+    ----------
+    event : DpEvent
+        As for `delta_of`.
+
+    Returns
+    -------
+    bool
+        False also where records are sampled or runs selected.
+
+    Raises
+    ------
+    UnsupportedMechanismError
+        If no accountant exists for the event.
+    """
+    return composition_of_event(event).is_gaussian
+
+
 def composition_delta(composition: Composition, epsilon: float) -> float:
     """Return δ(ε) of a composition.
 
@@ -148,6 +170,10 @@ def composition_deltas(composition: Composition, epsilons: FloatArray) -> FloatA
     pure_epsilon = composition.pure_epsilon
     if _is_one_laplace(composition):
         return np.maximum(0.0, -np.expm1((epsilons - pure_epsilon) / 2.0))
+    if composition.selected:
+        accountant = renyi_accountant(composition)
+        flat = [accountant.get_delta(float(epsilon)) for epsilon in epsilons.reshape(-1)]
+        return np.clip(np.array(flat).reshape(epsilons.shape), 0.0, 1.0)
     is_inner = (epsilons < pure_epsilon) & (epsilons < np.inf)
     deltas = np.zeros_like(epsilons)
     distribution, error = privacy_loss(composition)
@@ -183,6 +209,8 @@ def composition_epsilon(composition: Composition, delta: float) -> float:
         return gdp_epsilon(delta, composition.mu)
     if _is_one_laplace(composition):
         return max(0.0, composition.pure_epsilon + 2.0 * math.log1p(-delta))
+    if composition.selected:
+        return float(renyi_accountant(composition).get_epsilon(delta))
     distribution, error = privacy_loss(composition)
     if delta < 2.0 * error:
         raise UnsupportedMechanismError(

@@ -19,6 +19,9 @@ from sklearn_dpwg.privacy.release import Release
 _ROUNDING = 1e-6
 _MAX_ROUNDING = 0.1
 
+# The least noise multiplier of a sampled release: a twentieth of Δ shows every record that joins.
+_LEAST_SAMPLED = 0.05
+
 
 def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...]:
     """Scale all noise by one factor, the smallest that keeps a budget.
@@ -39,7 +42,8 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
     Raises
     ------
     CalibrationError
-        If the calibrated releases, accounted afresh, exceed the budget.
+        If the calibrated releases, accounted afresh, exceed the budget, or if samples are so rare
+        that δ alone would pay for them with next to no noise.
     UnsupportedMechanismError
         If δ is too small for the accountant to resolve so many releases.
     ValueError
@@ -97,13 +101,21 @@ def _search(parts: tuple[Composition, ...], budget: Budget) -> float:
         delta = min(max(delta, 1e-300), 1.0 - 1e-12)
         return math.log(gdp_mu(budget.epsilon, delta) / budget.mu)
 
-    start = math.log(max(map(guess_mu, parts)) / budget.mu)
+    sampled = [multiplier for part in parts for _, multiplier, _ in part.sampled]
+    least = math.log(_LEAST_SAMPLED / min(sampled)) if sampled else -math.inf
+    start = max(least, math.log(max(map(guess_mu, parts)) / budget.mu))
     start_excess = excess(start)
     stride = abs(start_excess) + 1e-3
     end, end_excess = start, start_excess
     while end_excess != 0.0 and (end_excess > 0.0) == (start_excess > 0.0):
+        if end == least and end_excess < 0.0:
+            raise CalibrationError(
+                f"Samples this rare would keep delta = {budget.delta!r} with next to no noise, and "
+                "show every record that joins: choose a larger sampling_rate, more draws or a "
+                "smaller delta."
+            )
         start = end
-        end += math.copysign(stride, start_excess)
+        end = max(least, end + math.copysign(stride, start_excess))
         end_excess = excess(end)
         stride *= 2.0
     return math.exp(float(brentq(excess, start, end, xtol=2e-7, rtol=1e-12)))

@@ -53,6 +53,8 @@ class PrivacyGuarantee:
         The ε that was asked for, at least ``epsilon``.
     n_records : int, default=1
         How many records of one person are protected together.
+    outside : tuple of str, default=()
+        What else was learned from the records and is not covered, by name.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class PrivacyGuarantee:
     seeded: bool = False
     requested_epsilon: float | None = None
     n_records: int = 1
+    outside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", non_negative(self.epsilon, "epsilon"))
@@ -82,6 +85,7 @@ class PrivacyGuarantee:
             raise TypeError("public must be a sequence of strings, got one string.")
         object.__setattr__(self, "public", tuple(self.public))
         object.__setattr__(self, "events", tuple(self.events))
+        object.__setattr__(self, "outside", tuple(self.outside))
         if not self.events:
             raise ValueError("events must hold at least one event.")
         object.__setattr__(self, "n_records", whole_number(self.n_records, "n_records", least=1))
@@ -100,7 +104,7 @@ class PrivacyGuarantee:
         Parameters
         ----------
         releases : sequence of Release
-            At least one; every one counts with its ``max_count``.
+            At least one; every one counts with its ``paid_count``.
         budget : Budget or float
             The budget, whose ε the releases must keep; or just a δ.
         public : sequence of str
@@ -261,6 +265,7 @@ class PrivacyGuarantee:
             "seeded": self.seeded,
             "requested_epsilon": _to_plain(self.requested_epsilon),
             "n_records": self.n_records,
+            "outside": list(self.outside),
         }
         return json.dumps(described, allow_nan=False, indent=2)
 
@@ -289,6 +294,7 @@ class PrivacyGuarantee:
             seeded=described["seeded"],
             requested_epsilon=None if requested is None else float(requested),
             n_records=described["n_records"],
+            outside=tuple(described.get("outside", ())),
         )
 
     def __repr__(self) -> str:

@@ -42,6 +42,9 @@ class Release:
     sampling_rate : float, default=1.0
         Probability with which each record joins, independently and afresh for every draw
         (Poisson sampling). Only Gaussian releases may be sampled.
+    draws_per_record : int, optional
+        Largest number of the draws that any one record can move, where they read disjoint batches;
+        a record pays for that many. The default None means all of them.
 
     Raises
     ------
@@ -71,6 +74,7 @@ class Release:
     max_count: int
     part: int | None = None
     sampling_rate: float = 1.0
+    draws_per_record: int | None = None
 
     def __post_init__(self) -> None:
         non_empty_string(self.name, "name")
@@ -90,10 +94,22 @@ class Release:
         if self.part is not None:
             object.__setattr__(self, "part", whole_number(self.part, "part", least=0))
         object.__setattr__(self, "sampling_rate", rate)
+        if self.draws_per_record is not None:
+            paid = whole_number(self.draws_per_record, "draws_per_record", least=1)
+            if paid > self.max_count:
+                raise ValueError(
+                    f"draws_per_record must be at most max_count, {self.max_count}, got {paid}."
+                )
+            object.__setattr__(self, "draws_per_record", paid)
+
+    @property
+    def paid_count(self) -> int:
+        """Number of draws that one record pays for."""
+        return self.max_count if self.draws_per_record is None else self.draws_per_record
 
     @property
     def event(self) -> DpEvent:
-        """All draws as a dp_accounting event, multipliers in units of Δ."""
+        """What one record pays for as a dp_accounting event, multipliers in units of Δ."""
         from dp_accounting import dp_event
 
         if self.mechanism == "gaussian":
@@ -102,7 +118,9 @@ class Release:
             event = dp_event.LaplaceDpEvent(self.noise_multiplier)
         if self.sampling_rate < 1.0:
             event = dp_event.PoissonSampledDpEvent(self.sampling_rate, event)
-        return dp_event.SelfComposedDpEvent(event, self.max_count) if self.max_count > 1 else event
+        return (
+            dp_event.SelfComposedDpEvent(event, self.paid_count) if self.paid_count > 1 else event
+        )
 
     def scaled(self, factor: float) -> Release:
         """Return the same release with its noise multiplier times a factor.

@@ -6,7 +6,10 @@ touches the records and cannot release more, because the `NoiseSource` it draws 
 
 from sklearn_dpwg.solvers.base import Solution, Solver
 from sklearn_dpwg.solvers.exact import Exact
+from sklearn_dpwg.solvers.fresh import FreshSolver, Game
 from sklearn_dpwg.solvers.mgr import MGR
+from sklearn_dpwg.solvers.oco import OCO
+from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.planning import Plan
 from sklearn_dpwg.solvers.primal_dual_subgradient import primal_dual_subgradient
 from sklearn_dpwg.solvers.registry import SOLVERS, make_solver
@@ -15,8 +18,12 @@ from sklearn_dpwg.solvers.worst_group_optimum import worst_group_optimum
 
 __all__ = [
     "MGR",
+    "OCO",
     "SOLVERS",
     "Exact",
+    "FreshSolver",
+    "Game",
+    "PhasedERM",
     "Plan",
     "SaddlePoint",
     "Solution",

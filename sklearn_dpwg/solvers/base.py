@@ -85,3 +85,27 @@ class Solver(BaseEstimator, ABC):
         Solution
             Learned weights.
         """
+
+
+def check_match(problem: Problem, data: GroupRisks) -> None:
+    """Refuse records that the noise was not planned for; only public facts are compared.
+
+    Parameters
+    ----------
+    problem : Problem
+        What the plan was made for.
+    data : GroupRisks
+        The records of a run.
+
+    Raises
+    ------
+    ValueError
+        If sizes, loss, weights or intercept differ.
+    """
+    planned = (problem.group_sizes, problem.loss, problem.n_weights, problem.intercept_scaling)
+    found = (data.group_sizes, data.loss, data.n_weights, data.intercept_scaling)
+    if planned != found:
+        raise ValueError(
+            "The plan is for other records: it has (group sizes, loss, weights, intercept "
+            f"scaling) = {planned}, the records have {found}."
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers.base import Solution, Solver
+from sklearn_dpwg.solvers.base import Solution, Solver, check_match
+from sklearn_dpwg.solvers.mgr_batches import release_from_batch
 from sklearn_dpwg.solvers.mgr_planning import check_parameters, paper_plan, planned_plan
 from sklearn_dpwg.solvers.mgr_schedule import MGRSchedule
 from sklearn_dpwg.solvers.planning import Plan
@@ -20,7 +22,7 @@ FloatArray = NDArray[np.float64]
 
 
 class MGR(Solver):
-    """Noisy full-batch gradient descent with multiplicative group reweighting.
+    """Noisy gradient descent with multiplicative group reweighting, on all records or batches.
 
     Every step takes a noisy gradient of the group-weighted risk, moves the weights within their
     ball, and raises the weights of groups whose noisy risks are high. ``None`` means planned
@@ -29,7 +31,7 @@ class MGR(Solver):
     Parameters
     ----------
     n_steps : int, optional
-        Number of steps T, each one pass over the rows; planned: `max_passes`.
+        Number of steps T; planned: as many as `max_passes` and `max_seconds` allow.
     step : {"weighted", "sampled"}, default="weighted"
         Whether the gradient is that of the weighted sum of the group risks or, as in the paper,
         that of one group drawn from the group weights. The weighted step has no sampling
@@ -54,7 +56,16 @@ class MGR(Solver):
     averaging : float, default=2/3
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, default=200
-        Largest number of passes over the rows that a plan may use.
+        Largest number of passes over the rows that a planned `n_steps` may use; batches may take no
+        longer than so many passes either.
+    max_seconds : float, optional
+        Largest predicted time of a fit's steps and calibration, in seconds on two cores with secure
+        noise. What is predicted follows from public facts, and is no clock.
+    sampling_rate : float or sequence of float, optional
+        Probability with which a record joins a step, the same for all groups or one for each in
+        the order of the group labels: Poisson batches. 1 reads every record in every step.
+        Planned: 1, unless the bound of batches is clearly less within the same time, as it is
+        for some hundred thousand records or a small `max_seconds`.
 
     Notes
     -----
@@ -62,6 +73,10 @@ class MGR(Solver):
     its own group by at most b/n_i, so each step releases a gradient with noise
     ``z_w Γ max_i λ_i/n_i`` and risks with noise ``z_λ b/n_i``, for multipliers z fixed in
     advance; the step sizes follow earlier releases. `docs/theory/mgr.md` proves each.
+
+    On batches a step releases both together. A record that may join or not counts with the norm of
+    its gradient, at most L, in place of a distance, and every group pays at its own rate, whether
+    or not any of its records joined. Sums are divided by the expected size of a batch.
 
     For smooth losses no step is longer than 1/H, and momentum stands in for longer ones. A loss
     that is not smooth takes plain steps, none longer than ``aim/(L √T)``, the best without noise.
@@ -95,6 +110,8 @@ class MGR(Solver):
         step_size: float | None = None,
         averaging: float = 2 / 3,
         max_passes: int = 200,
+        max_seconds: float | None = None,
+        sampling_rate: float | Sequence[float] | None = None,
     ) -> None:
         self.n_steps = n_steps
         self.step = step
@@ -107,6 +124,8 @@ class MGR(Solver):
         self.step_size = step_size
         self.averaging = averaging
         self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.sampling_rate = sampling_rate
 
     def plan(self, problem: Problem, budget: Budget) -> Plan:
         """Choose steps, rates and noise by minimising the planning bound.
@@ -164,7 +183,7 @@ class MGR(Solver):
         schedule = plan.schedule
         assert isinstance(schedule, MGRSchedule)
         problem, n_groups = plan.problem, plan.problem.n_groups
-        _check_match(problem, data)
+        check_match(problem, data)
         sizes = np.asarray(problem.group_sizes, dtype=float)
         gradient_release, *risk_releases = plan.releases
         weights = np.zeros(problem.n_weights)
@@ -178,28 +197,48 @@ class MGR(Solver):
         velocity = np.zeros_like(weights)
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(n_groups)
         for t in range(schedule.n_steps):
-            risks, gradients = data.risks_and_gradients(weights, ceiling=schedule.ceiling)
-            if schedule.step == "weighted":
-                gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
-                typical = influence
+            if schedule.batches is None:
+                risks, gradients = data.risks_and_gradients(weights, ceiling=schedule.ceiling)
+                if schedule.step == "weighted":
+                    gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
+                    typical = influence
+                else:
+                    drawn = int(noise.rng.choice(n_groups, p=group_weights))
+                    gradient, influence = gradients[drawn], 1.0 / sizes[drawn]
+                    typical = float(np.sqrt(group_weights @ sizes**-2.0))
+                gradient = noise.gaussian(
+                    gradient,
+                    sensitivity=float(schedule.gradient_diameter * influence),
+                    release=gradient_release,
+                )
+                noisy = np.zeros(0)
+                for release in risk_releases:
+                    add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
+                    noisy = add_noise(
+                        risks, sensitivity=schedule.feedback_range / sizes, release=release
+                    )
+                noise_std = schedule.gradient_multiplier * schedule.gradient_diameter * typical
             else:
-                drawn = int(noise.rng.choice(n_groups, p=group_weights))
-                gradient, influence = gradients[drawn], 1.0 / sizes[drawn]
-                typical = float(np.sqrt(group_weights @ sizes**-2.0))
-            gradient = noise.gaussian(
-                gradient,
-                sensitivity=float(schedule.gradient_diameter * influence),
-                release=gradient_release,
-            )
-            noise_std = schedule.gradient_multiplier * schedule.gradient_diameter * typical
+                is_drawn = schedule.step == "sampled"
+                coefficients = group_weights
+                if is_drawn:
+                    coefficients = np.eye(n_groups)[noise.rng.choice(n_groups, p=group_weights)]
+                gradient, noisy = release_from_batch(
+                    schedule.batches,
+                    data,
+                    weights,
+                    coefficients,
+                    ceiling=schedule.ceiling,
+                    releases=plan.releases,
+                    noise=noise,
+                )
+                noise_std = schedule.batches.step_std(
+                    group_weights, is_drawn=is_drawn, n_weights=problem.n_weights
+                )
             step_size, momentum = schedule.step_and_momentum(noise_std, problem.n_weights)
             velocity = momentum * velocity - step_size * gradient
             weights = project_to_ball(weights + velocity, problem.radius)
-            for release in risk_releases:
-                add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
-                noisy = add_noise(
-                    risks, sensitivity=schedule.feedback_range / sizes, release=release
-                )
+            if n_groups > 1:
                 log_group_weights = log_group_weights + schedule.group_rate * noisy - correction
             group_weights = _normalised(log_group_weights)
             # after the step, so that the last releases count too
@@ -214,14 +253,3 @@ def _normalised(log_weights: FloatArray) -> FloatArray:
     """Return the distribution of log weights; SciPy's softmax takes longer than a small pass."""
     weights = np.exp(log_weights - log_weights.max())
     return np.asarray(weights / weights.sum())
-
-
-def _check_match(problem: Problem, data: GroupRisks) -> None:
-    """Refuse records that the noise was not planned for; only public facts are compared."""
-    planned = (problem.group_sizes, problem.loss, problem.n_weights, problem.intercept_scaling)
-    found = (data.group_sizes, data.loss, data.n_weights, data.intercept_scaling)
-    if planned != found:
-        raise ValueError(
-            "The plan is for other records: it has (group sizes, loss, weights, intercept "
-            f"scaling) = {planned}, the records have {found}."
-        )

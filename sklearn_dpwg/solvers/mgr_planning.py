@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from sklearn_dpwg.privacy import LARGEST_QUOTIENT, Budget, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
+from sklearn_dpwg.solvers.mgr_batch_planning import (
+    Reading,
+    calibrated_releases,
+    choose_reading,
+    make_batches,
+    seconds_of,
+)
+from sklearn_dpwg.solvers.mgr_batches import Batches
+from sklearn_dpwg.solvers.mgr_outline import Outline
 from sklearn_dpwg.solvers.mgr_schedule import (
     MGRSchedule,
-    best_sharpness,
-    excess_bound_by_group,
+    RunNoise,
+    noise_of_batches,
+    noise_of_passes,
 )
-from sklearn_dpwg.solvers.planning import Plan, predict_seconds
+from sklearn_dpwg.solvers.planning import Plan
 
 if TYPE_CHECKING:
     from sklearn_dpwg.solvers.mgr import MGR
 
 GRADIENT = "gradient"
 RISKS = "group risks"
-
-# Losses counted up to this multiple of what predicting nothing can cost: ceilings from 0.7 to 2
-# nats did equally well on three data sets, no ceiling much worse (benchmarks/mgr_defaults.py).
-CEILING_OVER_ZERO_SCORE = 1.5
-
-# Heavy-ball momentum may remember at most a tenth of the run.
-LONGEST_MEMORY = 0.1
+GRADIENT_AND_RISKS = "gradient and group risks"
 
 
 def planned_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
@@ -50,57 +53,20 @@ def planned_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
     Plan
         Calibrated to the budget.
     """
-    constants = problem.constants
-    n_steps = solver.n_steps if solver.n_steps is not None else solver.max_passes
-    ceiling = solver.loss_ceiling
-    if ceiling is None:
-        ceiling = CEILING_OVER_ZERO_SCORE * constants.zero_score
-    ceiling = min(ceiling, constants.supremum)
-    if ceiling <= constants.infimum:
-        raise ValueError(
-            f"loss_ceiling of MGR must be above the smallest possible loss, "
-            f"{constants.infimum:.3g}, got {ceiling:.3g}."
-        )
-    feedback_range = ceiling - constants.infimum
-    aim = solver.aim * problem.radius
-    if math.isinf(problem.smoothness):
-        # the best step without noise against a comparator of norm aim; momentum would rest on 1/H
-        step_size, max_momentum = aim / (problem.lipschitz * math.sqrt(n_steps)), 0.0
-    else:
-        step_size = 1.0 / problem.smoothness
-        max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
-    if solver.step_size is not None:
-        step_size, max_momentum = solver.step_size, 0.0
+    reading = choose_reading(problem, budget, solver)
+    outline = Outline.of(problem, solver, reading.n_steps)
+    make = _plan_of_passes if reading.is_full else _plan_of_batches
+    return make(outline, budget, solver, reading)
 
-    def sharpness(mu: float, risk_share: float) -> float:
-        if solver.group_rate is not None:
-            return solver.group_rate * n_steps
-        return best_sharpness(
-            problem, mu=mu, risk_share=risk_share, n_steps=n_steps, feedback_range=feedback_range
-        )
 
-    def bound(mu: float, risk_share: float) -> np.ndarray:
-        return excess_bound_by_group(
-            problem,
-            mu=mu,
-            risk_share=risk_share,
-            n_steps=n_steps,
-            aim=aim,
-            step_size=step_size,
-            max_momentum=max_momentum,
-            fixed_step=solver.step_size is not None,
-            feedback_range=feedback_range,
-            sharpness=sharpness(mu, risk_share) if problem.n_groups > 1 else 1.0,
-        )
-
-    prior = np.asarray(problem.prior)
-    risk_share = 0.0
-    if problem.n_groups > 1:
-        risk_share = (
-            solver.risk_share
-            if solver.risk_share is not None
-            else _best_share(lambda share: float(prior @ bound(budget.mu, share)))
-        )
+def _plan_of_passes(outline: Outline, budget: Budget, solver: MGR, reading: Reading) -> Plan:
+    """Plan for steps that read every record."""
+    problem, n_steps = outline.problem, outline.n_steps
+    b = outline.feedback_range
+    risk_share = outline.best_share(
+        lambda share: noise_of_passes(problem, mu=budget.mu, risk_share=share, feedback_range=b),
+        solver.risk_share,
+    )
     releases = [Release(GRADIENT, "gaussian", math.sqrt(1.0 / (1.0 - risk_share)), n_steps)]
     if problem.n_groups > 1:
         releases.append(Release(RISKS, solver.risk_noise, math.sqrt(1.0 / risk_share), n_steps))
@@ -108,16 +74,16 @@ def planned_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
     # the μ and share of Gaussian noise as large as the calibrated: with Gaussian noise these are
     # the budget's; the variance of Laplace noise is twice its squared scale
     mu = math.sqrt(n_steps) / calibrated[0].noise_multiplier
-    group_rate, correction = 0.0, np.zeros(problem.n_groups)
+    is_laplace = solver.risk_noise == "laplace"
+    risk_stds = np.zeros(problem.n_groups)
     if problem.n_groups > 1:
         multiplier = calibrated[1].noise_multiplier
-        is_laplace = solver.risk_noise == "laplace"
         mu_of_risks = math.sqrt(n_steps / (2.0 if is_laplace else 1.0)) / multiplier
         mu = math.hypot(mu, mu_of_risks)
         risk_share = (mu_of_risks / mu) ** 2
-        group_rate = sharpness(mu, risk_share) / n_steps
-        scale = group_rate * multiplier * feedback_range / np.array(problem.group_sizes)
-        correction = _log_mean_exp_laplace(scale) if is_laplace else scale**2 / 2.0
+        risk_stds = multiplier * b / np.array(problem.group_sizes)
+    noise = noise_of_passes(problem, mu=mu, risk_share=risk_share, feedback_range=b)
+    scale = outline.group_rate_at(noise) * risk_stds
     schedule = MGRSchedule(
         step=solver.step,
         n_steps=n_steps,
@@ -125,24 +91,66 @@ def planned_plan(problem: Problem, budget: Budget, solver: MGR) -> Plan:
         risk_multiplier=calibrated[1].noise_multiplier if problem.n_groups > 1 else 0.0,
         risk_noise=solver.risk_noise,
         gradient_diameter=problem.gradient_diameter,
-        ceiling=ceiling,
-        feedback_range=feedback_range,
+        ceiling=outline.ceiling,
+        feedback_range=b,
+        prior=problem.prior,
+        group_rate=outline.group_rate_at(noise),
+        noise_correction=_floats(_log_mean_exp_laplace(scale) if is_laplace else scale**2 / 2.0),
+        aim=0.0 if outline.is_fixed else outline.aim,
+        step_size=outline.step_size,
+        max_momentum=outline.max_momentum,
+        averaged=max(1, round(solver.averaging * n_steps)),
+        remark=reading.remark,
+    )
+    guarantee = PrivacyGuarantee.from_releases(calibrated, budget, public=PUBLIC_FACTS)
+    return _plan(problem, calibrated, guarantee, schedule, outline.bound(noise))
+
+
+def _plan_of_batches(outline: Outline, budget: Budget, solver: MGR, reading: Reading) -> Plan:
+    """Plan for steps that read Poisson batches; one joint release a step."""
+    problem, n_steps = outline.problem, outline.n_steps
+    name = GRADIENT_AND_RISKS if problem.n_groups > 1 else GRADIENT
+    releases = calibrated_releases(reading.rates, n_steps, name, budget)
+    multipliers = {release.sampling_rate: release.noise_multiplier for release in releases}
+
+    def batches_at(share: float) -> Batches:
+        return make_batches(outline, reading.rates, multipliers, share)
+
+    def noise_at(share: float) -> RunNoise:
+        return noise_of_batches(batches_at(share), n_steps=n_steps, n_weights=problem.n_weights)
+
+    risk_share = outline.best_share(noise_at, solver.risk_share)
+    batches, noise = batches_at(risk_share), noise_at(risk_share)
+    group_rate = outline.group_rate_at(noise)
+    correction = np.zeros(problem.n_groups)
+    if problem.n_groups > 1:
+        correction = batches.log_mean_exp_of_coins(group_rate)
+        correction += (group_rate * batches.risk_stds) ** 2 / 2.0
+    schedule = MGRSchedule(
+        step=solver.step,
+        n_steps=n_steps,
+        gradient_multiplier=0.0,
+        risk_multiplier=0.0,
+        risk_noise="gaussian",
+        gradient_diameter=problem.gradient_diameter,
+        ceiling=outline.ceiling,
+        feedback_range=outline.feedback_range,
         prior=problem.prior,
         group_rate=group_rate,
-        noise_correction=tuple(float(value) for value in correction),
-        aim=0.0 if solver.step_size is not None else aim,
-        step_size=step_size,
-        max_momentum=max_momentum,
+        noise_correction=_floats(correction),
+        aim=0.0 if outline.is_fixed else outline.aim,
+        step_size=outline.step_size,
+        max_momentum=outline.max_momentum,
         averaged=max(1, round(solver.averaging * n_steps)),
+        batches=batches,
+        remark=reading.remark,
     )
-    by_group = bound(mu, risk_share)
-    return _plan(
-        problem,
-        calibrated,
-        PrivacyGuarantee.from_releases(calibrated, budget, public=PUBLIC_FACTS),
-        schedule,
-        by_group,
-    )
+    guarantee = PrivacyGuarantee.from_releases(releases, budget, public=PUBLIC_FACTS)
+    return _plan(problem, tuple(releases), guarantee, schedule, outline.bound(noise))
+
+
+def _floats(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
 
 
 def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
@@ -241,8 +249,10 @@ def _plan(
     schedule: MGRSchedule,
     excess_by_group: np.ndarray,
 ) -> Plan:
-    n_released = problem.n_weights + (problem.n_groups if problem.n_groups > 1 else 0)
+    rates = (1.0,) * problem.n_groups if schedule.batches is None else schedule.batches.rates
     quotient = max(problem.group_sizes) * schedule.ceiling / schedule.feedback_range
+    if schedule.batches is not None:
+        quotient = max(quotient, float(schedule.batches.expected_sizes.sum()))
     if problem.n_groups > 1 and quotient > LARGEST_QUOTIENT:
         raise ValueError(
             f"the largest group ({max(problem.group_sizes):,} records) times its largest loss is "
@@ -258,12 +268,7 @@ def _plan(
         schedule=schedule,
         predicted_excess=float(np.asarray(problem.prior) @ excess_by_group),
         predicted_excess_if_worst=tuple(float(value) for value in excess_by_group),
-        predicted_seconds=predict_seconds(
-            problem,
-            schedule.n_steps,
-            n_draws=schedule.n_steps * len(releases),
-            n_coordinates=schedule.n_steps * n_released,
-        ),
+        predicted_seconds=seconds_of(problem, rates, schedule.n_steps),
     )
 
 
@@ -271,11 +276,6 @@ def _log_mean_exp_laplace(scale: np.ndarray) -> np.ndarray:
     """Return log E exp(N) of Laplace noise; it is infinite from scale 1 on, scale² then."""
     square = scale**2
     return np.maximum(square, -np.log1p(-np.minimum(square, 0.9)))
-
-
-def _best_share(bound_at: Callable[[float], float]) -> float:
-    found = minimize_scalar(bound_at, bounds=(1e-3, 0.5), method="bounded")
-    return float(found.x)
 
 
 def check_parameters(solver: MGR) -> None:
@@ -296,7 +296,7 @@ def check_parameters(solver: MGR) -> None:
         is_open = value is None and name == "n_steps"
         if not is_open and not (_is(value, Integral) and value >= 1):
             raise ValueError(f"{name} of MGR must be a positive whole number, got {value!r}.")
-    for name in ("group_rate", "aim", "step_size"):
+    for name in ("group_rate", "aim", "step_size", "max_seconds"):
         value = getattr(solver, name)
         is_open = value is None and name != "aim"
         if not is_open and not (_is(value, Real) and 0.0 < value < math.inf):
@@ -316,6 +316,21 @@ def check_parameters(solver: MGR) -> None:
         if getattr(solver, name) not in choices:
             raise ValueError(
                 f"{name} of MGR must be one of {choices}, got {getattr(solver, name)!r}."
+            )
+
+    if solver.schedule == "paper" and (
+        solver.sampling_rate is not None or solver.max_seconds is not None
+    ):
+        raise ValueError(
+            "sampling_rate and max_seconds of MGR must be None with schedule='paper', whose steps "
+            f"read all records, got {solver.sampling_rate!r} and {solver.max_seconds!r}."
+        )
+    if solver.risk_noise == "laplace" and solver.sampling_rate is not None:
+        rates = np.ravel(np.asarray(solver.sampling_rate, dtype=object))
+        if any(rate != 1 for rate in rates):
+            raise ValueError(
+                "sampling_rate of MGR must be None or 1 with risk_noise='laplace', which has no "
+                f"tight accountant when records are sampled, got {solver.sampling_rate!r}."
             )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.mgr_batches import Batches
 
 FloatArray = NDArray[np.float64]
 
@@ -31,7 +32,7 @@ class MGRSchedule:
     n_steps : int
         Number of steps T.
     gradient_multiplier, risk_multiplier : float
-        Noise per unit of sensitivity of the two releases; 0 where nothing is released.
+        Noise per unit of sensitivity of the two releases of a full pass; 0 where there is none.
     risk_noise : {"gaussian", "laplace"}
         Noise on the group risks.
     gradient_diameter : float
@@ -55,6 +56,8 @@ class MGRSchedule:
         Largest heavy-ball momentum.
     averaged : int
         How many of the last iterates are averaged.
+    batches : Batches, optional
+        Who joins a step and with how much noise; by default a step reads every record.
     remark : str, default=""
         What else a reader of the plan should know.
     """
@@ -74,6 +77,7 @@ class MGRSchedule:
     step_size: float
     max_momentum: float
     averaged: int
+    batches: Batches | None = None
     remark: str = ""
 
     def step_and_momentum(self, noise_std: float, n_weights: int) -> tuple[float, float]:
@@ -102,10 +106,13 @@ class MGRSchedule:
         """Return a few lines for people."""
         lines = [
             f"{self.step} step, average of the last {self.averaged:,} of {self.n_steps:,} "
-            "iterates, one pass over the rows each",
+            "iterates, "
+            + ("one pass over the rows each" if self.batches is None else "one batch each"),
             f"step sizes at most {self.step_size:.3g}, momentum at most {self.max_momentum:.2g}"
             + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else ""),
         ]
+        if self.batches is not None:
+            lines.append(str(self.batches))
         if len(self.prior) > 1:
             lines.append(
                 f"group weights start at {_short(self.prior)}, rate {self.group_rate:.3g}, "
@@ -121,11 +128,80 @@ def _short(values: tuple[float, ...]) -> str:
     return f"({shown}{', ...' if len(values) > 6 else ''})"
 
 
+class RunNoise(NamedTuple):
+    """Variance of the mean over a run of what is released, noise and coins together.
+
+    Parameters
+    ----------
+    gradient : ndarray of shape (n_groups,)
+        Of the gradient, summed over its coordinates, if all weight is on the group.
+    risk : ndarray of shape (n_groups,)
+        Of the risk of the group; empty with one group.
+    """
+
+    gradient: FloatArray
+    risk: FloatArray
+
+
+def noise_of_passes(
+    problem: Problem, *, mu: float, risk_share: float, feedback_range: float
+) -> RunNoise:
+    """Return the noise of full passes, however many they are.
+
+    Parameters
+    ----------
+    problem : Problem
+        Public facts.
+    mu : float
+        Gaussian-DP budget of the run.
+    risk_share : float
+        Share ρ of μ² that goes to the group risks; 0 with one group.
+    feedback_range : float
+        Range b of the clipped losses.
+
+    Returns
+    -------
+    RunNoise
+        ``d s_i²`` with ``s_i = Γ/(n_i μ √(1-ρ))``, and ``v_i = (b/(n_i μ √ρ))²``.
+    """
+    sizes = np.asarray(problem.group_sizes, dtype=float)
+    gradient = problem.gradient_diameter / (sizes * mu * math.sqrt(1.0 - risk_share))
+    risk = np.zeros(0)
+    if problem.n_groups > 1:
+        risk = (feedback_range / (sizes * mu)) ** 2 / risk_share
+    return RunNoise(problem.n_weights * gradient**2, risk)
+
+
+def noise_of_batches(batches: Batches, *, n_steps: int, n_weights: int) -> RunNoise:
+    """Return the noise of a run on Poisson batches.
+
+    Parameters
+    ----------
+    batches : Batches
+        Who joins, and the noise of a step.
+    n_steps : int
+        Steps T.
+    n_weights : int
+        Number of weights d.
+
+    Returns
+    -------
+    RunNoise
+        The variances of a step over T: noise, and the coins' variance, which for gradients is a
+        model and for risks at most ``(b/2)² (1-q_i)/(q_i n_i)``.
+    """
+    gradient = n_weights * batches.gradient_stds**2 + batches.sampling_variances
+    risk = batches.risk_stds**2
+    if risk.size:
+        coins = (1.0 - np.asarray(batches.rates)) / batches.expected_sizes
+        risk = risk + (batches.feedback_range / 2.0) ** 2 * coins
+    return RunNoise(gradient / n_steps, risk / n_steps)
+
+
 def excess_bound_by_group(
     problem: Problem,
+    noise: RunNoise,
     *,
-    mu: float,
-    risk_share: float,
     n_steps: int,
     aim: float,
     step_size: float,
@@ -140,10 +216,8 @@ def excess_bound_by_group(
     ----------
     problem : Problem
         Public facts.
-    mu : float
-        Gaussian-DP budget of the run.
-    risk_share : float
-        Share ρ of μ² that goes to the group risks; 0 with one group.
+    noise : RunNoise
+        What noise and coins do to the means of a run.
     n_steps : int
         Steps T.
     aim : float
@@ -160,9 +234,9 @@ def excess_bound_by_group(
     Returns
     -------
     ndarray of shape (n_groups,)
-        For group i: ``aim²/(2τ) + τ d s_i²/2`` with ``s_i = Γ/(n_i μ √(1-ρ))`` and τ the total
-        step that makes it least, as far as the step rule reaches, plus
-        ``log(1/π_i)/θ + θ (q b)²/T + θ v_i/2`` with ``v_i = (b/(n_i μ √ρ))²`` and q the
+        For group i: ``aim²/(2τ) + τ g_i/2`` with the variance g_i of the mean gradient and τ the
+        total step that makes it least, as far as the step rule reaches, plus
+        ``log(1/π_i)/θ + θ (q b)²/T + θ v_i/2`` with the variance v_i of the mean risk and q the
         assumed `RISK_SPREAD`; for a loss that is not smooth, ``τ L²/(2T)`` as well.
 
     Notes
@@ -174,40 +248,35 @@ def excess_bound_by_group(
 
     A loss that is not smooth pays ``η L²/2`` for every step, noise or not. The planned limit
     ``aim/(L √T)`` on its steps keeps the total within 7 % of that of the best step,
-    ``aim/√(T (L² + d T s_i²))``.
+    ``aim/√(T (L² + T g_i))``.
     """
-    sizes = np.asarray(problem.group_sizes, dtype=float)
-    noise = problem.gradient_diameter / (sizes * mu * math.sqrt(1.0 - risk_share))
     reach = n_steps * step_size / (1.0 - max_momentum)
-    total_step = np.minimum(aim / (math.sqrt(problem.n_weights) * noise), reach)
+    total_step = np.minimum(aim / np.sqrt(noise.gradient), reach)
     if fixed_step:
-        total_step = np.full_like(noise, reach)
-    bound = aim**2 / (2 * total_step) + total_step * problem.n_weights * noise**2 / 2
+        total_step = np.full_like(noise.gradient, reach)
+    bound = aim**2 / (2 * total_step) + total_step * noise.gradient / 2
     if math.isinf(problem.smoothness):
         bound += total_step * problem.lipschitz**2 / (2 * n_steps)
     if problem.n_groups > 1:
-        variance = (feedback_range / (sizes * mu)) ** 2 / risk_share
         bound += (
             -np.log(np.asarray(problem.prior)) / sharpness
             + sharpness * (RISK_SPREAD * feedback_range) ** 2 / n_steps
-            + sharpness * variance / 2
+            + sharpness * noise.risk / 2
         )
     return np.asarray(bound)
 
 
 def best_sharpness(
-    problem: Problem, *, mu: float, risk_share: float, n_steps: int, feedback_range: float
+    problem: Problem, noise: RunNoise, *, n_steps: int, feedback_range: float
 ) -> float:
     """Return the θ = η_λ T that minimises the prior average of the group player's bound.
 
     Parameters
     ----------
     problem : Problem
-        Public facts.
-    mu : float
-        Gaussian-DP budget of the run.
-    risk_share : float
-        Share of μ² that goes to the group risks.
+        Public facts, of two groups or more.
+    noise : RunNoise
+        What noise and coins do to the means of a run.
     n_steps : int
         Steps T.
     feedback_range : float
@@ -219,8 +288,6 @@ def best_sharpness(
         ``√(entropy(π) / ((q b)²/T + Σ π_i v_i / 2))`` with q the assumed `RISK_SPREAD`.
     """
     prior = np.asarray(problem.prior)
-    sizes = np.asarray(problem.group_sizes, dtype=float)
     entropy = -float(prior @ np.log(prior))
-    variance = (feedback_range / (sizes * mu)) ** 2 / risk_share
-    cost = (RISK_SPREAD * feedback_range) ** 2 / n_steps + float(prior @ variance) / 2
+    cost = (RISK_SPREAD * feedback_range) ** 2 / n_steps + float(prior @ noise.risk) / 2
     return math.sqrt(entropy / cost)

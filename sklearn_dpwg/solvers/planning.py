@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -20,6 +20,9 @@ from sklearn_dpwg.problem import Problem
 SECONDS_PER_ENTRY = 1.4e-9
 SECONDS_PER_RECORD = 3.4e-8
 SECONDS_PER_STEP = 2.0e-4
+# What a record of a Poisson batch costs on top: rows from all over memory, and the coins.
+SECONDS_PER_GATHERED_ENTRY = 3.5e-9
+SECONDS_PER_GATHERED_RECORD = 7.0e-8
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class Plan:
         Whether the children read the same records or disjoint ones.
     early_stop : bool
         Whether a run may release less than planned; all of it is paid for anyway.
+    n_drawn : int, optional
+        Most records that a run reads, where it need not read all.
     """
 
     solver: str
@@ -68,6 +73,7 @@ class Plan:
     children: tuple[Plan, ...] = ()
     composition: Literal["sequential", "parallel"] = "sequential"
     early_stop: bool = False
+    n_drawn: int | None = None
 
     @property
     def is_weak(self) -> bool:
@@ -83,10 +89,14 @@ class Plan:
             "",
             "Releases (noise is per unit of sensitivity, fixed before any record is read):",
         ]
+        # releases of several parts that differ in nothing else are one line
+        parts: dict[Release, list[int | None]] = {}
+        for release in self.releases:
+            parts.setdefault(replace(release, part=None), []).append(release.part)
         lines += [
             f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
-            f"{release.noise_multiplier:.4g}"
-            for release in self.releases
+            f"{release.noise_multiplier:.4g}{_who_pays(release, numbers)}"
+            for release, numbers in parts.items()
         ] or ["  none: the exact solution, without any privacy"]
         lines += ["", "Schedule:"]
         lines += [f"  {line}" for line in str(self.schedule).splitlines()]
@@ -110,32 +120,56 @@ class Plan:
         return "\n".join(lines)
 
 
+def _who_pays(release: Release, parts: list[int | None]) -> str:
+    """Say who pays for a release, where that is not every record each time."""
+    text = ""
+    if len(parts) > 1:
+        text = f", in each of {len(parts):,} disjoint parts"
+    elif parts[0] is not None:
+        text = f", paid for by part {parts[0]} of the records"
+    if release.sampling_rate < 1.0:
+        text += f", a record joins with probability {release.sampling_rate:.3g}"
+    if release.paid_count < release.max_count:
+        text += f", of which a record moves {release.paid_count:,}"
+    return text
+
+
 def predict_seconds(
-    problem: Problem, n_passes: int, *, n_draws: int = 0, n_coordinates: int = 0
+    problem: Problem,
+    n_passes: int,
+    *,
+    n_draws: int = 0,
+    n_coordinates: int = 0,
+    batch_size: float | None = None,
 ) -> float:
-    """Return the expected time of a run that reads all rows in every pass.
+    """Return the expected time of a run.
 
     Parameters
     ----------
     problem : Problem
         Public facts of the problem.
     n_passes : int
-        Passes over the rows.
+        Passes over the rows, or steps on batches.
     n_draws : int, default=0
         Calls of the secure sampler in the whole run.
     n_coordinates : int, default=0
         Numbers that these calls draw.
+    batch_size : float, optional
+        Expected number of records in a batch; by default every pass reads all records.
 
     Returns
     -------
     float
         Seconds on two cores.
     """
-    one_pass = SECONDS_PER_STEP + problem.n_records * (
-        SECONDS_PER_ENTRY * problem.n_columns + SECONDS_PER_RECORD * problem.loss.n_outputs
-    )
+    n_columns, n_outputs = problem.n_columns, problem.loss.n_outputs
+    n_records: float = problem.n_records
+    per_record = SECONDS_PER_ENTRY * n_columns + SECONDS_PER_RECORD * n_outputs
+    if batch_size is not None:
+        n_records = batch_size
+        per_record += SECONDS_PER_GATHERED_ENTRY * n_columns + SECONDS_PER_GATHERED_RECORD
     return (
-        n_passes * one_pass
+        n_passes * (SECONDS_PER_STEP + n_records * per_record)
         + n_draws * SECONDS_PER_SECURE_CALL
         + n_coordinates * SECONDS_PER_SECURE_COORDINATE
     )

@@ -5,8 +5,15 @@ from __future__ import annotations
 from sklearn_dpwg.solvers.base import Solver
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.mgr import MGR
+from sklearn_dpwg.solvers.oco import OCO
+from sklearn_dpwg.solvers.phased_erm import PhasedERM
 
-SOLVERS: dict[str, type[Solver]] = {"exact": Exact, "mgr": MGR}
+SOLVERS: dict[str, type[Solver]] = {
+    "exact": Exact,
+    "mgr": MGR,
+    "oco": OCO,
+    "phased-erm": PhasedERM,
+}
 
 AUTO = "mgr"
 

@@ -88,7 +88,7 @@ class RegularisedObjective:
     prior : ndarray of shape (n_groups,)
         Prior π of the group player.
     mu_weights, mu_groups : float
-        Strengths μ_w and μ_λ, both positive.
+        Strengths μ_w and μ_λ, both positive; an infinite μ_λ keeps the group weights at π.
     center : ndarray of shape (n_weights,)
         Centre c of the quadratic.
     """
@@ -127,11 +127,11 @@ class RegularisedObjective:
         group_weights = softmax(exponents)
         offset = weights - self.center
         gradient = group_weights @ group_gradients + self.mu_weights * offset
-        value = (
-            worst
-            + self.mu_groups * logsumexp(exponents)
-            + 0.5 * self.mu_weights * (offset @ offset)
-        )
+        if self.mu_groups < np.inf:
+            value = worst + self.mu_groups * logsumexp(exponents)
+        else:
+            value = group_weights @ group_risks
+        value += 0.5 * self.mu_weights * (offset @ offset)
         step = project_to_ball(weights - gradient / self.mu_weights, self.radius) - weights
         gap = -(gradient @ step) - 0.5 * self.mu_weights * (step @ step)
         return Evaluation(
@@ -171,6 +171,7 @@ def solve_saddle_point(
     max_newton_steps: int = 100,
     lipschitz: float | None = None,
     smoothness: float | None = None,
+    keep_hessian: float = 0.0,
 ) -> SaddlePoint:
     """Solve the regularised worst-group problem on a ball to a certified gap.
 
@@ -183,7 +184,8 @@ def solve_saddle_point(
     prior : ndarray of shape (n_groups,)
         Prior of the group player, positive, summing to 1.
     mu_weights, mu_groups : float
-        Regularisation of the two players, both positive.
+        Regularisation of the two players, both positive; an infinite `mu_groups` keeps the group
+        weights at the prior.
     center : ndarray of shape (n_weights,), optional
         Centre of the quadratic; zero by default.
     start : ndarray of shape (n_weights,), optional
@@ -195,6 +197,9 @@ def solve_saddle_point(
     lipschitz, smoothness : float, optional
         Constants L and H of the loss; with them, an accelerated gradient method with a proved
         cap on its iterations takes over where Newton's method misses the tolerance.
+    keep_hessian : float, default=0.0
+        A full step that leaves at most this share of the gap keeps its Hessian for the next one;
+        with many weights a Hessian costs far more than a step.
 
     Returns
     -------
@@ -219,7 +224,9 @@ def solve_saddle_point(
         objective = RegularisedObjective(risks, radius, prior, mu_weights, strength, center)
         last = strength <= mu_groups
         stage_tolerance = tolerance if last else max(tolerance, 1e-2 * strength)
-        at, taken = newton(objective, weights, stage_tolerance, max_newton_steps - n_steps)
+        at, taken = newton(
+            objective, weights, stage_tolerance, max_newton_steps - n_steps, keep_hessian
+        )
         n_steps += taken
         weights = at.weights
         if last:
@@ -234,7 +241,11 @@ def solve_saddle_point(
 
 
 def newton(
-    objective: RegularisedObjective, weights: FloatArray, tolerance: float, max_steps: int
+    objective: RegularisedObjective,
+    weights: FloatArray,
+    tolerance: float,
+    max_steps: int,
+    keep_hessian: float = 0.0,
 ) -> tuple[Evaluation, int]:
     """Minimise a regularised objective by Newton's method on the ball.
 
@@ -248,6 +259,8 @@ def newton(
         Stop at this gap.
     max_steps : int
         Stop after this many steps.
+    keep_hessian : float, default=0.0
+        A full step that leaves at most this share of the gap keeps its Hessian for the next one.
 
     Returns
     -------
@@ -258,8 +271,12 @@ def newton(
     """
     at = objective.evaluate(weights)
     n_steps = 0
+    hessian = None
+    strength = objective.mu_groups if objective.mu_groups < np.inf else 0.0
     while at.gap > tolerance and n_steps < max_steps:
-        hessian = objective.hessian(at)
+        fresh = hessian is None
+        if hessian is None:
+            hessian = objective.hessian(at)
         target = minimise_quadratic_on_ball(
             hessian, hessian @ at.weights - at.gradient, objective.radius, objective.mu_weights
         )
@@ -268,7 +285,7 @@ def newton(
         n_steps += 1
         # near the solution P no longer shows progress in floating point, the gap does; where P
         # visibly grows, a smaller gap is no progress and steps chosen by it can go in circles
-        rounding = 1e-12 * (abs(at.value) + objective.mu_groups)
+        rounding = 1e-12 * (abs(at.value) + strength)
         length = 1.0
         while length > 1e-10:
             new = objective.evaluate(at.weights + length * direction)
@@ -277,8 +294,13 @@ def newton(
                 break
             length /= 4
         else:
-            break
-        stalled = new.gap >= at.gap and new.value >= at.value
+            if fresh:
+                break
+            hessian = None
+            continue
+        stalled = fresh and new.gap >= at.gap and new.value >= at.value
+        if length < 1.0 or new.gap > keep_hessian * at.gap:
+            hessian = None
         at = new
         if stalled:
             break

@@ -62,7 +62,7 @@ def _solve(risks: GroupRisks, radius: float, tolerance: float, max_steps: int) -
     mixture = np.full(risks.n_groups, 1.0 / risks.n_groups)
     n_steps, stand_in = 0, None
     for part in _samples(risks):
-        n_records = part.records.rows.shape[0]
+        n_records = sum(part.group_sizes)
         found = minimax_newton(
             part,
             weights,
@@ -101,5 +101,10 @@ def _samples(risks: GroupRisks) -> list[GroupRisks]:
         fewer = np.minimum(sizes, np.maximum(sizes // SHARE, LEAST_OF_A_GROUP))
         if fewer.sum() < TO_SOLVE * risks.n_weights or 2 * fewer.sum() > sizes.sum():
             return samples[::-1]
-        part = part.sample(fewer, rng)
+        part = part.part(
+            [
+                np.sort(rng.choice(n_there, n_wanted, replace=False, shuffle=False))
+                for n_there, n_wanted in zip(sizes, fewer, strict=True)
+            ]
+        )
         samples.append(part)

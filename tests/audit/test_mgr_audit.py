@@ -7,95 +7,46 @@ is wrong once in a thousand. A right implementation stays below its claim, a pla
 """
 
 import math
-import sys
 import warnings
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.losses import SquaredError
-from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_epsilon
+from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy import noise as noise_module
 from sklearn_dpwg.privacy._samplers import SeededSampler
 from sklearn_dpwg.solvers import MGR, Solution
+from tests.helpers.lower_bounds import (
+    DELTA,
+    audited_epsilon,
+    audited_mu,
+    quiet_source,
+    say,
+    verdict,
+)
 from tests.helpers.mgr_cases import make_data, make_problem, random_data
 from tests.helpers.replay import distances, mutant, recorded, replayed, silent
 
 pytestmark = pytest.mark.audit
 
-DELTA = 1e-6
-WRONG = 1e-3  # how often a lower bound may be above the truth
 N_RUNS = {1.0: 30_000, 4.0: 20_000}
 N_FITS = 5000
 
 SECOND_DRAW = mutant(
-    ("gradient = noise.gaussian(", "exact = gradient\n        gradient = noise.gaussian("),
+    ("gradient = noise.gaussian(", "exact = gradient\n            gradient = noise.gaussian("),
     (
         "noise_std = schedule.gradient_multiplier",
         "gradient = (gradient + noise.gaussian(exact, release=gradient_release,\n"
-        "            sensitivity=float(schedule.gradient_diameter * influence))) / 2\n"
-        "        noise_std = schedule.gradient_multiplier",
+        "                sensitivity=float(schedule.gradient_diameter * influence))) / 2\n"
+        "            noise_std = schedule.gradient_multiplier",
     ),
 )
 NO_DIAMETER = mutant(("float(schedule.gradient_diameter * influence)", "float(influence)"))
 
 
-def say(text):
-    sys.stdout.write(f"\n  {text}")
-
-
-def quiet_source(seed, releases=()):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return NoiseSource(seed, releases)
-
-
 # --- lower bounds ------------------------------------------------------------------------------
-
-
-def error_bounds(null, other):
-    """Return upper bounds on false alarms and misses of the best threshold of the first fifth."""
-    n_first = len(null) // 5
-    thresholds = np.quantile(
-        np.concatenate([null[:n_first], other[:n_first]]), np.linspace(0.02, 0.98, 97)
-    )
-    alarms = np.array([(null[:n_first] > t).mean() for t in thresholds])
-    misses = np.array([(other[:n_first] <= t).mean() for t in thresholds])
-    gains = -stats.norm.ppf(_upper(alarms, n_first)) - stats.norm.ppf(_upper(misses, n_first))
-    threshold = thresholds[int(np.argmax(gains))]
-    rest = len(null) - n_first
-    return (
-        float(_upper((null[n_first:] > threshold).mean(), rest)),
-        float(_upper((other[n_first:] <= threshold).mean(), rest)),
-    )
-
-
-def _upper(rate, n):
-    count = np.round(np.asarray(rate) * n)
-    return np.where(
-        count >= n, 1.0, stats.beta.ppf(1 - WRONG / 2, count + 1, np.maximum(n - count, 1))
-    )
-
-
-def audited_mu(null, other):
-    alarms, misses = error_bounds(null, other)
-    return max(0.0, float(-stats.norm.ppf(alarms) - stats.norm.ppf(misses)))
-
-
-def audited_epsilon(null, other):
-    alarms, misses = error_bounds(null, other)
-    return max(0.0, math.log(max(1 - misses - DELTA, 1e-12) / alarms))
-
-
-def verdict(name, mu, claimed_mu):
-    say(
-        f"{name}: audited mu >= {mu:.3f} (epsilon >= {gdp_epsilon(DELTA, mu) if mu else 0.0:.3f}), "
-        f"claimed mu = {claimed_mu:.3f} (epsilon = {gdp_epsilon(DELTA, claimed_mu):.3f}), "
-        f"{mu / claimed_mu:.0%}: {'BROKEN' if mu > claimed_mu else 'holds'}"
-    )
-    return mu > claimed_mu
 
 
 def test_the_lower_bound_is_right():

@@ -196,7 +196,6 @@ def test_learning_in_parts_is_not_offered(task, name):
         sentence = rf"has no {name} with solver=.*, which needs all records at once: use fit\.$"
         with pytest.raises(AttributeError, match=sentence):
             getattr(estimator, name)
-    assert not hasattr(task.make(), "set_partial_fit_request")
 
 
 def test_group_weights_before_a_fit(task):

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.losses import Quantile
-from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers import MGR, OCO
 
 # Without noise the scores are held to account too, so bounds are those of the checks' data.
 CHECKS = parametrize_with_checks(
@@ -18,8 +18,10 @@ CHECKS = parametrize_with_checks(
         DPWorstGroupClassifier(epsilon=math.inf),
         DPWorstGroupClassifier(fit_intercept=False, prior="uniform", solver=MGR(n_steps=5)),
         DPWorstGroupClassifier(loss="hinge"),
+        DPWorstGroupClassifier(solver="oco"),
         DPWorstGroupRegressor(),
         DPWorstGroupRegressor(epsilon=math.inf, target_bounds=(-3, 3), data_norm=10, radius=20),
+        DPWorstGroupRegressor(solver=OCO(play="sampled", horizon=3)),
         DPWorstGroupRegressor(loss=Quantile(0.6), solver=MGR(n_steps=5)),
         DPWorstGroupRegressor(fit_intercept=False, prior="uniform", solver=MGR(n_steps=5)),
     ]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_dpwg.privacy import Release
-from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers import MGR, Solver
 
 
 class Asked(NamedTuple):
@@ -28,19 +28,64 @@ class Asked(NamedTuple):
         return self.release.noise_multiplier * self.sensitivity
 
 
-class Recorder:
-    """Passes every call on to ``answer_with(release, value, sensitivity)`` and keeps it."""
+class Shared(NamedTuple):
+    """What a run handed over for one value that several parts pay for, and what it got back."""
 
-    def __init__(self, answer_with: Callable[..., np.ndarray], rng: Any = 0) -> None:
+    releases: tuple[Release, ...]
+    value: np.ndarray
+    units: np.ndarray
+    sensitivities: np.ndarray
+    answer: np.ndarray
+
+    @property
+    def noise_scale(self) -> np.ndarray:
+        multipliers = [release.noise_multiplier for release in self.releases]
+        return self.units * np.max(multipliers * self.sensitivities)
+
+
+class Recorder:
+    """Passes every call on to ``answer_with(release, value, sensitivity)`` and keeps it.
+
+    A shared value is passed on with all its releases and the units; ``sample_with(sizes,
+    release)`` says who joins.
+    """
+
+    def __init__(
+        self,
+        answer_with: Callable[..., np.ndarray],
+        rng: Any = 0,
+        sample_with: Callable[..., Any] | None = None,
+    ) -> None:
         self.answer_with = answer_with
+        self.sample_with = sample_with
         self.rng = np.random.default_rng(rng)
-        self.asked: list[Asked] = []
+        self.asked: list[Any] = []
+        self.batches: list[Any] = []
+
+    def poisson_sample(self, group_sizes, *, release):
+        assert 0.0 < release.sampling_rate < 1.0
+        assert self.sample_with is not None
+        joined = self.sample_with(group_sizes, release)
+        self.batches.append((release, joined))
+        return joined
+
+    def shared_gaussian(self, value, *, units, sensitivities, releases):
+        value, units = np.array(value, dtype=float), np.array(units, dtype=float)
+        sensitivities = np.array(sensitivities, dtype=float)
+        assert value.shape == units.shape
+        assert sensitivities.shape == (len(releases),)
+        answer = self.answer_with(tuple(releases), value, units)
+        self.asked.append(Shared(tuple(releases), value, units, sensitivities, np.array(answer)))
+        return answer
 
     def gaussian(self, value, *, sensitivity, release):
         return self._add_noise(value, sensitivity, release, "gaussian")
 
     def laplace(self, value, *, sensitivity, release):
         return self._add_noise(value, sensitivity, release, "laplace")
+
+    def gaussian_rows(self, shape, *, release):
+        return RecordedRows(self, release, shape)
 
     def _add_noise(self, value, sensitivity, release, mechanism):
         assert release.mechanism == mechanism
@@ -49,6 +94,22 @@ class Recorder:
         answer = self.answer_with(release, value, sensitivity)
         self.asked.append(Asked(release, value, sensitivity, np.array(answer)))
         return answer
+
+
+class RecordedRows:
+    """Rows of a matrix, each passed on and kept as one that was asked."""
+
+    seeded = False  # so that every row is asked for, none drawn ahead
+
+    def __init__(self, recorder: Recorder, release: Release, shape: tuple[int, int]) -> None:
+        self.recorder, self.release, self.shape = recorder, release, shape
+        self.n_rows = 0
+
+    def add(self, row, sensitivity):
+        assert np.shape(row) == self.shape[1:]
+        assert self.n_rows < self.shape[0]
+        self.n_rows += 1
+        return self.recorder.gaussian(row, sensitivity=sensitivity, release=self.release)
 
 
 def silent(rng: Any = 0) -> Recorder:
@@ -63,7 +124,21 @@ def recorded(source: Any) -> Recorder:
         draw = source.gaussian if release.mechanism == "gaussian" else source.laplace
         return draw(value, sensitivity=sensitivity, release=release)
 
-    recorder = Recorder(answer)
+    def answer_shared(releases, value, units):
+        return source.shared_gaussian(
+            value,
+            units=units,
+            sensitivities=[1.0 / release.noise_multiplier for release in releases],
+            releases=releases,
+        )
+
+    def either(first, value, last):
+        return (answer_shared if isinstance(first, tuple) else answer)(first, value, last)
+
+    def sample(sizes, release):
+        return source.poisson_sample(sizes, release=release)
+
+    recorder = Recorder(either, sample_with=sample)
     recorder.rng = source.rng
     return recorder
 
@@ -101,12 +176,17 @@ def distances(first: list[Asked], second: list[Asked]) -> list[tuple[str, float]
     return found
 
 
-def mutant(*replacements: tuple[str, str]) -> type[MGR]:
-    """Return MGR with pieces of the source of its ``run`` replaced; each must occur once."""
-    source = textwrap.dedent(inspect.getsource(MGR.run))
+def row_distance(first: list[Asked], second: list[Asked]) -> float:
+    """Return how far two neighbours' matrices are apart, all rows together; see `distances`."""
+    return math.hypot(*(distance for _, distance in distances(first, second)))
+
+
+def mutant(*replacements: tuple[str, str], of: type[Solver] = MGR) -> type[Any]:
+    """Return a solver with pieces of the source of its ``run`` replaced; each must occur once."""
+    source = textwrap.dedent(inspect.getsource(of.run))
     for old, new in replacements:
-        assert source.count(old) == 1, f"{old!r} occurs {source.count(old)} times in MGR.run"
+        assert source.count(old) == 1, f"{old!r} occurs {source.count(old)} times in the run"
         source = source.replace(old, new)
-    namespace = dict(vars(sys.modules[MGR.__module__]))
-    exec(compile(source, "mutant of MGR.run", "exec"), namespace)
-    return type("MutantMGR", (MGR,), {"run": namespace["run"]})
+    namespace = dict(vars(sys.modules[of.__module__]))
+    exec(compile(source, f"mutant of {of.__name__}.run", "exec"), namespace)
+    return type(f"Mutant{of.__name__}", (of,), {"run": namespace["run"]})

@@ -118,22 +118,6 @@ def test_interior_weights_do_no_better(loss, score_bound, share):
     assert found <= sphere * (1 + 1e-4)
 
 
-def test_numbers_of_the_interior_argument():
-    # antiparallel rows: expit(x) + c expit(-c x); the docstring's 1.278, 0.2785, 1.052 and 1.13
-    share = np.linspace(0, 1, 2001)[:, None]
-    score = np.linspace(-60, 60, 4801)
-    total = expit(score) + share * expit(-share * score)
-    assert total[:, score <= 1.278].max() <= 1 + 1e-12
-    assert 1.05 < total.max() <= 1.052
-    product = np.linspace(0, 10, 100001)
-    best = (product * expit(-product)).argmax()
-    assert product[best] == pytest.approx(1.278, abs=1e-3)
-    assert 0.278 < product[best] * expit(-product[best]) <= 0.2785
-    angle = np.linspace(0, np.pi / 2, 10001)
-    for bound in (1.278, 2.0, 5.0, 50.0):
-        assert (2 * np.cos(angle) * expit(bound * np.sin(angle))).max() >= 1.13
-
-
 def test_binary_constants_in_closed_form():
     for bound in BOUNDS:
         constants = BinaryLogLoss().constants(bound)

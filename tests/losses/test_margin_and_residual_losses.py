@@ -264,7 +264,7 @@ def test_constants_in_closed_form():
         assert SquaredHinge().constants(r).supremum == (1 + r) ** 2
         assert SmoothedHinge(0.5).constants(r).supremum == pytest.approx(0.75 + r)
         assert SmoothedHinge(4.0).constants(r).lipschitz == min(1.0, (1 + r) / 4)
-        assert AbsoluteError(2.0).constants(r).loss_range == 2.0 + r
+        assert AbsoluteError(2.0).constants(r).loss_range == pytest.approx(2.0 + r)
         assert Quantile(0.8).constants(r).loss_range == pytest.approx(0.8 * (1 + r))
         assert Huber(0.25).constants(r).supremum == pytest.approx(0.25 * (1 + r) - 0.03125)
         # below the threshold Huber's loss is the squared error

@@ -144,10 +144,10 @@ def test_no_name_gives_a_wrong_number_for_a_group_with_one_class():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"groups": GROUPS[:5]}, "groups must have one entry a record, and at least one: got 5"),
-        ({"groups": []}, "groups must have one entry a record, and at least one: got 0 for 6"),
-        ({"groups": [None, *GROUPS[1:]]}, r"groups contains NaN or None\."),
-        ({"groups": [math.nan, 1, 1, 1, 1, 1]}, r"groups contains NaN or None\."),
+        ({"groups": GROUPS[:5]}, "groups must have one entry a record: got 5"),
+        ({"groups": []}, "groups must be one label a record"),
+        ({"groups": [None, *GROUPS[1:]]}, "groups contains NaN or None"),
+        ({"groups": [math.nan, 1, 1, 1, 1, 1]}, "groups contains NaN or None"),
         ({"y_pred": PREDICTED[:5]}, "predictions must have one entry a record: got 5 for 6"),
         ({"metric": "acuracy"}, "metric must be a callable or one of"),
         ({"metric": share_of_ones}, "greater_is_better must be given for a callable metric"),
@@ -160,7 +160,7 @@ def test_errors(changes, message):
 
 
 def test_no_records():
-    with pytest.raises(ValueError, match=r"^groups must have one entry a record, and at least one"):
+    with pytest.raises(ValueError, match=r"^groups must be one label a record"):
         worst_group_score([], [], groups=[])
 
 

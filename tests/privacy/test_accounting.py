@@ -250,3 +250,17 @@ def test_release_is_plain_data():
     )
     with pytest.raises(ValueError, match="factor must be positive"):
         release.scaled(0.0)
+
+
+def test_a_record_pays_for_the_draws_that_it_can_move():
+    """Draws on disjoint batches: as many as one record is in, however many there are."""
+    many = Release("losses", "laplace", 1.0, max_count=1000, part=1, draws_per_record=1)
+    once = Release("losses", "laplace", 1.0, max_count=1, part=1)
+    assert (many.paid_count, once.paid_count) == (1, 1)
+    assert part_events([many]) == part_events([once])
+    twice = Release("sums", "gaussian", 2.0, max_count=9, draws_per_record=2)
+    assert part_events([twice]) == part_events([Release("sums", "gaussian", 2.0, max_count=2)])
+    assert twice.scaled(2.0).draws_per_record == 2
+    for wrong in (0, 10):
+        with pytest.raises(ValueError, match="draws_per_record must be at"):
+            Release("sums", "gaussian", 2.0, max_count=9, draws_per_record=wrong)

@@ -91,6 +91,30 @@ def test_agrees_with_the_epigraph_form(loss, n_groups, radius, active):
     assert reached - least_of_mixture(risks, found.group_weights, radius) <= found.gap + 2e-7
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [Hinge(), AbsoluteError(), Quantile(0.02), Quantile(0.3), Quantile(0.98)],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    "sizes", [(1,), (1, 2), (3, 1, 1), (2, 1, 9, 1), (1, 1, 2, 30, 1)], ids=str
+)
+@pytest.mark.parametrize(("radius", "active"), [(0.02, True), (40.0, False)])
+def test_tiny_groups_agree_with_the_epigraph_form(loss, sizes, radius, active):
+    """A group of one record, as many groups as weights, optima that are not unique."""
+    risks = make(loss, sizes, 3, seed=11, label_noise=0.5, apart=0.2)
+    found = worst_group_optimum(risks, radius=radius)
+    assert found.gap <= 1e-7
+    norm = np.linalg.norm(found.weights)
+    assert norm <= radius * (1 + 1e-12)
+    reached = risks.risks(found.weights).max()
+    if active or reached > 1e-6:  # where nothing is lost, any length may do
+        assert (norm > 0.999 * radius) == active
+    assert reached == pytest.approx(conic(risks, radius), abs=3e-7)
+    assert found.group_weights.sum() == pytest.approx(1.0)
+    assert reached - least_of_mixture(risks, found.group_weights, radius) <= found.gap + 3e-7
+
+
 @pytest.mark.parametrize("loss", KINKED, ids=repr)
 @pytest.mark.parametrize("max_newton_steps", [0, 1, 4, 15])
 def test_gap_is_sound_however_early_it_stops(loss, max_newton_steps):

@@ -147,7 +147,7 @@ def test_averaging_before_the_step_is_caught():
     late = mutant(
         (
             "risks, gradients = data",
-            "weights_sum += weights\n        risks, gradients = data",
+            "weights_sum += weights\n            risks, gradients = data",
         ),
         ("if t >= schedule.n_steps - schedule.averaged:", "if False:"),
     )

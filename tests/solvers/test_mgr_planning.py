@@ -12,7 +12,12 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release
 from sklearn_dpwg.solvers import MGR, worst_group_optimum
 from sklearn_dpwg.solvers.mgr_planning import paper_plan
-from sklearn_dpwg.solvers.mgr_schedule import RISK_SPREAD, best_sharpness, excess_bound_by_group
+from sklearn_dpwg.solvers.mgr_schedule import (
+    RISK_SPREAD,
+    best_sharpness,
+    excess_bound_by_group,
+    noise_of_passes,
+)
 from tests.helpers.mgr_cases import make_data, make_problem, random_data
 
 BUDGET = Budget(1.0, 1e-6)
@@ -54,8 +59,7 @@ def test_bound_is_the_one_written_down(sizes, share, mu):
     limits = {"step_size": 0.7, "max_momentum": 0.9}
     found = excess_bound_by_group(
         problem,
-        mu=mu,
-        risk_share=share,
+        noise_of_passes(problem, mu=mu, risk_share=share, feedback_range=0.9),
         n_steps=50,
         aim=1.3,
         feedback_range=0.9,
@@ -70,7 +74,8 @@ def test_bound_is_the_one_written_down(sizes, share, mu):
 @pytest.mark.parametrize("mu", [0.01, 1.0])
 def test_best_sharpness_is_best(prior, mu):
     problem = make_problem((40, 500), prior=prior)
-    options = {"mu": mu, "risk_share": 0.2, "n_steps": 50, "feedback_range": 0.9}
+    noise = noise_of_passes(problem, mu=mu, risk_share=0.2, feedback_range=0.9)
+    options = {"noise": noise, "n_steps": 50, "feedback_range": 0.9}
 
     def average(theta):
         by_group = excess_bound_by_group(
@@ -158,9 +163,14 @@ def test_laplace_noise_is_predicted_with_its_own_variance():
     scale = laplace.releases[1].noise_multiplier * laplace.schedule.feedback_range / sizes
     shared = theta * (RISK_SPREAD * gaussian.schedule.feedback_range) ** 2 / 200
     shared = shared - np.log(problem.prior) / theta
+    alone = make_problem((400,))
     descent = excess_bound_by_group(
-        make_problem((400,)), mu=math.sqrt(200) / laplace.releases[0].noise_multiplier,
-        risk_share=0.0, n_steps=200, aim=laplace.schedule.aim,
+        alone,
+        noise_of_passes(
+            alone, mu=math.sqrt(200) / laplace.releases[0].noise_multiplier, risk_share=0.0,
+            feedback_range=1.0,
+        ),
+        n_steps=200, aim=laplace.schedule.aim,
         step_size=laplace.schedule.step_size, max_momentum=laplace.schedule.max_momentum,
         feedback_range=1.0, sharpness=1.0,
     )  # fmt: skip

@@ -99,8 +99,8 @@ def test_no_neighbour_moves_a_release_by_more_than_its_sensitivity(first, plans)
 
 POST_UPDATE = """\
 after = log_group_weights + schedule.group_rate * risks
-            after = _normalised(after)
-            gradient, influence = group_weights @ gradients, (after / sizes).max()"""
+                after = _normalised(after)
+                gradient, influence = group_weights @ gradients, (after / sizes).max()"""
 
 PLANTED = {
     "half the gradient's sensitivity": [
@@ -110,7 +110,7 @@ PLANTED = {
         ("float(schedule.gradient_diameter * influence)", "float(influence)")
     ],
     "half the risks' sensitivity": [("schedule.feedback_range / sizes", "0.5 / sizes")],
-    "no ceiling": [("ceiling=schedule.ceiling", "ceiling=None")],
+    "no ceiling": [("(weights, ceiling=schedule.ceiling)", "(weights, ceiling=None)")],
     "K for n_i in the risks": [
         ("schedule.feedback_range / sizes", "schedule.feedback_range / sizes.sum() * (sizes > 0)")
     ],

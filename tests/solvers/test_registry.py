@@ -34,7 +34,10 @@ def test_the_exact_solver_keeps_its_parameters():
 
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_unknown_solvers(epsilon):
-    message = r"^solver must be 'auto', one of \['exact', 'mgr'\] or a solver instance, got 'sgd'"
+    message = (
+        r"^solver must be 'auto', one of \['exact', 'mgr', 'oco', 'phased-erm'\] or a solver "
+        r"instance, got 'sgd'"
+    )
     with pytest.raises(ValueError, match=message):
         make_solver("sgd", epsilon=epsilon)
     for solver in (None, MGR, 3):

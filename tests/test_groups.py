@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_dpwg.estimators.groups import encode_groups, ordered_sizes, select_groups
+from sklearn_dpwg.groups import encode_groups, ordered_sizes, select_groups
 
 LETTERS = ["b", "a", "b", "c"]
 PAIRS = [("b", 2), ("a", 1), ("b", 2), ("b", 10)]

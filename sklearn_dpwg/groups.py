@@ -58,7 +58,11 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
 
 
 def encode_groups(
-    groups: Any, n_records: int, group_labels: Sequence[Hashable] | None
+    groups: Any,
+    n_records: int,
+    group_labels: Sequence[Hashable] | None,
+    *,
+    may_be_empty: bool = False,
 ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
     """Turn groups into codes.
 
@@ -70,6 +74,8 @@ def encode_groups(
         Number of records.
     group_labels : sequence, optional
         Every possible label (tuples for several columns); found in `groups` by default.
+    may_be_empty : bool, default=False
+        Whether a label may have no records.
 
     Returns
     -------
@@ -99,7 +105,7 @@ def encode_groups(
             f"{list(labels)!r}."
         )
     empty = np.flatnonzero(np.bincount(codes, minlength=len(labels)) == 0)
-    if empty.size:
+    if empty.size and not may_be_empty:
         raise ValueError(
             f"group_labels contains {labels[empty[0]]!r}, a group without records: the worst "
             f"group can only be found among groups with records, leave it out."
@@ -112,7 +118,7 @@ def ordered_sizes(
     size_labels: Sequence[Hashable] | None,
     group_labels: Sequence[Hashable] | None,
 ) -> list[Any]:
-    """Return sizes in the order that ``fit`` gives the groups.
+    """Return sizes in the order that ``fit`` gives the groups; see `labelled_sizes`.
 
     Parameters
     ----------
@@ -133,6 +139,50 @@ def ordered_sizes(
     ValueError
         If labels and sizes do not belong together.
     """
+    return _labelled(group_sizes, size_labels, group_labels)[1]
+
+
+def labelled_sizes(
+    group_sizes: Any,
+    size_labels: Sequence[Hashable] | None,
+    group_labels: Sequence[Hashable] | None,
+) -> tuple[NDArray[np.object_], list[Any]]:
+    """Return labels and sizes in the order that ``fit`` gives the groups.
+
+    Parameters
+    ----------
+    group_sizes : sequence, or mapping from label to size
+        Sizes of the groups.
+    size_labels : sequence or None
+        Labels of a sequence of sizes; None where it is in the order of ``fit``.
+    group_labels : sequence or None
+        The estimator's parameter; None where labels are found in the data.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_groups,)
+        Labels.
+    sizes : list
+        Sizes, not checked.
+
+    Raises
+    ------
+    ValueError
+        If labels and sizes do not belong together, or there are no labels.
+    """
+    labels, sizes = _labelled(group_sizes, size_labels, group_labels)
+    if labels is None:
+        raise ValueError(
+            "group_labels must be given, or set, where group_sizes is a sequence, got None."
+        )
+    return _index(labels).to_numpy(dtype=object), sizes
+
+
+def _labelled(
+    group_sizes: Any,
+    size_labels: Sequence[Hashable] | None,
+    group_labels: Sequence[Hashable] | None,
+) -> tuple[list[Hashable] | None, list[Any]]:
     known = None if group_labels is None else _checked_labels(group_labels)
     if hasattr(group_sizes, "keys"):  # a mapping, or the Series that value_counts returns
         if size_labels is not None:
@@ -149,7 +199,7 @@ def ordered_sizes(
                 f"group_sizes must have one size a group of group_labels={known!r}, got "
                 f"{len(sizes)}."
             )
-        return sizes
+        return known, sizes
     labels = _checked_labels(size_labels)
     if len(labels) != len(sizes):
         raise ValueError(
@@ -163,7 +213,7 @@ def ordered_sizes(
             f"group_sizes must be those of the estimator's group_labels={known!r}, got those of "
             f"{labels!r}."
         )
-    return [by_label[label] for label in known]
+    return known, [by_label[label] for label in known]
 
 
 def _one_column(groups: Any) -> pd.Index[Any]:

@@ -1,0 +1,146 @@
+"""
+Full passes or Poisson batches: excess and time
+================================================
+
+The same solver with the same budget of privacy and of predicted seconds, once on full passes and
+once on the best Poisson batches that planning knows of: steps, share of the records that a step
+reads, planning bound, excess worst-group risk over the optimum (five seeds, with half the width of
+its 95 % interval), predicted seconds, and seconds of the runs with secure noise (one run,
+calibration apart). A star marks what is planned by default. The last column is the root of the
+mean squared norm of a record's gradient at the end, over the Lipschitz constant: planning assumes
+``GRADIENT_SPREAD``.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import NamedTuple
+
+import numpy as np
+from common import DELTA, load_dataset, make_estimator, unit_risks
+from scipy.stats import t as student
+
+from sklearn_dpwg.losses import BinaryLogLoss
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import MGR, worst_group_optimum
+from sklearn_dpwg.solvers.mgr_batch_planning import compare_readings, seconds_of
+
+N_SEEDS = 5
+EPSILONS = (0.1, 1.0, 8.0)
+LIMITS: tuple[float | None, ...] = (None, 3.0)
+SCALING = 0.5
+
+
+class Case(NamedTuple):
+    """A data set as planning and running want it."""
+
+    name: str
+    problem: Problem
+    data: GroupRisks
+    yardstick: GroupRisks
+    optimum: float
+
+    def excess(self, weights: np.ndarray) -> float:
+        """Return the excess of weights, whose intercept is in units of its constant column."""
+        in_units = weights.copy()
+        in_units[-1] *= self.data.intercept_scaling / self.yardstick.intercept_scaling
+        return float(self.yardstick.risks(in_units).max() - self.optimum)
+
+
+def real(name: str) -> Case:
+    """Return a real data set with the default parameters of its estimator."""
+    bunch = load_dataset(name)
+    yardstick = unit_risks(bunch)
+    model = make_estimator(bunch)
+    plan = model.plan(group_sizes=yardstick.group_sizes, n_features=bunch.data.shape[1])
+    data = GroupRisks(yardstick.records, yardstick.loss, plan.problem.intercept_scaling)
+    return Case(name, plan.problem, data, yardstick, bunch.entry.reference_optimum)
+
+
+def synthetic(n_records: int = 1_000_000, n_features: int = 50, n_groups: int = 10) -> Case:
+    """Return a large matrix, its groups of different slopes and sizes."""
+    rng = np.random.default_rng(0)
+    sizes = (
+        n_records * np.geomspace(1.0, 10.0, n_groups) / np.geomspace(1, 10, n_groups).sum()
+    ).astype(int)
+    codes = np.repeat(np.arange(n_groups), sizes)
+    rows = rng.standard_normal((len(codes), n_features)) / np.sqrt(n_features)
+    slopes = 10.0 * rng.standard_normal(n_features) + 5.0 * rng.standard_normal(
+        (n_groups, n_features)
+    )
+    scores = np.concatenate(
+        [rows[codes == group] @ slopes[group] / np.sqrt(n_features) for group in range(n_groups)]
+    )
+    targets = np.where(scores * 4.0 + rng.logistic(size=len(codes)) > 0, 1.0, -1.0)
+    records = RecordEncoder(n_groups, 1.0).encode(rows, targets, codes)
+    data = GroupRisks(records, BinaryLogLoss(), SCALING)
+    prior = tuple(float(size) / len(codes) for size in sizes)
+    problem = Problem(data.loss, data.group_sizes, n_features, 20.0, prior, SCALING)
+    best = worst_group_optimum(data, radius=20.0)
+    return Case(
+        f"{n_records:,} x {n_features}", problem, data, data, float(data.risks(best.weights).max())
+    )
+
+
+def spread(case: Case, weights: np.ndarray) -> float:
+    """Return the root mean squared norm of a record's gradient over the Lipschitz constant."""
+    records, loss = case.data.records, case.data.loss
+    some = np.random.default_rng(0).choice(len(records.targets), 20_000)
+    rows = records.rows[some] * records.row_scale[some, None]
+    scaling = case.data.intercept_scaling
+    scores = rows @ weights[:-1] + scaling * weights[-1]
+    slopes = loss.value_and_derivative(scores, records.targets[some])[1]
+    squares = slopes**2 * ((rows**2).sum(axis=1) + scaling**2)
+    return float(np.sqrt(squares.mean()) / case.problem.lipschitz)
+
+
+def report(case: Case, epsilon: float, limit: float | None) -> None:
+    """Print one line for each side."""
+    budget = Budget(epsilon, DELTA)
+    planned = MGR(max_seconds=limit).plan(case.problem, budget)
+    within = seconds_of(case.problem, (1.0,) * case.problem.n_groups, MGR().max_passes)
+    within = within if limit is None else min(within, limit)
+    found = compare_readings(case.problem, budget, MGR(max_seconds=limit), within)
+    for kind in (True, False):
+        _, reading = min(
+            (one for one in found if one[1].is_full == kind and one[1].n_steps),
+            key=lambda one: one[0],
+        )
+        solver = MGR(reading.n_steps, sampling_rate=reading.rates)
+        plan = solver.plan(case.problem, budget)
+        runs = [
+            solver.run(plan, case.data, NoiseSource(seed, plan.releases)).weights
+            for seed in range(N_SEEDS)
+        ]
+        excess = np.array([case.excess(weights) for weights in runs])
+        start = time.perf_counter()
+        solver.run(plan, case.data, NoiseSource(None, plan.releases))
+        seconds = time.perf_counter() - start
+        is_planned = (planned.schedule.batches is None) == kind
+        share = float(np.dot(reading.rates, case.problem.group_sizes)) / case.problem.n_records
+        half = student.ppf(0.975, N_SEEDS - 1) * excess.std(ddof=1) / np.sqrt(N_SEEDS)
+        print(
+            f"{case.name:<20}{epsilon:>7g}{'none' if limit is None else f'{limit:g} s':>7}"
+            f"{'passes' if kind else 'batches':>9}{'*' if is_planned else ' '}{plan.n_steps:>8,}"
+            f"{share:>9.4f}{plan.predicted_excess:>10.4f}{excess.mean():>10.5f} ± {half:.5f}"
+            f"{plan.predicted_seconds:>10.1f}{seconds:>9.1f}{spread(case, runs[0]):>8.2f}",
+            flush=True,
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    names = sys.argv[1:] or ["adult", "census-income-kdd", "synthetic"]
+    print(
+        f"{'data set':<20}{'epsilon':>7}{'limit':>7}{'steps on':>10}{'steps':>8}{'share':>9}"
+        f"{'bound':>10}"
+        f"{'excess':>20}{'pred. s':>10}{'run s':>9}{'spread':>8}"
+    )
+    for name in names:
+        case = synthetic() if name == "synthetic" else real(name)
+        for epsilon in EPSILONS:
+            for limit in LIMITS:
+                report(case, epsilon, limit)

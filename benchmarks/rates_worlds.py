@@ -1,0 +1,184 @@
+"""Populations whose worst-group risk is known, and samples of any size that are quick to read.
+
+A sample is held as a table of different rows and how often each occurs, so a million records cost
+no more than a thousand and every solver runs on them unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg.datasets import make_worst_group_classification
+from sklearn_dpwg.losses import BinaryLogLoss, Huber, Loss
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.records import GroupedRecords
+from sklearn_dpwg.risks import GroupRisks
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class CountedRisks(GroupRisks):
+    """Group risks of a table of different rows and their counts.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_rows,)
+        How often each row of `records` occurs; not negative, positive in sum for each group.
+    """
+
+    counts: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def group_sizes(self) -> tuple[int, ...]:
+        """Number of records in each group."""
+        sums = np.add.reduceat(self.counts, self.records.starts[:-1])
+        return tuple(int(size) for size in sums)
+
+    @property
+    def _shares(self) -> FloatArray:
+        sizes = np.asarray(self.group_sizes, dtype=float)
+        return self.counts / np.repeat(sizes, np.diff(self.records.starts))
+
+    def _sums(self, values: FloatArray) -> FloatArray:
+        return np.add.reduceat(values, self.records.starts[:-1], axis=0)
+
+    def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
+        """Return the mean loss of each group."""
+        return self.risks_and_gradients(weights, ceiling=ceiling)[0]
+
+    def risks_and_gradients(
+        self, weights: FloatArray, *, ceiling: float | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return each group's mean loss and its gradient."""
+        self.n_passes += 1
+        rows, targets = self.records.rows, self.records.targets
+        values, slopes = self.loss.value_and_derivative(rows @ weights, targets)
+        values = values if ceiling is None else np.minimum(values, ceiling)
+        shares = self._shares
+        return self._sums(shares * values), self._sums((shares * slopes)[:, None] * rows)
+
+    def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
+        """Return the Hessian of the weighted sum of the groups' mean losses."""
+        self.n_passes += 1
+        rows = self.records.rows
+        curvature = self.loss.curvature(rows @ weights, self.records.targets)
+        factors = np.repeat(group_weights, np.diff(self.records.starts)) * self._shares
+        return np.asarray(rows.T @ ((factors * curvature)[:, None] * rows))
+
+    def part(self, positions: Sequence[NDArray[np.intp]]) -> CountedRisks:
+        """Return the risks of some of the records of each group, as if rows were written out."""
+        kept, starts = np.zeros_like(self.counts), self.records.starts
+        for group, chosen in enumerate(positions):
+            rows = slice(starts[group], starts[group + 1])
+            ends = np.cumsum(self.counts[rows])
+            row_of = np.searchsorted(ends, chosen, side="right")
+            kept[rows] = np.bincount(row_of, minlength=len(ends))
+        return replace(self, counts=kept, n_passes=0)
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A population to draw tables from.
+
+    Parameters
+    ----------
+    loss : Loss
+        Loss of one record.
+    radius : float
+        Radius of the ball of weights.
+    n_groups, n_features : int
+        Numbers of groups p and of features, which are all the weights, d.
+    """
+
+    loss: Loss
+    radius: float
+    n_groups: int
+    n_features: int
+
+    def problem(self, group_size: int) -> Problem:
+        """Return the public facts of a sample of so many records in each group."""
+        prior = (1.0 / self.n_groups,) * self.n_groups
+        sizes = (group_size,) * self.n_groups
+        return Problem(self.loss, sizes, self.n_features, self.radius, prior, 0.0)
+
+    def draw(self, group_size: int, rng: np.random.Generator) -> CountedRisks:
+        """Draw so many records of each group."""
+        raise NotImplementedError
+
+    def excess(self, weights: FloatArray) -> float:
+        """Return the excess worst-group risk in the population."""
+        raise NotImplementedError
+
+
+class TypicalWorld(World):
+    """`make_worst_group_classification`: several groups matter at the optimum, inside the ball."""
+
+    def __init__(self, n_groups: int, n_features: int, *, radius: float = 8.0, seed: int = 0):
+        made = make_worst_group_classification(
+            n_groups=n_groups,
+            n_features=n_features,
+            radius=radius,
+            group_sizes=2,
+            random_state=seed,
+        )
+        object.__setattr__(self, "population", made.population)
+        super().__init__(BinaryLogLoss(), radius, n_groups, n_features)
+
+    def draw(self, group_size: int, rng: np.random.Generator) -> CountedRisks:
+        """Draw counts of every atom with either label."""
+        atoms = self.population.atoms
+        of_atoms = rng.multinomial(group_size, self.population.atom_probabilities)
+        positive = rng.binomial(of_atoms, self.population.class_probabilities)
+        counts = np.hstack([positive, of_atoms - positive]).ravel().astype(float)
+        p, k = of_atoms.shape
+        records = GroupedRecords(
+            rows=np.tile(atoms, (2 * p, 1)),
+            row_scale=np.ones(2 * p * k),
+            targets=np.tile(np.repeat([1.0, -1.0], k), p),
+            starts=np.arange(p + 1) * 2 * k,
+        )
+        return CountedRisks(records, self.loss, 0.0, counts=counts)
+
+    def excess(self, weights: FloatArray) -> float:
+        """Return the excess worst-group risk in the population."""
+        return float(self.population.excess_risk(weights))
+
+
+class HardWorld(World):
+    """One group that is the worst for all weights, with a linear loss: Appendix D's reduction.
+
+    Huber's loss with threshold ½ at target 1 is linear in scores up to ½, the radius, with slope ½,
+    and at least ⅛ there; the other groups have rows and targets 0, hence loss 0. Rows of the hard
+    group are sign vectors over √d whose mean has a given length, the signal. As the loss is linear,
+    their mean stands in for them, also for a part of them, whose mean would really vary a little.
+    """
+
+    def __init__(self, n_groups: int, n_features: int, *, signal: float, seed: int = 0):
+        signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=n_features)
+        object.__setattr__(self, "mean", signal * signs / np.sqrt(n_features))
+        object.__setattr__(self, "signal", signal)
+        super().__init__(Huber(0.5), 0.5, n_groups, n_features)
+
+    def draw(self, group_size: int, rng: np.random.Generator) -> CountedRisks:
+        """Draw the mean of the hard group's rows."""
+        root = np.sqrt(self.n_features)
+        plus = rng.binomial(group_size, 0.5 * (1.0 + self.mean * root))
+        rows = np.zeros((self.n_groups, self.n_features))
+        rows[0] = (2.0 * plus / group_size - 1.0) / root
+        records = GroupedRecords(
+            rows=rows,
+            row_scale=np.ones(self.n_groups),
+            targets=np.eye(1, self.n_groups)[0],
+            starts=np.arange(self.n_groups + 1),
+        )
+        counts = np.full(self.n_groups, float(group_size))
+        return CountedRisks(records, self.loss, 0.0, counts=counts)
+
+    def excess(self, weights: FloatArray) -> float:
+        """Return the excess worst-group risk in the population."""
+        return float(0.5 * (self.radius * self.signal - weights @ self.mean))

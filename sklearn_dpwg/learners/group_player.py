@@ -1,0 +1,67 @@
+"""What players of groups share."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_dpwg.learners._checks import prior_of, rate_of
+from sklearn_dpwg.learners._log_weights import LogWeights
+
+FloatArray = NDArray[np.float64]
+
+
+class GroupPlayer:
+    """Plays a distribution over groups with exponential weights, in log space.
+
+    Base of `EXP3` and `Hedge`, which differ in what they hear.
+
+    Parameters
+    ----------
+    prior : array-like of shape (n_groups,)
+        Weights before the first round, positive; they are made to add up to 1.
+    rate : float
+        Step size η, at least 0.
+
+    Attributes
+    ----------
+    prior : ndarray of shape (n_groups,)
+        As given, adding up to 1.
+    rate : float
+        As given.
+    """
+
+    def __init__(self, prior: ArrayLike, rate: float) -> None:
+        self.prior = prior_of(prior)
+        self.rate = rate_of(rate)
+        self._log_weights = LogWeights(self.prior)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return len(self.prior)
+
+    @property
+    def group_weights(self) -> FloatArray:
+        """Weights λ of the groups now, of shape (n_groups,), a new array."""
+        return self._log_weights.weights()
+
+    @property
+    def log_group_weights(self) -> FloatArray:
+        """Logarithms of the weights, finite where a weight is too small for a float."""
+        return self._log_weights.logs()
+
+    def sample(self, rng: np.random.Generator) -> int:
+        """Return a group drawn from the weights.
+
+        Parameters
+        ----------
+        rng : Generator
+            Public randomness; one number is drawn from it.
+
+        Returns
+        -------
+        int
+            Index of a group of positive weight.
+        """
+        return self._log_weights.sample(rng.random())

@@ -1,0 +1,158 @@
+"""The contract of every online learner."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from sklearn_dpwg.learners._checks import positive, whole
+from sklearn_dpwg.learners.learner_plan import LearnerPlan
+from sklearn_dpwg.learners.sum_noise import SumNoise
+from sklearn_dpwg.learners.weight_player import WeightPlayer
+
+FloatArray = NDArray[np.float64]
+
+
+class Learner(BaseEstimator, ABC):
+    """Parameters of an online learner; `start` begins a game.
+
+    Parameters
+    ----------
+    strength : float, optional
+        Strength γ of the regulariser γ/2 ‖w - w_1‖², where a step size is 1/γ; ``None`` means
+        planned.
+
+    Notes
+    -----
+    For losses with gradients of norm at most L the regret against weights at distance D from the
+    start is at most γD²/2 + V/γ + N, where V and N are known from public facts; the planned
+    strength √(2V)/D makes that D√(2V) + N.
+    """
+
+    def __init__(self, strength: float | None = None) -> None:
+        self.strength = strength
+
+    @abstractmethod
+    def regret_terms(
+        self, n_steps: int, radius: float, gradient_norm: float, noise: SumNoise | None = None
+    ) -> tuple[float, float]:
+        """Return what the regret bound is made of.
+
+        Parameters
+        ----------
+        n_steps : int
+            Rounds of the game.
+        radius : float
+            Radius of the ball.
+        gradient_norm : float
+            Largest norm L of a gradient.
+        noise : SumNoise, optional
+            Noise on the sums of the linear parts; the default None is no noise.
+
+        Returns
+        -------
+        variation : float
+            V, which the strength divides.
+        rest : float
+            N, which it does not change.
+        """
+
+    @abstractmethod
+    def _make_player(self, start: FloatArray, radius: float, strength: float) -> WeightPlayer: ...
+
+    def plan(
+        self,
+        *,
+        n_steps: int,
+        radius: float,
+        gradient_norm: float,
+        distance: float | None = None,
+        noise: SumNoise | None = None,
+    ) -> LearnerPlan:
+        """Choose the strength from public facts, unless it is given.
+
+        Parameters
+        ----------
+        n_steps : int
+            Rounds of the game.
+        radius : float
+            Radius of the ball.
+        gradient_norm : float
+            Largest norm of a gradient.
+        distance : float, optional
+            Distance from the start to the weights that one hopes to compete with; the default
+            None is the radius.
+        noise : SumNoise, optional
+            Noise on the sums of the linear parts; the default None is no noise.
+
+        Returns
+        -------
+        LearnerPlan
+            The strength and the bound on the expected regret.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range.
+        """
+        n_steps = whole(n_steps, "n_steps")
+        radius = positive(radius, "radius")
+        gradient_norm = positive(gradient_norm, "gradient_norm")
+        distance = radius if distance is None else positive(distance, "distance")
+        if noise is not None and len(noise.sums) < n_steps:
+            raise ValueError(
+                f"noise must be known for all {n_steps} steps, got {len(noise.sums)} of them."
+            )
+        variation, rest = self.regret_terms(n_steps, radius, gradient_norm, noise)
+        if self.strength is None:
+            strength = math.sqrt(2.0 * variation) / distance
+        else:
+            strength = positive(self.strength, "strength")
+        bound = 0.5 * strength * distance**2 + variation / strength + rest
+        return LearnerPlan(strength, bound)
+
+    def start(
+        self, n_weights: int, radius: float, strength: float, *, initial: ArrayLike | None = None
+    ) -> WeightPlayer:
+        """Begin a game.
+
+        Parameters
+        ----------
+        n_weights : int
+            Number of weights.
+        radius : float
+            Radius of the ball around the origin that the weights stay in.
+        strength : float
+            That of the plan.
+        initial : array-like of shape (n_weights,), optional
+            Weights w_1 in the ball to start from, which must be public or released; the default
+            None is the origin.
+
+        Returns
+        -------
+        WeightPlayer
+            Plays this one game.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range.
+        """
+        n_weights = whole(n_weights, "n_weights")
+        radius, strength = positive(radius, "radius"), positive(strength, "strength")
+        start = np.zeros(n_weights)
+        if initial is not None:
+            given = np.asarray(initial, dtype=np.float64)
+            if given.shape != start.shape:
+                raise ValueError(f"initial must have shape {start.shape}, got shape {given.shape}.")
+            start += given
+            norm = float(np.linalg.norm(start))
+            if not norm <= radius * (1.0 + 1e-12):
+                raise ValueError(
+                    f"initial must lie in the ball of radius {radius!r}, got norm {norm!r}."
+                )
+        return self._make_player(start, radius, strength)

@@ -1,0 +1,208 @@
+"""A scorer of the worst-off group, for cross-validation and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import get_scorer, log_loss, make_scorer
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from sklearn_dpwg.groups import GroupBy, encode_groups, select_groups
+
+Scorer = Callable[..., float]
+Missing = Literal["raise", "nan", "ignore"]
+
+
+def worst_group_scorer(
+    scoring: str | Scorer = "accuracy",
+    *,
+    group_by: GroupBy | None = None,
+    group_labels: Sequence[Hashable] | None = None,
+    missing: Missing = "raise",
+    min_count: int = 1,
+    per_group: bool = False,
+) -> Callable[..., Any]:
+    """Make a scorer that returns the score of the group where it is lowest.
+
+    It goes wherever scikit-learn takes ``scoring``. Scores are computed from held-out records
+    without noise, so publishing one, or a choice made by one, is outside every guarantee.
+
+    Parameters
+    ----------
+    scoring : str or callable, default="accuracy"
+        Name of a scorer of scikit-learn ("neg_log_loss", "r2", ...), or a function
+        ``scorer(estimator, X, y)`` of which more is better.
+    group_by : column name, column index, sequence of them, or callable, optional
+        Finds the groups in the X that is scored. By default they come as metadata: with
+        ``enable_metadata_routing=True`` the scorer requests ``groups`` by itself.
+    group_labels : sequence, optional
+        Every group that ought to be scored. By default the ``group_labels_`` of the fitted model,
+        also at the end of a pipeline or inside a search; for other models the groups present.
+    missing : {"raise", "nan", "ignore"}, default="raise"
+        What to do about a group with fewer than `min_count` of the records scored: raise an
+        error, return NaN, or take the worst of the other groups.
+    min_count : int, default=1
+        Fewest records for a score of a group to count.
+    per_group : bool, default=False
+        Return a dictionary with a score a group under ``"group_<label>"`` and the lowest under
+        ``"worst_group"``: the form for several metrics, with ``refit="worst_group"`` in searches.
+
+    Returns
+    -------
+    callable
+        ``scorer(estimator, X, y, *, groups=None)``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is wrong. The scorer raises it if there are no groups, or one is missing.
+
+    See Also
+    --------
+    worst_group_score : The same for predictions already made.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn_dpwg.metrics import worst_group_scorer
+    >>> model = DummyClassifier().fit([[0], [1], [2]], [1, 1, 0])
+    >>> scorer = worst_group_scorer("accuracy")
+    >>> scorer(model, [[0], [1], [2], [3]], [1, 1, 1, 0], groups=["a", "a", "b", "b"])
+    0.5
+    """
+    if isinstance(scoring, str):
+        get_scorer(scoring)  # raises for a name that scikit-learn does not know
+    elif not callable(scoring):
+        raise ValueError(f"scoring must be the name of a scorer or a callable, got {scoring!r}.")
+    if missing not in ("raise", "nan", "ignore"):
+        raise ValueError(f'missing must be "raise", "nan" or "ignore", got {missing!r}.')
+    if type(min_count) is not int or min_count < 1:
+        raise ValueError(f"min_count must be a positive whole number, got {min_count!r}.")
+    return _WorstGroupScorer(scoring, group_by, group_labels, missing, min_count, per_group)
+
+
+class _WorstGroupScorer:
+    def __init__(
+        self,
+        scoring: str | Scorer,
+        group_by: GroupBy | None,
+        group_labels: Sequence[Hashable] | None,
+        missing: Missing,
+        min_count: int,
+        per_group: bool,
+    ) -> None:
+        self.scoring = scoring
+        self.group_by = group_by
+        self.group_labels = group_labels
+        self.missing = missing
+        self.min_count = min_count
+        self.per_group = per_group
+
+    def __repr__(self) -> str:
+        defaults = {
+            "group_by": None, "group_labels": None, "missing": "raise", "min_count": 1,
+            "per_group": False,
+        }  # fmt: skip
+        changed = [
+            f"{name}={getattr(self, name)!r}"
+            for name, default in defaults.items()
+            if getattr(self, name) != default
+        ]
+        return f"worst_group_scorer({', '.join([repr(self.scoring), *changed])})"
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return what scikit-learn should hand to the scorer: the groups, unless X has them."""
+        request = MetadataRequest(owner=self)
+        if self.group_by is None:
+            request.score.add_request(param="groups", alias=True)
+        return request
+
+    def __call__(
+        self, estimator: Any, X: Any, y: Any, *, groups: Any = None
+    ) -> float | dict[str, float]:
+        """Score the estimator in each group, and return the lowest score."""
+        codes, present = encode_groups(self._groups(X, groups), len(y), None)
+        code_of = {label: code for code, label in enumerate(present)}
+        scorer = self._scorer_for(estimator)
+        scores: dict[Hashable, float] = {}
+        missed: set[Hashable] = set()
+        for label in dict.fromkeys([*self._expected(estimator, present), *present]):
+            members = np.flatnonzero(codes == code_of.get(label, -1))
+            if len(members) >= self.min_count:
+                scores[label] = float(scorer(estimator, _take(X, members), _take(y, members)))
+            elif self.missing == "raise":
+                raise ValueError(
+                    f"group {label!r} has {len(members)} of the records to score, fewer than "
+                    f"min_count={self.min_count}: use folds that hold every group "
+                    f'(GroupLabelStratifiedKFold), or missing="nan" or "ignore".'
+                )
+            else:
+                scores[label] = np.nan
+                missed.add(label)
+        counted = [
+            score for label, score in scores.items() if self.missing == "nan" or label not in missed
+        ]
+        worst = float(np.min(counted)) if counted else np.nan  # NaN if any is
+        if not self.per_group:
+            return worst
+        return {f"group_{label}": score for label, score in scores.items()} | {"worst_group": worst}
+
+    def _groups(self, X: Any, groups: Any) -> Any:
+        if self.group_by is not None:
+            if groups is not None:
+                raise ValueError(
+                    "groups were passed and group_by is set: use one of them, not both."
+                )
+            return select_groups(X, self.group_by)
+        if groups is None:
+            raise ValueError(
+                "no groups reached the scorer: set group_by, or pass groups as metadata "
+                "(enable_metadata_routing=True; params={'groups': ...} in cross_validate, "
+                "groups=... in the fit of a search)."
+            )
+        return groups
+
+    def _expected(
+        self, estimator: Any, present: NDArray[np.object_]
+    ) -> Sequence[Hashable] | NDArray[np.object_]:
+        if self.group_labels is not None:
+            return self.group_labels
+        fitted = _fitted_labels(estimator)
+        # the labels of a model that was fitted without groups say nothing
+        return fitted if set(fitted) & set(present) else []
+
+    def _scorer_for(self, estimator: Any) -> Scorer:
+        if self.scoring == "neg_log_loss":  # a group may lack a class
+            return make_scorer(
+                log_loss,
+                greater_is_better=False,
+                response_method="predict_proba",
+                labels=estimator.classes_,
+            )
+        return get_scorer(self.scoring)
+
+
+def _fitted_labels(estimator: Any) -> Sequence[Hashable]:
+    """Return the groups of the model that a pipeline or a search ends in."""
+    while estimator is not None:
+        if hasattr(estimator, "group_labels_"):
+            return list(estimator.group_labels_)
+        if hasattr(estimator, "steps"):
+            estimator = estimator.steps[-1][1]
+        else:
+            estimator = getattr(
+                estimator, "best_estimator_", getattr(estimator, "estimator_", None)
+            )
+    return []
+
+
+def _take(rows: Any, members: NDArray[np.intp]) -> Any:
+    """Return the rows of one group, in whatever holds them."""
+    if hasattr(rows, "iloc"):
+        return rows.iloc[members]
+    if hasattr(rows, "tocsr"):
+        return rows.tocsr()[members]
+    return rows[members] if hasattr(rows, "shape") else [rows[i] for i in members]

@@ -1,0 +1,105 @@
+"""The steps of a private search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import ParameterGrid
+
+from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.model_selection.record_scores import Scoring, record_scores
+from sklearn_dpwg.model_selection.search_plan import SearchPlan
+from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Release, is_gaussian
+from sklearn_dpwg.privacy.learning_steps import learning_steps
+
+Indices = NDArray[np.intp]
+
+_MOST_CANDIDATES = 1000
+
+
+def check_releases(guarantee: PrivacyGuarantee, parameters: Mapping[str, Any]) -> None:
+    """Refuse a candidate by name if its fit is not one Gaussian release of the run's budget."""
+    if not all(is_gaussian(event) for event in guarantee.events):
+        raise UnsupportedMechanismError(
+            f"the candidate {dict(parameters)!r} has releases that are not all Gaussian, which a "
+            f"private selection cannot account for tightly: leave it out."
+        )
+
+
+def noisy_score(
+    scoring: Scoring,
+    candidate: Any,
+    plan: SearchPlan,
+    seed: int | None,
+    X: Any,
+    y: NDArray[Any],
+    codes: Indices,
+) -> float:
+    """Return the score of the worst group of held-out records, with noise.
+
+    A record moves its group's mean by at most one over the group's number of records, and the
+    smallest of the means by no more.
+    """
+    sizes = np.bincount(codes)
+    release = Release("score", "laplace", plan.score_multiplier, max_count=1)
+    scores = record_scores(scoring, candidate, X, y)
+    worst = float((np.bincount(codes, weights=scores) / sizes).min())
+    noise = NoiseSource(seed, [release])
+    return float(noise.laplace(worst, sensitivity=1.0 / sizes.min(), release=release))
+
+
+def final_step(estimator: Any) -> Any:
+    """Return the private model at the end, and refuse what learns in front of it."""
+    final = estimator
+    if hasattr(estimator, "steps"):
+        final = estimator.steps[-1][1]
+        outside = [name for _, step in estimator.steps[:-1] for name in learning_steps(step)]
+        if outside:
+            raise ValueError(
+                f"estimator must be a pipeline whose steps learn nothing from the records but for "
+                f"the last, got one with {outside[0]}."
+            )
+    if not isinstance(final, DPWorstGroupClassifier | DPWorstGroupRegressor):
+        raise TypeError(
+            f"estimator must be a private estimator of this package or a pipeline that ends in "
+            f"one, got {type(final).__name__}."
+        )
+    return final
+
+
+def split(
+    codes: Indices, labels: NDArray[np.object_], test_size: Any, rng: np.random.Generator
+) -> tuple[Indices, Indices]:
+    """Hold out a share of each group, by coins over positions."""
+    is_number = isinstance(test_size, float | np.floating)
+    if not is_number or not 0.0 < test_size < 1.0:
+        raise ValueError(f"test_size must be a share above 0 and below 1, got {test_size!r}.")
+    train, held_out = [], []
+    for code, label in enumerate(labels):
+        members = rng.permutation(np.flatnonzero(codes == code))
+        n_held_out = math.ceil(test_size * len(members))
+        if n_held_out == len(members):
+            raise ValueError(
+                f"group {label!r} has {len(members)} record(s), too few to hold out {n_held_out}."
+            )
+        held_out.append(members[:n_held_out])
+        train.append(members[n_held_out:])
+    return np.sort(np.concatenate(train)), np.sort(np.concatenate(held_out))
+
+
+def known_candidates(distributions: Any) -> list[dict[str, Any]]:
+    """Return all candidates where they can be listed, to refuse one before anything is spent."""
+    spaces = [distributions] if isinstance(distributions, Mapping) else list(distributions)
+    if any(hasattr(values, "rvs") for space in spaces for values in space.values()):
+        return []
+    grid = ParameterGrid(distributions)
+    return list(grid) if len(grid) <= _MOST_CANDIDATES else []
+
+
+def take(rows: Any, members: Indices) -> Any:
+    return rows.iloc[members] if hasattr(rows, "iloc") else rows[members]

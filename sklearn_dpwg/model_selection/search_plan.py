@@ -1,0 +1,163 @@
+"""How a private search divides its budget, from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import brentq
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, epsilon_of, gdp_epsilon
+
+SHAPES = {"geometric": 1.0, "logarithmic": 0.0}
+
+PUBLIC_FACTS = (
+    "which group each record is in, and the group sizes",
+    "the parameters of the search and of its estimator, the candidates included",
+)
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """What every run of a search may spend.
+
+    Parameters
+    ----------
+    mean_runs : float
+        Mean of the number of runs.
+    shape : float
+        Shape of its truncated negative binomial distribution: 1 geometric, 0 logarithmic.
+    run_epsilon, run_delta : float
+        Budget of the fit in each run.
+    score_multiplier : float
+        Scale of the Laplace noise on a score over what one held-out record can move it.
+    guarantee : PrivacyGuarantee
+        The whole search; its two parts are the records fitted on and those held out.
+    """
+
+    mean_runs: float
+    shape: float
+    run_epsilon: float
+    run_delta: float
+    score_multiplier: float
+    guarantee: PrivacyGuarantee
+
+    def __str__(self) -> str:
+        """Return a preview for people."""
+        return (
+            f"Search of {self.mean_runs:g} runs in the mean, of which the best is released.\n"
+            f"Each run fits with epsilon={self.run_epsilon:.4g} at delta={self.run_delta:g}, and "
+            f"scores held-out records with Laplace noise of scale {self.score_multiplier:.4g} over "
+            f"the smallest group's number of them.\n\n{self.guarantee}"
+        )
+
+
+def plan_search(budget: Budget, *, mean_runs: float, distribution: str) -> SearchPlan:
+    """Return the largest budget of a run with which the whole search keeps its own.
+
+    Parameters
+    ----------
+    budget : Budget
+        Of the whole search; ε must be finite.
+    mean_runs : float
+        Mean number of runs, at least 1.
+    distribution : {"geometric", "logarithmic"}
+        How the number of runs varies.
+
+    Returns
+    -------
+    SearchPlan
+        The plan.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+    from dp_accounting import dp_event
+
+    if distribution not in SHAPES:
+        raise ValueError(f"distribution must be one of {sorted(SHAPES)}, got {distribution!r}.")
+    if not 1.0 <= float(mean_runs) <= 1e6:
+        raise ValueError(f"n_iter must be a number from 1 to 1e6, got {mean_runs!r}.")
+    if budget.epsilon == math.inf:
+        raise ValueError("epsilon must be finite: without privacy use RandomizedSearchCV.")
+    mean, shape = float(mean_runs), SHAPES[distribution]
+
+    def fit_event(mu: float) -> DpEvent:
+        return dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.0 / mu), mean, shape)
+
+    def score_event(rate: float) -> DpEvent:
+        return dp_event.RepeatAndSelectDpEvent(dp_event.LaplaceDpEvent(1.0 / rate), mean, shape)
+
+    mu = _largest(fit_event, budget, start=budget.mu)
+    rate = _largest(score_event, budget, start=budget.epsilon)
+    events = (fit_event(mu), score_event(rate))
+    epsilon = max(epsilon_of(event, budget.delta) for event in events)
+    guarantee = PrivacyGuarantee(
+        epsilon,
+        budget.delta,
+        "replace one record within its group",
+        PUBLIC_FACTS,
+        events,
+        requested_epsilon=budget.epsilon,
+    )
+    # a fit calibrates noise to (ε, δ): the one whose μ this is, rounded down
+    run_epsilon = gdp_epsilon(budget.delta, mu) * (1.0 - 1e-9)
+    return SearchPlan(mean, shape, run_epsilon, budget.delta, 1.0 / rate, guarantee)
+
+
+def _largest(event: Callable[[float], DpEvent], budget: Budget, *, start: float) -> float:
+    """Return the loudest signal whose selection keeps the budget."""
+
+    def excess(log_size: float) -> float:
+        return epsilon_of(event(math.exp(log_size)), budget.delta) - budget.epsilon
+
+    high = math.log(start)
+    if excess(high) <= 0.0:
+        return start
+    low = high
+    while excess(low) > 0.0:
+        low -= 1.0
+        if low < high - 30.0:
+            raise ValueError(
+                f"epsilon={budget.epsilon:g} is too small for so many runs: lower n_iter."
+            )
+    root = brentq(excess, low, high, xtol=1e-7)
+    size = math.exp(root - 1e-6)
+    while epsilon_of(event(size), budget.delta) > budget.epsilon:
+        size *= 1.0 - 1e-4
+    return size
+
+
+def count_runs(plan: SearchPlan, rng: np.random.Generator) -> int:
+    """Draw the number of runs, which must stay secret.
+
+    Parameters
+    ----------
+    plan : SearchPlan
+        Its mean and distribution.
+    rng : numpy.random.Generator
+        Source of the coins.
+
+    Returns
+    -------
+    int
+        At least 1.
+    """
+    if plan.mean_runs == 1.0:
+        return 1
+    if plan.shape == 1.0:
+        return int(rng.geometric(1.0 / plan.mean_runs))
+
+    def mean_of(success: float) -> float:  # of the logarithmic distribution
+        return -(1.0 - success) / (success * math.log(success))
+
+    success = brentq(lambda g: mean_of(g) - plan.mean_runs, 1e-12, 1.0 - 1e-12)
+    return int(rng.logseries(1.0 - success))

@@ -1,0 +1,45 @@
+"""Which steps in front of a private model learn from the records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
+
+# Their fit looks at the number of columns alone.
+_SHAPE_ONLY = (PolynomialFeatures, GaussianRandomProjection, SparseRandomProjection)
+
+
+def learning_steps(step: Any) -> list[str]:
+    """Return the names of what may have learned from the records, or will, in a step.
+
+    Parameters
+    ----------
+    step : transformer, or pipeline or union of them, or str or None
+        What stands in front of a model, fitted or not.
+
+    Returns
+    -------
+    list of str
+        Class names; empty where all follows from public constants.
+    """
+    for name in ("steps", "transformers_", "transformers", "transformer_list"):
+        if hasattr(step, name):
+            inner = (part[1] for part in getattr(step, name))
+            return [found for part in inner for found in learning_steps(part)]
+    return [type(step).__name__] if _learns(step) else []
+
+
+def _learns(step: Any) -> bool:
+    if step is None or isinstance(step, str) or not getattr(step, "_learns_from_records", True):
+        return False
+    if isinstance(step, _SHAPE_ONLY):
+        return False
+    categories = getattr(step, "categories", "auto")
+    if isinstance(categories, list | tuple):
+        # an encoder whose categories are stated, and which drops or unites none by their counts
+        counted = ("min_frequency", "max_categories")
+        return any(getattr(step, name, None) is not None for name in counted)
+    tags = getattr(step, "__sklearn_tags__", None)
+    return tags is None or bool(tags().requires_fit)

@@ -1,0 +1,28 @@
+"""Private prefix sums: the sum of a stream of vectors, released after every step.
+
+Every mechanism factors the all-ones lower triangle as A = B C and releases B (C G + Z), where the
+rows of G are the vectors and Z is Gaussian noise: a record that moves one vector by at most Δ moves
+C G by at most the largest column norm of C times Δ, and all sums together are one Gaussian release.
+What they differ in is the noise of the sums, which is that of B Z, and what they remember.
+`PrefixSums` says both from public facts; a `PrefixSumStream` takes the vectors. The vectors may be
+chosen by whoever has seen all sums before.
+"""
+
+from sklearn_dpwg.privacy.prefix_sums.base import PrefixSums
+from sklearn_dpwg.privacy.prefix_sums.binary_tree import BinaryTree
+from sklearn_dpwg.privacy.prefix_sums.honaker_tree import HonakerTree
+from sklearn_dpwg.privacy.prefix_sums.independent_noise import IndependentNoise
+from sklearn_dpwg.privacy.prefix_sums.registry import PREFIX_SUMS, make_prefix_sums
+from sklearn_dpwg.privacy.prefix_sums.square_root_toeplitz import SquareRootToeplitz
+from sklearn_dpwg.privacy.prefix_sums.stream import PrefixSumStream
+
+__all__ = [
+    "PREFIX_SUMS",
+    "BinaryTree",
+    "HonakerTree",
+    "IndependentNoise",
+    "PrefixSumStream",
+    "PrefixSums",
+    "SquareRootToeplitz",
+    "make_prefix_sums",
+]

@@ -1,0 +1,188 @@
+"""The contract of every prefix-sum mechanism."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg.privacy._checks import positive_finite, whole_number
+from sklearn_dpwg.privacy.gaussian_rows import GaussianRows
+from sklearn_dpwg.privacy.noise import (
+    SECONDS_PER_SECURE_CALL,
+    SECONDS_PER_SECURE_COORDINATE,
+    NoiseSource,
+)
+from sklearn_dpwg.privacy.prefix_sums.stream import PrefixSumStream
+from sklearn_dpwg.privacy.release import Release
+
+FloatArray = NDArray[np.float64]
+
+
+class PrefixSums(ABC):
+    """A way to release all prefix sums of a stream of vectors, known from public facts.
+
+    Parameters
+    ----------
+    n_steps : int
+        Largest number of vectors T. A stream may end earlier, at no lower cost.
+    n_dimensions : int
+        Numbers in a vector.
+
+    Attributes
+    ----------
+    name : str
+        Name in the registry.
+    n_steps, n_dimensions : int
+        As given.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+
+    Notes
+    -----
+    With the all-ones lower triangle A = B C the released sums are A G + B Z. The matrix C is lower
+    triangular in time: a row of C G is known when it is released. So the stream may be adaptive
+    (Denisov et al. 2022; `docs/theory/prefix-sums.md`).
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, n_steps: int, n_dimensions: int) -> None:
+        self.n_steps = whole_number(n_steps, "n_steps", least=1)
+        self.n_dimensions = whole_number(n_dimensions, "n_dimensions", least=1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_steps={self.n_steps}, n_dimensions={self.n_dimensions})"
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Rows of C, each a vector of noise."""
+
+    @property
+    @abstractmethod
+    def column_norm(self) -> float:
+        """Largest column norm of C: how far C G moves if one vector moves by 1 in the L2 norm."""
+
+    @property
+    @abstractmethod
+    def n_stored(self) -> int:
+        """Largest number of floats that an open stream keeps from step to step."""
+
+    @abstractmethod
+    def row_norms(self) -> FloatArray:
+        """Return the row norms of B: the noise of every sum per unit of noise in Z.
+
+        Returns
+        -------
+        ndarray of shape (n_steps,)
+            Standard deviation of a coordinate of each released sum.
+        """
+
+    @abstractmethod
+    def increment_norms(self) -> FloatArray:
+        """Return the noise of the differences of successive sums per unit of noise in Z.
+
+        Returns
+        -------
+        ndarray of shape (n_steps,)
+            Standard deviation of a coordinate of each difference; the first is that of the first
+            sum itself.
+        """
+
+    @abstractmethod
+    def factors(self) -> tuple[FloatArray, FloatArray]:
+        """Return B and C written out, for a reader or a test of few steps.
+
+        Returns
+        -------
+        decoder : ndarray of shape (n_steps, n_rows)
+            The matrix B.
+        encoder : ndarray of shape (n_rows, n_steps)
+            The matrix C; the product B C is the all-ones lower triangle.
+        """
+
+    @abstractmethod
+    def _make_stream(self, rows: GaussianRows, sensitivity: float | None) -> PrefixSumStream: ...
+
+    @property
+    def worst_standard_deviation(self) -> float:
+        """Largest noise of a sum per unit of the steps' sensitivity at noise multiplier 1."""
+        return float(self.standard_deviations().max())
+
+    @property
+    def secure_seconds(self) -> float:
+        """Expected time of drawing all noise from the secure sampler, for planning."""
+        return self.n_rows * (
+            SECONDS_PER_SECURE_CALL + self.n_dimensions * SECONDS_PER_SECURE_COORDINATE
+        )
+
+    def standard_deviations(self) -> FloatArray:
+        """Return the noise of every sum per unit of the steps' sensitivity.
+
+        Returns
+        -------
+        ndarray of shape (n_steps,)
+            Standard deviation of a coordinate of each released sum if a record moves one vector
+            by at most 1 and the noise multiplier is 1, which is 1-GDP.
+        """
+        return self.row_norms() * self.column_norm
+
+    def release(
+        self, name: str, noise_multiplier: float = 1.0, *, part: int | None = None
+    ) -> Release:
+        """Return what the plan pays for: all sums are one Gaussian release.
+
+        Parameters
+        ----------
+        name : str
+            What is summed.
+        noise_multiplier : float, default=1.0
+            Standard deviation of Z over the largest column norm times the steps' sensitivity; the
+            sums are exactly (1/noise_multiplier)-GDP. `calibrate` finds it for a budget.
+        part : int, optional
+            Index of the disjoint part of the records that is read.
+
+        Returns
+        -------
+        Release
+            A Gaussian release, drawn once.
+        """
+        return Release(name, "gaussian", noise_multiplier, max_count=1, part=part)
+
+    def open(
+        self, noise: NoiseSource, release: Release, *, sensitivity: float | None
+    ) -> PrefixSumStream:
+        """Begin a stream; the release is spent here.
+
+        Parameters
+        ----------
+        noise : NoiseSource
+            Source of the plan's releases.
+        release : Release
+            What `release` returned, calibrated.
+        sensitivity : float or None
+            By how much one record can move one vector in the L2 norm, the one vector that it
+            can move at all; or None if every step states its own.
+
+        Returns
+        -------
+        PrefixSumStream
+            Takes the vectors, gives the noisy sums.
+
+        Raises
+        ------
+        PlanExceededError
+            If the plan holds no such release, or it was spent.
+        ValueError
+            If the sensitivity is out of range.
+        """
+        if sensitivity is not None:
+            sensitivity = positive_finite(sensitivity, "sensitivity")
+        rows = noise.gaussian_rows((self.n_rows, self.n_dimensions), release=release)
+        return self._make_stream(rows, sensitivity)

@@ -1,0 +1,129 @@
+"""The square root of the all-ones triangle."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg.privacy.gaussian_rows import GaussianRows
+from sklearn_dpwg.privacy.prefix_sums._online_convolution import OnlineConvolution, convolve
+from sklearn_dpwg.privacy.prefix_sums.base import PrefixSums
+from sklearn_dpwg.privacy.prefix_sums.stream import PrefixSumStream
+
+FloatArray = NDArray[np.float64]
+
+
+class SquareRootToeplitz(PrefixSums):
+    """Noise on the convolution with the square root of the all-ones triangle: B = C.
+
+    Both factors are lower-triangular Toeplitz matrices with c_0 = 1 and c_k = c_{k-1}(2k-1)/(2k),
+    the power series of 1/√(1-x). The worst noise, Σ c_k², is about (log(16 T) + 0.577)/π, of which
+    log(T)/π is the least that any factorisation has. It remembers O(d T) numbers.
+
+    Parameters
+    ----------
+    n_steps : int
+        Largest number of vectors T.
+    n_dimensions : int
+        Numbers in a vector.
+
+    Notes
+    -----
+    Seeded noise of a fixed sensitivity is convolved by FFT when the stream is opened. Otherwise
+    every row is convolved as it comes: a noise scale may follow from the sums before it, and secure
+    noise hides a value that is rounded to its grid, so it must be added to a row of C G itself.
+
+    References
+    ----------
+    Fichtenberger, Henzinger and Upadhyay (2023), *Constant matters: fine-grained error bound on
+    differentially private continual observation*. The lower bound: Matoušek, Nikolov and Talwar
+    (2020), *Factorization norms and hereditary discrepancy*.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.privacy.prefix_sums import SquareRootToeplitz
+    >>> toeplitz = SquareRootToeplitz(n_steps=1024, n_dimensions=50)
+    >>> round(toeplitz.column_norm, 3), round(toeplitz.worst_standard_deviation, 2)
+    (1.809, 3.27)
+    """
+
+    name = "toeplitz"
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of C: T."""
+        return self.n_steps
+
+    @property
+    def column_norm(self) -> float:
+        """Largest column norm of C, that of the first vector: √(Σ c_k²)."""
+        return float(np.linalg.norm(self.coefficients()))
+
+    @property
+    def n_stored(self) -> int:
+        """Largest number of floats that an open stream keeps: four tables of T rows."""
+        return 4 * self.n_steps * self.n_dimensions + 3 * self.n_steps
+
+    def coefficients(self) -> FloatArray:
+        """Return c_0, …, c_{T-1}.
+
+        Returns
+        -------
+        ndarray of shape (n_steps,)
+            First column of either factor.
+        """
+        twice = 2.0 * np.arange(1.0, self.n_steps)
+        return np.cumprod(np.append(1.0, (twice - 1.0) / twice))
+
+    def row_norms(self) -> FloatArray:
+        return np.sqrt(np.cumsum(self.coefficients() ** 2))
+
+    def increment_norms(self) -> FloatArray:
+        differences = np.diff(self.coefficients(), prepend=0.0)
+        return np.sqrt(np.cumsum(differences**2))
+
+    def factors(self) -> tuple[FloatArray, FloatArray]:
+        steps = np.arange(self.n_steps)
+        lags = steps[:, None] - steps
+        root = np.where(lags >= 0, self.coefficients()[np.maximum(lags, 0)], 0.0)
+        return root, root
+
+    def _make_stream(self, rows: GaussianRows, sensitivity: float | None) -> PrefixSumStream:
+        if sensitivity is not None and rows.seeded:
+            return _DrawnAhead(self, rows, sensitivity)
+        return _RowByRow(self, rows, sensitivity)
+
+
+class _DrawnAhead(PrefixSumStream):
+    """All correlated noise B Z is there from the start."""
+
+    def __init__(
+        self, mechanism: SquareRootToeplitz, rows: GaussianRows, sensitivity: float
+    ) -> None:
+        super().__init__(
+            mechanism.n_steps, mechanism.n_dimensions, mechanism.column_norm, sensitivity
+        )
+        self._noise = convolve(rows.draw_all(self._scale), mechanism.coefficients())
+        self._sum = np.zeros(mechanism.n_dimensions)
+
+    def _add(self, vector: FloatArray) -> FloatArray:
+        self._sum += vector
+        return self._sum + self._noise[self.n_added - 1]
+
+
+class _RowByRow(PrefixSumStream):
+    """Rows of C G get their noise one by one, and B turns them into sums."""
+
+    def __init__(
+        self, mechanism: SquareRootToeplitz, rows: GaussianRows, sensitivity: float | None
+    ) -> None:
+        super().__init__(
+            mechanism.n_steps, mechanism.n_dimensions, mechanism.column_norm, sensitivity
+        )
+        self._rows = rows
+        kernel = mechanism.coefficients()
+        self._encoder = OnlineConvolution(kernel, mechanism.n_dimensions)
+        self._decoder = OnlineConvolution(kernel, mechanism.n_dimensions)
+
+    def _add(self, vector: FloatArray) -> FloatArray:
+        return self._decoder.add(self._rows.add(self._encoder.add(vector), self._scale))

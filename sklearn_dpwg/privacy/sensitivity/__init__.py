@@ -1,0 +1,11 @@
+"""How far one record moves what a solver releases, in closed form.
+
+A sensitivity is the largest L2 distance between the outputs on two data sets that differ in one
+record of one group. Everything here is a function of public numbers: sizes, constants of the
+loss, strengths of the regularisation. ``docs/theory/phased-erm-sensitivity.md`` has the proofs.
+"""
+
+from sklearn_dpwg.privacy.sensitivity.lemma3_sensitivity import lemma3_sensitivity
+from sklearn_dpwg.privacy.sensitivity.saddle_point_sensitivity import saddle_point_sensitivity
+
+__all__ = ["lemma3_sensitivity", "saddle_point_sensitivity"]

@@ -1,0 +1,77 @@
+"""Disjoint parts of every group, by public sizes and a public permutation of positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def part_sizes(group_sizes: Sequence[int], shares: Sequence[float]) -> tuple[tuple[int, ...], ...]:
+    """Return how many records of each group each part gets.
+
+    Parameters
+    ----------
+    group_sizes : sequence of int
+        Number of records in each group, each at least the number of parts.
+    shares : sequence of float
+        Share of each part, positive, summing to 1.
+
+    Returns
+    -------
+    tuple of tuple of int
+        For each part, its number of records of each group: at least 1, together the whole group,
+        and otherwise as near to the shares as whole numbers are.
+    """
+    n_parts = len(shares)
+    ends = np.cumsum(np.asarray(shares, dtype=float))[:, None] * np.asarray(group_sizes)
+    ends = np.round(ends).astype(int)
+    ends[-1] = group_sizes
+    for part in range(n_parts - 1):  # at least one record for each part, and for those behind it
+        least = 1 if part == 0 else ends[part - 1] + 1
+        ends[part] = np.clip(ends[part], least, np.asarray(group_sizes) - (n_parts - 1 - part))
+    sizes = np.diff(ends, axis=0, prepend=0)
+    return tuple(tuple(int(size) for size in part) for part in sizes)
+
+
+def draw_parts(
+    group_sizes: Sequence[int],
+    sizes_of_parts: Sequence[Sequence[int]],
+    rng: np.random.Generator,
+) -> tuple[tuple[NDArray[np.intp], ...], ...]:
+    """Return the positions of each part's records within their groups.
+
+    Parameters
+    ----------
+    group_sizes : sequence of int
+        Number of records in each group.
+    sizes_of_parts : sequence of sequence of int
+        For each part, its number of records of each group; together at most the whole group.
+    rng : numpy.random.Generator
+        Coins that have nothing to do with the records.
+
+    Returns
+    -------
+    tuple of tuple of ndarray
+        For each part and group, positions in increasing order; no position is in two parts.
+
+    Notes
+    -----
+    Each group's positions are permuted at random and cut into pieces. Which record is where
+    follows from positions and coins alone, so a record that replaces another is in the same part,
+    and given the coins the parts are disjoint data sets.
+    """
+    orders = [rng.permutation(size) for size in group_sizes]
+    taken = np.zeros(len(group_sizes), dtype=int)
+    parts = []
+    for sizes in sizes_of_parts:
+        ends = taken + np.asarray(sizes)
+        parts.append(
+            tuple(
+                np.sort(order[start:end])
+                for order, start, end in zip(orders, taken, ends, strict=True)
+            )
+        )
+        taken = ends
+    return tuple(parts)

@@ -1,0 +1,123 @@
+"""The contract of solvers that use each record once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Literal, NoReturn
+
+from sklearn_dpwg.oracles import SampleOracle
+from sklearn_dpwg.privacy import NoiseSource
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers.base import Solution, Solver, check_match
+from sklearn_dpwg.solvers.planning import Plan
+
+
+class Game(ABC):
+    """A run that is under way: advance it as often as records come in, and look at the outcome.
+
+    Exact sums and unused noise make it a secret: it cannot be copied or pickled.
+    """
+
+    @property
+    @abstractmethod
+    def is_over(self) -> bool:
+        """Whether all planned rounds were played."""
+
+    @abstractmethod
+    def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
+        """Play as many rounds as the records allow.
+
+        Parameters
+        ----------
+        oracle : SampleOracle
+            Draws encoded records of the groups 0, 1, ..., none of them used before.
+        available : sequence of float
+            How many it has of each group, a public fact; may be infinite.
+
+        Returns
+        -------
+        int
+            Rounds played, a function of public facts and releases. What is left is not used.
+        """
+
+    @abstractmethod
+    def finish(self) -> Solution:
+        """Return the outcome so far; the game may go on.
+
+        Returns
+        -------
+        Solution
+            Averages over the rounds played.
+        """
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A game cannot be copied or pickled: it holds exact sums and unused noise.")
+
+
+class FreshSolver(Solver):
+    """A solver that draws fresh records: `begin` a game, advance it, finish it.
+
+    ``horizon`` says how many calls of ``partial_fit`` a plan is for, each with as many records as
+    the first.
+    """
+
+    data_model: ClassVar[Literal["fixed", "fresh"]] = "fresh"
+    horizon: int
+
+    @abstractmethod
+    def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
+        """Begin a game; nothing is drawn from the records yet.
+
+        Parameters
+        ----------
+        plan : Plan
+            What `plan` returned for this problem.
+        noise : NoiseSource
+            Source of the plan's releases.
+        start : Solution, optional
+            Public or already released point to start from.
+
+        Returns
+        -------
+        Game
+            Before its first round.
+        """
+
+    def run(
+        self,
+        plan: Plan,
+        data: GroupRisks | SampleOracle,
+        noise: NoiseSource,
+        *,
+        start: Solution | None = None,
+    ) -> Solution:
+        """Play from beginning to end.
+
+        Parameters
+        ----------
+        plan : Plan
+            What `plan` returned for this problem.
+        data : GroupRisks or SampleOracle
+            Fixed records, of which each group is shuffled once, or an oracle of encoded records.
+        noise : NoiseSource
+            Source of the plan's releases.
+        start : Solution, optional
+            Public or already released point to start from.
+
+        Returns
+        -------
+        Solution
+            Averages over the rounds played.
+
+        Raises
+        ------
+        ValueError
+            If fixed records are not those of the plan; nothing is released then.
+        """
+        if isinstance(data, GroupRisks):
+            check_match(plan.problem, data)
+            data = data.as_oracle(noise.rng)
+        game = self.begin(plan, noise, start=start)
+        game.advance(data, plan.problem.group_sizes)
+        return game.finish()

@@ -1,0 +1,187 @@
+"""Public numbers of the online solver, and the rule by which its strength follows the noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+# The plan's step is at most this over H: gradient descent on a loss of curvature H is stable up to
+# there, and may swing for ever beyond.
+LONGEST_STEP = 2.0
+
+
+@dataclass(frozen=True)
+class StrengthRule:
+    """How strongly the weights player regularises, given the noise of its sums.
+
+    Parameters
+    ----------
+    n_rounds : int
+        Rounds T.
+    aim : float
+        Norm a of the weights that are aimed at.
+    smoothness : float
+        Smoothness H of the loss in the weights, times the number of outputs; may be infinite.
+    lipschitz : float
+        Lipschitz constant L of the loss in the weights.
+    fixed : float, optional
+        A strength that does not follow the noise.
+
+    Notes
+    -----
+    With a step size η = 1/strength the weights reach a bound of ``a²/(2 η T)``, and noise of
+    standard deviation s on every coordinate of a sum costs ``H q (η s)²/2`` for a smooth loss and
+    ``L √q η s`` for any, with q the share of the variance that averages keep. The rule takes the η
+    that makes the total least.
+    """
+
+    n_rounds: int
+    aim: float
+    smoothness: float
+    lipschitz: float
+    fixed: float | None = None
+
+    # what is left of the variance of the last sum's noise in the averaged weights: 0.28 to 0.38
+    # for the square-root Toeplitz mechanism with 8 to 1024 rounds (tests/solvers/test_oco_planning)
+    averaged_variance = 0.35
+
+    def strength(self, noise_std: float) -> float:
+        """Return the strength for a noise level.
+
+        Parameters
+        ----------
+        noise_std : float
+            Standard deviation of a coordinate of the noisiest sum; from earlier releases.
+
+        Returns
+        -------
+        float
+            Strength γ, which grows with the noise.
+        """
+        if self.fixed is not None:
+            return self.fixed
+        variance = self.averaged_variance * noise_std**2
+        general = self.n_rounds * (self.lipschitz**2 + 2.0 * self.lipschitz * math.sqrt(variance))
+        if math.isinf(self.smoothness):
+            return math.sqrt(general) / self.aim
+        curved = (2.0 * self.n_rounds * variance * self.smoothness / self.aim**2) ** (1.0 / 3.0)
+        return max(curved, self.smoothness / LONGEST_STEP)
+
+    def bound(self, noise_std: float, n_rounds: float) -> float:
+        """Return the weights' part of the planning bound.
+
+        Parameters
+        ----------
+        noise_std : float
+            Standard deviation of a coordinate of the noisiest sum.
+        n_rounds : float
+            Rounds that are played, at most those of the rule.
+
+        Returns
+        -------
+        float
+            The bound for this rule's strength.
+        """
+        step = 1.0 / self.strength(noise_std)
+        moved = step * noise_std * math.sqrt(self.averaged_variance)
+        noise = self.lipschitz * moved
+        plain = 0.5 * step * self.lipschitz**2
+        if not math.isinf(self.smoothness):
+            noise, plain = min(noise, 0.5 * self.smoothness * moved**2), 0.0
+        return self.aim**2 / (2.0 * step * n_rounds) + noise + plain
+
+
+@dataclass(frozen=True)
+class OCOSchedule:
+    """Everything that a game needs besides the records and the noise.
+
+    Parameters
+    ----------
+    play : {"weighted", "sampled"}
+        Whether a round takes records of every group, or of one group drawn from the weights.
+    n_rounds : int
+        Most rounds T.
+    noise : str
+        Name of the prefix-sum mechanism.
+    gradient_multiplier, feedback_multiplier : float
+        Noise per unit of sensitivity of the two releases; 0 where nothing is released.
+    gradient_diameter : float
+        Γ, by which a record moves its own gradient at most.
+    ceiling, infimum : float
+        A record's loss counts for at most `ceiling` in the feedback, and what exceeds `infimum`.
+    prior : tuple of float
+        First group weights.
+    weight_rates : tuple of float
+        Records of each group that the weights player reads in a round, on average; the gradients
+        of a round are summed and divided by it.
+    feedback_rates : tuple of float
+        The same for the group player.
+    group_rate : float
+        Step size η of the group player.
+    feedback_bound : float
+        U of a sampled game: the group player hears U minus the noisy loss, clipped to [0, 2U].
+    noise_correction : tuple of float
+        For a weighted game: log E exp(η N) of the noise N on each group's loss.
+    strength_rule : StrengthRule
+        How the weights player's strength follows the noise.
+    averaging : float
+        Round t counts in the averages in proportion to its number to this power.
+    worst_std : float
+        Standard deviation of the noisiest sum, per unit of noise and sensitivity.
+    remark : str, default=""
+        What else a reader of the plan should know.
+    """
+
+    play: Literal["weighted", "sampled"]
+    n_rounds: int
+    noise: str
+    gradient_multiplier: float
+    feedback_multiplier: float
+    gradient_diameter: float
+    ceiling: float
+    infimum: float
+    prior: tuple[float, ...]
+    weight_rates: tuple[float, ...]
+    feedback_rates: tuple[float, ...]
+    group_rate: float
+    feedback_bound: float
+    noise_correction: tuple[float, ...]
+    strength_rule: StrengthRule
+    averaging: float
+    worst_std: float
+    remark: str = ""
+
+    @property
+    def feedback_range(self) -> float:
+        """By how much one record can move the sum of losses that the group player hears."""
+        return self.ceiling - self.infimum
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        one_group = len(self.prior) == 1
+        weighted = self.play == "weighted"
+        own = sum(self.weight_rates) if weighted else self.weight_rates[0]
+        other = sum(self.feedback_rates) if weighted else self.feedback_rates[0]
+        whose = "all groups" if weighted else "one group, drawn from the group weights"
+        lines = [
+            f"up to {self.n_rounds:,} rounds, each of {own:,.4g} fresh records for the weights"
+            + ("" if one_group else f" and {other:,.4g} for the group weights, of {whose}")
+        ]
+        lines.append(
+            f"{self.noise} noise on gradient sums, at most {self.worst_std:.3g} times that of one "
+            f"release; round t counts by t^{self.averaging:g} in the averages"
+        )
+        if not one_group:
+            lines.append(
+                f"group weights start at {_short(self.prior)}, rate {self.group_rate:.3g}, "
+                f"losses counted up to {self.ceiling:.3g}"
+            )
+        if self.remark:
+            lines.append(self.remark)
+        return "\n".join(lines)
+
+
+def _short(values: tuple[float, ...]) -> str:
+    shown = ", ".join(f"{value:.2g}" for value in values[:6])
+    return f"({shown}{', ...' if len(values) > 6 else ''})"

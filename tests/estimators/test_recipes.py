@@ -1,0 +1,231 @@
+"""Every way of groups to every fit, in every meta-estimator, as the table of the docs says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import BaggingClassifier
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    HalvingGridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+    cross_validate,
+    learning_curve,
+)
+from sklearn.pipeline import Pipeline
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.metrics import worst_group_scorer
+from sklearn_dpwg.model_selection import GroupLabelStratifiedKFold
+from sklearn_dpwg.preprocessing import BoundedScaler
+from sklearn_dpwg.solvers import MGR
+
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}")
+    for name in ("SeededNoiseWarning", "WeakPlanWarning", "DeltaWarning")
+]
+
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "meta_estimators.md"
+
+RNG = np.random.default_rng(0)
+GROUPS = np.where(np.arange(240) % 3, "a", "b")
+X = np.column_stack([np.where(GROUPS == "a", 0.5, -0.5), RNG.uniform(-0.5, 0.5, size=(240, 2))])
+Y = np.where(X[:, 1] + 0.1 * RNG.normal(size=240) > 0, 1, 0)
+
+
+class Checked(DPWorstGroupClassifier):
+    """Holds the groups that reach fit against the first column, which knows them."""
+
+    def fit(self, X, y, groups=None):
+        if self.group_by is None:
+            assert groups is not None, "no groups"
+            assert np.array_equal(np.asarray(groups), of_first_column(X)), "groups of other rows"
+        return super().fit(X, y, groups=groups)
+
+
+def of_first_column(rows):
+    return np.where(np.asarray(rows)[:, 0] > 0, "a", "b")
+
+
+def model(**parameters):
+    return Checked(solver=MGR(n_steps=2), group_labels=["a", "b"], random_state=0, **parameters)
+
+
+def pipe(final):
+    return Pipeline([("scale", BoundedScaler()), ("model", final)])
+
+
+def columns(final):
+    parts = [("u", BoundedScaler(), [0]), ("v", "passthrough", [1, 2])]
+    return Pipeline([("columns", ColumnTransformer(parts)), ("model", final)])
+
+
+GRID = {"model__epsilon": [1.0, 2.0]}
+SCORER = worst_group_scorer(group_by=of_first_column)
+
+
+class Recipe(NamedTuple):
+    """A meta-estimator: what is fitted, and how it takes metadata by name."""
+
+    wrap: Callable[[Any], Any]
+    call: Callable[..., Any] = lambda fitted, **metadata: fitted.fit(X, Y, **metadata)
+
+
+def with_params(function):
+    return lambda fitted, **metadata: function(
+        fitted, X, Y, cv=2, n_jobs=2, params=metadata or None
+    )
+
+
+def strictly(function):
+    return lambda fitted, X, y, **settings: function(fitted, X, y, error_score="raise", **settings)
+
+
+def search(kind, **settings):
+    return lambda final: kind(
+        pipe(final), GRID, cv=2, n_jobs=2, error_score="raise", scoring=SCORER, **settings
+    )
+
+
+def inner(final):
+    return GridSearchCV(pipe(final), GRID, cv=2, error_score="raise", scoring=SCORER)
+
+
+RECIPES = {
+    "Pipeline": Recipe(pipe),
+    "Pipeline with a ColumnTransformer": Recipe(columns),
+    "GridSearchCV": Recipe(search(GridSearchCV)),
+    "RandomizedSearchCV": Recipe(search(RandomizedSearchCV, n_iter=2)),
+    "HalvingGridSearchCV": Recipe(search(HalvingGridSearchCV, random_state=0, min_resources=120)),
+    "cross_validate": Recipe(pipe, with_params(strictly(cross_validate))),
+    "cross_val_predict": Recipe(pipe, with_params(cross_val_predict)),
+    "learning_curve": Recipe(pipe, with_params(strictly(learning_curve))),
+    "nested cross-validation": Recipe(inner, with_params(strictly(cross_validate))),
+    "CalibratedClassifierCV": Recipe(lambda m: CalibratedClassifierCV(pipe(m), cv=2, n_jobs=2)),
+    "TunedThresholdClassifierCV": Recipe(
+        lambda m: TunedThresholdClassifierCV(pipe(m), cv=2, n_jobs=2)
+    ),
+    "BaggingClassifier(bootstrap=False)": Recipe(
+        lambda m: BaggingClassifier(
+            m, n_estimators=2, max_samples=0.5, bootstrap=False, n_jobs=2, random_state=0
+        )
+    ),
+}
+WAYS = ("`groups=`, routed", "`model__groups=`", "`group_by`")
+
+
+def outcome(recipe: Recipe, way: str) -> str:
+    """Return "yes" where every fit got its own groups, and "no" where scikit-learn refuses."""
+    final = model(group_by=of_first_column) if way == "`group_by`" else model()
+    metadata = {
+        "`groups=`, routed": {"groups": GROUPS},
+        "`model__groups=`": {"model__groups": GROUPS},
+        "`group_by`": {},
+    }[way]
+    with (
+        config_context(enable_metadata_routing="routed" in way),
+        joblib.parallel_config("threading"),
+    ):
+        try:
+            recipe.call(recipe.wrap(final), **metadata)
+        except (TypeError, ValueError) as error:
+            # scikit-learn says so itself; an error of ours or of Checked is a failure
+            refusals = "got unexpected argument|enable_metadata_routing=True|not supported"
+            if re.search(refusals, str(error)) and "groups must be given" not in str(error):
+                return "no"
+            raise
+    return "yes"
+
+
+def table() -> dict[str, tuple[str, ...]]:
+    """Return the cells of the page."""
+    rows = re.findall(r"^\| `?([^|`]+)`? \|(.*)\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name.strip(): tuple(cell.strip() for cell in cells.split("|")) for name, cells in rows}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_table_of_the_page(name, way):
+    page = table()
+    assert page["meta-estimator"] == WAYS
+    assert page[name][WAYS.index(way)] == outcome(RECIPES[name], way)
+
+
+def test_the_table_has_no_other_rows():
+    assert set(table()) == {*RECIPES, "meta-estimator"}
+
+
+@pytest.fixture
+def routing():
+    with config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.mark.usefixtures("routing")
+def test_an_alias():
+    final = model().set_fit_request(groups="sensitive_features")
+    scorer = worst_group_scorer(group_by=of_first_column)
+    found = GridSearchCV(pipe(final), GRID, cv=2, scoring=scorer, error_score="raise")
+    assert found.fit(X, Y, sensitive_features=GROUPS).best_estimator_["model"].n_features_in_ == 3
+
+
+@pytest.mark.usefixtures("routing")
+def test_folds_by_person_and_models_by_group():
+    person = np.arange(240) // 4
+    folds = GroupKFold(3).set_split_request(groups="person_id")
+    found = cross_validate(
+        pipe(model()), X, Y, cv=folds, scoring=worst_group_scorer(), error_score="raise",
+        params={"groups": GROUPS, "person_id": person}, return_indices=True,
+    )  # fmt: skip
+    for train, test in zip(*found["indices"].values(), strict=True):
+        assert not set(person[train]) & set(person[test])
+    assert np.isfinite(found["test_score"]).all()
+
+
+@pytest.mark.usefixtures("routing")
+def test_ids_where_groups_belong_are_caught():
+    plain = DPWorstGroupClassifier(solver=MGR(n_steps=2), group_labels=["a", "b"], random_state=0)
+    with pytest.raises(ValueError, match=r"^groups contains 0, which is not in group_labels="):
+        cross_validate(
+            pipe(plain), X, Y, cv=GroupKFold(3), params={"groups": np.arange(240) // 4},
+            error_score="raise",
+        )  # fmt: skip
+
+
+@pytest.mark.usefixtures("routing")
+def test_groups_reach_model_scorer_and_folds_at_once():
+    found = GridSearchCV(
+        pipe(model()), GRID, cv=GroupLabelStratifiedKFold(3), refit="worst_group", n_jobs=2,
+        scoring=worst_group_scorer(per_group=True), error_score="raise",
+    )  # fmt: skip
+    with joblib.parallel_config("threading"):
+        found.fit(X, Y, groups=GROUPS)
+    assert {"mean_test_group_a", "mean_test_group_b"} <= set(found.cv_results_)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_column_of_the_groups_may_be_a_feature_or_not(keep):
+    final = model(group_by=of_first_column)
+    if keep:
+        assert pipe(final).fit(X, Y)["model"].n_features_in_ == 3
+        return
+    # a model in front of which the column is dropped cannot see it: pass the groups by name
+    parts = [("v", "passthrough", [1, 2])]
+    plain = DPWorstGroupClassifier(solver=MGR(n_steps=2), group_labels=["a", "b"], random_state=0)
+    dropped = Pipeline([("columns", ColumnTransformer(parts)), ("model", plain)])
+    fitted = dropped.fit(X, Y, model__groups=GROUPS)["model"]
+    assert fitted.n_features_in_ == 2
+    assert fitted.group_sizes_.tolist() == [160, 80]

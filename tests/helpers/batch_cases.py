@@ -1,0 +1,182 @@
+"""Runs on Poisson batches whose coins and answers are fixed: what does one record move?"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import sys
+import textwrap
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.solvers import MGR, Solution, mgr_batches
+from tests.helpers.mgr_cases import (
+    LOSSES,
+    Case,
+    bad_rows,
+    make_data,
+    make_problem,
+    random_data,
+    random_targets,
+)
+from tests.helpers.replay import Recorder
+
+
+def batch_problems(seed: int, n_plans: int):
+    """Yield plans of random problems on random rates, and the solvers that made them."""
+    rng = np.random.default_rng(seed)
+    for index in range(n_plans):
+        n_groups = int(rng.integers(1, 5))
+        problem = make_problem(
+            rng.choice([1, 2, 3, 4, 25], size=n_groups),
+            loss=LOSSES[index % len(LOSSES)],
+            n_features=int(rng.integers(1, 4)),
+            radius=float(rng.choice([1.0, 3.0, 20.0])),
+            prior=rng.dirichlet(np.full(n_groups, 0.5)) * 0.999 + 0.001 / n_groups,
+            scaling=float(rng.choice([0.0, 0.5, 1.0])),
+        )
+        rates = rng.choice([0.1, 0.3, 0.9, 1.0], size=n_groups)
+        rates[rng.integers(n_groups)] = rng.choice([0.1, 0.3, 0.9])
+        constants = problem.constants
+        low, high = constants.infimum, constants.supremum
+        ceiling: Any = rng.choice([None, np.inf, low + 0.1 * (high - low)])  # type: ignore[list-item]
+        solver = MGR(
+            n_steps=3,
+            step="sampled" if index % 3 == 0 else "weighted",
+            sampling_rate=tuple(float(rate) for rate in rates),
+            loss_ceiling=ceiling,
+            risk_share=float(rng.choice([0.05, 0.5, 0.95])),
+        )
+        yield solver.plan(problem, Budget(0.5, 1e-5)), solver
+
+
+class Canary(NamedTuple):
+    """Neighbours, and which record differs."""
+
+    case: Case
+    group: int
+    position: int
+
+
+def canary_case(plan, solver, seed: int) -> Canary:
+    """Return neighbours that differ in the last record of one group, chosen to move much."""
+    problem = plan.problem
+    rng = np.random.default_rng([seed, 2])
+    weights = rng.standard_normal(problem.n_weights)
+    weights *= problem.radius * rng.choice([0.0, 0.5, 1.0, 1.0]) / np.linalg.norm(weights)
+    group = int(rng.integers(problem.n_groups))
+    group_weights = [
+        rng.dirichlet(np.ones(problem.n_groups)),
+        np.eye(problem.n_groups)[group],
+        1e-300 + np.eye(problem.n_groups)[rng.integers(problem.n_groups)],
+    ][int(rng.integers(3))]
+    rows, targets = random_data(problem, [seed, 3])
+    other_rows, other_targets = rows.copy(), targets.copy()
+    record = sum(problem.group_sizes[: group + 1]) - 1
+    rows[record], other_rows[record] = bad_rows(problem, weights, rng)
+    targets[record], other_targets[record] = random_targets(rng, problem.loss, 2)
+    case = Case(
+        plan,
+        solver,
+        make_data(problem, rows, targets),
+        make_data(problem, other_rows, other_targets),
+        Solution(weights, group_weights, 0),
+    )
+    return Canary(case, group, problem.group_sizes[group] - 1)
+
+
+def run_with_coins(canary: Canary, data, seed: int, *, joins: bool):
+    """Run on answers and coins that depend on their place alone, the canary's coin forced."""
+    case, (plan, *_) = canary.case, canary.case
+    answers, coins = np.random.default_rng([seed, 1]), np.random.default_rng([seed, 5])
+    parts = plan.schedule.batches.parts
+    scale = 10.0 ** np.random.default_rng([seed, 4]).uniform(-2, 3)
+
+    def sample(sizes, release):
+        groups = [g for g, part in enumerate(parts) if plan.releases[part] == release]
+        joined = []
+        for group, size in zip(groups, sizes, strict=True):
+            heads = coins.random(size) < max(release.sampling_rate, 0.3)
+            if group == canary.group:
+                heads[canary.position] = joins
+            joined.append(np.flatnonzero(heads))
+        return tuple(joined)
+
+    def answer(releases, value, units):
+        return scale * answers.standard_normal(value.shape)
+
+    source = Recorder(answer, rng=seed, sample_with=sample)
+    return source, case.solver.run(plan, data, source, start=case.start)
+
+
+def moves(canary: Canary, seed: int) -> dict[str, float]:
+    """Return how far one record moves a step, over what is stated; infinity where it may not.
+
+    "replaced" compares neighbours that both join, over the sensitivity stated for the group's
+    part; "joined" compares with absence, over half of it, for a group that is sampled.
+    """
+    case, plan = canary.case, canary.case.plan
+    part = plan.schedule.batches.parts[canary.group]
+    runs = {
+        name: run_with_coins(canary, data, seed, joins=joins)
+        for name, data, joins in (
+            ("here", case.data, True),
+            ("replaced", case.neighbour, True),
+            ("joined", case.data, False),
+        )
+    }
+    is_sampled = plan.releases[part].sampling_rate < 1.0
+    asked, solution = runs["here"][0].asked, runs["here"][1]
+    found = {}
+    for name, allowed in (("replaced", 1.0), ("joined", 0.5))[: 1 + is_sampled]:
+        others, other = runs[name][0].asked, runs[name][1]
+        worst = 0.0 if np.array_equal(solution.weights, other.weights) else math.inf
+        for one, two in zip(asked, others, strict=True):
+            same = one.releases == two.releases == plan.releases
+            same &= np.array_equal(one.units, two.units)
+            same &= np.array_equal(one.sensitivities, two.sensitivities)
+            distance = np.linalg.norm((one.value - two.value) / one.units)
+            # in noise that is drawn, which is that of the part that needs most
+            drawn = max(np.array([r.noise_multiplier for r in one.releases]) * one.sensitivities)
+            least = drawn / plan.releases[part].noise_multiplier
+            worst = max(worst, float(distance / (allowed * least)) if same else math.inf)
+        found[name] = worst
+    return found
+
+
+@contextmanager
+def faulty(*replacements: tuple[str, str]):
+    """Put pieces into the source of the released step, or of the noise of its batches."""
+    sources = {
+        owner: textwrap.dedent(inspect.getsource(thing))
+        for owner, thing in (
+            ("release_from_batch", mgr_batches.release_from_batch),
+            ("gradient_stds", mgr_batches.Batches.gradient_stds.fget),  # type: ignore[attr-defined]
+            ("risk_stds", mgr_batches.Batches.risk_stds.fget),  # type: ignore[attr-defined]
+        )
+    }
+    for old, new in replacements:
+        holders = [owner for owner, source in sources.items() if old in source]
+        assert len(holders) == 1, f"{old!r} is in {holders}"
+        assert sources[holders[0]].count(old) == 1
+        sources[holders[0]] = sources[holders[0]].replace(old, new)
+    namespace = dict(vars(mgr_batches))
+    for source in sources.values():
+        exec(compile(source, "planted fault", "exec"), namespace)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("gradient_stds", "risk_stds"):
+            patch.setattr(mgr_batches.Batches, name, namespace[name])
+        module = sys.modules[MGR.__module__]
+        patch.setattr(module, "release_from_batch", namespace["release_from_batch"])
+        yield
+
+
+def with_batches(plan, **changes: Any):
+    """Return a plan with other numbers in its batches."""
+    batches = dataclasses.replace(plan.schedule.batches, **changes)
+    return dataclasses.replace(plan, schedule=dataclasses.replace(plan.schedule, batches=batches))

@@ -1,0 +1,316 @@
+"""EXP3 and Hedge against closed forms in many digits, regret bounds, and extremes."""
+
+import itertools
+import math
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import softmax
+
+from sklearn_dpwg.learners import EXP3, Hedge, _log_weights
+
+
+class Uniform:
+    """A generator of given numbers."""
+
+    def __init__(self, *numbers):
+        self.numbers = iter(numbers)
+
+    def random(self):
+        return next(self.numbers)
+
+
+@pytest.fixture(params=["lists", "arrays"])
+def storage(request, monkeypatch):
+    if request.param == "arrays":
+        monkeypatch.setattr(_log_weights, "_FEW", 0)
+
+
+def exact_exp3(prior, rate, ceiling, moves):
+    """Return the logarithms of the weights of EXP3 as the paper writes it, in 60 digits."""
+    with localcontext() as context:
+        context.prec, context.Emin, context.Emax = 60, -(10**17), 10**17
+        logs = [Decimal(float(weight)).ln() for weight in prior]
+        for group, loss in moves:
+            clipped = Decimal(min(max(loss, 0.0), ceiling))
+            logs[group] -= Decimal(rate) * clipped / logs[group].exp()
+            total = sum(log.exp() for log in logs).ln()
+            logs = [log - total for log in logs]
+        return [float(log) for log in logs]
+
+
+# --- what is played ----------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    prior=st.lists(st.floats(0.01, 1.0), min_size=2, max_size=5),
+    rate=st.floats(1e-4, 3.0),
+    moves=st.lists(st.tuples(st.integers(0, 4), st.floats(-1.0, 3.0)), max_size=40),
+    is_long=st.booleans(),
+)
+def test_exp3_is_the_papers_in_many_digits(prior, rate, moves, is_long):
+    with pytest.MonkeyPatch.context() as patch:
+        if is_long:
+            patch.setattr(_log_weights, "_FEW", 0)
+        player = EXP3(prior, rate, ceiling=2.0)
+        played = []
+        for group, loss in moves:
+            group %= len(prior)
+            # a smaller weight is drawn once in 10^50 rounds; its own test is below
+            if player.group_weights[group] < 1e-50:
+                continue
+            played.append((group, loss))
+            player.update(group, loss)
+    expected = np.array(exact_exp3(player.prior, rate, 2.0, played))
+    np.testing.assert_allclose(
+        player.group_weights, np.exp(np.maximum(expected, -750.0)), rtol=1e-8, atol=1e-300
+    )
+    assert player.group_weights.sum() == pytest.approx(1.0, abs=1e-14)
+
+
+@pytest.mark.parametrize("depth", [1e-10, 1e-100, 1e-200, 1e-300])
+def test_exp3_down_to_tiny_weights(depth, storage):
+    prior = Hedge([1.0, depth], rate=0.0).prior
+    for loss in (1e-290, 0.3, 2.0):
+        player = EXP3(prior, rate=0.5, ceiling=2.0)
+        assert player.group_weights[1] == pytest.approx(depth, rel=1e-12)
+        player.update(1, loss)
+        (_, expected) = exact_exp3(prior, 0.5, 2.0, [(1, loss)])
+        assert player.log_group_weights[1] == pytest.approx(expected, rel=1e-12)
+        player.update(0, loss)  # the heavy one pays a little, and is heavy again
+        assert np.isfinite(player.log_group_weights).all()
+        assert player.group_weights[0] == pytest.approx(1.0, rel=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    n_groups=st.integers(1, 6),
+    rate=st.sampled_from([0.0, 1e-300, 1e-3, 1.0, 1e10, 1e300]),
+    moves=st.lists(
+        st.tuples(st.integers(0, 5), st.floats(allow_nan=False, allow_infinity=True)), max_size=30
+    ),
+    is_long=st.booleans(),
+)
+def test_exp3_never_leaves_the_simplex(n_groups, rate, moves, is_long):
+    with pytest.MonkeyPatch.context() as patch:
+        if is_long:
+            patch.setattr(_log_weights, "_FEW", 0)
+        player = EXP3(np.ones(n_groups), rate, ceiling=4.0)
+        for group, loss in moves:
+            player.update(group % n_groups, loss)
+            weights = player.group_weights
+            assert np.isfinite(weights).all()
+            assert (weights >= 0.0).all()
+            assert weights.sum() == pytest.approx(1.0, abs=1e-12)
+            assert np.isfinite(player.log_group_weights).all()
+            group = player.sample(Uniform(0.999999999))
+            assert weights[group] > 0.0
+
+
+def test_feedback_is_clipped(storage):
+    for loss, as_if in [(-5.0, 0.0), (7.0, 2.0), (math.inf, 2.0), (-math.inf, 0.0)]:
+        clipped, exact = EXP3([0.3, 0.7], 0.1, 2.0), EXP3([0.3, 0.7], 0.1, 2.0)
+        clipped.update(0, loss)
+        exact.update(0, as_if)
+        np.testing.assert_array_equal(clipped.group_weights, exact.group_weights)
+
+
+def test_hedge_is_a_softmax(storage):
+    rng = np.random.default_rng(0)
+    prior, losses = rng.dirichlet(np.ones(5)), rng.normal(size=(200, 5))
+    player = Hedge(prior, rate=0.3)
+    for step, loss in enumerate(losses):
+        expected = softmax(np.log(prior) - 0.3 * losses[:step].sum(axis=0))
+        np.testing.assert_allclose(player.group_weights, expected, rtol=1e-11)
+        player.update(loss)
+
+
+def test_hedge_at_extremes(storage):
+    player = Hedge([0.5, 0.5], rate=1e300)
+    for losses in ([1e8, 0.0], [-1e8, 0.0], [0.0, 0.0], [-1e8, -1e8]):
+        player.update(losses)
+        assert np.isfinite(player.log_group_weights).all()
+        assert player.group_weights.sum() == 1.0
+    gentle = Hedge([0.5, 0.5], rate=1.0)
+    for _ in range(3):
+        gentle.update([300.0, 0.0])
+    assert gentle.group_weights[0] == 0.0
+    assert gentle.log_group_weights[0] == pytest.approx(-900.0)
+    for _ in range(3):
+        gentle.update([0.0, 300.0])
+    np.testing.assert_allclose(gentle.group_weights, [0.5, 0.5])
+
+
+# --- draws -------------------------------------------------------------------------------------
+
+
+def test_draws_follow_the_weights(storage):
+    player = Hedge([0.2, 0.5, 0.3], rate=1.0)
+    for uniform, group in [(0.0, 0), (0.19, 0), (0.21, 1), (0.69, 1), (0.71, 2), (1 - 2**-53, 2)]:
+        assert player.sample(Uniform(uniform)) == group
+    rng = np.random.default_rng(0)
+    drawn = np.bincount([player.sample(rng) for _ in range(20_000)], minlength=3) / 20_000
+    np.testing.assert_allclose(drawn, player.prior, atol=0.02)
+
+
+def test_groups_without_weight_are_never_drawn(storage):
+    player = Hedge([0.25, 0.25, 0.25, 0.25], rate=1.0)
+    player.update([1e6, 0.0, 0.0, 1e6])
+    assert player.group_weights.tolist() == [0.0, 0.5, 0.5, 0.0]
+    for uniform in (0.0, 0.3, 0.5, 0.7, 1.0 - 2**-53, 1.0):
+        assert player.sample(Uniform(uniform)) in {1, 2}
+
+
+def test_many_groups_are_as_few():
+    few, many = (EXP3(np.arange(1.0, n + 1.0), 0.1, 2.0) for n in (64, 65))
+    assert isinstance(few._log_weights._weights, list)
+    assert isinstance(many._log_weights._weights, np.ndarray)
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        for player in (few, many):
+            group, loss, before = player.sample(rng), rng.random(), player.group_weights
+            player.update(group, loss)
+            before[group] *= math.exp(-0.1 * loss / before[group])
+            np.testing.assert_allclose(player.group_weights, before / before.sum(), rtol=1e-10)
+
+
+# --- regret ------------------------------------------------------------------------------------
+
+
+def expected_exp3_regret(losses, prior, rate):
+    """Return the exact expected regret against each group, over all sequences of draws."""
+    n_steps, n_groups = losses.shape
+    lost = 0.0
+    for path in itertools.product(range(n_groups), repeat=n_steps):
+        player, probability, total = EXP3(prior, rate, ceiling=1.0), 1.0, 0.0
+        for step, group in enumerate(path):
+            probability *= player.group_weights[group]
+            total += losses[step, group]
+            player.update(group, losses[step, group])
+        lost += probability * total
+    return lost - losses.sum(axis=0)
+
+
+def loss_sequences(n_steps, n_groups, seed):
+    rng = np.random.default_rng(seed)
+    yield np.zeros((n_steps, n_groups)) + np.eye(n_groups)[0]
+    yield 1.0 - np.zeros((n_steps, n_groups)) - np.eye(n_groups)[0]
+    yield np.eye(n_groups)[np.arange(n_steps) % n_groups]
+    yield np.eye(n_groups)[np.arange(n_steps) * min(n_groups, 2) // n_steps]
+    yield rng.integers(0, 2, size=(n_steps, n_groups)).astype(float)
+
+
+@pytest.mark.parametrize(("n_groups", "n_steps"), [(1, 5), (2, 7), (3, 5)])
+@pytest.mark.parametrize("factor", [0.1, 1.0, 5.0])
+def test_expected_exp3_regret_is_within_its_bound(n_groups, n_steps, factor):
+    rate = factor * EXP3.planned_rate(n_groups, n_steps, 1.0)
+    prior = np.arange(1.0, n_groups + 1.0) / (n_groups * (n_groups + 1) / 2)
+    for losses in loss_sequences(n_steps, n_groups, seed=n_steps):
+        bound = EXP3(prior, rate, 1.0).regret_bound(n_steps)
+        found = expected_exp3_regret(losses, prior, rate)
+        # the bound of the notes, with the losses that came
+        own = np.where(prior < 1.0, -np.log(prior) / (rate or 1.0), 0.0)
+        own += 0.5 * rate * np.sum(losses**2)
+        assert (found <= own + 1e-12).all()
+        assert (own <= bound + 1e-12).all()
+
+
+def test_long_exp3_games():
+    """The worst group is found: mean regret of twenty games of 2,000 rounds against the bound."""
+    n_groups, n_steps, regrets = 5, 2000, []
+    rate = EXP3.planned_rate(n_groups, n_steps, 1.0)
+    for seed in range(20):
+        rng, player, total = np.random.default_rng(seed), EXP3(np.ones(n_groups), rate, 1.0), 0.0
+        draws = rng.random((n_steps, n_groups)) < np.array([0.5, 0.5, 0.5, 0.5, 0.3])
+        for losses in draws.astype(float):
+            group = player.sample(rng)
+            total += losses[group]
+            player.update(group, float(losses[group]))
+        regrets.append(total - 0.3 * n_steps)
+    bound = player.regret_bound(n_steps).max()
+    assert 0.0 < np.mean(regrets) <= bound
+    assert bound == pytest.approx(math.sqrt(2.0 * 5 * 2000 * math.log(5)))
+
+
+def hedge_regret(adversary, n_groups, n_steps, rate):
+    player, lost, totals = Hedge(np.ones(n_groups), rate), 0.0, np.zeros(n_groups)
+    for step in range(n_steps):
+        losses = adversary(player, step)
+        lost += player.group_weights @ losses
+        totals += losses
+        player.update(losses)
+    return lost - totals.min(), player.regret_bound(n_steps, 1.0).max()
+
+
+@pytest.mark.parametrize("factor", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("n_groups", [2, 5, 80])
+def test_hedge_regret_is_within_its_bound(n_groups, factor):
+    rng = np.random.default_rng(0)
+    n_steps = 200
+    rate = factor * Hedge.planned_rate(n_groups, n_steps, 1.0)
+    adversaries = [
+        lambda player, step: np.eye(n_groups)[int(np.argmax(player.group_weights))],
+        lambda player, step: -np.eye(n_groups)[int(np.argmin(player.group_weights))],
+        lambda player, step: rng.integers(0, 2, n_groups) - 0.5,
+        lambda player, step: np.arange(n_groups) % 2 - 1.0,
+    ]
+    for adversary in adversaries:
+        regret, bound = hedge_regret(adversary, n_groups, n_steps, rate)
+        assert regret <= bound
+
+
+def test_the_hedge_bound_is_nearly_attained():
+    # two groups, the heavier one loses: the bound is tight but for a constant
+    rate = Hedge.planned_rate(2, 1000, 1.0)
+    regret, bound = hedge_regret(
+        lambda player, step: np.eye(2)[int(np.argmax(player.group_weights))], 2, 1000, rate
+    )
+    assert regret > 0.5 * (bound - math.log(2) / rate)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda rate: EXP3(np.ones(4), rate, 1.0), lambda rate: Hedge(np.ones(4), rate)]
+)
+def test_planned_rates_are_the_best(make):
+    planned = type(make(0.1)).planned_rate(4, 100, 1.0)
+    facts = (100,) if isinstance(make(0.1), EXP3) else (100, 1.0)
+    best = make(planned).regret_bound(*facts).max()
+    for factor in (0.9, 1.1):
+        assert make(planned * factor).regret_bound(*facts).max() > best
+
+
+def test_one_group():
+    for player in (EXP3([2.0], EXP3.planned_rate(1, 10, 1.0), 1.0), Hedge([1.0], 0.0)):
+        assert player.prior.tolist() == player.group_weights.tolist() == [1.0]
+        assert player.sample(np.random.default_rng(0)) == 0
+    assert EXP3([1.0], 0.0, 1.0).regret_bound(10).tolist() == [0.0]
+    assert EXP3([1.0, 1.0], 0.0, 1.0).regret_bound(10).tolist() == [math.inf] * 2
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+
+def test_wrong_parameters():
+    for prior in ([], [[1.0]], 1.0):
+        with pytest.raises(ValueError, match="prior must have one entry a group"):
+            Hedge(prior, 1.0)
+    for prior in ([1.0, 0.0], [1.0, -1.0], [np.nan, 1.0], [np.inf, 1.0]):
+        with pytest.raises(ValueError, match="prior must be positive and finite everywhere"):
+            Hedge(prior, 1.0)
+    for rate in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="rate must be at least 0 and finite"):
+            Hedge([1.0], rate)
+    with pytest.raises(ValueError, match="ceiling must be positive"):
+        EXP3([1.0], 1.0, 0.0)
+    with pytest.raises(ValueError, match="loss must be a number, got NaN"):
+        EXP3([1.0], 1.0, 1.0).update(0, np.nan)
+    with pytest.raises(ValueError, match="one entry a group, 2, got shape"):
+        Hedge([1.0, 1.0], 1.0).update([1.0])
+    with pytest.raises(ValueError, match="losses must be finite"):
+        Hedge([1.0, 1.0], 1.0).update([1.0, np.inf])
+    with pytest.raises(ValueError, match="n_groups must be at least 1"):
+        EXP3.planned_rate(0, 1, 1.0)

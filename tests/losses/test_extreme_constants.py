@@ -1,0 +1,309 @@
+"""Constants at extreme bounds and parameters: exact arithmetic, fine grids, global search."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.optimize import differential_evolution
+from scipy.special import logsumexp, softmax
+
+from sklearn_dpwg.losses import (
+    AbsoluteError,
+    BinaryLogLoss,
+    Hinge,
+    Huber,
+    LossConstants,
+    MultinomialLogLoss,
+    Quantile,
+    SmoothedHinge,
+    SquaredError,
+    SquaredHinge,
+)
+
+BOUNDS = (1e-8, 1e-3, 0.3, 1.0, 3.0, 22.0, 300.0, 1e4, 1e8)
+SIZES = (1e-8, 0.25, 1.0, 1.1, 10.0, 1e8)
+LOSSES = (
+    BinaryLogLoss(),
+    Hinge(),
+    SquaredHinge(),
+    *(SmoothedHinge(width) for width in SIZES),
+    *(Huber(*both) for both in itertools.product(SIZES, (1e-6, 1.0, 1e6))),
+    *(SquaredError(bound) for bound in (1e-8, 1.0, 1e8)),
+    *(AbsoluteError(bound) for bound in (1e-8, 1.0, 1e8)),
+    *(Quantile(*both) for both in itertools.product((1e-12, 0.001, 0.5, 0.999), (1e-8, 1.0, 1e8))),
+)
+FEW = 4 * np.finfo(float).eps
+
+parametrize_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+
+
+def exact_value(loss, a, y):
+    """The definitions, in arithmetic of fifty digits."""
+    mpf = mpmath.mpf
+    missing, e = max(mpf(0), 1 - y * a), a - y
+    if isinstance(loss, BinaryLogLoss):
+        return mpmath.log1p(mpmath.exp(-y * a))
+    if isinstance(loss, Hinge):
+        return missing
+    if isinstance(loss, SquaredHinge):
+        return missing**2
+    if isinstance(loss, SmoothedHinge):
+        width = mpf(loss.width)
+        return missing - width / 2 if missing >= width else missing**2 / (2 * width)
+    if isinstance(loss, Huber):
+        threshold = mpf(loss.threshold)
+        return e**2 / 2 if abs(e) <= threshold else threshold * (abs(e) - threshold / 2)
+    if isinstance(loss, SquaredError):
+        return e**2 / 2
+    if isinstance(loss, AbsoluteError):
+        return abs(e)
+    return mpf(loss.level) * -e if e < 0 else (1 - mpf(loss.level)) * e
+
+
+def exact_derivative(loss, a, y):
+    """The largest size of a one-sided difference quotient, far below any width."""
+    step = mpmath.mpf(10) ** -40
+    here = exact_value(loss, a, y)
+    return max(
+        abs(exact_value(loss, a + step, y) - here), abs(exact_value(loss, a - step, y) - here)
+    ) / step  # fmt: skip
+
+
+@parametrize_loss
+def test_closed_forms_in_fifty_digits(loss):
+    """Values are convex in the score and in the target, so extremes are at ends and kinks."""
+    with mpmath.workdps(100):
+        for r in BOUNDS:
+            stated = loss.constants(r)
+            end = mpmath.mpf(r)
+            target = mpmath.mpf(getattr(loss, "target_bound", 1.0))
+            ends = list(itertools.product((-end, end), (-target, target)))
+            values = [exact_value(loss, a, y) for a, y in ends]
+            lowest = min(values) if loss.task == "binary" else mpmath.mpf(0)
+            # a convex loss is steepest at an end
+            steepest = max(exact_derivative(loss, a, y) for a, y in ends)
+            nothing = max(exact_value(loss, mpmath.mpf(0), y) for y in (-target, target))
+            width = max(values) - lowest
+            assert float(max(values)) == pytest.approx(stated.supremum, rel=FEW)
+            assert abs(float(lowest - stated.infimum)) <= FEW * stated.supremum
+            assert float(steepest) == pytest.approx(stated.lipschitz, rel=1e-14)
+            assert float(nothing) == pytest.approx(stated.zero_score, rel=FEW)
+            # never below the truth, above it by rounding only
+            assert width <= stated.loss_range
+            assert stated.loss_range <= float(width) + 10 * FEW * stated.supremum
+
+
+@pytest.mark.parametrize("ceiling", [0.5, 0.7, 1.0, 5.0, math.inf])
+@pytest.mark.parametrize("r", [1e-9, 1e-4, 0.37, 2.0])
+def test_a_range_below_a_ceiling_is_never_rounded_down(ceiling, r):
+    for loss in (BinaryLogLoss(), Hinge(), SmoothedHinge(3.0), SquaredHinge(), Huber()):
+        stated = loss.constants(r)
+        if ceiling > stated.infimum:
+            with mpmath.workdps(60):
+                highest = max(exact_value(loss, mpmath.mpf(a), mpmath.mpf(1)) for a in (-r, r))
+                lowest = exact_value(loss, mpmath.mpf(r), mpmath.mpf(1))
+                lowest = lowest if loss.task == "binary" else mpmath.mpf(0)
+                truth = min(mpmath.mpf(ceiling), highest) - lowest
+                assert truth <= stated.range_up_to(ceiling) <= truth + mpmath.mpf(2e-15) * highest
+
+
+def test_the_plain_difference_would_be_too_small():
+    bounds = [1e-8 * factor for factor in range(1, 30)]  # the range is the bound itself
+    stated = [BinaryLogLoss().constants(r) for r in bounds]
+    plain = [one.supremum - one.infimum for one in stated]
+    assert any(width < r for width, r in zip(plain, bounds, strict=True))
+    assert all(one.loss_range >= r for one, r in zip(stated, bounds, strict=True))
+
+
+# ---- gradient diameter
+
+
+def plane(loss, r, share, lengths=(1.0,)):
+    """Gradients of all records of a plane that holds the weights, angles dense near right ones."""
+    near = np.concatenate([10.0 ** np.linspace(-9, -0.7, 18), np.linspace(0.25, math.pi / 2, 15)])
+    half = np.concatenate([-near[::-1], [0.0], near])
+    angle = np.concatenate([half, half + math.pi])
+    bound = getattr(loss, "target_bound", 1.0)
+    targets = [-1.0, 1.0] if loss.task == "binary" else [-bound, 0.0, bound]
+    angle, target, length = (
+        cells.ravel() for cells in np.meshgrid(angle, np.array(targets), np.array(lengths))
+    )
+    rows = length * np.array([np.sin(angle), np.cos(angle)])
+    return loss.value_and_derivative(share * r * rows[0], target)[1] * rows
+
+
+@parametrize_loss
+def test_gradient_diameter_on_a_fine_grid(loss):
+    for r in BOUNDS:
+        stated = loss.constants(r)
+        largest = 0.0
+        for share, lengths in ((1.0, (1.0,)), (0.6, (1.0, 0.5)), (1e-3, (1.0,)), (0.0, (1.0,))):
+            along, across = plane(loss, r, share, lengths)
+            apart = np.hypot(along[:, None] - along, across[:, None] - across).max()
+            largest = max(largest, float(apart))
+        assert largest <= stated.gradient_diameter * (1 + FEW)
+        assert largest >= 0.96 * stated.gradient_diameter  # the grid is coarse next to kinks
+        assert stated.gradient_diameter <= 2 * stated.lipschitz * (1 + FEW)
+        assert math.isfinite(stated.gradient_diameter)
+
+
+HARD = (
+    (BinaryLogLoss(), 3.0),
+    (BinaryLogLoss(), 180.0),
+    (SquaredHinge(), 0.4),
+    (SquaredHinge(), 1e6),
+    (SmoothedHinge(3.0), 1.0),
+    (SmoothedHinge(1.2), 1.0),
+    (SmoothedHinge(40.0), 25.0),
+    (Huber(1.1), 0.3),
+    (Huber(2.0), 1.2),
+    (Huber(1e3, 10.0), 22.0),
+    (SquaredError(0.2), 2.0),
+    (Quantile(0.999), 1.0),
+)
+
+
+@pytest.mark.parametrize(("loss", "r"), HARD, ids=repr)
+def test_gradient_diameter_by_global_search(loss, r):
+    """Weights inside the ball, rows off the plane and short, any targets."""
+    bound = getattr(loss, "target_bound", 1.0)
+
+    def distance(point):
+        share, first, second, short, shorter, turn, *targets = point
+        if loss.task == "binary":
+            y, other = (np.where(target > 0, 1.0, -1.0) for target in targets)
+        else:
+            y, other = (bound * target for target in targets)
+        row = short * np.array([np.sin(first), np.cos(first), 0 * first])
+        across = np.cos(second)
+        record = shorter * np.array([np.sin(second), across * np.cos(turn), across * np.sin(turn)])
+        gradient = loss.value_and_derivative(share * r * row[0], y)[1] * row
+        replacing = loss.value_and_derivative(share * r * record[0], other)[1] * record
+        return -np.linalg.norm(gradient - replacing, axis=0)
+
+    right = math.pi / 2
+    found = differential_evolution(
+        distance,
+        [(0, 1), (-right, right), (-right, right), (0, 1), (0, 1), (0, math.pi), (-1, 1), (-1, 1)],
+        vectorized=True, updating="deferred", init="sobol", popsize=16, maxiter=150, tol=0.0,
+        seed=0, polish=False,
+    )  # fmt: skip
+    claimed = loss.constants(r).gradient_diameter
+    assert 0.99 * claimed <= -found.fun <= claimed * (1 + FEW)
+
+
+# ---- the log loss of many classes
+
+
+def scores_on_spheres(k, r, rng):
+    """Score vectors of norm r: all over, and along the directions that the proofs name."""
+    free = rng.normal(size=(4000, k))
+    one, rest = np.eye(k)[1], (np.arange(k) > 1).astype(float)
+    share = np.concatenate([[0.0], 10.0 ** np.linspace(-4, 0, 300)])[:, None]
+    up = one + share * rest
+    arc = up - up.sum(axis=1, keepdims=True) * np.eye(k)[0]
+    scores = np.vstack([free, arc, -arc])
+    return r * scores / np.linalg.norm(scores, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 7, 30, 1000])
+def test_constants_of_many_classes(k):
+    rng = np.random.default_rng(k)
+    loss = MultinomialLogLoss(k)
+    for r in (1e-6, 0.1, 1.0, 3.0, 10.0, 100.0, 1e5):
+        stated = loss.constants(r)
+        scores = scores_on_spheres(k, r, rng)
+        values, slopes = loss.value_and_derivative(scores, np.zeros(len(scores)))
+        rounding = 1e-14 * (1 + r)
+        assert stated.infimum - rounding <= values.min() <= stated.infimum + rounding
+        # the arc of the proof reaches the supremum but for the slack of its search
+        width = values.max() - stated.infimum
+        assert width - rounding <= stated.loss_range <= width * (1 + 3e-4) + rounding
+        steepest = np.linalg.norm(slopes, axis=1).max()
+        assert 0.8 * stated.lipschitz <= steepest <= stated.lipschitz * (1 + 1e-12)
+        assert stated.gradient_diameter == 2 * stated.lipschitz
+        if k < 100:
+            some = scores[:: max(1, len(scores) // 400)]
+            bends = np.linalg.eigvalsh(loss.curvature(some, np.zeros(len(some))))[:, -1]
+            assert bends.max() <= stated.smoothness * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("r", [1e-3, 0.5, 1.0, 2.0, 4.0, 20.0])
+def test_three_classes_by_a_walk_around_the_circle(r):
+    """Three scores that sum to zero, which costs nothing, are a circle: the whole truth."""
+    turn = np.linspace(0, 2 * math.pi, 200001)
+    basis = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])
+    scores = r * np.stack([np.cos(turn), np.sin(turn)], axis=1) @ basis
+    loss = logsumexp(scores, axis=1) - scores[:, 0]
+    slope = np.linalg.norm(softmax(scores, axis=1) - [1, 0, 0], axis=1)
+    stated = MultinomialLogLoss(3).constants(r)
+    assert loss.min() == pytest.approx(stated.infimum, rel=1e-9)
+    assert loss.max() <= stated.supremum * (1 + 1e-15)
+    assert stated.loss_range <= (loss.max() - loss.min()) * (1 + 3e-4)
+    assert 0.93 * stated.lipschitz <= slope.max() <= stated.lipschitz * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("n_points", [2, 3, 6])
+def test_a_coarse_search_of_the_arc_is_still_a_bound(n_points, monkeypatch):
+    fine = {(k, r): MultinomialLogLoss(k).constants(r) for k in (3, 8) for r in (2.0, 6.0, 9.0)}
+    monkeypatch.setattr("sklearn_dpwg.losses.multinomial_log_loss._ARC_POINTS", n_points)
+    for (k, r), stated in fine.items():
+        coarse = MultinomialLogLoss(k).constants(r)
+        assert coarse.supremum >= stated.supremum - 2e-4 * r
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 10])
+def test_many_classes_at_both_ends(k):
+    """Near zero and far out every number is the least possible one."""
+    near, far = MultinomialLogLoss(k).constants(1e-7), MultinomialLogLoss(k).constants(60.0)
+    assert near.lipschitz == pytest.approx(math.sqrt((k - 1) / k), rel=1e-6)
+    assert near.smoothness == pytest.approx(1 / k, rel=1e-6)
+    assert near.loss_range == pytest.approx(2e-7 * math.sqrt((k - 1) / k), rel=1e-3)
+    assert far.lipschitz == pytest.approx(math.sqrt(2))
+    assert far.smoothness == 0.5
+
+
+@pytest.mark.parametrize(("r", "share"), [(1e-6, 1.0), (2.0, 0.715), (22.4, 0.96), (300.0, 0.998)])
+def test_how_near_two_lipschitz_constants_three_classes_come(r, share):
+    """Two records of a class, mirror images of each other across the weights."""
+    angle = np.linspace(0, math.pi / 2, 20001)
+    scores = r * np.sin(angle)[:, None] * np.array([-1.0, 1.0, 0.0]) / math.sqrt(2)
+    slopes = MultinomialLogLoss(3).value_and_derivative(scores, np.zeros(len(scores)))[1]
+    apart = 2 * np.cos(angle) * np.linalg.norm(slopes, axis=1)
+    reached = apart.max() / MultinomialLogLoss(3).constants(r).gradient_diameter
+    assert share <= reached + 1e-3
+    assert reached <= min(1.0, share + 0.005) + 1e-12
+
+
+def test_simple_bounds_are_never_better():
+    for k, r in itertools.product((2, 3, 4, 8, 50), BOUNDS):
+        stated = MultinomialLogLoss(k).constants(r)
+        worst = math.log(k - 1) + math.sqrt(2) * r
+        assert stated.supremum <= np.logaddexp(0.0, worst) * (1 + FEW)
+        assert stated.lipschitz <= math.sqrt(2) / (1 + math.exp(-worst)) * (1 + FEW)
+        assert stated.smoothness <= 0.5
+
+
+# ---- what a loss refuses
+
+
+@pytest.mark.parametrize("bound", [0.0, -0.5, math.nan, math.inf, "1", None, True])
+def test_squared_error_refuses_a_bound_that_is_none(bound):
+    with pytest.raises(ValueError, match=r"^target_bound of SquaredError must be positive and fin"):
+        SquaredError(bound)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 0, -3, 2.5, math.nan, "3", None, True])
+def test_many_classes_are_at_least_two(n_outputs):
+    with pytest.raises(ValueError, match=r"^n_outputs of MultinomialLogLoss must be a whole num"):
+        MultinomialLogLoss(n_outputs)
+
+
+def test_the_range_of_losses_without_a_ceiling():
+    stated = LossConstants(1.0, 1.0, 0.25, 1.5, 0.5, 1.0, 2.0)
+    assert stated.loss_range == stated.range_up_to(math.inf) == pytest.approx(1.25)
+    assert stated.range_up_to(1.0) == pytest.approx(0.75)

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+from sklearn_dpwg.metrics import worst_group_scorer
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+GROUPS = np.repeat(["a", "b", "c"], [30, 20, 10])
+Y = (X[:, 0] + np.where(GROUPS == "c", -1.0, 1.0) * X[:, 1] > 0).astype(int)
+MODEL = LogisticRegression().fit(X, Y)
+
+
+def worst(function):
+    return [function(group == GROUPS) for group in "abc"]
+
+
+def test_lowest_of_the_groups():
+    by_hand = worst(lambda in_group: accuracy_score(Y[in_group], MODEL.predict(X[in_group])))
+    assert min(by_hand) < max(by_hand)
+    assert worst_group_scorer()(MODEL, X, Y, groups=GROUPS) == min(by_hand)
+    plain = worst_group_scorer(lambda model, X, y: model.score(X, y))
+    assert plain(MODEL, X, Y, groups=GROUPS) == min(by_hand)
+
+
+def test_errors_come_with_a_sign():
+    model = LinearRegression().fit(X, X[:, 2] ** 2)
+    by_hand = worst(lambda g: -mean_squared_error(X[g, 2] ** 2, model.predict(X[g])))
+    scorer = worst_group_scorer("neg_mean_squared_error")
+    assert scorer(model, X, X[:, 2] ** 2, groups=GROUPS) == min(by_hand)
+
+
+def test_log_loss_of_a_group_that_lacks_a_class():
+    y = np.where(GROUPS == "c", 1, Y)
+    by_hand = worst(lambda g: -log_loss(y[g], MODEL.predict_proba(X[g]), labels=[0, 1]))
+    scorer = worst_group_scorer("neg_log_loss")
+    assert scorer(MODEL, X, y, groups=GROUPS) == pytest.approx(min(by_hand))
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [np.ndarray.tolist, pd.DataFrame, lambda X: pl.DataFrame(X, schema=["u", "v", "w"]),
+     sparse.coo_array, sparse.csr_matrix],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:X has feature names")
+def test_rows_in_every_form(convert):
+    expected = worst_group_scorer()(MODEL, X, Y, groups=GROUPS)
+    assert worst_group_scorer()(MODEL, convert(X), Y.tolist(), groups=GROUPS) == expected
+    assert worst_group_scorer()(MODEL, convert(X), pd.Series(Y), groups=GROUPS) == expected
+
+
+def test_groups_from_a_column():
+    table = np.column_stack([X, GROUPS == "c"])
+    model = LogisticRegression().fit(table, Y)
+    by_column = worst_group_scorer(group_by=3)
+    assert by_column(model, table, Y) == worst_group_scorer()(model, table, Y, groups=GROUPS == "c")
+
+
+def test_score_of_each_group():
+    found = worst_group_scorer(per_group=True)(MODEL, X, Y, groups=GROUPS)
+    assert list(found) == ["group_a", "group_b", "group_c", "worst_group"]
+    assert found["worst_group"] == min(found.values())
+
+
+class Labelled(DummyClassifier):
+    """A model that knows which groups there are."""
+
+    def fit(self, X, y, groups=None):
+        self.group_labels_ = np.array(["a", "b", "c"], dtype=object)
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("wrap", [lambda m: m, lambda m: make_pipeline(MaxAbsScaler(), m)])
+def test_a_group_that_is_missing(wrap):
+    known, some = wrap(Labelled()).fit(X, Y), GROUPS != "c"
+    with pytest.raises(ValueError, match=r"^group 'c' has 0 of the records to score, fewer than"):
+        worst_group_scorer()(known, X[some], Y[some], groups=GROUPS[some])
+    assert np.isnan(worst_group_scorer(missing="nan")(known, X[some], Y[some], groups=GROUPS[some]))
+    ignoring = worst_group_scorer(missing="ignore", per_group=True)
+    found = ignoring(known, X[some], Y[some], groups=GROUPS[some])
+    assert np.isnan(found["group_c"])
+    assert found["worst_group"] == min(found["group_a"], found["group_b"])
+    # a model that knows no groups is scored in those present; a list of labels decides
+    present = worst_group_scorer()(MODEL, X[some], Y[some], groups=GROUPS[some])
+    assert np.isfinite(present)
+    with pytest.raises(ValueError, match=r"^group 'd' has 0"):
+        worst_group_scorer(group_labels=["a", "d"])(MODEL, X, Y, groups=GROUPS)
+
+
+def test_small_counts():
+    with pytest.raises(ValueError, match=r"group 'c' has 10 .* min_count=11"):
+        worst_group_scorer(min_count=11)(MODEL, X, Y, groups=GROUPS)
+    large = worst_group_scorer(min_count=11, missing="ignore")(MODEL, X, Y, groups=GROUPS)
+    assert large == min(worst_group_scorer(per_group=True)(MODEL, X, Y, groups=GROUPS)[k]
+                        for k in ("group_a", "group_b"))  # fmt: skip
+    assert np.isnan(worst_group_scorer(min_count=99, missing="ignore")(MODEL, X, Y, groups=GROUPS))
+
+
+def test_a_score_that_is_not_a_number_is_not_ignored():
+    def undefined(model, X, y):
+        return np.nan if len(y) == 10 else 1.0
+
+    assert np.isnan(worst_group_scorer(undefined, missing="ignore")(MODEL, X, Y, groups=GROUPS))
+
+
+def test_repr_and_pickle():
+    scorer = worst_group_scorer("r2", group_by="sex", missing="nan", min_count=5)
+    assert repr(scorer) == "worst_group_scorer('r2', group_by='sex', missing='nan', min_count=5)"
+    assert repr(pickle.loads(pickle.dumps(scorer))) == repr(scorer)
+    assert repr(worst_group_scorer()) == "worst_group_scorer('accuracy')"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"scoring": "acuracy"}, "acuracy"),
+        ({"scoring": 3}, "^scoring must be the name of a scorer or a callable, got 3"),
+        ({"missing": "error"}, "^missing must be"),
+        ({"min_count": 0}, "^min_count must be"),
+        ({"min_count": True}, "^min_count must be"),
+    ],
+)
+def test_what_is_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        worst_group_scorer(**parameters)
+
+
+def test_without_groups():
+    with pytest.raises(ValueError, match=r"^no groups reached the scorer: set group_by"):
+        worst_group_scorer()(MODEL, X, Y)
+    with pytest.raises(ValueError, match=r"^groups were passed and group_by is set"):
+        worst_group_scorer(group_by=0)(MODEL, X, Y, groups=GROUPS)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_routed_to_it(n_jobs):
+    with config_context(enable_metadata_routing=True):
+        found = cross_validate(
+            LogisticRegression(), X, Y, cv=KFold(3, shuffle=True, random_state=0), n_jobs=n_jobs,
+            scoring=worst_group_scorer(), params={"groups": GROUPS}, error_score="raise",
+        )  # fmt: skip
+        search = GridSearchCV(
+            LogisticRegression(), {"C": [0.1, 1.0]}, refit="worst_group", n_jobs=n_jobs,
+            scoring=worst_group_scorer(per_group=True), cv=KFold(3, shuffle=True, random_state=0),
+        ).fit(X, Y, groups=GROUPS)  # fmt: skip
+    assert found["test_score"][0] == search.cv_results_["split0_test_worst_group"][1]
+    assert {"mean_test_group_a", "mean_test_worst_group"} <= set(search.cv_results_)

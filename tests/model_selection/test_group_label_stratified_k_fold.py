@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import clone, config_context
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+
+from sklearn_dpwg.model_selection import GroupLabelStratifiedKFold
+
+X = np.zeros((24, 2))
+GROUPS = np.array(["a"] * 14 + ["b"] * 10)
+Y = np.array([0] * 8 + [1] * 6 + [0] * 3 + [1] * 7)
+
+
+def cells_of(index, y=Y, groups=GROUPS):
+    return sorted(zip(groups[index].tolist(), y[index].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_every_fold_holds_its_share_of_each_cell(shuffle):
+    folds = GroupLabelStratifiedKFold(3, shuffle=shuffle, random_state=0 if shuffle else None)
+    tests = [test for _, test in folds.split(X, Y, GROUPS)]
+    assert sorted(np.concatenate(tests)) == list(range(24))
+    for group in "ab":
+        for label in (0, 1):
+            cell = (group == GROUPS) & (label == Y)
+            counts = [np.count_nonzero(cell[test]) for test in tests]
+            assert max(counts) - min(counts) <= 1
+
+
+def test_train_is_the_rest():
+    for train, test in GroupLabelStratifiedKFold(2).split(X, Y, GROUPS):
+        assert sorted([*train, *test]) == list(range(24))
+
+
+@given(st.data())
+def test_every_fold_holds_every_group(data):
+    n_splits = data.draw(st.integers(2, 5))
+    sizes = data.draw(st.lists(st.integers(n_splits, 12), min_size=1, max_size=4))
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    groups = groups[np.array(data.draw(st.permutations(range(len(groups)))))]
+    y = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(groups), max_size=len(groups))))
+    for train, test in GroupLabelStratifiedKFold(n_splits).split(y[:, None], y, groups):
+        for index in (train, test):
+            assert set(groups[index]) == set(range(len(sizes)))
+
+
+def test_labels_decide_nothing_where_they_are_not_used():
+    folds = GroupLabelStratifiedKFold(3, use_labels=False, shuffle=True, random_state=1)
+    first = list(folds.split(X, Y, GROUPS))
+    for (train, test), (other_train, other_test) in zip(
+        first, folds.split(X, 1 - Y, GROUPS), strict=True
+    ):
+        assert np.array_equal(train, other_train)
+        assert np.array_equal(test, other_test)
+    assert len(list(folds.split(X, None, GROUPS))) == 3
+
+
+def test_targets_that_are_no_classes():
+    y = np.linspace(0.1, 0.9, 24)
+    tests = [test for _, test in GroupLabelStratifiedKFold(3).split(X, y, GROUPS)]
+    assert [cells_of(t, np.zeros(24, int)) for t in tests] == [
+        cells_of(t, np.zeros(24, int))
+        for _, t in StratifiedKFold(3).split(X, (GROUPS == "b").astype(int))
+    ]
+
+
+def test_groups_of_several_columns_and_from_a_column():
+    table = pd.DataFrame({"u": Y, "v": GROUPS})
+    one = GroupLabelStratifiedKFold(3, group_by=["u", "v"]).split(table, Y)
+    two = GroupLabelStratifiedKFold(3).split(X, Y, table)
+    for (_, first), (_, second) in zip(one, two, strict=True):
+        assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "y", "groups", "message"),
+    [
+        ({}, Y, None, "^groups must be given, or group_by set"),
+        ({"group_by": 0}, Y, GROUPS, "^groups were passed and group_by is set"),
+        ({}, None, GROUPS, "^y must be given to stratify by label"),
+        ({"n_splits": 11}, Y, GROUPS, "^n_splits=11 folds need .* group 'b' has 10"),
+    ],
+)
+def test_what_is_refused(parameters, y, groups, message):
+    with pytest.raises(ValueError, match=message):
+        list(GroupLabelStratifiedKFold(**parameters).split(X, y, groups))
+
+
+def test_parameters_are_those_of_a_splitter():
+    folds = GroupLabelStratifiedKFold(4, shuffle=True, random_state=3, use_labels=False)
+    assert "n_splits=4" in repr(folds)
+    assert "use_labels=False" in repr(folds)
+    assert clone(folds, safe=False).n_splits == folds.get_n_splits() == 4
+
+
+def test_groups_are_routed_to_it():
+    rows = np.random.default_rng(0).normal(size=(24, 2))
+    with config_context(enable_metadata_routing=True):
+        routed = cross_val_score(
+            LogisticRegression(),
+            rows,
+            Y,
+            cv=GroupLabelStratifiedKFold(3),
+            params={"groups": GROUPS},
+        )
+        by_column = GroupLabelStratifiedKFold(3, group_by=2)
+        table = np.column_stack([rows, GROUPS == "a"])
+        assert not by_column.get_metadata_routing().split.requests
+        cross_val_score(LogisticRegression(), table, Y, cv=by_column, error_score="raise")
+    search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=GroupLabelStratifiedKFold(3))
+    plain = search.fit(rows, Y, groups=GROUPS).cv_results_["split0_test_score"]
+    assert plain == routed[0]

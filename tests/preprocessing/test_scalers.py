@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import differential_evolution
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_dpwg import DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning
+from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler, dp_standard_scaler
+from sklearn_dpwg.preprocessing.bounds import to_unit_interval
+from sklearn_dpwg.preprocessing.dp_standard_scaler import SQUARE_WEIGHT
+from sklearn_dpwg.privacy import NoiseSource, gdp_mu
+
+ROWS = np.random.default_rng(0).normal([40.0, 5.0], [10.0, 2.0], size=(4000, 2))
+BOUNDS = [(0.0, 120.0), (-10.0, 10.0)]
+
+seeded = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning")
+@seeded
+@parametrize_with_checks(
+    [
+        BoundedScaler(bounds=(-100.0, 100.0)),
+        DPStandardScaler(bounds=(-100.0, 100.0), random_state=0),
+        DPStandardScaler(math.inf, bounds=(-100.0, 100.0)),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_bounded():
+    scaler = BoundedScaler(BOUNDS)
+    found = scaler.fit_transform([[60.0, 0.0], [-5.0, 99.0], [120.0, -10.0]])
+    assert found.tolist() == [[0.0, 0.0], [-1.0, 1.0], [1.0, -1.0]]
+    assert scaler.row_norm_ == math.sqrt(2.0)
+    assert scaler.inverse_transform(found).tolist() == [[60.0, 0.0], [0.0, 10.0], [120.0, -10.0]]
+
+
+def test_bounded_learns_nothing_from_the_rows():
+    one, other = BoundedScaler(BOUNDS).fit(ROWS), BoundedScaler(BOUNDS).fit(-1e6 * ROWS)
+    assert np.array_equal(one.transform(ROWS), other.transform(ROWS))
+
+
+@given(st.floats(-1e300, 1e300), st.floats(1e-3, 1e300), st.floats(allow_nan=False))
+def test_nothing_leaves_the_unit_interval(low, width, value):
+    high = low + width
+    if not (high > low and math.isfinite(high - low)):
+        return
+    scaled = to_unit_interval(np.array([[value]]), np.array([low]), np.array([high]))
+    assert abs(scaled[0, 0]) <= 1.0
+
+
+def test_bounds_by_name():
+    table = pd.DataFrame(ROWS, columns=["age", "score"])
+    by_name = BoundedScaler({"score": BOUNDS[1], "age": BOUNDS[0]}).fit(table)
+    assert np.array_equal(by_name.transform(table), BoundedScaler(BOUNDS).fit_transform(ROWS))
+    assert by_name.get_feature_names_out().tolist() == ["age", "score"]
+    columns = ColumnTransformer([("scaled", BoundedScaler({"age": (0, 120)}), ["age"])])
+    assert columns.fit_transform(table).shape == (4000, 1)
+
+
+@pytest.mark.parametrize("scaler", [BoundedScaler, lambda b: DPStandardScaler(bounds=b)])
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ({"age": (0, 1)}, r"^bounds must name the columns of X, \['age', 'score'\]: 'score' has"),
+        ({"age": (0, 1), "score": (0, 1), "x": (0, 1)}, r"it has no 'x'\.$"),
+        ([(0, 1)], r"^bounds must be a pair \(low, high\) or one pair for each of the 2 columns"),
+        (None, r"^bounds must be a pair"),
+        (5.0, r"^bounds must be a pair"),
+        ((1.0, 1.0), r"^bounds must be finite with low < high, got \(1.0, 1.0\) for column 'age'"),
+        ([(0, 1), (2, 1)], r"got \(2.0, 1.0\) for column 'score'"),
+        ((-math.inf, 0), r"^bounds must be finite"),
+        ((-1e308, 1e308), r"^bounds must be finite"),
+        ((math.nan, 0), r"^bounds must be finite"),
+    ],
+)
+def test_bounds_that_are_refused(scaler, bounds, message):
+    with pytest.raises(ValueError, match=message):
+        scaler(bounds).fit(pd.DataFrame(ROWS, columns=["age", "score"]))
+
+
+def test_names_need_names():
+    with pytest.raises(ValueError, match=r"^bounds must be a pair .* as X has no column names"):
+        BoundedScaler({"age": (0, 1)}).fit(ROWS)
+
+
+def moves(pair, weight):
+    return np.hypot(pair[0] - pair[1], weight * (pair[0] ** 2 - pair[1] ** 2))
+
+
+def test_second_moments_cost_nothing():
+    """The sensitivity of (v, a·v²) is that of v alone, for no larger a."""
+
+    def largest(weight):
+        found = differential_evolution(
+            lambda pair: -moves(pair, weight), [(-1, 1), (-1, 1)], seed=0, tol=1e-12
+        )
+        return -found.fun
+
+    assert largest(SQUARE_WEIGHT) <= 2.0
+    assert largest(1.01 * SQUARE_WEIGHT) > 2.0 + 1e-4
+    limit = (1 + math.sqrt(5)) / (28 - 12 * math.sqrt(5))
+    assert 0.99999 * limit < SQUARE_WEIGHT**2 <= limit
+
+
+@given(
+    st.lists(st.tuples(*[st.sampled_from([-1e9, 0, 45.8, 60, 90, 120, 1e9])] * 2), min_size=2),
+    st.tuples(*[st.floats(-200, 200)] * 2),
+)
+def test_no_neighbour_moves_the_sums_by_more(rows, replacement):
+    X = np.array(rows)
+    values = []
+    for first in (X[0], np.array(replacement)):
+        X[0] = first
+        unit = to_unit_interval(X, np.array([0.0, 0.0]), np.array([120.0, 120.0]))
+        values.append(np.concatenate([unit.sum(0), SQUARE_WEIGHT * (unit**2).sum(0)]))
+    assert np.linalg.norm(values[0] - values[1]) <= 2.0 * math.sqrt(2.0) * (1 + 1e-9)
+
+
+def test_exact_without_privacy():
+    scaler = DPStandardScaler(math.inf, bounds=BOUNDS).fit(ROWS)
+    clipped = np.clip(ROWS, *np.transpose(BOUNDS))
+    assert scaler.mean_ == pytest.approx(clipped.mean(0))
+    assert scaler.scale_ == pytest.approx(clipped.std(0))
+    assert not scaler.privacy_.is_private
+
+
+@seeded
+def test_private_moments(monkeypatch):
+    sources = []
+
+    class Watched(NoiseSource):
+        def gaussian(self, value, **kwargs):
+            sources.append((value, kwargs))
+            return super().gaussian(value, **kwargs)
+
+    monkeypatch.setattr(dp_standard_scaler, "NoiseSource", Watched)
+    scaler = DPStandardScaler(0.5, 1e-6, bounds=BOUNDS, random_state=1).fit(ROWS)
+    ((value, kwargs),) = sources
+    assert value.shape == (4,)
+    assert kwargs["sensitivity"] == 2.0 * math.sqrt(2.0)
+    mu = 1.0 / kwargs["release"].noise_multiplier
+    assert mu == pytest.approx(gdp_mu(0.5, 1e-6), rel=1e-5)
+    assert 0.49 < scaler.privacy_.epsilon <= 0.5
+    assert scaler.privacy_.seeded
+    assert scaler.mean_ == pytest.approx(ROWS.mean(0), abs=2.0)
+    assert scaler.scale_ == pytest.approx(ROWS.std(0), rel=0.3)
+    rows = scaler.transform([[0.0, -10.0], [120.0, 10.0], [1e9, -1e9]])
+    assert np.linalg.norm(rows, axis=1).max() <= scaler.row_norm_ * (1 + 1e-12)
+    assert scaler.inverse_transform(rows)[0] == pytest.approx([0.0, -10.0])
+
+
+def test_noise_does_not_make_scales_vanish():
+    constant = np.full((50, 3), 7.0)
+    scaler = DPStandardScaler(0.1, 1e-3, bounds=(0, 10)).fit(constant)
+    assert scaler.scale_.min() > 1.0
+
+
+def test_secure_noise_by_default_and_warnings():
+    scaler = DPStandardScaler(bounds=BOUNDS).fit(ROWS)
+    assert not scaler.privacy_.seeded
+    assert "the bounds of every column" in scaler.privacy_.public
+    with pytest.warns(SeededNoiseWarning):
+        DPStandardScaler(bounds=BOUNDS, random_state=0).fit(ROWS)
+    with pytest.warns(DeltaWarning):
+        DPStandardScaler(delta=0.1, bounds=BOUNDS).fit(ROWS)
+    with pytest.raises(ValueError, match=r"^epsilon must be positive"):
+        DPStandardScaler(0.0, bounds=BOUNDS).fit(ROWS)
+
+
+@seeded
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
+def test_in_front_of_a_model():
+    y = ROWS[:, 1] / 20.0
+    model = make_pipeline(BoundedScaler(BOUNDS), DPWorstGroupRegressor(random_state=0))
+    assert np.isfinite(model.fit(ROWS, y).predict(ROWS)).all()

@@ -1,0 +1,434 @@
+"""Prefix sums: the law of their noise, their sensitivity, adaptive streams, scales, memory."""
+
+import copy
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
+from sklearn_dpwg.privacy import (
+    Budget,
+    NoiseSource,
+    calibrate,
+    delta_of,
+    gdp_delta,
+)
+from sklearn_dpwg.privacy.prefix_sums import (
+    PREFIX_SUMS,
+    BinaryTree,
+    HonakerTree,
+    IndependentNoise,
+    SquareRootToeplitz,
+    make_prefix_sums,
+)
+from tests.helpers.replay import Recorder, replayed, row_distance, silent
+
+NAMES = pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
+# powers of two and their neighbours, and lengths that cross the blocks of the online convolution
+LENGTHS = [*range(1, 18), 31, 32, 33, 64, 65, 100, 127, 128, 129, 200]
+
+
+def stand_in(unit_noise):
+    """Return a source that adds given unit draws, one row after another."""
+    draws = iter(unit_noise)
+    return Recorder(
+        lambda release, value, sensitivity: (
+            value + release.noise_multiplier * sensitivity * next(draws)
+        )
+    )
+
+
+class DrawnAhead:
+    """A source whose given unit draws are there from the start, as seeded ones are."""
+
+    seeded = True
+
+    def __init__(self, unit_noise):
+        self.unit_noise = unit_noise
+
+    def gaussian_rows(self, shape, *, release):
+        assert shape == self.unit_noise.shape
+        return self
+
+    def draw_all(self, sensitivity):
+        return sensitivity * self.unit_noise
+
+
+def released(mechanism, noise, vectors, sensitivity=1.0):
+    """Return all noisy sums of a stream; a list of sensitivities states one a step."""
+    stated = np.ndim(sensitivity) > 0
+    stream = mechanism.open(
+        noise, mechanism.release("sums"), sensitivity=None if stated else sensitivity
+    )
+    steps = sensitivity if stated else [None] * len(vectors)
+    return np.array([stream.add(*step) for step in zip(vectors, steps, strict=True)])
+
+
+# --- the factors, and that the streams are them ------------------------------------------------
+
+
+@NAMES
+@pytest.mark.parametrize("n_steps", LENGTHS)
+def test_factors_and_their_norms(name, n_steps):
+    mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=1)
+    decoder, encoder = mechanism.factors()
+    assert encoder.shape == (mechanism.n_rows, n_steps)
+    np.testing.assert_allclose(decoder @ encoder, np.tri(n_steps), atol=1e-12)
+    columns = np.linalg.norm(encoder, axis=0)
+    assert mechanism.column_norm == pytest.approx(columns.max(), rel=1e-14)
+    rows = np.linalg.norm(decoder, axis=1)
+    np.testing.assert_allclose(mechanism.row_norms(), rows, rtol=1e-13)
+    increments = np.linalg.norm(np.diff(decoder, axis=0, prepend=0.0), axis=1)
+    np.testing.assert_allclose(mechanism.increment_norms(), increments, rtol=1e-13)
+    deviations = mechanism.standard_deviations()
+    np.testing.assert_allclose(deviations, rows * columns.max(), rtol=1e-13)
+    assert mechanism.worst_standard_deviation == deviations.max()
+
+
+@NAMES
+@pytest.mark.parametrize("n_steps", LENGTHS)
+def test_released_noise_is_that_of_the_decoder(name, n_steps):
+    """Unit draws, one a coordinate, show the whole linear map of the noise: B, so B Bᵀ."""
+    n_rows = make_prefix_sums(name, n_steps=n_steps, n_dimensions=1).n_rows
+    mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=n_rows)
+    sums = released(mechanism, stand_in(np.eye(n_rows)), np.zeros((n_steps, n_rows)), 3.0)
+    decoder, _ = mechanism.factors()
+    scale = 3.0 * mechanism.column_norm
+    np.testing.assert_allclose(sums, scale * decoder, atol=1e-12 * scale)
+    np.testing.assert_allclose(sums @ sums.T / scale**2, decoder @ decoder.T, atol=1e-10)
+
+
+@NAMES
+@pytest.mark.parametrize("n_steps", LENGTHS)
+def test_released_values_are_those_of_the_encoder(name, n_steps):
+    """Unit vectors, one a coordinate, show the whole linear map of the values: C, then B C = A."""
+    mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=n_steps)
+    noise = silent()
+    sums = released(mechanism, noise, np.eye(n_steps))
+    np.testing.assert_allclose(sums, np.tri(n_steps), atol=1e-12)
+    values = [asked.value for asked in noise.asked]
+    np.testing.assert_allclose(values, mechanism.factors()[1], atol=1e-12)
+    assert {float(asked.sensitivity) for asked in noise.asked} == {mechanism.column_norm}
+
+
+@pytest.mark.parametrize("n_steps", LENGTHS)
+def test_toeplitz_noise_drawn_ahead_is_that_of_the_decoder(n_steps):
+    mechanism = SquareRootToeplitz(n_steps, n_steps)
+    vectors = np.random.default_rng(0).normal(size=(n_steps, n_steps))
+    sums = released(mechanism, DrawnAhead(np.eye(n_steps)), vectors)
+    noise = (sums - np.cumsum(vectors, axis=0)) / mechanism.column_norm
+    np.testing.assert_allclose(noise, mechanism.factors()[0], atol=1e-12)
+
+
+def test_toeplitz_ways_agree_on_a_long_stream():
+    mechanism = SquareRootToeplitz(2000, 3)
+    rng = np.random.default_rng(1)
+    noise, vectors = rng.normal(size=(2, 2000, 3))
+    ahead = released(mechanism, DrawnAhead(noise), vectors)
+    by_row = released(mechanism, stand_in(noise), vectors)
+    np.testing.assert_allclose(ahead, by_row, atol=1e-10)
+    with pytest.warns(SeededNoiseWarning):
+        sources = [NoiseSource(0, [mechanism.release("sums")]) for _ in range(2)]
+    fixed = released(mechanism, sources[0], vectors, 1.0)
+    stated = released(mechanism, sources[1], vectors, np.ones(2000))
+    np.testing.assert_allclose(fixed, stated, atol=1e-10)
+
+
+@NAMES
+@pytest.mark.parametrize("is_seeded", [True, False])
+def test_covariance_of_real_noise(name, is_seeded):
+    n_steps, n_copies = 7, 20_000 if is_seeded else 1500
+    mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=n_copies)
+    (release,) = calibrate([mechanism.release("sums")], Budget(1.0, 1e-6))
+    if is_seeded:
+        with pytest.warns(SeededNoiseWarning):
+            noise = NoiseSource(5, [release])
+    else:
+        noise = NoiseSource(releases=[release])
+    stream = mechanism.open(noise, release, sensitivity=0.1)
+    sums = np.array([stream.add(np.full(n_copies, step)) for step in range(n_steps)])
+    sums -= np.cumsum(np.arange(n_steps))[:, None]
+    decoder, encoder = mechanism.factors()
+    scale = release.noise_multiplier * 0.1 * np.linalg.norm(encoder, axis=0).max()
+    expected = decoder @ decoder.T
+    found = sums @ sums.T / n_copies / scale**2
+    # a covariance of n pairs has this standard deviation; six of them
+    diagonal = np.diag(expected)
+    slack = 6.0 * np.sqrt((np.outer(diagonal, diagonal) + expected**2) / n_copies)
+    assert (np.abs(found - expected) < slack).all()
+    assert len(noise.releases) == 1
+
+
+# --- sensitivity -------------------------------------------------------------------------------
+
+
+def worst_distance(mechanism):
+    """Return by how much flipping one sign moves the noisy values, over all streams of signs."""
+    signs = np.array(list(itertools.product((-1.0, 1.0), repeat=mechanism.n_steps)))
+    worst = 0.0
+    for place in range(mechanism.n_steps):
+        neighbours = signs.copy()
+        neighbours[:, place] *= -1.0
+        first, second = silent(), silent()
+        # all streams at once, a coordinate each
+        released(mechanism, first, signs.T, 2.0)
+        released(mechanism, second, neighbours.T, 2.0)
+        moved = [
+            (one.value - other.value) / one.sensitivity
+            for one, other in zip(first.asked, second.asked, strict=True)
+        ]
+        worst = max(worst, np.linalg.norm(moved, axis=0).max())
+    return worst
+
+
+@NAMES
+@pytest.mark.parametrize("n_steps", range(1, 9))
+def test_sensitivity_by_brute_force(name, n_steps):
+    mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=2**n_steps)
+    assert worst_distance(mechanism) == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_steps", [2, 4, 5, 8])
+def test_a_column_norm_that_is_too_small_would_be_seen(n_steps):
+    class Wrong(BinaryTree):
+        column_norm = math.sqrt(n_steps.bit_length() - 1)
+
+    assert worst_distance(Wrong(n_steps, 2**n_steps)) > 1.05
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.sampled_from(sorted(PREFIX_SUMS)),
+    n_steps=st.integers(1, 80),
+    seed=st.integers(0, 2**32 - 1),
+    states_scales=st.booleans(),
+    data=st.data(),
+)
+def test_adaptive_neighbours(name, n_steps, seed, states_scales, data):
+    """Vectors, places and scales follow from the sums before; a record is read at most once."""
+    mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=2)
+    # the record is read where the sums first are large, at a place that they choose
+    threshold = data.draw(st.floats(0.0, 20.0))
+
+    def play(noise, record):
+        stream = mechanism.open(
+            noise, mechanism.release("sums"), sensitivity=None if states_scales else 2.0
+        )
+        noisy_sum, is_read = np.zeros(2), False
+        for _ in range(n_steps):
+            bound = 0.1 + min(10.0, np.linalg.norm(noisy_sum)) if states_scales else 2.0
+            vector = np.cos(noisy_sum + np.arange(2.0))
+            if not is_read and np.linalg.norm(noisy_sum) >= threshold:
+                vector, is_read = vector + 0.5 * bound * record, True
+            noisy_sum = stream.add(vector, bound if states_scales else None)
+
+    draws = np.random.default_rng(seed).normal(size=(mechanism.n_rows, 2))
+    first = stand_in(draws)
+    play(first, np.array([1.0, 0.0]))
+    second = replayed(first.asked)
+    play(second, np.array([-1.0, 0.0]))
+    assert row_distance(first.asked, second.asked) <= 1.0 + 1e-9
+
+
+# --- scales ------------------------------------------------------------------------------------
+
+
+@NAMES
+def test_noise_never_falls_and_covers_every_step(name):
+    n_steps = 70
+    sensitivities = np.random.default_rng(2).uniform(0.1, 3.0, n_steps)
+    mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=n_steps)
+    noise = silent()
+    sums = released(mechanism, noise, np.eye(n_steps), sensitivities)
+    np.testing.assert_allclose(sums, np.tri(n_steps), atol=1e-12)
+    scales = np.array([asked.sensitivity for asked in noise.asked])
+    assert (np.diff(scales) >= 0.0).all()
+    _, encoder = mechanism.factors()
+    # a record at step s moves the values by its column times the step's sensitivity
+    moved = np.linalg.norm(encoder * sensitivities / scales[:, None], axis=0)
+    assert moved.max() <= 1.0 + 1e-12
+    # and none of the noise is more than the largest sensitivity so far asks for
+    last_steps = np.array([np.flatnonzero(row).max() for row in encoder])
+    highest = np.maximum.accumulate(sensitivities)[last_steps]
+    np.testing.assert_allclose(scales, mechanism.column_norm * highest)
+
+
+def test_honaker_weighs_nodes_by_their_own_scales():
+    """Each estimate has the least variance of all unbiased ones that its nodes allow."""
+    n_steps = 8
+    mechanism = HonakerTree(n_steps, 15)
+    scales = np.array([1.0, 1.0, 2.0, 5.0, 5.0, 9.0, 10.0, 40.0])
+    noise = stand_in(np.eye(15))
+    sums = released(mechanism, noise, np.zeros((n_steps, 15)), scales)
+    deviations = np.array([asked.sensitivity for asked in noise.asked])
+    encoder = mechanism.factors()[1]
+    for step in (1, 2, 4, 8):  # one node: the best linear unbiased estimate from all rows so far
+        target = np.arange(n_steps) < step
+        known = np.array([np.flatnonzero(row).max() < step for row in encoder])
+        weighted = encoder[known][:, :step] / deviations[known, None]
+        variance = target[:step] @ np.linalg.inv(weighted.T @ weighted) @ target[:step]
+        assert np.sum(sums[step - 1] ** 2) == pytest.approx(variance, rel=1e-12)
+
+
+@NAMES
+@pytest.mark.parametrize("sensitivity", [None, 2.0])
+def test_scale_is_stated_once(name, sensitivity):
+    mechanism = make_prefix_sums(name, n_steps=3, n_dimensions=1)
+    stream = mechanism.open(silent(), mechanism.release("sums"), sensitivity=sensitivity)
+    with pytest.raises(TypeError, match="sensitivity must be stated once"):
+        stream.add([1.0], None if sensitivity is None else 1.0)
+
+
+# --- what it costs -----------------------------------------------------------------------------
+
+
+@NAMES
+def test_guarantee_is_exactly_gaussian(name):
+    mechanism = make_prefix_sums(name, n_steps=1000, n_dimensions=3)
+    (release,) = calibrate([mechanism.release("sums")], Budget(1.0, 1e-6))
+    for epsilon in (0.1, 1.0, 2.0):
+        expected = gdp_delta(epsilon, 1.0 / release.noise_multiplier)
+        assert delta_of(release.event, epsilon) == pytest.approx(expected, rel=1e-9)
+
+
+def test_worst_noise_at_1024_steps():
+    worst = {
+        name: make_prefix_sums(name, n_steps=1024, n_dimensions=1).worst_standard_deviation
+        for name in PREFIX_SUMS
+    }
+    assert worst["toeplitz"] == pytest.approx(3.27, abs=0.005)
+    assert worst["honaker"] == pytest.approx(7.99, abs=0.005)
+    assert worst["tree"] == pytest.approx(math.sqrt(11 * 10))
+    assert worst["independent"] == 32.0
+
+
+def test_toeplitz_coefficients():
+    coefficients = SquareRootToeplitz(200_000, 1).coefficients()
+    for lag in (0, 1, 2, 500):
+        assert coefficients[lag] == pytest.approx(math.comb(2 * lag, lag) / 4**lag, rel=1e-13)
+    # Stirling's series is exact to rounding here
+    lag = 199_999
+    tail = (1 - 1 / (8 * lag) + 1 / (128 * lag**2)) / math.sqrt(math.pi * lag)
+    assert coefficients[lag] == pytest.approx(tail, rel=1e-10)
+    for n_steps in (1024, 200_000):
+        worst = SquareRootToeplitz(n_steps, 1).worst_standard_deviation
+        assert worst == pytest.approx((math.log(16 * n_steps) + np.euler_gamma) / math.pi, abs=1e-3)
+
+
+def held(thing, seen):
+    """Yield every array of an object and of what it is made of, once."""
+    if id(thing) in seen:
+        return
+    seen[id(thing)] = thing
+    if isinstance(thing, np.ndarray):
+        if thing.base is None:
+            yield thing
+        else:
+            yield from held(thing.base, seen)
+    elif isinstance(thing, list):
+        for part in thing:
+            yield from held(part, seen)
+    elif isinstance(thing, dict) or hasattr(thing, "__dict__"):
+        for part in (thing if isinstance(thing, dict) else vars(thing)).values():
+            yield from held(part, seen)
+
+
+@NAMES
+@pytest.mark.parametrize("sensitivity", [None, 1.0])
+@pytest.mark.parametrize("n_steps", [1, 100, 1023])
+def test_memory_is_as_stated(name, sensitivity, n_steps):
+    mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=20)
+    release = mechanism.release("sums")
+    with pytest.warns(SeededNoiseWarning):
+        noise = NoiseSource(0, [release])
+    stream = mechanism.open(noise, release, sensitivity=sensitivity)
+    for _ in range(n_steps):
+        stream.add(np.ones(20), None if sensitivity else 1.0)
+        arrays = held({**vars(stream), "_rows": None}, {})  # seeded noise drawn ahead is apart
+        assert sum(array.size for array in arrays) <= mechanism.n_stored
+
+
+def test_trees_forget():
+    stored = [BinaryTree(n_steps, 50).n_stored for n_steps in (1000, 1_000_000)]
+    assert stored[1] == 2 * stored[0]
+
+
+def test_secure_time_is_that_of_all_rows():
+    tree, honaker = BinaryTree(1000, 50), HonakerTree(1000, 50)
+    assert tree.secure_seconds == pytest.approx(1000 * (200e-6 + 50 * 20e-6))
+    assert honaker.secure_seconds / tree.secure_seconds == pytest.approx(1.994)
+
+
+# --- book-keeping and errors -------------------------------------------------------------------
+
+
+@NAMES
+def test_sums_belong_to_the_caller(name):
+    mechanism = make_prefix_sums(name, n_steps=8, n_dimensions=2)
+    vector = np.ones(2)
+    stream = mechanism.open(silent(), mechanism.release("sums"), sensitivity=1.0)
+    for step in range(1, 9):
+        noisy_sum = stream.add(vector)
+        np.testing.assert_allclose(noisy_sum, step)
+        assert stream.n_added == step
+        noisy_sum[:] = np.nan
+        vector[:] = 1.0
+    with pytest.raises(PlanExceededError, match="planned for 8 steps"):
+        stream.add(vector)
+
+
+@NAMES
+def test_a_changed_vector_does_not_change_the_past(name):
+    mechanism = make_prefix_sums(name, n_steps=8, n_dimensions=2)
+    vector = np.ones(2)
+    stream = mechanism.open(silent(), mechanism.release("sums"), sensitivity=1.0)
+    for step in range(1, 9):
+        vector[:] = step
+        np.testing.assert_allclose(stream.add(vector), step * (step + 1) / 2)
+        vector[:] = -77.0
+
+
+@NAMES
+def test_wrong_vectors_are_refused_and_not_counted(name):
+    mechanism = make_prefix_sums(name, n_steps=2, n_dimensions=2)
+    stream = mechanism.open(silent(), mechanism.release("sums"), sensitivity=None)
+    with pytest.raises(ValueError, match=r"vector must have shape \(2,\), got shape \(3,\)"):
+        stream.add(np.zeros(3), 1.0)
+    for wrong in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="vector must be finite"):
+            stream.add([0.0, wrong], 1.0)
+    for sensitivity in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="sensitivity must be"):
+            stream.add(np.zeros(2), sensitivity)
+    assert stream.n_added == 0
+    np.testing.assert_allclose(stream.add([1.0, 2.0], 1.0), [1.0, 2.0])
+
+
+@NAMES
+def test_streams_are_not_copied(name):
+    mechanism = make_prefix_sums(name, n_steps=2, n_dimensions=2)
+    stream = mechanism.open(silent(), mechanism.release("sums"), sensitivity=1.0)
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be copied or pickled"):
+            duplicate(stream)
+    assert repr(mechanism) == f"{type(mechanism).__name__}(n_steps=2, n_dimensions=2)"
+    assert pickle.loads(pickle.dumps(mechanism)).n_rows == mechanism.n_rows
+
+
+def test_wrong_parameters():
+    with pytest.raises(ValueError, match=r"noise must be one of .*'toeplitz'.*got 'wood'"):
+        make_prefix_sums("wood", n_steps=1, n_dimensions=1)
+    with pytest.raises(ValueError, match="n_steps must be at least 1"):
+        BinaryTree(0, 1)
+    with pytest.raises(ValueError, match="n_dimensions must be at least 1"):
+        IndependentNoise(1, 0)
+    mechanism, noise = BinaryTree(2, 1), NoiseSource(releases=[BinaryTree(2, 1).release("sums")])
+    with pytest.raises(ValueError, match="sensitivity must be positive"):
+        mechanism.open(noise, mechanism.release("sums"), sensitivity=0.0)
+    assert noise.releases == ()
+    assert mechanism.release("sums", 2.0, part=1).part == 1

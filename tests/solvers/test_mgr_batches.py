@@ -1,0 +1,670 @@
+"""Steps on Poisson batches: sensitivity, accounting, noise, and the run as it is stated.
+
+docs/theory/mgr.md, section 8. Planning has a file of its own.
+"""
+
+import dataclasses
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.exceptions import (
+    PlanExceededError,
+    SeededNoiseWarning,
+    UnsupportedMechanismError,
+)
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, delta_of
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import MGR, Solution
+from tests.helpers.batch_cases import (
+    batch_problems,
+    canary_case,
+    faulty,
+    moves,
+    with_batches,
+)
+from tests.helpers.group_data import make_risks
+from tests.helpers.mgr_cases import make_data, make_problem, random_data
+from tests.helpers.noise_checks import scale_faults
+from tests.helpers.plan_check import assert_releases_match
+from tests.helpers.replay import recorded
+
+BUDGET = Budget(1.0, 1e-6)
+ROUNDING = 1e-9
+
+
+def seeded(seed, releases):
+    with pytest.warns(SeededNoiseWarning):
+        return NoiseSource(seed, releases)
+
+
+# --- sensitivity -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plans():
+    return list(batch_problems(0, 12))
+
+
+def worst_moves(plans, seeds, *, until_caught=False):
+    """Return the furthest that a record moves a step, over what is stated, in many cases."""
+    worst = {"replaced": 0.0, "joined": 0.0}
+    for seed in seeds:
+        plan, solver = plans[seed % len(plans)]
+        for name, distance in moves(canary_case(plan, solver, seed), seed).items():
+            worst[name] = max(worst[name], distance)
+        if until_caught and max(worst.values()) > 1.0 + ROUNDING:
+            break
+    return worst
+
+
+def test_no_record_moves_a_step_by_more_than_is_stated(plans):
+    worst = worst_moves(plans, range(400))
+    assert max(worst.values()) <= 1.0 + ROUNDING, worst
+    assert min(worst.values()) > 0.9, worst  # the attack is strong enough to mean something
+
+
+def test_groups_read_in_full_and_sampled_groups_are_both_attacked(plans):
+    kinds = {
+        tuple(sorted({rate < 1.0 for rate in plan.schedule.batches.rates})) for plan, _ in plans
+    }
+    assert kinds == {(True,), (False, True)}
+    assert len({len(plan.releases) for plan, _ in plans}) > 2
+
+
+PLANTED = {
+    "noise for n_i, not for q_i n_i": [
+        ("self.expected_sizes / np.sqrt(1.0 -", "np.array(self.group_sizes) / np.sqrt(1.0 -")
+    ],
+    "the mean group": [("(coefficients * batches.gradient_stds).max()",
+                        "(coefficients * batches.gradient_stds).mean()")],
+    "the weighted mean group": [("(coefficients * batches.gradient_stds).max()",
+                                 "coefficients @ (coefficients * batches.gradient_stds)")],
+    "gradient spends the whole": [("/ np.sqrt(1.0 - self.risk_share)", "")],
+    "risks spend the whole": [("/ np.sqrt(self.risk_share)", "")],
+    "half the noise on risks": [("* self.feedback_range", "* self.feedback_range / 2.0")],
+    "no ceiling": [("ceiling=ceiling", "ceiling=np.inf")],
+    "risks that are not centred": [("center=batches.center", "center=0.0")],
+    "the same coins tell the divisor": [
+        ("expected_sizes=batches.expected_sizes",
+         "expected_sizes=np.maximum([len(b) for b in batch], 1)"),
+        ("_draw(batches, releases, noise),", "batch := _draw(batches, releases, noise),"),
+    ],
+    "the batch beside the noise": [
+        (
+            "return released[: len(weights)],",
+            "return released[: len(weights)] + 1e-9 * gradients[0],",
+        )
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_planted_fault_is_caught(fault, plans):
+    with faulty(*PLANTED[fault]):
+        worst = worst_moves(plans, range(700), until_caught=True)
+    assert max(worst.values()) > 1.0 + ROUNDING, worst
+
+
+def test_the_diameter_instead_of_twice_the_norm_is_caught(plans):
+    """Γ < 2L bounds a replacement; a record that joins or not is another matter."""
+    wrong = [
+        (with_batches(plan, gradient_bounds=(plan.problem.gradient_diameter,) * len(rates)), solver)
+        for plan, solver in plans
+        for rates in [plan.schedule.batches.rates]
+        if plan.problem.gradient_diameter < 1.9 * plan.problem.lipschitz
+    ]
+    worst = worst_moves(wrong, range(700), until_caught=True)
+    assert worst["replaced"] <= 1.0 + ROUNDING
+    assert worst["joined"] > 1.0 + ROUNDING
+
+
+def test_a_divisor_by_realised_sizes_is_caught(plans, monkeypatch):
+    """The mistake of dividing by how many joined: each record changes the weight of all."""
+    honest = GroupRisks.sampled_risks_and_gradients
+
+    def realised(self, weights, batch, *, expected_sizes, **options):
+        sizes = np.maximum([len(of_group) for of_group in batch], 1.0)
+        return honest(self, weights, batch, expected_sizes=sizes, **options)
+
+    monkeypatch.setattr(GroupRisks, "sampled_risks_and_gradients", realised)
+    worst = worst_moves(plans, range(700), until_caught=True)
+    assert max(worst.values()) > 1.0 + ROUNDING
+
+
+# --- the worst pair, by integration ------------------------------------------------------------
+
+
+def delta_in_the_plane(first, second, rate, sigma, gamma):
+    """Return the hockey-stick divergence of two sampled contributions, on a grid in the plane."""
+    axis = np.arange(-9.0 * sigma - 1.0, 9.0 * sigma + 1.0, 0.06 * sigma)
+    x, y = np.meshgrid(axis, axis)
+
+    def density(shift):
+        return np.exp(-((x - shift[0]) ** 2 + (y - shift[1]) ** 2) / (2 * sigma**2))
+
+    none = (1 - rate) * density((0.0, 0.0))
+    excess = none + rate * density(first) - gamma * (none + rate * density(second))
+    return np.maximum(excess, 0.0).sum() * (0.06 * sigma) ** 2 / (2 * math.pi * sigma**2)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("sigma", [0.5, 2.0])
+def test_no_pair_of_contributions_is_worse_than_the_antipodal_one(rate, sigma):
+    """Theorem 4, over norms up to C = 1 and all angles, on both sides of ε = 0."""
+    from dp_accounting import dp_event
+
+    rng = np.random.default_rng(0)
+    event = dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(sigma / 2.0))
+    for epsilon in (0.0, 0.3, 1.0):
+        gamma = math.exp(epsilon)
+        bound = delta_of(event, epsilon)
+        worst = delta_in_the_plane((1.0, 0.0), (-1.0, 0.0), rate, sigma, gamma)
+        assert worst == pytest.approx(bound, abs=2e-4)
+        for _ in range(8):
+            angle, lengths = rng.uniform(0, math.pi), rng.choice([0.0, 0.3, 0.9, 1.0], 2)
+            first = (lengths[0], 0.0)
+            second = (lengths[1] * math.cos(angle), lengths[1] * math.sin(angle))
+            assert delta_in_the_plane(first, second, rate, sigma, gamma) <= worst + 5e-5
+            # below ε = 0 the two sides change places
+            swapped = delta_in_the_plane(second, first, rate, sigma, 1.0 / gamma)
+            limit = worst / gamma + 1.0 - 1.0 / gamma
+            assert swapped <= limit + 5e-5
+
+
+def test_one_step_of_one_group_by_integration():
+    """All coins of two records, by probability: δ(ε) of the real step, against its claim."""
+    problem = make_problem((2,), loss=SquaredError(), n_features=1, radius=1e-3, scaling=0.0)
+    solver = MGR(n_steps=1, sampling_rate=0.3)
+    plan = solver.plan(problem, Budget(1.0, 1e-2))
+    (release,) = plan.releases
+    mixtures = []
+    for sign in (1.0, -1.0):
+        data = make_data(problem, [[1.0], [1.0]], [1.0, sign])
+        found = []
+        for coins in itertools.product([0, 1], repeat=2):
+            batch = [np.flatnonzero(coins)]
+            _, gradients = data.sampled_risks_and_gradients(
+                np.zeros(1), batch, expected_sizes=np.array([0.6]), ceiling=9.0, center=0.0
+            )
+            chance = np.prod(np.where(coins, 0.3, 0.7))
+            found.append((chance, float(gradients[0, 0])))
+        mixtures.append(found)
+    std = float(plan.schedule.batches.gradient_stds[0])
+    assert std == pytest.approx(release.noise_multiplier * 2 * problem.lipschitz / 0.6)
+
+    def density(x, mixture):
+        return sum(chance * stats.norm.pdf(x, mean, std) for chance, mean in mixture)
+
+    for epsilon in (0.0, 0.5, 1.0):
+        gamma = math.exp(epsilon)
+
+        def excess(x, gamma=gamma):
+            return max(0.0, density(x, mixtures[0]) - gamma * density(x, mixtures[1]))
+
+        exact, _ = integrate.quad(
+            excess, -12 * std, 12 * std, limit=500, points=[-std, 0.0, std],
+        )  # fmt: skip
+        claimed = float(plan.guarantee.profile(epsilon))
+        assert exact <= claimed
+        assert exact > 0.6 * claimed  # the other record's coin blurs it a little
+
+
+@pytest.mark.parametrize("canary", [0, 1])
+def test_one_step_with_unequal_group_weights_by_simulation(canary):
+    """Two groups, weights 0.9 and 0.1, different rates: δ(ε) of the joint release by its pair."""
+    problem = make_problem((1, 1), loss=SquaredError(), n_features=1, radius=1e-3, scaling=0.0)
+    solver = MGR(n_steps=1, sampling_rate=(0.2, 0.6), risk_share=0.3, loss_ceiling=math.inf)
+    plan = solver.plan(problem, Budget(2.0, 1e-2))
+    batches = plan.schedule.batches
+    coefficients = np.array([0.9, 0.1])
+    rng = np.random.default_rng(0)
+
+    def value(targets, coins):
+        data = make_data(problem, [[1.0], [1.0]], targets)
+        batch = [np.flatnonzero([coin]) for coin in coins]
+        risks, gradients = data.sampled_risks_and_gradients(
+            np.zeros(1), batch, expected_sizes=batches.expected_sizes,
+            ceiling=plan.schedule.ceiling, center=batches.center,
+        )  # fmt: skip
+        stds = [(coefficients * batches.gradient_stds).max(), *batches.risk_stds]
+        return np.concatenate([coefficients @ gradients, risks]) / stds
+
+    def mixture(targets):
+        return [
+            (np.prod(np.where(coins, batches.rates, 1 - np.array(batches.rates))),
+             value(targets, coins))
+            for coins in itertools.product([0, 1], repeat=2)
+        ]  # fmt: skip
+
+    def log_density(x, pieces):
+        return np.log(sum(chance * np.exp(-((x - at) ** 2).sum(1) / 2) for chance, at in pieces))
+
+    event = plan.guarantee.events[batches.parts[canary]]
+    worst = 0.0
+    for other in (-1.0, 0.0):
+        targets = np.array([1.0, 1.0])
+        first = mixture(targets)
+        targets[canary] = other
+        second = mixture(targets)
+        chosen = rng.choice(4, 400_000, p=[chance for chance, _ in first])
+        x = np.array([at for _, at in first])[chosen] + rng.standard_normal((400_000, 3))
+        loss = log_density(x, first) - log_density(x, second)
+        for epsilon in (0.0, 0.5, 1.0):
+            gains = np.maximum(0.0, -np.expm1(epsilon - loss))
+            error = 5.0 * gains.std() / math.sqrt(len(gains))
+            assert gains.mean() - error <= delta_of(event, epsilon)
+            worst = max(worst, gains.mean() / delta_of(event, epsilon))
+    if canary == 0:  # the group that sets the noise
+        assert worst > 0.5
+
+
+# --- accounting --------------------------------------------------------------------------------
+
+RATES = {
+    "one rate": 0.25,
+    "rates": (0.1, 0.4, 0.7),
+    "one in full": (1.0, 0.4, 0.1),
+    "two alike": (0.4, 0.1, 0.4),
+}
+EACH_RATE = pytest.mark.parametrize("rates", RATES.values(), ids=RATES)
+
+
+def doubled(event):
+    """Return an event with Gaussian multipliers in units of C = Δ/2, written out by hand."""
+    from dp_accounting import dp_event
+
+    if isinstance(event, dp_event.SelfComposedDpEvent):
+        return dp_event.SelfComposedDpEvent(doubled(event.event), event.count)
+    if isinstance(event, dp_event.PoissonSampledDpEvent):
+        return dp_event.PoissonSampledDpEvent(event.sampling_probability, doubled(event.event))
+    assert isinstance(event, dp_event.GaussianDpEvent)
+    return dp_event.GaussianDpEvent(2.0 * event.noise_multiplier)
+
+
+@EACH_RATE
+@pytest.mark.parametrize("epsilon", [1.0])
+def test_dp_accounting_agrees(rates, epsilon):
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.pld import PLDAccountant
+
+    problem = make_problem((400, 300, 900))
+    plan = MGR(n_steps=40, sampling_rate=rates).plan(problem, Budget(epsilon, 1e-5))
+    distinct = sorted({rates} if isinstance(rates, float) else set(rates), reverse=True)
+    assert [release.sampling_rate for release in plan.releases] == distinct
+    assert len(plan.guarantee.events) == len(distinct)
+    found = []
+    for event in plan.guarantee.events:
+        accountant = PLDAccountant(
+            NeighboringRelation.REPLACE_ONE, value_discretization_interval=1e-4
+        )
+        found.append(accountant.compose(doubled(event)).get_epsilon(1e-5))
+    np.testing.assert_allclose(found, epsilon, rtol=4e-3)  # every part spends the whole
+    assert plan.guarantee.epsilon <= epsilon
+    assert plan.guarantee.epsilon == pytest.approx(max(found), rel=4e-3)
+
+
+def test_a_larger_rate_is_never_cheaper():
+    """Lemma 6: the pair of a rate is dominated by that of a larger one."""
+    from dp_accounting import dp_event
+
+    for multiplier in (0.4, 1.5):
+        gaussian = dp_event.GaussianDpEvent(multiplier)
+        events = [dp_event.PoissonSampledDpEvent(rate, gaussian) for rate in (0.05, 0.2, 0.8, 1.0)]
+        for epsilon in (0.0, 0.5, 2.0):
+            deltas = [delta_of(event, epsilon) for event in events]
+            assert (np.diff(deltas) >= -1e-12).all()
+            # and in proportion at most
+            assert deltas[0] <= deltas[1] / 4 * (1 + 1e-3) + 1e-12
+
+
+@EACH_RATE
+def test_the_guarantee_is_read_written_and_refuses_what_it_cannot_say(rates):
+    plan = MGR(n_steps=5, sampling_rate=rates).plan(make_problem((400, 300, 900)), BUDGET)
+    guarantee = plan.guarantee
+    again = PrivacyGuarantee.from_json(guarantee.to_json())
+    assert again == guarantee
+    assert again.epsilon_at(1e-6) == guarantee.epsilon
+    assert "PoissonSampledDpEvent" in json.dumps(json.loads(guarantee.to_json())["events"])
+    with pytest.raises(UnsupportedMechanismError, match="PoissonSampledDpEvent"):
+        guarantee.for_records(2)
+    text = " ".join(str(guarantee).split())
+    assert "double each Gaussian multiplier" in text
+    assert "for several rows no guarantee is known, as records were sampled" in text
+    assert ("disjoint parts" in text) == (len(plan.releases) > 1)
+    preview = str(plan)
+    assert f"joins with probability {plan.releases[-1].sampling_rate:.3g}" in preview
+    assert "Poisson batches of about" in preview
+
+
+# --- the run -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [(5,), (4, 9), (1, 2, 30)])
+@pytest.mark.parametrize("step", ["weighted", "sampled"])
+@pytest.mark.parametrize("rate", [0.02, 0.6])
+def test_a_run_releases_what_was_planned(sizes, step, rate):
+    """Most batches of 1 to 5 records at rate 0.02 are empty, and release noise all the same."""
+    problem = make_problem(sizes)
+    rates = (rate, *[1.0, 0.3][: len(sizes) - 1])
+    solver = MGR(n_steps=20, step=step, sampling_rate=rates)
+    plan = solver.plan(problem, BUDGET)
+    transcripts = set()
+    for seed in range(4):
+        noise = seeded(seed, plan.releases)
+        data = make_data(problem, *random_data(problem, seed))
+        found = solver.run(plan, data, noise)
+        assert_releases_match(noise, plan)
+        transcripts.add(tuple((draw.release, draw.shape) for draw in noise.releases))
+        assert np.linalg.norm(found.weights) <= problem.radius * (1 + 1e-12)
+        assert found.group_weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert len(transcripts) == 1
+    assert {release.name for release in plan.releases} == {
+        "gradient" if len(sizes) == 1 else "gradient and group risks"
+    }
+    assert {release.max_count for release in plan.releases} == {20}
+
+
+def test_a_source_with_less_refuses():
+    problem = make_problem((4, 9))
+    solver = MGR(n_steps=4, sampling_rate=(0.5, 0.2))
+    plan = solver.plan(problem, BUDGET)
+    data = make_data(problem, *random_data(problem, 0))
+    for index, release in enumerate(plan.releases):
+        for other in (
+            dataclasses.replace(release, max_count=3),
+            dataclasses.replace(release, sampling_rate=release.sampling_rate / 2),
+            release.scaled(0.99),
+        ):
+            releases = list(plan.releases)
+            releases[index] = other
+            with pytest.raises(PlanExceededError):
+                solver.run(plan, data, seeded(0, releases))
+
+
+def test_empty_batches_release_noise_around_nothing():
+    problem = make_problem((3, 2))
+    solver = MGR(n_steps=40, sampling_rate=0.02)
+    plan = solver.plan(problem, Budget(1.0, 1e-3))
+    source = recorded(seeded(0, plan.releases))
+    solver.run(plan, make_data(problem, *random_data(problem, 0)), source)
+    n_empty = 0
+    for asked, (_, joined) in zip(source.asked, source.batches, strict=True):
+        if not any(map(len, joined)):
+            n_empty += 1
+            np.testing.assert_array_equal(asked.value[:-2], 0.0)
+            np.testing.assert_array_equal(asked.value[-2:], plan.schedule.batches.center)
+        assert (asked.answer != asked.value).all()
+    assert 20 < n_empty < 40
+
+
+@pytest.mark.parametrize("rates", [(0.3, 0.9), (1.0, 0.2), 0.5])
+def test_noise_of_a_run_has_the_scale_of_the_plan(rates):
+    problem = make_problem((6, 40), n_features=20)
+    solver = MGR(n_steps=300, sampling_rate=rates)
+    plan = solver.plan(problem, BUDGET)
+    source = recorded(seeded(1, plan.releases))
+    solver.run(plan, make_data(problem, *random_data(problem, 0)), source)
+    units = [(asked.answer - asked.value) / asked.noise_scale for asked in source.asked]
+    standard = Release("units", "gaussian", 1.0, 1)
+    assert scale_faults(np.concatenate(units), standard, sensitivity=1.0) == []
+    # the scale is the one that Batches states, of the group that needs most
+    first = source.asked[0]
+    stds = plan.schedule.batches.gradient_stds * problem.prior
+    np.testing.assert_allclose(first.noise_scale[:-2], stds.max(), rtol=1e-12)
+    np.testing.assert_allclose(first.noise_scale[-2:], plan.schedule.batches.risk_stds)
+
+
+def test_secure_noise_of_a_run_has_the_scale_of_the_plan():
+    problem = make_problem((6, 40), n_features=60)
+    solver = MGR(n_steps=40, sampling_rate=(1.0, 0.3))
+    plan = solver.plan(problem, BUDGET)
+    source = recorded(NoiseSource(None, plan.releases))
+    solver.run(plan, make_data(problem, *random_data(problem, 0)), source)
+    units = [(asked.answer - asked.value) / asked.noise_scale for asked in source.asked]
+    standard = Release("units", "gaussian", 1.0, 1)
+    assert scale_faults(np.concatenate(units), standard, sensitivity=1.0) == []
+
+
+def reference_run(plan, data, source, drawn):
+    """Return the output of a run from its coins and answers, one record at a time."""
+    schedule, problem, batches = plan.schedule, plan.problem, plan.schedule.batches
+    n_groups, d = problem.n_groups, problem.n_weights
+    sizes, rates = np.array(problem.group_sizes), np.array(batches.rates)
+    weights, velocity = np.zeros(d), np.zeros(d)
+    group_weights = np.array(problem.prior)
+    path, group_path, coins = [], [], iter(source.batches)
+    for t, asked in enumerate(source.asked):
+        joined = [np.arange(size) for size in sizes]
+        for part, release in enumerate(plan.releases):
+            if release.sampling_rate < 1.0:
+                of_release, positions = next(coins)
+                assert of_release == release
+                groups = [group for group in range(n_groups) if batches.parts[group] == part]
+                for group, found in zip(groups, positions, strict=True):
+                    joined[group] = found
+        one_by_one = single_records(data)
+        gradients, risks = np.zeros((n_groups, d)), np.full(n_groups, batches.center)
+        for group in range(n_groups):
+            for position in joined[group]:
+                loss, gradient = one_by_one(group, position, weights)
+                loss = min(loss, schedule.ceiling)
+                gradients[group] += gradient / (rates[group] * sizes[group])
+                risks[group] += (loss - batches.center) / (rates[group] * sizes[group])
+        coefficients = group_weights if drawn is None else np.eye(n_groups)[drawn[t]]
+        gradient = coefficients @ gradients
+        z = np.array([plan.releases[part].noise_multiplier for part in batches.parts])
+        bounds = np.where(rates < 1.0, 2 * problem.lipschitz, problem.gradient_diameter)
+        rho = batches.risk_share
+        stds = z * bounds / (rates * sizes) / math.sqrt(1 - rho)
+        np.testing.assert_allclose(asked.value[:d], gradient, rtol=1e-9, atol=1e-13)
+        np.testing.assert_allclose(asked.noise_scale[:d], (coefficients * stds).max(), rtol=1e-9)
+        spread = batches.gradient_spread**2 * (1 - rates) / (rates * sizes)
+        if drawn is None:
+            variance = (group_weights * stds).max() ** 2 + group_weights**2 @ spread / d
+        else:
+            variance = group_weights @ stds**2 + group_weights @ spread / d
+        step, momentum = schedule.step_and_momentum(math.sqrt(variance), d)
+        velocity = momentum * velocity - step * asked.answer[:d]
+        weights = weights + velocity
+        weights = weights * min(1.0, problem.radius / np.linalg.norm(weights))
+        if n_groups > 1:
+            np.testing.assert_allclose(asked.value[d:], risks, rtol=1e-9)
+            risk_stds = z * schedule.feedback_range / (rates * sizes) / math.sqrt(rho)
+            np.testing.assert_allclose(asked.noise_scale[d:], risk_stds, rtol=1e-9)
+            group_weights = group_weights * np.exp(
+                schedule.group_rate * asked.answer[d:] - np.array(schedule.noise_correction)
+            )
+            group_weights = group_weights / group_weights.sum()
+        path.append(weights)
+        group_path.append(group_weights)
+    kept = slice(schedule.n_steps - schedule.averaged, None)
+    return np.mean(path[kept], axis=0), np.mean(group_path[kept], axis=0)
+
+
+def single_records(data):
+    """Return a function for loss and gradient of one record, from its row."""
+    records, loss = data.records, data.loss
+
+    def one(group, position, weights):
+        index = records.starts[group] + position
+        row = records.rows[index] * records.row_scale[index]
+        if data.intercept_scaling > 0:
+            row = np.append(row, data.intercept_scaling)
+        scores = weights.reshape(loss.n_outputs, -1) @ row
+        scores = scores if loss.n_outputs == 1 else scores[None, :]
+        value, slope = loss.value_and_derivative(scores, records.targets[index : index + 1])
+        return float(value[0]), np.outer(np.ravel(slope), row).ravel()
+
+    return one
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(4), SquaredError()], ids=repr)
+@pytest.mark.parametrize("step", ["weighted", "sampled"])
+@pytest.mark.parametrize(
+    ("sizes", "rates"), [((20,), 0.4), ((4, 9, 30), (0.5, 1.0, 0.2)), ((4, 9, 30), 0.1)]
+)
+def test_a_run_is_the_stated_algorithm(loss, step, sizes, rates):
+    problem = make_problem(sizes, loss=loss)
+    solver = MGR(n_steps=25, step=step, sampling_rate=rates)
+    plan = solver.plan(problem, Budget(15.0, 1e-3))
+    data = make_data(problem, *random_data(problem, 0))
+    source = recorded(seeded(3, plan.releases))
+    drawn, choose = [], source.rng.choice
+
+    class Rng:
+        def choice(self, *arguments, **options):
+            drawn.append(int(choose(*arguments, **options)))
+            return drawn[-1]
+
+    source.rng = Rng()
+    found = solver.run(plan, data, source)
+    expected = reference_run(plan, data, source, drawn if step == "sampled" else None)
+    np.testing.assert_allclose(found.weights, expected[0], rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(found.group_weights, expected[1], rtol=1e-8)
+    assert found.n_iter == 25
+
+
+def test_a_start_is_kept():
+    problem = make_problem((4, 9), radius=2.0)
+    solver = MGR(n_steps=1, sampling_rate=(1.0, 0.01))
+    plan = solver.plan(problem, Budget(1.0, 1e-3))
+    data = make_data(problem, *random_data(problem, 0))
+    start = Solution(np.array([0.3, -0.2, 0.1]), np.array([0.9, 0.1]), 0)
+    source = recorded(seeded(0, plan.releases))
+    solver.run(plan, data, source, start=start)
+    assert len(source.batches[0][1][0]) == 0
+    risks, gradients = data.risks_and_gradients(start.weights, ceiling=plan.schedule.ceiling)
+    np.testing.assert_allclose(source.asked[0].value[:3], 0.9 * gradients[0])
+    np.testing.assert_allclose(source.asked[0].value[3], risks[0])
+
+
+# --- estimates from batches --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), SquaredError()], ids=repr)
+def test_estimates_are_unbiased(loss):
+    """The exact expectation over all coins of two groups is the mean over the records."""
+    sizes, rates = (3, 4), np.array([0.3, 0.8])
+    risks = make_risks(loss, sizes)
+    weights = np.random.default_rng(0).normal(size=risks.n_weights)
+    mean_risks, mean_gradients = np.zeros(2), np.zeros((2, risks.n_weights))
+    for coins in itertools.product([0, 1], repeat=7):
+        batch = [np.flatnonzero(coins[:3]), np.flatnonzero(coins[3:])]
+        chance = np.prod(np.where(coins, np.repeat(rates, sizes), 1 - np.repeat(rates, sizes)))
+        found = risks.sampled_risks_and_gradients(
+            weights, batch, expected_sizes=rates * sizes, ceiling=0.7, center=0.2
+        )
+        mean_risks += chance * found[0]
+        mean_gradients += chance * found[1]
+    expected = risks.risks_and_gradients(weights, ceiling=0.7)
+    np.testing.assert_allclose(mean_risks, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(mean_gradients, expected[1], rtol=1e-10, atol=1e-14)
+
+
+def test_a_batch_of_all_is_a_pass():
+    risks = make_risks(BinaryLogLoss(), (30, 1, 500))
+    weights = np.random.default_rng(0).normal(size=risks.n_weights)
+    found = risks.sampled_risks_and_gradients(
+        weights, [np.arange(size) for size in risks.group_sizes],
+        expected_sizes=np.array(risks.group_sizes, dtype=float), ceiling=0.7, center=0.4,
+    )  # fmt: skip
+    expected = risks.risks_and_gradients(weights, ceiling=0.7)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
+    np.testing.assert_array_equal(found[1], expected[1])
+    assert risks.n_passes == 1  # batches are not passes
+
+
+def test_the_coins_variance_is_what_step_sizes_are_told():
+    """With the true mean square in place of the planned one, over many batches."""
+    problem = make_problem((200, 900), n_features=4)
+    data = make_data(problem, *random_data(problem, 0))
+    plan = MGR(n_steps=1, sampling_rate=(0.2, 0.05)).plan(problem, BUDGET)
+    weights = np.zeros(problem.n_weights)
+    one = single_records(data)
+    squares = [
+        np.mean([np.sum(one(group, position, weights)[1] ** 2) for position in range(size)])
+        for group, size in enumerate(problem.group_sizes)
+    ]
+    batches = plan.schedule.batches
+    expected = np.array(squares) * batches.sampling_variances / batches.gradient_spread**2
+    noise = seeded(0, plan.releases)
+    draws = [
+        data.sampled_risks_and_gradients(
+            weights,
+            [noise.poisson_sample([size], release=plan.releases[part])[0]
+             for size, part in zip(problem.group_sizes, batches.parts, strict=True)],
+            expected_sizes=batches.expected_sizes, ceiling=9.0, center=0.5,
+        )[1]
+        for _ in range(1000)
+    ]  # fmt: skip
+    found = np.var(draws, axis=0).sum(axis=1)
+    np.testing.assert_allclose(found, expected, rtol=0.2)
+    most = problem.lipschitz**2 * (1 - np.array(batches.rates)) / batches.expected_sizes
+    assert (found <= most).all()
+
+
+# --- all records -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [1, 1.0, (1.0, 1.0), [1, 1]])
+def test_rate_one_is_the_plan_of_full_passes(rate):
+    problem = make_problem((40, 90))
+    full = MGR().plan(problem, BUDGET)
+    same = MGR(sampling_rate=rate).plan(problem, BUDGET)
+    without_remark = dataclasses.replace(full.schedule, remark="")
+    assert same == dataclasses.replace(full, schedule=without_remark)
+    assert same.schedule.batches is None
+    data = make_data(problem, *random_data(problem, 0))
+    runs = [
+        solver.run(plan, data, seeded(5, plan.releases))
+        for solver, plan in ((MGR(), full), (MGR(sampling_rate=rate), same))
+    ]
+    np.testing.assert_array_equal(runs[0].weights, runs[1].weights)
+    np.testing.assert_array_equal(runs[0].group_weights, runs[1].group_weights)
+
+
+def test_rates_near_one_need_the_noise_of_full_passes():
+    """But for 2L in place of Γ and the joint release, which costs the same."""
+    problem = make_problem((400, 900))
+    options = {"n_steps": 20, "risk_share": 0.2}
+    full = MGR(**options).plan(problem, BUDGET)
+    near = MGR(**options, sampling_rate=1.0 - 1e-9).plan(problem, BUDGET)
+    sizes = np.array(problem.group_sizes)
+    of_full = full.schedule.gradient_multiplier * problem.gradient_diameter / sizes
+    ratio = 2 * problem.lipschitz / problem.gradient_diameter
+    np.testing.assert_allclose(near.schedule.batches.gradient_stds, ratio * of_full, rtol=1e-4)
+    risk_stds = full.schedule.risk_multiplier * full.schedule.feedback_range / sizes
+    np.testing.assert_allclose(near.schedule.batches.risk_stds, risk_stds, rtol=1e-4)
+
+
+# --- through an estimator ----------------------------------------------------------------------
+
+
+def test_a_fit_on_batches_says_so():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(4000, 2))
+    y = (X[:, 0] + 0.2 * rng.standard_normal(4000) > 0).astype(int)
+    groups = np.where(rng.random(4000) < 0.2, "a", "b")
+    solver = MGR(n_steps=100, sampling_rate=0.2)
+    model = DPWorstGroupClassifier(5.0, 1e-5, data_norm=2**0.5, solver=solver, random_state=0)
+    with pytest.warns(SeededNoiseWarning):
+        model.fit(X, y, groups=groups)
+    assert model.score(X, y) > 0.85
+    assert model.plan_.schedule.batches.rates == (0.2, 0.2)
+    assert "PoissonSampledDpEvent" in str(model.privacy_)
+    assert model.plan_ == model.plan(group_sizes=np.bincount(groups == "b"), n_features=2)
+
+
+def test_rates_of_other_groups_are_refused_before_anything_is_drawn():
+    X, y, groups = np.zeros((30, 2)), np.arange(30) % 2, np.arange(30) % 3
+    model = DPWorstGroupClassifier(delta=1e-3, solver=MGR(sampling_rate=(0.2, 0.3)))
+    with pytest.raises(ValueError, match="one a group, 3 here, got 2") as caught:
+        model.fit(X, y, groups=groups)
+    assert not getattr(caught.value, "__notes__", [])
