@@ -14,6 +14,8 @@ FloatArray = NDArray[np.float64]
 MAX_ITERATIONS = 50
 # Share of the way to the boundary that an iteration may go.
 TOWARDS_BOUNDARY = 0.995
+# Growth of the error that only rounding explains.
+LOST = 1e6
 
 
 def minimax_step(
@@ -128,7 +130,8 @@ def _free_step(
         error = max(products.sum(), radius * np.linalg.norm(slope), np.abs(missed).max())
         if error < best[0]:
             best = (error, step, mixture)
-        if error <= tolerance or not np.isfinite(error):
+        # past the last digit errors grow without end; one that is not a number ends it too
+        if error <= tolerance or not error < LOST * best[0]:
             break
         ratios = mixture / slacks
         weight, pull = ratios.sum(), ratios @ gradients

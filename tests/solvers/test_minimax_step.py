@@ -1,5 +1,7 @@
 """The model of a Newton step: duality closes the gap, and CVXPY agrees."""
 
+import importlib
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -7,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sklearn_dpwg.solvers.minimax_step import minimax_step
+
+minimax_step_module = importlib.import_module("sklearn_dpwg.solvers.minimax_step")
 
 
 def make(n_groups, n_weights, *, seed=0, rank=None, spread=0.1, curvature=1.0, at=0.5, radius=1.0):
@@ -102,3 +106,23 @@ def test_arguments_are_left_alone():
     minimax_step(**model, mu_weights=1e-3, tolerance=1e-10)
     for name, value in model.items():
         np.testing.assert_array_equal(value, before[name])
+
+
+def test_ends_with_its_best_where_rounding_has_the_last_word(monkeypatch):
+    """Iterations past the last digit drift off without end: they stop, and are not returned."""
+    counts, factorise = [], minimax_step_module.cho_factor
+
+    def counted(*args, **settings):
+        counts[-1] += 1
+        return factorise(*args, **settings)
+
+    monkeypatch.setattr(minimax_step_module, "cho_factor", counted)
+    for seed in range(30):
+        counts.append(0)
+        model = make(6, 20, seed=seed, at=0.01, radius=100.0)
+        basis = np.linalg.qr(np.random.default_rng(seed).normal(size=(20, 20)))[0]
+        model["hessian"] = (basis * np.logspace(-12, -1, 20)) @ basis.T
+        model["gradients"] = model["gradients"] @ model["hessian"]
+        point, mixture = minimax_step(**model, mu_weights=1e-15, tolerance=1e-20)
+        assert duality_gap(model, point, mixture, 1e-15) <= 1e-9
+    assert np.median(counts) <= 20
