@@ -87,7 +87,7 @@ def minimax_newton(
                 hessian,
                 radius=radius,
                 mu_weights=mu_weights,
-                tolerance=max(1e-3 * tolerance, 1e-2 * enough),
+                tolerance=max(0.1 * tolerance, 1e-2 * enough),
             )
         except LinAlgError:  # rounding has the last word
             break

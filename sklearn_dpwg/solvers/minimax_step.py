@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 
 from sklearn_dpwg.solvers.saddle_point import project_to_ball
@@ -112,8 +113,8 @@ def _free_step(
     """
     n_groups, n_weights = gradients.shape
     step, mixture = np.zeros(n_weights), np.full(n_groups, 1.0 / n_groups)
-    factor = cho_factor(hessian, check_finite=False)
-    start = cho_solve(factor, -linear - mixture @ gradients, check_finite=False)
+    factor = _factorised(hessian)
+    start = _solved(factor, -linear - mixture @ gradients)
     if n_groups == 1:
         return start, mixture
     # start from what the groups' mean wants, with slacks as large as the groups then differ
@@ -140,7 +141,7 @@ def _free_step(
         # what no group sees is lost beside constraints that tighten: damp it, iterations correct it
         matrix[np.diag_indices(n_weights)] += 10.0 * np.finfo(float).eps * np.trace(matrix)
         try:
-            factor = cho_factor(matrix, check_finite=False)
+            factor = _factorised(matrix)
         except LinAlgError:
             break
 
@@ -149,7 +150,7 @@ def _free_step(
         for share in (1.0, TOWARDS_BOUNDARY):
             fixed = (mixture * missed + wanted - products) / slacks
             rest = (fixed.sum() - total) / weight
-            change = cho_solve(factor, pull * rest - slope - fixed @ gradients, check_finite=False)
+            change = _solved(factor, pull * rest - slope - fixed @ gradients)
             rise = rest + float(pull @ change) / weight
             moves = gradients @ change - rise
             in_slacks, in_mixture = -missed - moves, fixed + ratios * moves
@@ -163,7 +164,19 @@ def _free_step(
     return best[1], best[2] / best[2].sum()
 
 
+def _factorised(matrix: FloatArray) -> FloatArray:
+    """Return the Cholesky factor; what SciPy checks around LAPACK would take longer than it."""
+    factor, failed = dpotrf(matrix.T, lower=True, clean=False)
+    if failed:
+        raise LinAlgError("the matrix of a step is not positive definite.")
+    return np.asarray(factor)
+
+
+def _solved(factor: FloatArray, right: FloatArray) -> FloatArray:
+    return np.asarray(dpotrs(factor, right, lower=True)[0])
+
+
 def _longest(values: FloatArray, changes: FloatArray) -> float:
     """Return how far positive values can change before the first is zero."""
-    falling = changes < 0
-    return float(np.min(values[falling] / -changes[falling], initial=np.inf))
+    fastest = float((-changes / values).max())
+    return 1.0 / fastest if fastest > 0.0 else np.inf

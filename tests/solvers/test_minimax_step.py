@@ -62,7 +62,8 @@ def test_agrees_with_cvxpy(n_groups, radius, at, active, rank, mu_weights):
     problem = cp.Problem(cp.Minimize(objective), [cp.norm(variable) <= radius])
     problem.solve(solver=cp.CLARABEL)
     assert height(model, point, mu_weights) == pytest.approx(problem.value, abs=1e-7)
-    assert duality_gap(model, point, mixture, mu_weights) <= 1e-9
+    # the slope is rounded, and counts times the radius
+    assert duality_gap(model, point, mixture, mu_weights) <= 2e-10 * (1.0 + radius)
 
 
 @settings(max_examples=60, deadline=None)
@@ -110,13 +111,13 @@ def test_arguments_are_left_alone():
 
 def test_ends_with_its_best_where_rounding_has_the_last_word(monkeypatch):
     """Iterations past the last digit drift off without end: they stop, and are not returned."""
-    counts, factorise = [], minimax_step_module.cho_factor
+    counts, factorise = [], minimax_step_module.dpotrf
 
     def counted(*args, **settings):
         counts[-1] += 1
         return factorise(*args, **settings)
 
-    monkeypatch.setattr(minimax_step_module, "cho_factor", counted)
+    monkeypatch.setattr(minimax_step_module, "dpotrf", counted)
     for seed in range(30):
         counts.append(0)
         model = make(6, 20, seed=seed, at=0.01, radius=100.0)
