@@ -83,8 +83,8 @@ class Exact(Solver):
             schedule=ExactSchedule(self.tolerance),
             predicted_excess=self.tolerance,
             predicted_excess_if_worst=(self.tolerance,) * problem.n_groups,
-            # about thirty Newton steps, a Hessian each
-            predicted_seconds=predict_seconds(problem, 30 * (1 + problem.n_weights // 8)),
+            # ten passes, samples and all, and a few Hessians of a sample
+            predicted_seconds=predict_seconds(problem, 12 + problem.n_weights // 16),
         )
 
     def run(
