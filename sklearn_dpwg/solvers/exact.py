@@ -36,17 +36,17 @@ class Exact(Solver):
 
     Parameters
     ----------
-    tolerance : float, default=1e-8
+    tolerance : float, default=1e-6
         Duality gap to certify, in units of the loss.
 
     Examples
     --------
     >>> from sklearn_dpwg.solvers import Exact
-    >>> Exact(tolerance=1e-6)
-    Exact(tolerance=1e-06)
+    >>> Exact(tolerance=1e-10)
+    Exact(tolerance=1e-10)
     """
 
-    def __init__(self, tolerance: float = 1e-8) -> None:
+    def __init__(self, tolerance: float = 1e-6) -> None:
         self.tolerance = tolerance
 
     def plan(self, problem: Problem, budget: Budget) -> Plan:
