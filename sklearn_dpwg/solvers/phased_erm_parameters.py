@@ -50,7 +50,7 @@ def check_parameters(solver: PhasedERM, problem: Problem) -> None:
             raise ValueError(f"{name} of PhasedERM must be positive and finite, got {value!r}.")
     for name in ("mu_weights", "mu_groups"):
         value = getattr(solver, name)
-        if _is(value, Real) and value < _WEAKEST:
+        if _is(value, Real) and 0.0 < value < _WEAKEST:
             raise ValueError(f"{name} of PhasedERM must be at least {_WEAKEST:g}, got {value!r}.")
     strength, share, averaging = solver.mu_groups, solver.risk_share, solver.averaging
     if strength is not None and not (_is(strength, Real) and strength > 0.0):
