@@ -296,6 +296,7 @@ def test_a_measured_cell_is_not_measured_again(utility, tmp_path, monkeypatch):
 
     monkeypatch.setattr(main, "fit_once", fit_once)
     monkeypatch.setattr(main, "load_task", lambda name, cache: name)
+    monkeypatch.setattr(main, "planned", lambda task, solver, epsilon: solver)
     monkeypatch.setattr(main, "ours_path", lambda name: tmp_path / f"{name}.json")
     main.measure(["compas"], (1.0,), 2)
     assert len(asked) == 2 * len(utility.ours.OURS)
@@ -303,6 +304,26 @@ def test_a_measured_cell_is_not_measured_again(utility, tmp_path, monkeypatch):
     assert len(asked) == 3 * len(utility.ours.OURS)
     main.measure(["compas"], (1.0,), 3)
     assert len(asked) == 3 * len(utility.ours.OURS)
+
+
+def test_what_auto_fitted_by_the_same_plan_is_not_fitted_again(utility, tmp_path, monkeypatch):
+    main, task, asked = utility.__main__, small_task(utility), []
+    assert utility.ours.planned(task, "mgr", 1.0) == utility.ours.planned(task, "mgr", 1.0)
+    assert utility.ours.planned(task, "mgr", 1.0) != utility.ours.planned(task, "mgr", 2.0)
+    assert utility.ours.planned(task, "mgr", 1.0) != utility.ours.planned(task, "oco", 1.0)
+
+    def fit_once(task, solver, epsilon, seed):
+        asked.append(solver)
+        return {"train_excess": 0.1 * seed}
+
+    monkeypatch.setattr(main, "fit_once", fit_once)
+    monkeypatch.setattr(main, "load_task", lambda name, cache: task)
+    monkeypatch.setattr(main, "OURS", {"ours (auto)": "mgr", "mgr": "mgr", "oco": "oco"})
+    monkeypatch.setattr(main, "ours_path", lambda name: tmp_path / f"{name}.json")
+    main.measure(["compas"], (1.0,), 2)
+    assert asked == ["mgr", "mgr", "oco", "oco"]
+    _, cells = utility.store.read_cells(tmp_path / "compas.json")
+    assert cells["mgr|1|1"] == cells["ours (auto)|1|1"] == {"train_excess": 0.1}
 
 
 def test_the_report_names_best_peer_and_alarms(utility, tmp_path):

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 
 from utility.figures import draw_figures
-from utility.ours import OURS, fit_once
+from utility.ours import OURS, fit_once, planned
 from utility.progress import Progress
-from utility.report import collect, write_docs, write_report
+from utility.report import DEFAULT, collect, write_docs, write_report
 from utility.settings import (
     EPSILONS,
     N_SEEDS,
@@ -29,11 +29,20 @@ def measure(names: Sequence[str], epsilons: Sequence[float], n_seeds: int) -> No
             store, task = Store(ours_path(name), made_by), None
             for method, solver in OURS.items():
                 for epsilon in epsilons:
-                    for seed in range(n_seeds):
-                        key = f"{method}|{epsilon:g}|{seed}"
-                        if key not in store:
-                            task = task or load_task(name, cache=FOLDER / "optima")
-                            store.put({key: fit_once(task, solver, epsilon, seed)})
+                    keys = [f"{method}|{epsilon:g}|{seed}" for seed in range(n_seeds)]
+                    missing = [key for key in keys if key not in store]
+                    if missing:
+                        task = task or load_task(name, cache=FOLDER / "optima")
+                        default = OURS[DEFAULT]
+                        # what `auto` has fitted by the same plan is not fitted again
+                        known = method != DEFAULT and (
+                            planned(task, solver, epsilon) == planned(task, default, epsilon)
+                        )
+                        for key in missing:
+                            same = key.replace(method, DEFAULT, 1)
+                            fit = known and same in store and store[same]
+                            seed = int(key.rsplit("|", 1)[1])
+                            store.put({key: fit or fit_once(task, solver, epsilon, seed)})
                     progress.advance(f"{name}, {method}, epsilon {epsilon:g}")
             progress.note(name)
 

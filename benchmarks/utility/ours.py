@@ -35,6 +35,21 @@ def number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
+def make_model(task: Task, solver: Any, epsilon: float, seed: int | None = None) -> Any:
+    """Return an estimator with default parameters but for the solver."""
+    kind = DPWorstGroupClassifier if task.is_classification else DPWorstGroupRegressor
+    return kind(epsilon, DELTA, solver=solver, random_state=seed, **task.public)
+
+
+def planned(task: Task, solver: Any, epsilon: float) -> tuple[Any, ...]:
+    """Return what decides a fit beside records and seed, to tell whether two fits are the same."""
+    more = {"classes": [0, 1]} if task.is_classification else {}
+    plan = make_model(task, solver, epsilon).plan(
+        group_sizes=task.group_sizes.tolist(), n_features=task.train.X.shape[1], **more
+    )
+    return plan.solver, plan.releases, repr(plan.schedule)
+
+
 def fit_once(task: Task, solver: Any, epsilon: float, seed: int) -> dict[str, Any]:
     """Fit one estimator and score it.
 
@@ -54,8 +69,7 @@ def fit_once(task: Task, solver: Any, epsilon: float, seed: int) -> dict[str, An
     dict
         The figures, the seconds of `fit`, the chosen solver and the ε that the fit states.
     """
-    kind = DPWorstGroupClassifier if task.is_classification else DPWorstGroupRegressor
-    model = kind(epsilon, DELTA, solver=solver, random_state=seed, **task.public)
+    model = make_model(task, solver, epsilon, seed)
     with warnings.catch_warnings():
         # seeds make a benchmark repeatable, and weak plans are measured on purpose
         for category in (DeltaWarning, SeededNoiseWarning, WeakPlanWarning):

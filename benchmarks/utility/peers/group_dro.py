@@ -1,4 +1,4 @@
-"""DP-SGD with group-DRO weights: Poisson batches, weighted gradients clipped, Hedge on noisy losses.
+"""DP-SGD with group-DRO weights: Poisson batches, clipped gradients, Hedge on noisy losses.
 
 A step draws every record with probability q. The loss of a record of group g is weighted by
 λ_g n/n_g, its gradient clipped to C, the sum given noise and divided by q n, as Opacus does. The
