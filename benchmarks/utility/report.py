@@ -159,6 +159,18 @@ def summary_lines(cells: Cells, compared: dict[tuple[str, float], tuple[str, Rat
                 f"{found.worst_cell}: {found.worst}; won {found.won}, lost {found.lost} beyond "
                 "the 95 % interval."
             )
+    curses = [
+        ratio(cells[key][peer]["fresh_excess"], cells[key][peer]["train_excess"])
+        for key, (peer, _) in compared.items()
+        if "fresh_excess" in cells[key][peer]
+    ]
+    if curses:
+        curse = verdict({str(k): each for k, each in enumerate(curses)})
+        lines.append(
+            f"On seeds they were not chosen by, best peers from NumPy grids have "
+            f"{curse.geometric_mean:.2f} times the excess shown (geometric mean of "
+            f"{curse.n_cells} cells)."
+        )
     alarms = [
         f"{name} at ε = {epsilon:g}"
         for (name, epsilon), (_, each) in compared.items()

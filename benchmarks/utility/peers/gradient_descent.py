@@ -17,7 +17,7 @@ from utility.relations import noise_multiplier, replace_sensitivity
 from utility.tasks import Part, Task
 
 # The grid: groups count by (1 - balance) n_i/n + balance/p; a balance of 0 is the average risk.
-STEPS = (10, 30, 100)
+STEPS = (10, 30, 100, 300)
 LEARNING_RATES = (0.1, 0.4, 1.6, 6.4)
 CLIPS = (0.1, 0.25, 0.5, 1.0)
 MOMENTUM = 0.9

@@ -17,13 +17,26 @@ from utility.tasks import Part, Task
 Trainer = Callable[[Part, Sequence[Any], np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-def run_gradient_descent(
-    task: Task, method: str, epsilons: Sequence[float], n_seeds: int
-) -> dict[str, Any]:
-    """Return the cells of private gradient descent, by ε."""
+def run_grid(task: Task, method: str, epsilons: Sequence[float], n_seeds: int) -> dict[str, Any]:
+    """Return the cells of a NumPy peer, by ε."""
+    if method == "dp-sgd group-dro":
+        grid, shared = group_dro.grid(), ("n_steps", "sampling_rate")
+    else:
+        grid, shared = gradient_descent.grid(method), ("n_steps", "balance")
+    return best_of_grid(task, grid, shared, trainer(task, method), epsilons, n_seeds)
+
+
+def trainer(task: Task, method: str) -> Trainer:
+    """Return the function that trains columns of a method on a task."""
+    return _sgd(task) if method == "dp-sgd group-dro" else _descent(task)
+
+
+def _descent(task: Task) -> Trainer:
     stds: dict[Any, float] = {}
 
-    def train(part: Part, runs: Sequence[Any], budgets: np.ndarray, seeds: np.ndarray):
+    def train(
+        part: Part, runs: Sequence[Any], budgets: np.ndarray, seeds: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         for run, epsilon in zip(runs, budgets, strict=True):
             if (run, epsilon) not in stds:
                 stds[run, epsilon] = gradient_descent.noise_std(
@@ -32,16 +45,14 @@ def run_gradient_descent(
         noise = np.array([stds[pair] for pair in zip(runs, budgets, strict=True)])
         return gradient_descent.descend(task, part, list(runs), noise, seeds)
 
-    grid = gradient_descent.grid(method)
-    return best_of_grid(task, grid, ("n_steps", "balance"), train, epsilons, n_seeds)
+    return train
 
 
-def run_group_dro(task: Task, epsilons: Sequence[float], n_seeds: int) -> dict[str, Any]:
-    """Return the cells of DP-SGD with group-DRO weights, by ε."""
-
-    def train(part: Part, runs: Sequence[Any], budgets: np.ndarray, seeds: np.ndarray):
-        shape = (part.rows.shape[1], len(runs))
-        last, mean = np.empty((2, *shape))
+def _sgd(task: Task) -> Trainer:
+    def train(
+        part: Part, runs: Sequence[Any], budgets: np.ndarray, seeds: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        last, mean = np.empty((2, part.rows.shape[1], len(runs)))
         for seed in np.unique(seeds):
             own = np.flatnonzero(seeds == seed)
             noise = [
@@ -55,8 +66,7 @@ def run_group_dro(task: Task, epsilons: Sequence[float], n_seeds: int) -> dict[s
             )
         return last, mean
 
-    grid = group_dro.grid()
-    return best_of_grid(task, grid, ("n_steps", "sampling_rate"), train, epsilons, n_seeds)
+    return train
 
 
 def best_of_grid(
@@ -123,5 +133,16 @@ def best_of_grid(
             )
             weights, seconds = both[is_mean], (time.perf_counter() - start) / n_seeds
         parameters = run._asdict() | {"iterate": "mean" if is_mean else "last"}
-        cells[f"{epsilon:g}"] = cell(task, weights, parameters, seconds)
+        cells[f"{epsilon:g}"] = cell(task, weights, parameters, seconds) | {
+            "fresh_excess": fresh_excess(task, train, run, is_mean, epsilon, n_seeds)
+        }
     return cells
+
+
+def fresh_excess(
+    task: Task, train: Trainer, run: Any, is_mean: bool, epsilon: float, n_seeds: int
+) -> list[float]:
+    """Return the excess of a grid's winner on seeds that it was not chosen by."""
+    seeds = np.arange(n_seeds, 2 * n_seeds)
+    both = train(single(task.train), [run] * n_seeds, np.full(n_seeds, epsilon), seeds)
+    return task.train_excess(both[is_mean]).tolist()

@@ -10,7 +10,7 @@ import numpy as np
 from utility.ours import PAPERS, fit_once
 from utility.peers.diffprivlib_peer import REQUIREMENTS, run_diffprivlib
 from utility.peers.gradient_descent import BALANCES
-from utility.peers.numpy_peers import run_gradient_descent, run_group_dro
+from utility.peers.numpy_peers import run_grid
 from utility.peers.tuning import cell
 from utility.store import versions
 from utility.tasks import Task
@@ -19,10 +19,10 @@ NOTHING, AVERAGE = "predict nothing", "average optimum (not private)"
 WORST_GROUP = "worst-group optimum (not private)"
 REFERENCES = (AVERAGE, WORST_GROUP)
 
+GRIDS = (*BALANCES, "dp-sgd group-dro")
 METHODS = (
     NOTHING,
-    *BALANCES,
-    "dp-sgd group-dro",
+    *GRIDS,
     "diffprivlib",
     *PAPERS,
     *REFERENCES,
@@ -53,10 +53,8 @@ def run_method(method: str, task: Task, epsilons: Sequence[float], n_seeds: int)
     dict
         Cells by ε as text.
     """
-    if method in BALANCES:
-        return run_gradient_descent(task, method, epsilons, n_seeds)
-    if method == "dp-sgd group-dro":
-        return run_group_dro(task, epsilons, n_seeds)
+    if method in GRIDS:
+        return run_grid(task, method, epsilons, n_seeds)
     if method == "diffprivlib":
         return run_diffprivlib(task, epsilons, n_seeds)
     if method in PAPERS:
