@@ -17,9 +17,11 @@ from utility.relations import noise_multiplier, replace_sensitivity
 from utility.tasks import Part, Task
 
 # The grid: groups count by (1 - balance) n_i/n + balance/p; a balance of 0 is the average risk.
-STEPS = (10, 30, 100, 300)
+STEPS = (10, 30, 100)
 LEARNING_RATES = (0.1, 0.4, 1.6, 6.4)
 CLIPS = (0.1, 0.25, 0.5, 1.0)
+# More steps want long ones, and are too slow for a grid of their own.
+MANY_STEPS, LONG_RATES, WIDE_CLIPS = (300,), (1.6, 6.4), (0.5, 1.0)
 MOMENTUM = 0.9
 BALANCES = {"dp-gd average": (0.0,), "dp-gd balanced": (0.2, 1.0)}
 
@@ -38,7 +40,10 @@ class Run(NamedTuple):
 
 def grid(method: str) -> list[Run]:
     """Return the grid of a method."""
-    return [Run(*each) for each in product(STEPS, LEARNING_RATES, CLIPS, BALANCES[method])]
+    balances = BALANCES[method]
+    few = product(STEPS, LEARNING_RATES, CLIPS, balances)
+    many = product(MANY_STEPS, LONG_RATES, WIDE_CLIPS, balances)
+    return [Run(*each) for each in (*few, *many)]
 
 
 def group_shares(sizes: np.ndarray, balance: float) -> np.ndarray:
