@@ -4,6 +4,7 @@ How fast, how lean: what the hardware allows, and what a fit takes of it
 
 Both sides of each comparison are measured in one run, turn by turn; a line gives the median of the
 repetitions, the quartiles, and the target. Memory is the peak of a fresh process.
+``exact_speed.py`` measures the exact solution beside logistic regression.
 
     python benchmarks/fit_speed.py              # everything; some minutes
     python benchmarks/fit_speed.py pass memory  # some of it

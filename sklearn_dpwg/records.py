@@ -66,7 +66,8 @@ class GroupedRecords:
         taken = np.concatenate(
             [of_group + start for of_group, start in zip(positions, self.starts, strict=False)]
         )
-        return GroupedRecords(self.rows[taken], self.row_scale[taken], self.targets[taken], starts)
+        rows = _rows_at(self.rows, taken)
+        return GroupedRecords(rows, self.row_scale[taken], self.targets[taken], starts)
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,10 @@ class RecordEncoder:
         if issparse(rows):
             rows = canonical_rows(rows)
         if np.any(group_codes[1:] < group_codes[:-1]):
-            order = np.argsort(group_codes, kind="stable")
-            rows, targets = rows[order], targets[order]
+            # codes of 16 bits or less are sorted by radix
+            few = group_codes.astype(np.min_scalar_type(self.n_groups))
+            order = np.argsort(few, kind="stable")
+            rows, targets = _rows_at(rows, order), targets[order]
         norms = row_norms(rows)
         extreme = norms > _LARGEST if self.data_norm > 1.0 / _LARGEST else norms >= 0
         scale = 1.0 / np.maximum(norms, self.data_norm, out=norms)
@@ -130,6 +133,13 @@ class RecordEncoder:
             # what was rounded to single precision may be longer than 1 again
             scale[found] = 1.0 / np.maximum(row_norms(rows[found]), 1.0)
         return GroupedRecords(rows, scale, targets, starts)
+
+
+def _rows_at(rows: Any, positions: NDArray[np.intp]) -> Any:
+    """Return a copy of some rows, each as a whole where its numbers are together."""
+    if isinstance(rows, csr_array) or not rows.flags.c_contiguous:
+        return rows[positions]
+    return rows.take(positions, axis=0)
 
 
 def _own(rows: Any, given: Any) -> Any:

@@ -1,7 +1,10 @@
 """Group risks against a reimplementation that looks at one record at a time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from sklearn_dpwg import risks as risks_module
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
@@ -142,3 +145,25 @@ def test_no_pass_is_worth_a_copy_of_the_rows():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.3 * rows.nbytes
+
+
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, csr_array])
+def test_part_holds_whole_records_of_its_groups(loss, layout):
+    risks = make_risks(loss, (7, 1, 30, 64))
+    rows, names = risks.records.rows, np.linspace(0.1, 0.5, 102)
+    risks.records = replace(risks.records, rows=layout(rows), row_scale=names)
+    rng, sizes = np.random.default_rng(0), zip((7, 1, 30, 64), (3, 1, 30, 20), strict=True)
+    part = risks.part([np.sort(rng.choice(*size, replace=False)) for size in sizes])
+    assert part.group_sizes == (3, 1, 30, 20)
+    found = np.searchsorted(names, part.records.row_scale)
+    assert len(set(found)) == 54
+    np.testing.assert_array_equal(np.searchsorted([7, 8, 38], found, "right"), np.repeat(
+        [0, 1, 2, 3], [3, 1, 30, 20]
+    ))  # fmt: skip
+    drawn = part.records.rows.toarray() if layout is csr_array else part.records.rows
+    np.testing.assert_array_equal(drawn, rows[found])
+    np.testing.assert_array_equal(part.records.targets, risks.records.targets[found])
+    weights = np.random.default_rng(1).normal(size=risks.n_weights)
+    # groups drawn in full have their own risk
+    np.testing.assert_allclose(part.risks(weights)[1:3], risks.risks(weights)[1:3], rtol=1e-12)
+    assert (part.n_passes, risks.n_passes) == (1, 1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy._composition import composition_of_event
+from sklearn_dpwg.privacy._events import scaled_event
 
 if TYPE_CHECKING:
     from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
@@ -111,40 +112,44 @@ def _randomness(guarantee: PrivacyGuarantee) -> str:
 
 
 def _check(guarantee: PrivacyGuarantee) -> Iterator[str]:
-    events = list(dict.fromkeys(map(repr, guarantee.events)))
-    compositions = [composition_of_event(event) for event in guarantee.events]
+    events = list({repr(event): event for event in guarantee.events}.values())
     intro = (
         "noise multipliers are noise over sensitivity Δ (standard deviation over L2 for Gaussian, "
         "scale over L1 for Laplace), where Δ is the most that the released value moves when a "
-        "record is replaced. "
+        "record is replaced. In these units the pair of neighbours is the one of ADD_OR_REMOVE_ONE."
     )
+    compositions = [composition_of_event(event) for event in events]
     if any(composition.sampled for composition in compositions):
         intro += (
-            "Poisson-sampled events take Δ = 2C with C the largest norm of one record's "
-            "contribution; dp_accounting's REPLACE_ONE reads multipliers in units of C, so double "
-            "each Gaussian multiplier before the call."
+            " Poisson-sampled events take Δ = 2C with C the largest norm of one record's "
+            "contribution; dp_accounting's REPLACE_ONE reads multipliers in units of C, so they "
+            "are doubled below."
         )
-        relation = "REPLACE_ONE"
-    else:
-        intro += "In these units the pair of neighbours is the one of ADD_OR_REMOVE_ONE."
-        relation = "ADD_OR_REMOVE_ONE"
-    package, accountant, argument = "pld", "PLDAccountant", ""
     if any(composition.selected for composition in compositions):
         intro += " The selection among runs is accounted for by Rényi divergences."
-        package, accountant, argument = "rdp", "RdpAccountant", "neighboring_relation="
     if len(guarantee.events) > 1:
         intro += (
             f" The records are in {len(guarantee.events)} disjoint parts. A record pays for the "
             "event of its own part, so the largest epsilon counts."
         )
     yield _section("To check it", intro)
-    yield f"  from dp_accounting import *; from dp_accounting.{package} import {accountant}"
-    for event in events[:_MAX_EVENTS]:
-        yield f"  event = {event}"
+    yield "  from dp_accounting.dp_event import *; from dp_accounting import NeighboringRelation"
+    yield "  from dp_accounting.pld import PLDAccountant"
+    yield "  from dp_accounting.rdp import RdpAccountant"
+    yield "  epsilons = []"
+    shown = list(zip(events, compositions, strict=True))[:_MAX_EVENTS]
+    for event, composition in shown:
+        accountant, relation = "PLDAccountant(", "ADD_OR_REMOVE_ONE"
+        if composition.sampled:
+            relation = "REPLACE_ONE"
+        elif composition.selected:
+            accountant = "RdpAccountant(neighboring_relation="
+        yield f"  accountant = {accountant}NeighboringRelation.{relation})"
+        yield f"  event = {scaled_event(event, 2.0) if composition.sampled else event!r}"
+        yield f"  epsilons += [accountant.compose(event).get_epsilon({guarantee.delta!r})]"
     if len(events) > _MAX_EVENTS:
         yield f"  # and {len(events) - _MAX_EVENTS} other events in the attribute `events`"
-    yield f"  accountant = {accountant}({argument}NeighboringRelation.{relation})"
-    yield f"  accountant.compose(event).get_epsilon({guarantee.delta!r})"
+    yield "  max(epsilons)"
 
 
 def _section(title: str, text: str) -> str:

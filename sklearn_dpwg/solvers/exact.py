@@ -36,17 +36,17 @@ class Exact(Solver):
 
     Parameters
     ----------
-    tolerance : float, default=1e-8
+    tolerance : float, default=1e-6
         Duality gap to certify, in units of the loss.
 
     Examples
     --------
     >>> from sklearn_dpwg.solvers import Exact
-    >>> Exact(tolerance=1e-6)
-    Exact(tolerance=1e-06)
+    >>> Exact(tolerance=1e-10)
+    Exact(tolerance=1e-10)
     """
 
-    def __init__(self, tolerance: float = 1e-8) -> None:
+    def __init__(self, tolerance: float = 1e-6) -> None:
         self.tolerance = tolerance
 
     def plan(self, problem: Problem, budget: Budget) -> Plan:
@@ -83,8 +83,8 @@ class Exact(Solver):
             schedule=ExactSchedule(self.tolerance),
             predicted_excess=self.tolerance,
             predicted_excess_if_worst=(self.tolerance,) * problem.n_groups,
-            # about thirty Newton steps, a Hessian each
-            predicted_seconds=predict_seconds(problem, 30 * (1 + problem.n_weights // 8)),
+            # ten passes, samples and all, and a few Hessians of a sample
+            predicted_seconds=predict_seconds(problem, 12 + problem.n_weights // 16),
         )
 
     def run(

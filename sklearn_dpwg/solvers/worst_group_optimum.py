@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers.kinked_optimum import kinked_optimum
+from sklearn_dpwg.solvers.minimax_newton import frank_wolfe_gap
 from sklearn_dpwg.solvers.saddle_point import (
     Evaluation,
     RegularisedObjective,
@@ -17,6 +18,7 @@ from sklearn_dpwg.solvers.saddle_point import (
     minimise_quadratic_on_ball,
     newton,
 )
+from sklearn_dpwg.solvers.sampled_newton import sampled_newton
 
 FloatArray = NDArray[np.float64]
 
@@ -49,10 +51,12 @@ def worst_group_optimum(
 
     Notes
     -----
-    The regularised problem is followed to vanishing regularisation: at strengths μ_λ and μ_w its
-    solution is within ``μ_λ log p + μ_w R²/2`` of the optimum. The certificate needs neither: by
-    convexity ``Σ λ_i L_i(v) >= Σ λ_i L_i(w) + <g, v - w>`` with g the gradient of the mixture,
-    and the right side is least at ``v = -R g/‖g‖``.
+    Newton's method for the largest risk comes first, on samples of growing size and then on all
+    records (`sampled_newton`). Where it misses the tolerance, the regularised problem is followed
+    to vanishing regularisation: at strengths μ_λ and μ_w its solution is within
+    ``μ_λ log p + μ_w R²/2`` of the optimum. The certificate needs neither: by convexity
+    ``Σ λ_i L_i(v) >= Σ λ_i L_i(w) + <g, v - w>`` with g the gradient of the mixture, and the right
+    side is least at ``v = -R g/‖g‖``.
 
     References
     ----------
@@ -63,19 +67,25 @@ def worst_group_optimum(
         return kinked_optimum(
             risks, radius=radius, tolerance=tolerance, max_newton_steps=max_newton_steps
         )
+    found = sampled_newton(risks, radius=radius, tolerance=tolerance, max_steps=max_newton_steps)
+    if found.gap <= tolerance or found.n_newton_steps >= max_newton_steps:
+        return found
+    return _followed(risks, radius, tolerance, max_newton_steps, found)
+
+
+def _followed(
+    risks: GroupRisks, radius: float, tolerance: float, max_newton_steps: int, best: SaddlePoint
+) -> SaddlePoint:
+    """Follow the regularised problem; return the best pair, counting that from before."""
     n_groups = risks.n_groups
     prior = np.full(n_groups, 1.0 / n_groups)
     center = np.zeros(risks.n_weights)
-    weights, n_steps, strength = center, 0, 0.1
+    weights, n_steps, strength = center, best.n_newton_steps, 0.1
     mu_weights = tolerance / (4.0 * radius**2)
-    best = None
 
-    def certified(weights: FloatArray, group_weights: FloatArray) -> SaddlePoint:
-        group_risks, group_gradients = risks.risks_and_gradients(weights)
-        mixture = group_weights @ group_gradients
-        over_mixture = group_risks.max() - group_weights @ group_risks
-        gap = over_mixture + mixture @ weights + radius * np.linalg.norm(mixture)
-        return SaddlePoint(weights, group_weights, max(float(gap), 0.0), n_steps)
+    def certified(weights: FloatArray, mixture: FloatArray) -> SaddlePoint:
+        gap = frank_wolfe_gap(weights, mixture, *risks.risks_and_gradients(weights), radius)
+        return SaddlePoint(weights, mixture, gap, n_steps)
 
     while True:
         objective = RegularisedObjective(risks, radius, prior, mu_weights, strength, center)
@@ -87,7 +97,7 @@ def worst_group_optimum(
         if found.gap > tolerance and n_steps < max_newton_steps:
             n_steps += 1
             found = min(found, certified(*_joint_step(objective, at)), key=lambda pair: pair.gap)
-        if best is None or found.gap < best.gap:
+        if found.gap < best.gap:
             best = found
         # far below the tolerance, rounding of the risks over the strength spoils the steps
         if found.gap <= tolerance or strength < 1e-2 * tolerance or n_steps >= max_newton_steps:

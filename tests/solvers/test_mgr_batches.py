@@ -335,7 +335,7 @@ def test_the_guarantee_is_read_written_and_refuses_what_it_cannot_say(rates):
     with pytest.raises(UnsupportedMechanismError, match="PoissonSampledDpEvent"):
         guarantee.for_records(2)
     text = " ".join(str(guarantee).split())
-    assert "double each Gaussian multiplier" in text
+    assert "so they are doubled below" in text
     assert "for several rows no guarantee is known" in text
     assert ("disjoint parts" in text) == (len(plan.releases) > 1)
     preview = str(plan)
