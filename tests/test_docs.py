@@ -14,7 +14,6 @@ import pytest
 
 import sklearn_dpwg
 from sklearn_dpwg.solvers import SOLVERS
-from sklearn_dpwg.solvers.registry import AUTO
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -151,7 +150,6 @@ def test_the_solver_table_is_the_registry():
         assert data_model == SOLVERS[name].data_model
         assert len(others) == 3
         assert all(others)
-    assert f'`"auto"` is `"{AUTO}"`' in pages()["solvers"]
 
 
 # --- files that pages name are there -----------------------------------------------------------

@@ -7,7 +7,6 @@ from types import MethodType
 from typing import Any
 
 from sklearn_dpwg.solvers import SOLVERS, FreshSolver
-from sklearn_dpwg.solvers.registry import AUTO
 
 
 class FreshMethod:
@@ -30,7 +29,7 @@ class FreshMethod:
             return self._method
         solver = instance.solver
         if isinstance(solver, str):
-            solver = SOLVERS.get(AUTO if solver == "auto" else solver)
+            solver = SOLVERS.get(solver)
         is_fresh = isinstance(solver, FreshSolver) or (
             isinstance(solver, type) and issubclass(solver, FreshSolver)
         )

@@ -4,6 +4,7 @@
 touches the records and cannot release more, because the `NoiseSource` it draws from refuses to.
 """
 
+from sklearn_dpwg.solvers.auto import Auto
 from sklearn_dpwg.solvers.base import Solution, Solver
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.fresh import FreshSolver, Game
@@ -20,6 +21,7 @@ __all__ = [
     "MGR",
     "OCO",
     "SOLVERS",
+    "Auto",
     "Exact",
     "FreshSolver",
     "Game",

@@ -59,6 +59,8 @@ class Plan:
         Whether a run may release less than planned; all of it is paid for anyway.
     n_drawn : int, optional
         Most records that a run reads, where it need not read all.
+    remark : str, default=""
+        What else a reader of the plan should know, such as why this solver was chosen.
     """
 
     solver: str
@@ -74,6 +76,7 @@ class Plan:
     composition: Literal["sequential", "parallel"] = "sequential"
     early_stop: bool = False
     n_drawn: int | None = None
+    remark: str = ""
 
     @property
     def is_weak(self) -> bool:
@@ -86,6 +89,7 @@ class Plan:
         lines = [
             f"Plan of solver {self.solver!r}: {problem.n_records:,} records in "
             f"{problem.n_groups} group(s), {problem.n_weights:,} weights, {self.n_steps:,} steps",
+            *([self.remark] if self.remark else []),
             "",
             "Releases (noise is per unit of sensitivity, fixed before any record is read):",
         ]

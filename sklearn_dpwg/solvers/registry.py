@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sklearn_dpwg.solvers.auto import Auto
 from sklearn_dpwg.solvers.base import Solver
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.mgr import MGR
@@ -9,13 +10,12 @@ from sklearn_dpwg.solvers.oco import OCO
 from sklearn_dpwg.solvers.phased_erm import PhasedERM
 
 SOLVERS: dict[str, type[Solver]] = {
+    "auto": Auto,
     "exact": Exact,
     "mgr": MGR,
     "oco": OCO,
     "phased-erm": PhasedERM,
 }
-
-AUTO = "mgr"
 
 
 def make_solver(solver: str | Solver, *, epsilon: float) -> Solver:
@@ -24,7 +24,7 @@ def make_solver(solver: str | Solver, *, epsilon: float) -> Solver:
     Parameters
     ----------
     solver : str or Solver
-        "auto", a name of `SOLVERS`, or an instance.
+        A name of `SOLVERS`, or an instance.
     epsilon : float
         With infinity the exact solver stands in for every other.
 
@@ -41,12 +41,11 @@ def make_solver(solver: str | Solver, *, epsilon: float) -> Solver:
         If `solver` is neither a name nor a solver.
     """
     if isinstance(solver, str):
-        if solver != "auto" and solver not in SOLVERS:
+        if solver not in SOLVERS:
             raise ValueError(
-                f"solver must be 'auto', one of {sorted(SOLVERS)} or a solver instance, got "
-                f"{solver!r}."
+                f"solver must be one of {sorted(SOLVERS)} or a solver instance, got {solver!r}."
             )
-        found: Solver = SOLVERS[AUTO if solver == "auto" else solver]()
+        found: Solver = SOLVERS[solver]()
     elif isinstance(solver, Solver):
         found = solver
     else:

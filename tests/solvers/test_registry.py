@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sklearn_dpwg.solvers import MGR, SOLVERS, Exact, Solver, make_solver
+from sklearn_dpwg.solvers import MGR, SOLVERS, Auto, Exact, Solver, make_solver
 
 
 @pytest.mark.parametrize("name", SOLVERS)
@@ -14,7 +14,7 @@ def test_every_name_makes_its_solver(name):
 
 
 def test_auto():
-    assert isinstance(make_solver("auto", epsilon=1.0), MGR)
+    assert isinstance(make_solver("auto", epsilon=1.0), Auto)
 
 
 def test_an_instance_is_used_as_it_is():
@@ -35,7 +35,7 @@ def test_the_exact_solver_keeps_its_parameters():
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_unknown_solvers(epsilon):
     message = (
-        r"^solver must be 'auto', one of \['exact', 'mgr', 'oco', 'phased-erm'\] or a solver "
+        r"^solver must be one of \['auto', 'exact', 'mgr', 'oco', 'phased-erm'\] or a solver "
         r"instance, got 'sgd'"
     )
     with pytest.raises(ValueError, match=message):

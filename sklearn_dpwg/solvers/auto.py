@@ -1,0 +1,117 @@
+"""The solver whose plan promises the most."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers.base import Solution, Solver
+from sklearn_dpwg.solvers.mgr import MGR
+from sklearn_dpwg.solvers.phased_erm import PhasedERM
+from sklearn_dpwg.solvers.planning import Plan
+
+# What a plan is chosen from; of equal bounds the first one's.
+BACKENDS: dict[str, type[Solver]] = {"mgr": MGR, "phased-erm": PhasedERM}
+
+# A phase takes Hessians apart, which with more weights takes longer than all steps of `MGR`.
+MOST_WEIGHTS_OF_PHASES = 500
+
+
+class Auto(Solver):
+    """Whichever of the solvers for fixed records has the least planning bound.
+
+    `plan` makes the plans of `MGR` and `PhasedERM` with default parameters and returns the one with
+    the smaller `predicted_excess`; that plan names its solver and says what it was chosen over, and
+    `run` hands over to it. Above 500 weights `MGR` alone is considered.
+
+    Notes
+    -----
+    Plans are made from public facts, so the choice costs no privacy. As a minimum of bounds that
+    never rise with more records or a larger ε, the bound of the choice does not either. The rule
+    has no parameters that were fitted to data sets; ``make bench`` prints where it misses the
+    better solver. Only one of the solvers releases group weights, so whether an estimator has
+    ``group_weights_`` depends on the choice.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.losses import BinaryLogLoss
+    >>> from sklearn_dpwg.privacy import Budget
+    >>> from sklearn_dpwg.problem import Problem
+    >>> from sklearn_dpwg.solvers import Auto
+    >>> for size in (1_000, 100_000):
+    ...     problem = Problem(BinaryLogLoss(), (size, size), 20, radius=20.0, prior=(0.5, 0.5))
+    ...     Auto().plan(problem, Budget(1.0, 1e-6)).solver
+    'phased-erm'
+    'mgr'
+    """
+
+    def plan(self, problem: Problem, budget: Budget) -> Plan:
+        """Return the plan with the least bound, made from public facts.
+
+        Parameters
+        ----------
+        problem : Problem
+            Public facts of the problem.
+        budget : Budget
+            Privacy budget with finite ε.
+
+        Returns
+        -------
+        Plan
+            That of the chosen solver, with a remark that says so.
+
+        Raises
+        ------
+        ValueError
+            If ε is infinite, or a solver refuses the problem.
+        """
+        if budget.epsilon == math.inf:
+            raise ValueError("solver 'auto' adds noise and needs a finite epsilon, got inf.")
+        plans = [
+            backend().plan(problem, budget)
+            for name, backend in BACKENDS.items()
+            if name != "phased-erm" or problem.n_weights <= MOST_WEIGHTS_OF_PHASES
+        ]
+        chosen = min(plans, key=lambda plan: plan.predicted_excess)
+        others = ", ".join(
+            f"{plan.predicted_excess:.3g} of {plan.solver!r}"
+            for plan in plans
+            if plan is not chosen
+        )
+        why = (
+            f"its bound is {chosen.predicted_excess:.3g}, against {others}"
+            if others
+            else f"phases are for at most {MOST_WEIGHTS_OF_PHASES} weights"
+        )
+        return replace(chosen, remark=f"chosen by 'auto': {why}")
+
+    def run(
+        self, plan: Plan, data: GroupRisks, noise: NoiseSource, *, start: Solution | None = None
+    ) -> Solution:
+        """Run the solver that was chosen.
+
+        Parameters
+        ----------
+        plan : Plan
+            What `plan` returned.
+        data : GroupRisks
+            The records.
+        noise : NoiseSource
+            Source of the plan's releases.
+        start : Solution, optional
+            Public or already released point to start from.
+
+        Returns
+        -------
+        Solution
+            That of the chosen solver.
+
+        Raises
+        ------
+        ValueError
+            If the plan is not for these group sizes and this loss; nothing is released then.
+        """
+        return BACKENDS[plan.solver]().run(plan, data, noise, start=start)

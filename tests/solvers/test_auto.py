@@ -1,0 +1,100 @@
+"""Does the choice between solvers follow from public facts, and is the choice what runs?"""
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sklearn_dpwg.solvers.auto as auto_module
+from sklearn_dpwg.datasets import dataset_names
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.solvers import MGR, Auto, PhasedERM
+from sklearn_dpwg.solvers.auto import BACKENDS, MOST_WEIGHTS_OF_PHASES
+from tests.helpers.mgr_cases import make_data, make_problem
+
+BUDGET = Budget(1.0, 1e-5)
+LOSSES = st.sampled_from([BinaryLogLoss(), SquaredError(), Hinge(), MultinomialLogLoss(3)])
+SIZES = st.lists(st.integers(20, 20_000), min_size=1, max_size=4).map(tuple)
+
+
+def without_remark(plan):
+    return dataclasses.replace(plan, remark="")
+
+
+@pytest.mark.parametrize(("size", "name"), [(300, "phased-erm"), (100_000, "mgr")])
+def test_each_backend_is_chosen_where_its_bound_is_less(size, name):
+    problem = make_problem((size, 2 * size))
+    plan = Auto().plan(problem, BUDGET)
+    plans = {name: backend().plan(problem, BUDGET) for name, backend in BACKENDS.items()}
+    assert plan.solver == name
+    assert plan.predicted_excess == min(other.predicted_excess for other in plans.values())
+    assert without_remark(plan) == plans[name]
+
+
+def test_a_preview_says_what_was_chosen_over_what():
+    plan = Auto().plan(make_problem((300, 600)), BUDGET)
+    other = MGR().plan(make_problem((300, 600)), BUDGET)
+    said = (
+        f"chosen by 'auto': its bound is {plan.predicted_excess:.3g}, against "
+        f"{other.predicted_excess:.3g} of 'mgr'"
+    )
+    assert str(plan).splitlines()[1] == said
+
+
+def test_equal_bounds_choose_the_same_every_time(monkeypatch):
+    monkeypatch.setitem(BACKENDS, "phased-erm", MGR)
+    assert Auto().plan(make_problem((300, 600)), BUDGET).solver == "mgr"
+
+
+def test_many_weights_are_not_for_phases():
+    few, many = (
+        make_problem((100, 100), n_features=n_features, scaling=0.0)
+        for n_features in (MOST_WEIGHTS_OF_PHASES, MOST_WEIGHTS_OF_PHASES + 1)
+    )
+    assert Auto().plan(few, BUDGET).solver == "phased-erm"
+    plan = Auto().plan(many, BUDGET)
+    assert plan.solver == "mgr"
+    assert plan.remark == "chosen by 'auto': phases are for at most 500 weights"
+
+
+@given(LOSSES, SIZES, st.integers(1, 60), st.floats(-2, 3), st.floats(1, 5))
+@settings(deadline=None, max_examples=15)
+def test_more_records_or_budget_never_predict_more_excess(loss, sizes, n_features, log_eps, more):
+    budget = Budget(2.0**log_eps, 1e-6)
+    problem = make_problem(sizes, loss=loss, n_features=n_features)
+    excess = Auto().plan(problem, budget).predicted_excess
+    larger = dataclasses.replace(problem, group_sizes=tuple(math.ceil(more * n) for n in sizes))
+    richer = Budget(more * budget.epsilon, 1e-6)
+    assert Auto().plan(larger, budget).predicted_excess <= excess * (1 + 1e-6)
+    assert Auto().plan(problem, richer).predicted_excess <= excess * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("size", "backend"), [(30, PhasedERM()), (20_000, MGR())])
+def test_the_run_is_that_of_the_chosen_backend(size, backend):
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-0.5, 0.5, size=(3 * size, 3))
+    problem = make_problem((size, 2 * size), n_features=3)
+    risks = make_data(problem, rows, np.where(rows[:, 0] > 0, 1.0, -1.0))
+    found = []
+    for solver in (Auto(), backend):
+        plan = solver.plan(problem, BUDGET)
+        with pytest.warns(UserWarning, match="seed"):
+            noise = NoiseSource(7, plan.releases)
+        found.append(solver.run(plan, risks, noise))
+        assert len(noise.releases) == sum(release.max_count for release in plan.releases)
+    assert found[0].weights.tolist() == found[1].weights.tolist()
+
+
+def test_an_infinite_budget_is_refused():
+    with pytest.raises(ValueError, match=r"^solver 'auto' adds noise and needs a finite epsilon"):
+        Auto().plan(make_problem((5, 5)), Budget(math.inf, 0.0))
+
+
+def test_the_rule_knows_no_data_set():
+    text = Path(auto_module.__file__).read_text(encoding="utf-8")
+    assert [name for name in dataset_names() if name in text] == []
