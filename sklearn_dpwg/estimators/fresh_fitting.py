@@ -245,7 +245,8 @@ class FreshFitting:
             )
             opened.is_lost = False
         solution = opened.game.finish()
-        labels, total = self.group_labels_, self.group_sizes_ + sizes
+        # records of a call without a round were not looked at, and may come again
+        labels, total = self.group_labels_, self.group_sizes_ + sizes * (n_played > 0)
         self._keep_outcome(opened.plan, opened.noise, labels, total, solution)
         self._open = opened
         _warn_if_unused(n_played, was_over)

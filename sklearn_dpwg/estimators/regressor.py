@@ -195,11 +195,12 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         if classes is not None:
             raise ValueError(f"classes must be None for a regressor, got {classes!r}.")
         center, half_width = self._center_and_half_width()
+        low, high = (float(bound) for bound in self.target_bounds)
 
         def encode(y: NDArray[Any]) -> FloatArray:
             # clipped before it is mapped, so that no target overflows
             with np.errstate(over="ignore"):
-                inside = np.clip(y.astype(np.float64), *self.target_bounds)
+                inside = np.clip(y.astype(np.float64), low, high)
             if not np.isfinite(inside).all():
                 raise ValueError("y must hold finite numbers, got NaN.")
             return np.clip((inside - center) / half_width, -1.0, 1.0)

@@ -113,7 +113,7 @@ def fused_pass(
     if n_segments == 0:
         return partition.sum_by_group(totals), partition.sum_by_group(parts)
     kernel, stored, block_rows = (
-        (sparse_pass, (rows.data, rows.indices, rows.indptr), 256)
+        (sparse_pass, (rows.data, _unsigned(rows.indices), rows.indptr), 256)
         if sparse
         else (dense_pass, *_stored(rows))
     )
@@ -157,6 +157,11 @@ def _stored(rows: NDArray[Any]) -> tuple[tuple[NDArray[Any], bool], int]:
     if by_columns:
         return (rows.T, True), int(np.clip(COLUMNS_BYTES // bytes_of_row, 128, 1024))
     return (rows, False), int(np.clip(ROWS_BYTES // bytes_of_row, 8, 256))
+
+
+def _unsigned(indices: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of indices that compiled code need not try for negative ones."""
+    return indices.view(f"u{indices.itemsize}")
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -52,6 +52,18 @@ class LossConstants:
     smoothness: float
     gradient_diameter: float
 
+    def __post_init__(self) -> None:
+        """Refuse what no loss can have."""
+        for name in ("score_bound", "lipschitz", "smoothness", "gradient_diameter"):
+            value = getattr(self, name)
+            if not value >= 0.0 or (value == math.inf and name != "smoothness"):
+                raise ValueError(f"{name} of a loss must be finite and at least 0, got {value!r}.")
+        if not -math.inf < self.infimum <= self.zero_score <= self.supremum < math.inf:
+            raise ValueError(
+                f"infimum, zero_score and supremum of a loss must be finite and in this order, got "
+                f"{self.infimum!r}, {self.zero_score!r} and {self.supremum!r}."
+            )
+
     @property
     def loss_range(self) -> float:
         """The range B, supremum minus infimum, never rounded down."""

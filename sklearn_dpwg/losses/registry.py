@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Literal
+from typing import Literal, get_args
 
 from sklearn_dpwg.losses.absolute_error import AbsoluteError
-from sklearn_dpwg.losses.base import Loss
+from sklearn_dpwg.losses.base import Loss, Task
 from sklearn_dpwg.losses.binary_log_loss import BinaryLogLoss
 from sklearn_dpwg.losses.hinge import Hinge
 from sklearn_dpwg.losses.huber import Huber
@@ -78,6 +78,8 @@ def make_loss(
                 f"[-1, 1], got {loss!r}."
             )
         return copy(loss)
+    elif loss.task not in get_args(Task):
+        raise ValueError(f"task of a loss must be one of {get_args(Task)}, got {loss.task!r}.")
     elif (loss.task == "regression") != (kind == "regressor"):
         raise ValueError(f"loss of a {kind} must be one for a {kind}, got {loss!r}.")
     elif loss.task == "multiclass":

@@ -21,6 +21,7 @@ from sklearn_dpwg.groups import GroupBy, encode_groups, select_groups
 from sklearn_dpwg.model_selection._search_steps import (
     check_releases,
     final_step,
+    keep_quiet,
     known_candidates,
     noisy_score,
     split,
@@ -195,7 +196,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             "n_features": X.shape[1] if hasattr(X, "shape") else len(X[0]),
         }
         if is_classifier(self.estimator):
-            facts["classes"] = np.unique(y)
+            facts["classes"] = np.unique(y).tolist()
         for parameters in known_candidates(self.param_distributions):
             self._candidate(parameters, plan, facts)
         if source.seeded:
@@ -362,8 +363,11 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             )
         final.set_params(epsilon=plan.run_epsilon, delta=plan.run_delta)
         known = dict(facts)
-        if getattr(final, "classes", None) is not None:
-            known.pop("classes", None)
+        classes = known.pop("classes", None)
+        if classes is not None and final.classes is None:
+            # all classes are public; which of them a run is fitted on is not
+            final.set_params(classes=classes)
+        keep_quiet(candidate)
         if candidate is final:  # what a pipeline makes of the columns shows only in its fit
             guarantee = final.plan(**known).guarantee
         else:

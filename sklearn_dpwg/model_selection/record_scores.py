@@ -40,11 +40,12 @@ def record_scores(scoring: Scoring, estimator: Any, X: Any, y: NDArray[Any]) -> 
         return np.asarray(estimator.predict(X) == y, dtype=np.float64)
     if scoring == "absolute_error":
         model = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-        low, high = model.target_bounds
+        low, high = (float(bound) for bound in model.target_bounds)
         errors = np.abs(np.clip(estimator.predict(X), low, high) - np.clip(y, low, high))
-        return np.asarray(1.0 - errors / (high - low))
-    assert callable(scoring)
-    scores = np.asarray(scoring(estimator, X, y), dtype=np.float64)
+        scores = np.asarray(1.0 - errors / (high - low))
+    else:
+        assert callable(scoring)
+        scores = np.asarray(scoring(estimator, X, y), dtype=np.float64)
     if scores.shape != (len(y),):
         raise ValueError(
             f"scoring must return one number a record, shape ({len(y)},), got shape {scores.shape}."

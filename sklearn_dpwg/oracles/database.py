@@ -111,10 +111,13 @@ class DatabaseOracle(SampleOracle):
         columns = ", ".join(self._groups)
         query = f"select {columns}, count(*) from {self._table} group by {columns}"
         query += f" order by {columns}"
-        return {
-            row[0] if self._one_column else tuple(row[:-1]): row[-1]
-            for row in self._connection.execute(query)
-        }
+        rows = self._connection.execute(query).fetchall()
+        if any(cell is None for row in rows for cell in row):
+            raise ValueError(
+                f"groups must be known for every row, got NULL in "
+                f"{sum(row[-1] for row in rows if None in row):,} row(s) of {self._table}."
+            )
+        return {row[0] if self._one_column else tuple(row[:-1]): row[-1] for row in rows}
 
     def draw(self, group: Hashable, size: int) -> tuple[FloatArray, NDArray[Any]]:
         """Return rows of one group that were never given before.

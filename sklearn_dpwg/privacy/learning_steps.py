@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatures
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 # Their fit looks at the number of columns alone.
 _SHAPE_ONLY = (PolynomialFeatures, GaussianRandomProjection, SparseRandomProjection)
+# They learn nothing where categories are stated; others, like TargetEncoder, do all the same.
+_ENCODERS = (OneHotEncoder, OrdinalEncoder)
 
 
 def learning_steps(step: Any) -> list[str]:
@@ -23,6 +25,11 @@ def learning_steps(step: Any) -> list[str]:
     -------
     list of str
         Class names; empty where all follows from public constants.
+
+    Notes
+    -----
+    A ``FunctionTransformer``, and a function that chooses columns, is taken to treat every row by
+    itself: what it does inside cannot be seen.
     """
     for name in ("steps", "transformers_", "transformers", "transformer_list"):
         if hasattr(step, name):
@@ -36,8 +43,7 @@ def _learns(step: Any) -> bool:
         return False
     if isinstance(step, _SHAPE_ONLY):
         return False
-    categories = getattr(step, "categories", "auto")
-    if isinstance(categories, list | tuple):
+    if isinstance(step, _ENCODERS) and isinstance(step.categories, list | tuple):
         # an encoder whose categories are stated, and which drops or unites none by their counts
         counted = ("min_frequency", "max_categories")
         return any(getattr(step, name, None) is not None for name in counted)

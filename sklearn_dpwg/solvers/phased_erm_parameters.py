@@ -11,6 +11,9 @@ from sklearn_dpwg.problem import Problem
 if TYPE_CHECKING:
     from sklearn_dpwg.solvers.phased_erm import PhasedERM
 
+# Below it the noise overflows, whatever the records are.
+_WEAKEST = 1e-30
+
 
 def check_parameters(solver: PhasedERM, problem: Problem) -> None:
     """Refuse what is out of range, or impossible for the groups.
@@ -45,6 +48,10 @@ def check_parameters(solver: PhasedERM, problem: Problem) -> None:
         is_open = value is None and name != "aim"
         if not is_open and not (_is(value, Real) and 0.0 < value < math.inf):
             raise ValueError(f"{name} of PhasedERM must be positive and finite, got {value!r}.")
+    for name in ("mu_weights", "mu_groups"):
+        value = getattr(solver, name)
+        if _is(value, Real) and 0.0 < value < _WEAKEST:
+            raise ValueError(f"{name} of PhasedERM must be at least {_WEAKEST:g}, got {value!r}.")
     strength, share, averaging = solver.mu_groups, solver.risk_share, solver.averaging
     if strength is not None and not (_is(strength, Real) and strength > 0.0):
         raise ValueError(f"mu_groups of PhasedERM must be positive or infinite, got {strength!r}.")

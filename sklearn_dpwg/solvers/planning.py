@@ -103,8 +103,8 @@ class Plan:
         lines += ["", "Predicted:"]
         if self.releases:
             lines.append(
-                f"  excess worst-group loss at most {self.predicted_excess:.3g} (a planning bound, "
-                f"averaged by prior weight over which group is the worst off); predicting nothing "
+                f"  planning bound on the excess worst-group loss: {self.predicted_excess:.3g}, "
+                f"averaged by prior weight over which group is the worst off; predicting nothing "
                 f"costs at most {problem.constants.zero_score:.3g}"
             )
             if self.is_weak:

@@ -74,7 +74,7 @@ def test_the_preview_for_people(task):
         "Plan of solver 'mgr': 90 records in 3 group(s)",
         "gradient: 5 x gaussian, noise multiplier",
         "group risks: 5 x gaussian, noise multiplier",
-        "excess worst-group loss at most",
+        "planning bound on the excess worst-group loss",
         "Differential privacy: epsilon = 1 at delta = 1e-06",
         "replace one record within its group",
     ):

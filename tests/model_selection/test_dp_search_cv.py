@@ -18,7 +18,7 @@ from scipy.stats import beta, uniform
 from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import (
@@ -28,6 +28,7 @@ from sklearn_dpwg.exceptions import (
 )
 from sklearn_dpwg.model_selection import DPSearchCV, dp_search_cv
 from sklearn_dpwg.model_selection._search_steps import noisy_score, split
+from sklearn_dpwg.model_selection.record_scores import record_scores
 from sklearn_dpwg.model_selection.search_plan import count_runs, plan_search
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
 from sklearn_dpwg.privacy import (
@@ -38,6 +39,7 @@ from sklearn_dpwg.privacy import (
     Release,
     privacy_of,
 )
+from sklearn_dpwg.privacy.learning_steps import learning_steps
 from sklearn_dpwg.solvers import MGR
 
 pytestmark = [
@@ -312,6 +314,57 @@ def test_candidates_that_cannot_be_accounted_for_are_refused_by_name(monkeypatch
 def test_one_group_with_few_records_is_named():
     with pytest.raises(ValueError, match=r"^group 'c' has 1 record\(s\), too few"):
         search().fit(X, Y, np.where(np.arange(600) == 3, "c", GROUPS))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_classes_are_those_of_all_records_not_of_the_part_fitted_on(seed):
+    rare = Y.astype(object)
+    rare[0] = "rare"  # held out, or fitted on: a coin decides
+    found = search(random_state=seed, n_iter=1).fit(X, rare, GROUPS)
+    assert found.classes_.tolist() == ["no", "rare", "yes"]
+    lonely = np.where(np.arange(600) == 5, "yes", "no")
+    assert search(random_state=seed, n_iter=1).fit(X, lonely, GROUPS).classes_.size == 2
+
+
+def test_an_encoder_of_targets_learns_whatever_its_categories():
+    front = TargetEncoder(categories=[["a"], ["b"]])
+    with pytest.raises(ValueError, match=r"learn nothing .* got one with TargetEncoder"):
+        search(make_pipeline(front, model()), {"dpworstgroupclassifier__radius": [1.0]}).fit(
+            X, Y, GROUPS
+        )
+    assert learning_steps(OneHotEncoder(categories=[["a"], ["b"]])) == []
+    assert learning_steps(OneHotEncoder()) == ["OneHotEncoder"]
+
+
+def test_nothing_tells_the_number_of_runs(capsys):
+    class Listener:
+        heard = 0
+
+        def setup(self, estimator, context):
+            type(self).heard += 1
+
+        teardown = on_fit_task_begin = on_fit_task_end = setup
+
+    loud = make_pipeline(BoundedScaler((-1, 1)), model(verbose=True), verbose=True)
+    for each in (loud, loud[-1]):
+        if hasattr(each, "set_callbacks"):
+            each.set_callbacks(Listener())
+    search(loud, {"dpworstgroupclassifier__radius": [1.0, 2.0]}, n_iter=8).fit(X, Y, GROUPS)
+    assert capsys.readouterr().out == ""
+    assert Listener.heard == 0
+    search(model(verbose=3), {"verbose": [1, 2]}).fit(X, Y, GROUPS)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_record_that_no_prediction_survives_scores_nothing():
+    class Broken:
+        target_bounds = (-1, 1)
+
+        def predict(self, X):
+            return np.array([np.nan, 0.5, np.inf])
+
+    scores = record_scores("absolute_error", Broken(), None, np.array([0.5, 0.5, 1.0]))
+    assert scores.tolist() == [0.0, 1.0, 1.0]
 
 
 @pytest.mark.audit

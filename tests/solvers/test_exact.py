@@ -47,7 +47,9 @@ def test_run_draws_nothing_and_solves(loss):
     solution = Exact().run(plan, risks, noise)
     assert noise.releases == ()
     assert_releases_match(noise, plan)
-    expected = worst_group_optimum(make_risks(loss, (20, 10)), radius=4.0, tolerance=1e-8)
+    expected = worst_group_optimum(
+        make_risks(loss, (20, 10)), radius=4.0, tolerance=Exact().tolerance
+    )
     np.testing.assert_array_equal(solution.weights, expected.weights)
     np.testing.assert_array_equal(solution.group_weights, expected.group_weights)
     assert solution.n_iter == expected.n_newton_steps > 0

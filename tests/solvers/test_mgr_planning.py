@@ -434,7 +434,7 @@ def test_plan_and_schedule_are_readable():
         "group weights start at (0.25, 0.75)",
         "aimed at weights of norm 0.9",
         "losses counted up to 1.04",
-        f"excess worst-group loss at most {plan.predicted_excess:.3g}",
+        f"planning bound on the excess worst-group loss: {plan.predicted_excess:.3g}",
         f"(1,000 records) is the worst off: {plan.predicted_excess_if_worst[0]:.3g}",
         "epsilon = 1 at delta = 1e-06",
     ):

@@ -1,0 +1,15 @@
+"""The utility benchmark: worst-group loss at a given budget, beside what else could be installed.
+
+`python -m utility` (from the folder `benchmarks`, or `make bench`) fits the package's estimators
+with default parameters on every task, and prints and writes the tables; `python -m utility.peers`
+(`make bench-peers`) runs the peers once, each tuned in hindsight over a stated grid. Both are
+resumable: what has been measured stands in `.bench/utility`, outside version control.
+
+- `tasks`: data sets split into train and test parts, with reference optima; scores of weights.
+- `relations`: neighbouring relations, and what converts one into another.
+- `ours`: fits with default parameters.
+- `peers`: one module a peer, and the command that runs them.
+- `store`: measured cells on disk.
+- `summary`: means, intervals, ratios, geometric mean.
+- `report`, `figures`: Markdown, JSON and one figure a task.
+"""

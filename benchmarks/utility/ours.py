@@ -1,0 +1,88 @@
+"""Fits of this package's estimators: default parameters, and the papers' schedules."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning, WeakPlanWarning
+from sklearn_dpwg.solvers import MGR, OCO, PhasedERM
+from utility.tasks import Task
+
+DELTA = 1e-5
+
+# Nothing is set but the budget, what the task's data are, and the seed.
+OURS: dict[str, Any] = {
+    "ours (auto)": "auto",
+    "mgr": "mgr",
+    "phased-erm": "phased-erm",
+    "oco": "oco",
+}
+
+PAPERS: dict[str, Any] = {
+    "paper: mgr": MGR(schedule="paper"),
+    "paper: phased-erm": PhasedERM(schedule="paper"),
+    "paper: oco": OCO(schedule="paper"),
+}
+
+
+def number(value: float) -> float | None:
+    """Return a number as JSON has it, None for NaN."""
+    return None if np.isnan(value) else float(value)
+
+
+def make_model(task: Task, solver: Any, epsilon: float, seed: int | None = None) -> Any:
+    """Return an estimator with default parameters but for the solver."""
+    kind = DPWorstGroupClassifier if task.is_classification else DPWorstGroupRegressor
+    return kind(epsilon, DELTA, solver=solver, random_state=seed, **task.public)
+
+
+def planned(task: Task, solver: Any, epsilon: float) -> tuple[Any, ...]:
+    """Return what decides a fit beside records and seed, to tell whether two fits are the same."""
+    more = {"classes": [0, 1]} if task.is_classification else {}
+    plan = make_model(task, solver, epsilon).plan(
+        group_sizes=task.group_sizes.tolist(), n_features=task.train.X.shape[1], **more
+    )
+    return plan.solver, plan.releases, repr(plan.schedule)
+
+
+def fit_once(task: Task, solver: Any, epsilon: float, seed: int) -> dict[str, Any]:
+    """Fit one estimator and score it.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    solver : str or Solver
+        What to pass as `solver`.
+    epsilon : float
+        Budget at δ = 1e-5.
+    seed : int
+        Seed of the noise.
+
+    Returns
+    -------
+    dict
+        The figures, the seconds of `fit`, the chosen solver and the ε that the fit states.
+    """
+    model = make_model(task, solver, epsilon, seed)
+    with warnings.catch_warnings():
+        # seeds make a benchmark repeatable, and weak plans are measured on purpose
+        for category in (DeltaWarning, SeededNoiseWarning, WeakPlanWarning):
+            warnings.simplefilter("ignore", category)
+        start = time.perf_counter()
+        model.fit(task.train.X, task.train.y, groups=task.train.groups)
+        seconds = time.perf_counter() - start
+    scores = task.scores(task.unit_weights(model)[:, None])
+    return {
+        "train_excess": float(scores.train_excess[0]),
+        "test_loss": float(scores.test_loss[0]),
+        "test_accuracy": number(scores.test_accuracy[0]),
+        "seconds": seconds,
+        "solver": model.plan_.solver,
+        "stated_epsilon": float(model.privacy_.epsilon),
+    }

@@ -1,0 +1,300 @@
+"""Tasks: a data set's fixed train and test parts, and scores of weights on them.
+
+Weights live on *unit rows*: features over `data_norm`, then a column of ones if there is an
+intercept. The loss is the logistic loss, or half the squared error with targets mapped to [-1, 1].
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import log_expit
+from sklearn.utils import Bunch
+
+from sklearn_dpwg.datasets import (
+    dataset_names,
+    load_dataset,
+    make_worst_group_classification,
+    make_worst_group_regression,
+)
+from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import worst_group_optimum
+
+# Where there is no test part, every fifth row of a fixed permutation is the test part.
+SPLIT_SEED, TEST_SHARE = 0, 0.2
+REFERENCE_RADIUS = 20.0
+
+# Sizes and shapes of the synthetic tasks; the seed is that of their population.
+MADE_SIZES, MADE_SEED = (24_000, 12_000, 6_000, 3_000), 0
+
+BLOCK_ELEMENTS = 2_000_000
+
+
+class Scores(NamedTuple):
+    """Figures of weights, one entry a column; accuracy is NaN for regression."""
+
+    train_excess: np.ndarray
+    test_loss: np.ndarray
+    test_accuracy: np.ndarray
+
+
+@dataclass
+class Part:
+    """Records of one part.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        Unit rows, with the column of ones.
+    targets : ndarray of shape (n,)
+        -1 and 1, or numbers in [-1, 1].
+    codes : ndarray of shape (n,)
+        Positions of groups.
+    X, y, groups : ndarray
+        The same as users have them.
+    """
+
+    rows: np.ndarray
+    targets: np.ndarray
+    codes: np.ndarray
+    X: np.ndarray
+    y: np.ndarray
+    groups: np.ndarray
+
+    def take(self, which: np.ndarray) -> Part:
+        """Return some of the records."""
+        return Part(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
+
+
+@dataclass
+class Task:
+    """A data set split once and for all.
+
+    Parameters
+    ----------
+    name, kind : str
+        Kind is "classification" or "regression".
+    train, test : Part
+        The parts.
+    group_labels : tuple of str
+        Labels.
+    public : dict
+        Parameters of the estimators that are facts of the data and not tuned.
+    half_range : tuple of float
+        Middle and half the width of the targets' range; 0 and 1 for classes.
+    excess_of : callable, optional
+        Exact excess risk of weights of shape (d, k), where the population is known.
+    """
+
+    name: str
+    kind: str
+    train: Part
+    test: Part
+    group_labels: tuple[str, ...]
+    public: dict[str, Any]
+    half_range: tuple[float, float] = (0.0, 1.0)
+    excess_of: Callable[[np.ndarray], np.ndarray] | None = None
+    radius: float = REFERENCE_RADIUS
+    cache: Path | None = field(default=None, repr=False)
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether targets are classes."""
+        return self.kind == "classification"
+
+    @property
+    def fit_intercept(self) -> bool:
+        """Whether models have an intercept."""
+        return bool(self.public.get("fit_intercept", True))
+
+    @property
+    def group_sizes(self) -> np.ndarray:
+        """Training records of each group."""
+        return np.bincount(self.train.codes, minlength=len(self.group_labels))
+
+    def unit_weights(self, model: Any) -> np.ndarray:
+        """Return a fitted estimator's weights on unit rows."""
+        middle, half = self.half_range
+        coef = np.ravel(model.coef_) * self.public["data_norm"] / half
+        if not self.fit_intercept:
+            return coef
+        return np.append(coef, (float(np.ravel(model.intercept_)[0]) - middle) / half)
+
+    def losses_by_group(self, part: Part, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean losses and accuracies of shape (n_groups, k) for weights of shape (d, k)."""
+        n_groups, n_columns = len(self.group_labels), weights.shape[1]
+        losses, right = np.zeros((2, n_groups, n_columns))
+        step = max(1, BLOCK_ELEMENTS // n_columns)
+        for first in range(0, len(part.targets), step):
+            block = slice(first, first + step)
+            scores = part.rows[block] @ weights
+            targets = part.targets[block, None]
+            if self.is_classification:
+                each, hits = -log_expit(targets * scores), (scores > 0) == (targets > 0)
+            else:
+                each, hits = 0.5 * (scores - targets) ** 2, np.full(scores.shape, np.nan)
+            for group in np.unique(part.codes[block]):
+                own = part.codes[block] == group
+                losses[group] += each[own].sum(axis=0)
+                right[group] += hits[own].sum(axis=0)
+        sizes = np.bincount(part.codes, minlength=n_groups)[:, None]
+        with np.errstate(invalid="ignore"):  # a group may be missing from a test part
+            return losses / sizes, right / sizes
+
+    def train_excess(self, weights: np.ndarray) -> np.ndarray:
+        """Return the excess worst-group loss over the reference optimum."""
+        if self.excess_of is not None:
+            return self.excess_of(weights)
+        losses, _ = self.losses_by_group(self.train, weights)
+        return losses.max(axis=0) - self.optima["worst-group"]["value"]
+
+    def scores(self, weights: np.ndarray) -> Scores:
+        """Return all figures of weights of shape (d, k)."""
+        losses, right = self.losses_by_group(self.test, weights)
+        accuracy = np.nanmin(right, axis=0) if self.is_classification else right[0]
+        return Scores(self.train_excess(weights), np.nanmax(losses, axis=0), accuracy)
+
+    @cached_property
+    def optima(self) -> dict[str, dict[str, Any]]:
+        """Non-private optima of the train part: worst-group and average risk, certified."""
+        path = None if self.cache is None else self.cache / f"{self.name}.json"
+        if path is not None and path.exists():
+            return json.loads(path.read_text())
+        loss = BinaryLogLoss() if self.is_classification else SquaredError()
+        found = {}
+        for name, codes, n_groups in (
+            ("worst-group", self.train.codes, len(self.group_labels)),
+            ("average", np.zeros_like(self.train.codes), 1),
+        ):
+            d = self.train.rows.shape[1] - self.fit_intercept
+            records = RecordEncoder(n_groups, 1.0).encode(
+                self.train.rows[:, :d], self.train.targets, codes
+            )
+            risks = GroupRisks(records, loss, float(self.fit_intercept))
+            optimum = worst_group_optimum(risks, radius=self.radius)
+            found[name] = {
+                "value": float(risks.risks(optimum.weights).max()),
+                "gap": optimum.gap,
+                "weights": optimum.weights.tolist(),
+            }
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(found))
+        return found
+
+
+MADE = ("made-classification", "made-regression")
+
+
+def task_names() -> tuple[str, ...]:
+    """Return the names of all tasks, the census last, as it takes as long as the others."""
+    names = [name for name in dataset_names() if name != "census-income-kdd"]
+    return (*MADE, *names, "census-income-kdd")
+
+
+def load_task(name: str, *, cache: Path | None = None) -> Task:
+    """Load a task by name.
+
+    Parameters
+    ----------
+    name : str
+        One of `task_names`.
+    cache : Path, optional
+        Folder for reference optima.
+
+    Returns
+    -------
+    Task
+        The task.
+    """
+    return _made_task(name, cache) if name in MADE else _data_task(name, cache)
+
+
+def split(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of the fixed train and test parts, from the number of rows alone."""
+    order = np.random.default_rng(SPLIT_SEED).permutation(n_rows)
+    n_test = round(TEST_SHARE * n_rows)
+    return np.sort(order[n_test:]), np.sort(order[:n_test])
+
+
+def _data_task(name: str, cache: Path | None) -> Task:
+    data = load_dataset(name)
+    if "test" in data.entry.files:
+        train, test = (_part(load_dataset(name, subset=subset)) for subset in ("train", "test"))
+    else:
+        train, test = map(_part(data).take, split(len(data.target)))
+    public: dict[str, Any] = {"data_norm": data.data_norm}
+    half_range = (0.0, 1.0)
+    if data.entry.task == "regression":
+        low, high = data.target_bounds
+        public["target_bounds"] = (low, high)
+        half_range = ((low + high) / 2.0, (high - low) / 2.0)
+    return Task(
+        name,
+        data.entry.task,
+        train,
+        test,
+        tuple(map(str, data.group_labels)),
+        public,
+        half_range,
+        cache=cache,
+    )
+
+
+def _part(data: Any, *, fit_intercept: bool = True) -> Part:
+    """Encode what a loader or a generator returns."""
+    codes = np.searchsorted(np.asarray(data.group_labels), data.groups)
+    rows = data.data / data.data_norm
+    if fit_intercept:
+        rows = np.column_stack([rows, np.ones(len(rows))])
+    if "classes" in data:
+        targets = 2.0 * data.target - 1.0
+    else:
+        low, high = data.target_bounds
+        targets = np.clip((data.target - (low + high) / 2.0) / ((high - low) / 2.0), -1.0, 1.0)
+    return Part(rows, targets, codes, data.data, data.target, data.groups)
+
+
+def _made_task(name: str, cache: Path | None) -> Task:
+    """Make a task whose population and optimum are known: excess is that of the population."""
+    kind = name.removeprefix("made-")
+    make = (
+        make_worst_group_classification if kind == "classification" else make_worst_group_regression
+    )
+    made = make(n_features=8, n_easy=1, group_sizes=MADE_SIZES, random_state=MADE_SEED)
+    X, y, groups = made.population.sample(MADE_SIZES, random_state=MADE_SEED + 1)
+    test = Bunch(**made)
+    test.update(data=X, target=y, groups=groups)
+    public = {"data_norm": 1.0, "fit_intercept": False, "radius": made.radius}
+    half_range, scale = (0.0, 1.0), 1.0
+    if kind == "regression":
+        low, high = made.target_bounds
+        public["target_bounds"] = (low, high)
+        # the regressor's radius is that of targets in [-1, 1]
+        half_range, scale = ((low + high) / 2.0, (high - low) / 2.0), (high - low) / 2.0
+        public["radius"] = made.radius / scale
+
+    def excess_of(weights: np.ndarray) -> np.ndarray:
+        found = [made.population.excess_risk(column) for column in scale * weights.T]
+        return np.array(found) / scale**2
+
+    return Task(
+        name,
+        kind,
+        _part(made, fit_intercept=False),
+        _part(test, fit_intercept=False),
+        tuple(map(str, made.group_labels)),
+        public,
+        half_range,
+        excess_of,
+        public["radius"],
+        cache,
+    )

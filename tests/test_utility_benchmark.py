@@ -1,0 +1,379 @@
+"""What ``benchmarks/utility`` measures with: relations, peers, splits, ratios, resuming."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.privacy import Release, epsilon_of, gdp_epsilon
+from sklearn_dpwg.risks import GroupRisks
+
+BENCHMARKS = str(Path(__file__).parents[1] / "benchmarks")
+
+
+@pytest.fixture(scope="module")
+def utility():
+    """The package and all of its modules that need no further environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        import utility.__main__
+        import utility.peers.numpy_peers
+        import utility.peers.run
+        import utility.store
+        import utility.summary
+
+        yield utility
+    for name in [name for name in sys.modules if name.split(".")[0] == "utility"]:
+        sys.modules.pop(name)
+
+
+def small_task(utility, kind="classification", n=400, seed=0):
+    """Two groups that want different things, of unequal size."""
+    rng = np.random.default_rng(seed)
+    codes = (rng.random(n) < 0.25).astype(int)
+    X = rng.normal(size=(n, 3)) / 4.0
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    scores = 3.0 * X[:, 0] + np.where(codes == 1, 3.0, -1.0) * X[:, 1]
+    rows = np.column_stack([X, np.ones(n)])
+    targets = np.where(scores > 0, 1.0, -1.0) if kind == "classification" else np.tanh(scores)
+    y = (targets > 0).astype(int) if kind == "classification" else targets
+    groups = np.array(["a", "b"])[codes]
+    part = utility.tasks.Part(rows, targets, codes, X, y, groups)
+    public = {"data_norm": 1.0}
+    if kind == "regression":
+        public["target_bounds"] = (-1.0, 1.0)
+    return utility.tasks.Task("small", kind, part, part, ("a", "b"), public)
+
+
+# --- relations ---------------------------------------------------------------------------------
+
+
+def test_full_batch_noise_is_what_gaussian_accounting_says(utility):
+    multiplier = utility.relations.noise_multiplier(50, 1.0, 1e-5)
+    assert gdp_epsilon(1e-5, math.sqrt(50) / multiplier) == pytest.approx(1.0, rel=1e-4)
+
+
+def test_sampled_noise_keeps_the_budget_for_a_replaced_record(utility):
+    multiplier = utility.relations.noise_multiplier(100, 1.0, 1e-5, 0.1)
+    release = Release("gradient", "gaussian", multiplier, 100, sampling_rate=0.1)
+    assert 0.99 < epsilon_of(release.event, 1e-5) <= 1.0
+    # adding or removing one record is easier to hide: the same noise in units of C buys less ε
+    import dp_accounting
+
+    accountant = dp_accounting.pld.PLDAccountant(
+        dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+    )
+    event = dp_accounting.PoissonSampledDpEvent(
+        0.1, dp_accounting.GaussianDpEvent(utility.relations.replace_sensitivity(1.0) * multiplier)
+    )
+    accountant.compose(dp_accounting.SelfComposedDpEvent(event, 100))
+    removed = accountant.get_epsilon(1e-5)
+    assert 0.4 < removed < 0.8
+    epsilon, delta = utility.relations.replace_from_add_remove(removed, 1e-5)
+    assert delta == pytest.approx((1.0 + math.exp(removed)) * 1e-5)
+    # removing and adding again promises no more than the accountant of replacements
+    assert epsilon_of(release.event, delta) <= epsilon
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+@pytest.mark.parametrize("balance", [0.0, 0.2, 1.0])
+def test_replacing_a_record_moves_a_gradient_within_the_sensitivity(utility, kind, balance):
+    task = small_task(utility, kind)
+    descent = utility.peers.gradient_descent
+    run, sizes = descent.Run(10, 0.1, 0.25, balance), task.group_sizes
+    weights = np.random.default_rng(1).normal(size=(4, 6)) * 3.0
+    factors = (descent.group_shares(sizes, balance) / sizes)[task.train.codes]
+    stated = descent.noise_std(sizes, run, 1.0, 1e-5)
+    stated /= utility.relations.noise_multiplier(10, 1.0, 1e-5)
+    clips = np.full(6, run.clip)
+
+    def gradient(part):
+        return descent.clipped_gradient(
+            part, factors, weights, clips, is_classification=task.is_classification
+        )
+
+    before, moved = gradient(task.train), []
+    for index in (np.flatnonzero(task.train.codes == group)[0] for group in (0, 1)):
+        for corner in (np.array([0.9, 0.1, 0.0, 1.0]), np.array([-0.9, 0.3, 0.0, 1.0])):
+            for first, second in ((1.0, -1.0), (-1.0, 1.0)):
+                parts = []
+                for sign, target in ((1.0, first), (-1.0, second)):
+                    part = task.train.take(np.arange(len(factors)))
+                    part.rows[index] = corner * [sign, sign, 1.0, 1.0]
+                    part.targets[index] = target
+                    parts.append(gradient(part))
+                moved.append(np.linalg.norm(parts[0] - parts[1], axis=0).max())
+    assert max(moved) <= stated * (1 + 1e-12)
+    assert max(moved) > 0.7 * stated  # nearly attained, so a factor of two would be seen
+    assert before.shape == (4, 6)
+
+
+# --- peers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+def test_unclipped_noiseless_gradient_is_that_of_the_risks(utility, kind):
+    task = small_task(utility, kind)
+    from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+    from sklearn_dpwg.records import RecordEncoder
+
+    loss = BinaryLogLoss() if kind == "classification" else SquaredError()
+    records = RecordEncoder(2, 1.0).encode(task.train.X, task.train.targets, task.train.codes)
+    risks = GroupRisks(records, loss, 1.0)
+    weights = np.random.default_rng(2).normal(size=4)
+    values, gradients = risks.risks_and_gradients(weights)
+    sizes, shares = task.group_sizes, np.array([0.3, 0.7])
+    found = utility.peers.gradient_descent.clipped_gradient(
+        task.train,
+        (shares / sizes)[task.train.codes],
+        weights[:, None],
+        np.array([100.0]),
+        is_classification=kind == "classification",
+    )
+    np.testing.assert_allclose(found[:, 0], shares @ gradients, rtol=1e-12)
+    losses, _ = task.losses_by_group(task.train, weights[:, None])
+    np.testing.assert_allclose(losses[:, 0], values, rtol=1e-12)
+
+
+def test_columns_are_runs_of_their_own(utility):
+    task = small_task(utility)
+    descent = utility.peers.gradient_descent
+    runs = [descent.Run(10, 0.4, 0.5, 0.2), descent.Run(10, 1.6, 1.0, 0.2)]
+    both = descent.descend(task, task.train, runs, np.array([0.1, 0.2]), np.array([3, 4]))
+    alone = descent.descend(task, task.train, runs[1:], np.array([0.2]), np.array([4]))
+    for together, one in zip(both, alone, strict=True):
+        np.testing.assert_allclose(together[:, 1:], one, rtol=1e-10)
+    dro = utility.peers.group_dro
+    runs = [dro.Run(20, 0.2, 0.4, 0.5, 0.1), dro.Run(20, 0.2, 0.1, 1.0, 1.0)]
+    both = dro.sgd(task, task.train, runs, np.array([0.0, 1.0]), 5)
+    alone = dro.sgd(task, task.train, runs[1:], np.array([1.0]), 5)
+    for together, one in zip(both, alone, strict=True):
+        np.testing.assert_allclose(together[:, 1:], one, rtol=1e-10)
+
+
+def test_hedge_on_losses_serves_the_worst_group_better(utility):
+    task = small_task(utility)
+    dro = utility.peers.group_dro
+    runs = [dro.Run(400, 0.2, 0.4, 1.0, rate) for rate in (0.0, 0.1)]
+    _, means = dro.sgd(task, task.train, runs, np.zeros(2), 0)
+    plain, robust = task.train_excess(means)
+    assert robust < plain - 0.01
+
+
+def test_the_grid_is_judged_in_hindsight_by_the_reported_excess(utility):
+    task = small_task(utility)
+    peers = utility.peers.numpy_peers
+    descent = utility.peers.gradient_descent
+    runs = [descent.Run(10, rate, 0.5, 0.0) for rate in (0.01, 0.4)]
+
+    def train(part, chosen, budgets, seeds):
+        noise = np.zeros(len(chosen))
+        return descent.descend(task, part, list(chosen), noise, seeds)
+
+    cells = peers.best_of_grid(task, runs, ("n_steps", "balance"), train, (1.0,), 2)
+    every = np.concatenate(train(task.train, runs, None, np.zeros(2, dtype=int)), axis=1)
+    best = task.train_excess(every).min()
+    assert cells["1"]["train_excess"] == pytest.approx([best, best], abs=1e-5)
+
+
+def test_predicting_nothing_and_the_optima(utility):
+    task = small_task(utility)
+    run = utility.peers.run
+    nothing = run.run_method(run.NOTHING, task, (1.0,), 5)["1"]
+    assert nothing["test_loss"] == pytest.approx([math.log(2.0)])
+    worst = run.run_method(run.WORST_GROUP, task, (1.0,), 5)["1"]["train_excess"]
+    average = run.run_method(run.AVERAGE, task, (1.0,), 5)["1"]["train_excess"]
+    assert worst == pytest.approx([0.0], abs=1e-7)
+    assert 0.01 < average[0] < nothing["train_excess"][0]
+
+
+# --- tasks -------------------------------------------------------------------------------------
+
+
+def test_the_split_is_fixed_and_disjoint(utility):
+    train, test = utility.tasks.split(1001)
+    assert len(test) == 200
+    np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(1001))
+    np.testing.assert_array_equal(utility.tasks.split(1001)[1], test)
+
+
+@pytest.mark.parametrize("name", ["made-classification", "made-regression"])
+def test_a_made_task_has_its_populations_optimum(utility, name):
+    task = utility.tasks.load_task(name)
+    optimum = np.array(task.optima["worst-group"]["weights"])[:, None]
+    # the optimum of so many records is near that of the population, and never better
+    assert 0.0 <= task.train_excess(optimum)[0] < 2e-3
+    losses, _ = task.losses_by_group(task.test, optimum)
+    sampled = losses.max() - task.scores(optimum).test_loss[0]
+    assert sampled == 0.0
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+def test_a_fit_is_scored_on_unit_rows(utility, kind):
+    task = small_task(utility, kind)
+    found = utility.ours.fit_once(task, "mgr", 8.0, 0)
+    assert found["solver"] == "mgr"
+    assert 0.99 * 8.0 < found["stated_epsilon"] <= 8.0
+    nothing = task.train_excess(np.zeros((4, 1)))[0]
+    assert 0.0 < found["train_excess"] < nothing
+    # train and test parts are the same here
+    assert found["test_loss"] == pytest.approx(
+        found["train_excess"] + task.optima["worst-group"]["value"]
+    )
+    assert (found["test_accuracy"] is None) == (kind == "regression")
+
+
+# --- summary -----------------------------------------------------------------------------------
+
+
+def test_ratios_are_floored(utility):
+    summary = utility.summary
+    tiny = summary.ratio([1e-6, 2e-6, 0.0], [5e-4, 1e-4, -1e-3])
+    assert tiny == (1.0, 1.0, 1.0)
+    assert summary.ratio([4e-3] * 3, [1e-5] * 3) == pytest.approx((4.0, 4.0, 4.0))
+
+
+def test_the_interval_of_a_ratio_covers_as_often_as_it_says(utility):
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(2000):
+        ours, theirs = rng.normal(0.02, 0.004, size=5), rng.normal(0.04, 0.004, size=5)
+        _, low, high = utility.summary.ratio(ours, theirs)
+        hits += low <= 0.5 <= high
+    assert 0.925 < hits / 2000 < 0.975
+
+
+def test_an_interval_is_students(utility):
+    found = utility.summary.interval([1.0, 2.0, 3.0])
+    assert found == pytest.approx((2.0, 4.302653 / math.sqrt(3.0)))
+    assert utility.summary.interval([None, None]).mean != 0.0
+    assert utility.summary.interval([7.0]) == (7.0, 0.0)
+
+
+def test_the_verdict_counts_beyond_intervals(utility):
+    Ratio = utility.summary.Ratio
+    found = utility.summary.verdict(
+        {"a": Ratio(0.5, 0.4, 0.6), "b": Ratio(2.0, 1.5, 2.5), "c": Ratio(1.0, 0.5, 2.0)}
+    )
+    assert found.geometric_mean == pytest.approx(1.0)
+    assert (found.worst_cell, found.won, found.lost, found.n_cells) == ("b", 1, 1, 3)
+
+
+# --- store and report --------------------------------------------------------------------------
+
+
+def test_a_stopped_run_is_resumed_and_changed_sources_are_measured_again(utility, tmp_path):
+    path = tmp_path / "folder" / "task.json"
+    store = utility.store.Store(path, {"sources": "one"})
+    store.put({"a": 1})
+    store.put({"b": 2})
+    again = utility.store.Store(path, {"sources": "one"})
+    assert "a" in again
+    assert again["b"] == 2
+    assert "a" not in utility.store.Store(path, {"sources": "two"})
+    assert utility.store.read_cells(tmp_path / "none.json") == ({}, {})
+
+
+def test_the_fingerprint_is_that_of_the_sources(utility, tmp_path):
+    (tmp_path / "one.py").write_text("a = 1\n")
+    first = utility.store.fingerprint(tmp_path)
+    (tmp_path / "notes.txt").write_text("nothing")
+    assert utility.store.fingerprint(tmp_path) == first
+    (tmp_path / "one.py").write_text("a = 2\n")
+    assert utility.store.fingerprint(tmp_path) != first
+
+
+def test_a_measured_cell_is_not_measured_again(utility, tmp_path, monkeypatch):
+    main = utility.__main__
+    asked = []
+
+    def fit_once(task, solver, epsilon, seed):
+        asked.append((solver, epsilon, seed))
+        return {"train_excess": 0.1}
+
+    monkeypatch.setattr(main, "fit_once", fit_once)
+    monkeypatch.setattr(main, "load_task", lambda name, cache: name)
+    monkeypatch.setattr(main, "planned", lambda task, solver, epsilon: solver)
+    monkeypatch.setattr(main, "ours_path", lambda name: tmp_path / f"{name}.json")
+    main.measure(["compas"], (1.0,), 2)
+    assert len(asked) == 2 * len(utility.ours.OURS)
+    main.measure(["compas"], (1.0,), 3)
+    assert len(asked) == 3 * len(utility.ours.OURS)
+    main.measure(["compas"], (1.0,), 3)
+    assert len(asked) == 3 * len(utility.ours.OURS)
+
+
+def test_what_auto_fitted_by_the_same_plan_is_not_fitted_again(utility, tmp_path, monkeypatch):
+    main, task, asked = utility.__main__, small_task(utility), []
+    assert utility.ours.planned(task, "mgr", 1.0) == utility.ours.planned(task, "mgr", 1.0)
+    assert utility.ours.planned(task, "mgr", 1.0) != utility.ours.planned(task, "mgr", 2.0)
+    assert utility.ours.planned(task, "mgr", 1.0) != utility.ours.planned(task, "oco", 1.0)
+
+    def fit_once(task, solver, epsilon, seed):
+        asked.append(solver)
+        return {"train_excess": 0.1 * seed}
+
+    monkeypatch.setattr(main, "fit_once", fit_once)
+    monkeypatch.setattr(main, "load_task", lambda name, cache: task)
+    monkeypatch.setattr(main, "OURS", {"ours (auto)": "mgr", "mgr": "mgr", "oco": "oco"})
+    monkeypatch.setattr(main, "ours_path", lambda name: tmp_path / f"{name}.json")
+    main.measure(["compas"], (1.0,), 2)
+    assert asked == ["mgr", "mgr", "oco", "oco"]
+    _, cells = utility.store.read_cells(tmp_path / "compas.json")
+    assert cells["mgr|1|1"] == cells["ours (auto)|1|1"] == {"train_excess": 0.1}
+
+
+def test_the_report_names_best_peer_and_alarms(utility, tmp_path):
+    def cell(*excess, **parameters):
+        return {
+            "train_excess": list(excess),
+            "test_loss": [0.5],
+            "test_accuracy": [0.9],
+            "seconds": [1.0],
+            "parameters": parameters,
+        }
+
+    run = utility.peers.run
+    cells = {
+        ("compas", 1.0): {
+            "ours (auto)": cell(0.050, 0.051, 0.049),
+            "mgr": cell(0.050, 0.051, 0.049),
+            "oco": cell(0.02, 0.02, 0.021),
+            **{method: cell(0.5) for method in run.METHODS},
+            "dp-gd average": cell(0.010, 0.011, 0.009, clip=0.5),
+            run.NOTHING: cell(0.04),
+            run.WORST_GROUP: cell(0.0),
+        },
+        ("cps-weekly-wages", 1.0): {
+            "ours (auto)": cell(0.010, 0.011, 0.009),
+            **{method: cell(0.5) for method in run.METHODS if method != "diffprivlib"},
+            run.NOTHING: cell(0.04),
+        },
+        ("adult", 1.0): {"ours (auto)": cell(0.01), run.NOTHING: cell(0.3)},
+    }
+    text = utility.report.write_report(cells, tmp_path)
+    assert (tmp_path / "table.md").read_text() == text + "\n"
+    assert "dp-gd average (clip 0.5)" in text
+    assert "Interval wholly above 1.2: compas at ε = 1." in text
+    assert "Worse than predicting nothing: compas at ε = 1." in text
+    assert "compas at ε = 1 (oco, 2.46)" in text
+    content = json.loads((tmp_path / "table.json").read_text())
+    by_task = {each["task"]: each for each in content["ratios"]}
+    assert by_task["compas"]["best_peer"] == "dp-gd average"  # not what is not private
+    assert by_task["compas"]["value"] == pytest.approx(5.0)
+    assert by_task["cps-weekly-wages"]["value"] == pytest.approx(0.25)
+    # best of few is no comparison
+    assert "adult" not in by_task
+    assert "not every method has been run: adult at ε = 1." in text
+    page = tmp_path / "page.md"
+    page.write_text("before\n" + "\n\nold\n\n".join(utility.report.MARKS) + "\nafter\n")
+    for _ in range(2):
+        utility.report.write_docs(cells, page)
+        shown = page.read_text()
+        assert shown.startswith("before\n")
+        assert shown.endswith("\nafter\n")
+        assert "old" not in shown
+        assert shown.count(utility.report.docs_text(cells)) == 1
