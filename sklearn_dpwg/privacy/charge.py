@@ -77,7 +77,7 @@ def charge(
 
 @contextmanager
 def paid_for() -> Iterator[None]:
-    """Charge no fits of this thread inside: what happens around them is charged as a whole.
+    """Charge no fits of this thread inside, as they are a part of something that was charged.
 
     Yields
     ------
@@ -147,7 +147,7 @@ def _publish() -> None:
 
 
 def _tokens() -> tuple[tuple[str, str], ...]:
-    return tuple((ledger.path, ledger.block) for ledger in _active)
+    return tuple((ledger.path, ledger.block) for ledger in list(_active))
 
 
 def with_ledgers(state: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanis
 from sklearn_dpwg.privacy._composition import composition_of_event
 from sklearn_dpwg.privacy._events import event_of_composition
 from sklearn_dpwg.privacy._joint import joint_compositions
+from sklearn_dpwg.privacy._ledger_file import total_epsilon
 from sklearn_dpwg.privacy.accounting import composition_epsilon
 from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
 from sklearn_dpwg.privacy.learning_steps import learning_steps
@@ -176,8 +177,8 @@ def _planned(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
     kind = type(candidate)
     if candidate is None or isinstance(candidate, str | FrozenEstimator):
         return []
-    if hasattr(candidate, "planned_guarantee"):
-        return [_gaussian(candidate.planned_guarantee(), kind)]
+    if hasattr(candidate, "planned_guarantee"):  # which follows from the parameters alone
+        return [candidate.planned_guarantee()]
     if hasattr(candidate, "plan"):
         if not hasattr(fitted, "group_sizes_"):
             raise _unknown(kind)
@@ -210,18 +211,17 @@ def _planned(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
 
 
 def _planned_grid(candidate: GridSearchCV, fitted: Any) -> list[PrivacyGuarantee]:
-    each = [
-        _planned(clone(candidate.estimator).set_params(**clone(parameters, safe=False)), fitted)
-        for parameters in ParameterGrid(candidate.param_grid)
-    ]
-    folds = _n_folds(candidate.cv) * [one for costs in each for one in costs]
-    # which candidate won is not known: the refit is that of the dearest
-    dearest = max(each, key=lambda costs: _total(_Findings(costs)).epsilon if costs else 0.0)
-    return folds + dearest
+    each = []
+    for parameters in ParameterGrid(candidate.param_grid):
+        one = clone(candidate.estimator).set_params(**clone(parameters, safe=False))
+        each.append([_gaussian(cost, type(one)) for cost in _planned(one, fitted)])
+    folds = _n_folds(candidate.cv) * [cost for costs in each for cost in costs]
+    # which won is not known: the refit is that of the dearest, which is the same one at every delta
+    return folds + max(each, key=lambda costs: total_epsilon(costs, 1e-6))
 
 
 def _gaussian(guarantee: PrivacyGuarantee, kind: type) -> PrivacyGuarantee:
-    """Return a guarantee that is the same for any number of records, or refuse it."""
+    """Return a guarantee that epsilon and delta alone fix, whatever was read, or refuse it."""
     if guarantee.is_private and not all(
         composition_of_event(event).is_gaussian for event in guarantee.events
     ):

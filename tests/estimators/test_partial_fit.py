@@ -289,6 +289,7 @@ def test_groups_are_routed():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of threads of other tests
 def test_one_half_of_a_fork_goes_on(binary):
     estimator = make(binary).partial_fit(*make_part(binary, 0))
     child = os.fork()

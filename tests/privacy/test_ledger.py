@@ -352,15 +352,18 @@ def test_without_its_file_nothing_is_spent(how, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of threads of other tests
 def test_a_fork_that_leaves_the_block_does_not_end_it():
     with ledger() as book:
         handle = LedgerFile(book._file.path, book._file.block)  # as a worker has it
         child = os.fork()
         if child == 0:
-            deactivate(book._file)
-            book._file.close_block()
+            try:
+                book.__exit__()
+            except BaseException:
+                os._exit(1)
             os._exit(0)
-        os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert handle.is_open()
     assert not handle.is_open()
 
@@ -380,25 +383,19 @@ def refit(fitted):
     fitted.fit(X, Y)
 
 
-WORK = {
-    "made there": lambda run, fitted: run(joblib.delayed(fit_one)(seed) for seed in range(3)),
-    "fitted before": lambda run, fitted: run([joblib.delayed(refit)(fitted)] * 3),
-    "a scaler alone": lambda run, fitted: cross_validate(
-        make_pipeline(DPStandardScaler(delta=DELTA), Ridge()), X, Y, cv=3
-    ),
-}
-
-
-@pytest.mark.parametrize("work", WORK)
-def test_processes_of_a_backend_that_the_caller_names(work):
+def test_processes_of_a_backend_that_the_caller_names():
     fitted = model().fit(X, Y)
-    with joblib.parallel_config(backend="loky", n_jobs=2):
-        joblib.Parallel()(joblib.delayed(fit_one)(seed) for seed in range(2))  # to be reused
-    with ledger() as book, joblib.parallel_config(backend="loky", n_jobs=2):
-        WORK[work](joblib.Parallel(), fitted)
-    assert_spent(book, 3)
-    joblib.Parallel(n_jobs=2, backend="loky")([joblib.delayed(fit_one)(0)])
-    assert_spent(book, 3)
+    named = {"n_jobs": 2, "backend": "loky"}
+    joblib.Parallel(**named)([joblib.delayed(fit_one)(0)] * 2)  # to be reused
+    with ledger() as book, joblib.parallel_config(**named):
+        joblib.Parallel()([joblib.delayed(fit_one)(0)] * 3)
+        assert_spent(book, 3)
+        joblib.Parallel()([joblib.delayed(refit)(fitted)] * 3)
+        assert_spent(book, 6)
+        cross_validate(make_pipeline(DPStandardScaler(delta=DELTA), Ridge()), X, Y, cv=3)
+        assert_spent(book, 9)
+    joblib.Parallel(**named)([joblib.delayed(fit_one)(0)])
+    assert_spent(book, 9)
 
 
 @pytest.mark.parametrize("private", [model(), DPStandardScaler(delta=DELTA)])

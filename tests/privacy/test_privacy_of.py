@@ -32,6 +32,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
+from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
 from sklearn_dpwg.privacy import (
     PrivacyGuarantee,
@@ -231,6 +232,34 @@ def test_no_fit_is_left_out(name):
     assert found.epsilon >= book.epsilon_spent * (1 - 1e-5)
     assert found.epsilon <= book.epsilon_spent * 1.35  # an inner refit counts as the dearest
     assert not any("not counted" in text for text in found.outside)
+
+
+def test_private_searches_on_folds():
+    """Their cost follows from the parameters alone, though their releases are not Gaussian."""
+    private = DPSearchCV(
+        DPWorstGroupClassifier(solver=MGR(n_steps=3)), {"radius": [1.0, 2.0]}, group_by=ones
+    )
+    inner = Pipeline([("scale", DPStandardScaler(0.7, DELTA)), ("search", private)])
+    with PrivacyLedger(100.0, DELTA) as book:
+        fitted = GridSearchCV(inner, {"search__epsilon": [0.5, 1.0]}, cv=2).fit(X, LABELS)
+    found = privacy_of(fitted, warn=False)
+    assert found.epsilon == pytest.approx(book.epsilon_spent, rel=1e-4)
+    # which of them an inner search fitted again is not known, nor which is dearer at every delta
+    nested = GridSearchCV(GridSearchCV(private, {"n_iter": [2.0]}, cv=2), {}, cv=2).fit(X, LABELS)
+    with pytest.raises(UnsupportedMechanismError, match="run the search inside a PrivacyLedger"):
+        privacy_of(nested, warn=False)
+
+
+def test_the_dearest_refit_is_not_the_one_of_the_largest_epsilon():
+    candidates = {1e-9: gdp_mu(1.0, 1e-9), 1e-4: gdp_mu(0.9, 1e-4)}  # the second has less noise
+    assert candidates[1e-9] < candidates[1e-4]
+    grid = [{"epsilon": [1.0], "delta": [1e-9]}, {"epsilon": [0.9], "delta": [1e-4]}]
+    fitted = GridSearchCV(GridSearchCV(model(), grid, cv=2), {}, cv=2).fit(X, Y)
+    last = candidates[fitted.best_estimator_.best_params_["delta"]]
+    mu = math.hypot(*candidates.values(), *candidates.values())
+    total = math.hypot(mu, mu, mu, candidates[1e-4], candidates[1e-4], last)
+    found = privacy_of(fitted, warn=False)
+    assert found.epsilon == pytest.approx(gdp_epsilon(found.delta, total), rel=1e-4)
 
 
 def test_every_meta_estimator_of_the_page_is_held_against_a_ledger():
