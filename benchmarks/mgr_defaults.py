@@ -9,12 +9,22 @@ the default.
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from common import excess_of_fits, load_dataset, make_estimator
 
-from sklearn_dpwg.solvers import MGR, mgr_schedule
+from sklearn_dpwg.losses import binary_log_loss
+from sklearn_dpwg.solvers import MGR, heavy_ball, mgr_outline, mgr_schedule
 
 N_SEEDS = 5
-CLASSIFICATION = ("adult", "law-school", "minneapolis-stops", "compas")
+CLASSIFICATION = (
+    "adult",
+    "law-school",
+    "minneapolis-stops",
+    "compas",
+    "health-insurance",
+    "german-credit",
+)
 REGRESSION = ("cps-hourly-earnings", "cps-weekly-wages")
 INFINITY = float("inf")
 
@@ -30,6 +40,14 @@ ESTIMATOR_GRID = {
     "intercept_scaling": (0.25, 0.5, 1.0, 2.0),
     "prior": ("proportional", 0.1, 0.3, "uniform"),
 }
+# The assumed spread of the group risks sets the planned group rate.
+CONSTANTS = (
+    (mgr_schedule, "RISK_SPREAD", (0.35, 0.1, 0.05)),
+    (mgr_outline, "LONGEST_MEMORY", (0.1, 0.2, 0.4)),
+    (mgr_outline, "BOLDNESS", (1.0, 4.0, 8.0, 16.0)),
+    (heavy_ball, "SHORTER", (0.5, 0.8, 0.9, 1.0)),
+    (binary_log_loss, "STAND_IN_SLOPE", (0.7, 0.8, 0.85, 0.9, 1.0)),
+)
 BY_TASK = {
     CLASSIFICATION: (
         {"radius": (5.0, 10.0, 20.0, 40.0)},
@@ -55,17 +73,17 @@ def table(names: tuple[str, ...], parameter: str, values: tuple, in_solver: bool
         print(f"{shown:<20}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
 
 
-def spread_table(names: tuple[str, ...]) -> None:
-    """Print what the assumed spread of the group risks does; it sets the planned group rate."""
-    print(f"\n{'RISK_SPREAD':<20}" + "".join(f"{name:>22}" for name in names))
-    default = mgr_schedule.RISK_SPREAD
-    for value in (0.35, 0.1, 0.05):
-        mgr_schedule.RISK_SPREAD = value
+def constant_table(names: tuple[str, ...], module: ModuleType, name: str, values: tuple) -> None:
+    """Print what a planning constant does to fits with default parameters."""
+    print(f"\n{name:<20}" + "".join(f"{name:>22}" for name in names))
+    default = getattr(module, name)
+    for value in values:
+        setattr(module, name, value)
         star = "*" if value == default else " "
         found = [excess_of_fits(load_dataset(name), N_SEEDS) for name in names]
         cells = [f"{excess.mean():.4f} ± {excess.std(ddof=1):.4f}{star}" for excess in found]
         print(f"{value:<20.3g}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
-    mgr_schedule.RISK_SPREAD = default
+    setattr(module, name, default)
 
 
 if __name__ == "__main__":
@@ -74,4 +92,5 @@ if __name__ == "__main__":
             table(names, parameter, values, in_solver=False)
         for parameter, values in {**solver_grid, **SOLVER_GRID}.items():
             table(names, parameter, values, in_solver=True)
-        spread_table(names)
+        for module, name, grid in CONSTANTS:
+            constant_table(names, module, name, grid)

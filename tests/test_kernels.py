@@ -50,6 +50,7 @@ from sklearn_dpwg.risks import GroupRisks
 
 EVERY_LOSS = (
     BinaryLogLoss(),
+    BinaryLogLoss(0.85),
     Hinge(),
     SmoothedHinge(),
     SmoothedHinge(0.3),

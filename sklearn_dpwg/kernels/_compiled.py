@@ -120,13 +120,16 @@ def _block_losses(branch, parameter, ceiling, scores, targets):
     """Return the sum of the losses of a block and put their derivatives in place of the scores."""
     n_rows, total = len(targets), 0.0
     if branch == 0:
+        # below the edge the loss is a line of this slope; a slope of 1 is never reached
+        edge = np.log((1.0 - parameter) / parameter) if parameter < 1.0 else -np.inf
         for i in range(n_rows):
             target = targets[i]
             margin = target * scores[0, i]
-            small = np.exp(-abs(margin))
-            value = np.log1p(small) + max(-margin, 0.0)
-            share = small / (1.0 + small) if margin > 0.0 else 1.0 / (1.0 + small)
-            scores[0, i] = -target * share
+            held = max(margin, edge)
+            small = np.exp(-abs(held))
+            value = np.log1p(small) + max(-held, 0.0) + parameter * (held - margin)
+            share = small / (1.0 + small) if held > 0.0 else 1.0 / (1.0 + small)
+            scores[0, i] = -target * min(share, parameter)
             total += min(value, ceiling)
     elif branch == 1:
         n_outputs = len(scores)

@@ -183,6 +183,17 @@ class Loss(ABC):
         """
         return self.value_and_derivative(scores, targets)[0]
 
+    def stand_in(self) -> Loss:
+        """Return the loss to learn with in place of this one where noise is added.
+
+        Returns
+        -------
+        Loss
+            One of the same scores and targets that fits of little budget do better with: this loss
+            itself, unless it says otherwise.
+        """
+        return self
+
     def smoothed(self, width: float) -> SmoothedLoss:
         """Return a smooth loss near this one, with which the exact solver certifies its optimum.
 

@@ -2,38 +2,78 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
 
+from sklearn_dpwg.losses._checks import check_between
 from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants, Task
 from sklearn_dpwg.losses.gradient_diameter import gradient_diameter
+
+# Slopes that `solver="auto"` counts at most: 0.8 to 0.9 do equally well on six data sets
+# (benchmarks/mgr_defaults.py).
+STAND_IN_SLOPE = 0.85
 
 
 @dataclass(frozen=True)
 class BinaryLogLoss(Loss):
     """Logistic loss ``log(1 + exp(-y a))`` of a score a and a target y in {-1, 1}.
 
+    Parameters
+    ----------
+    largest_slope : float, default=1.0
+        A slope c above 1/2, at most 1. Where the logistic loss is steeper, this one goes on as a
+        line of slope c, so that records far on the wrong side move a gradient less.
+
     Notes
     -----
-    For ``|a| <= r``: the derivative is ``-y expit(-y a)``, so L = 1/(1+exp(-r)); the value lies
-    in [log(1+exp(-r)), log(1+exp(r))], whose width is exactly r; the second derivative is at
-    most 1/4.
+    With margin ``m = y a`` the loss is logistic down to ``m_c = log((1-c)/c)``, where its slope is
+    -c, and ``c (m_c - m) - log(1-c)`` below; for c = 1 it is logistic everywhere. The derivative in
+    the score is ``-y f(-m)`` with ``f(t) = min(expit(t), c)``. As f does not fall, for
+    ``|a| <= r``: L = f(r), the value lies between that of m = r and that of m = -r (for c = 1
+    exactly r apart), and H = 1/4.
 
-    The gradient in the weights is ``u expit(<w, u>)`` with ``u = -y x`` in the unit ball, and
-    expit is 1/4-Lipschitz, which is what :func:`gradient_diameter` needs.
+    The gradient in the weights is ``u f(<w, u>)`` with ``u = -y x`` in the unit ball, and f is
+    1/4-Lipschitz, which is what :func:`gradient_diameter` needs.
     """
 
+    largest_slope: float = 1.0
     name: ClassVar[str] = "log_loss"
     task: ClassVar[Task] = "binary"
     kernel: ClassVar[str | None] = "binary_log"
 
+    def __post_init__(self) -> None:
+        if self.largest_slope != 1.0 or isinstance(self.largest_slope, bool):
+            check_between(self.largest_slope, "largest_slope of BinaryLogLoss", 0.5, 1.0)
+
+    @property
+    def kernel_parameter(self) -> float:
+        """The largest slope."""
+        return float(self.largest_slope)
+
+    @property
+    def edge(self) -> float:
+        """The margin m_c below which the loss is a line."""
+        slope = self.largest_slope
+        return -math.inf if slope == 1.0 else math.log((1.0 - slope) / slope)
+
+    def stand_in(self) -> BinaryLogLoss:
+        """Return the loss with slopes up to 0.85, or fewer if it has fewer.
+
+        Returns
+        -------
+        BinaryLogLoss
+            What ``solver="auto"`` learns with (``benchmarks/mgr_defaults.py``).
+        """
+        return replace(self, largest_slope=min(self.largest_slope, STAND_IN_SLOPE))
+
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return ``log(1 + exp(-y a))`` and ``-y expit(-y a)``.
+        """Return the loss and ``-y min(expit(-y a), c)``.
 
         Parameters
         ----------
@@ -48,24 +88,27 @@ class BinaryLogLoss(Loss):
             Losses and derivatives.
         """
         margin = targets * scores
-        return np.logaddexp(0.0, -margin), -targets * expit(-margin)
+        held = np.maximum(margin, self.edge)
+        slope = np.minimum(expit(-held), self.largest_slope)
+        return np.logaddexp(0.0, -held) + self.largest_slope * (held - margin), -targets * slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return ``expit(a) expit(-a)``.
+        """Return ``expit(a) expit(-a)``, and 0 on the line.
 
         Parameters
         ----------
         scores : ndarray of shape (n_records,)
             Decision values.
         targets : ndarray of shape (n_records,)
-            Not used: the curvature is the same for both classes.
+            -1 or 1.
 
         Returns
         -------
         ndarray of shape (n_records,)
             Second derivatives, at most 1/4.
         """
-        return np.asarray(expit(scores) * expit(-scores))
+        curvature = expit(scores) * expit(-scores)
+        return np.asarray(np.where(targets * scores > self.edge, curvature, 0.0))
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
         """Return the probability of each class.
@@ -93,22 +136,31 @@ class BinaryLogLoss(Loss):
         Returns
         -------
         LossConstants
-            L = expit(r), B = r, H = 1/4, Γ by certified search.
+            L = min(expit(r), c), H = 1/4, Γ by certified search.
         """
-        lipschitz = float(expit(score_bound))
+        lipschitz = min(float(expit(score_bound)), float(self.largest_slope))
+        lowest, highest = self.value(np.array([score_bound, -score_bound]), np.ones(2)).tolist()
         return LossConstants(
             score_bound=score_bound,
             lipschitz=lipschitz,
-            infimum=float(np.logaddexp(0.0, -score_bound)),
-            supremum=float(np.logaddexp(0.0, score_bound)),
+            infimum=lowest,
+            supremum=highest,
             zero_score=float(np.log(2.0)),
             smoothness=0.25,
             gradient_diameter=min(
                 2.0 * lipschitz,
-                gradient_diameter(_expit, score_bound, derivative_slope=0.25),
+                gradient_diameter(
+                    _Slope(float(self.largest_slope)), score_bound, derivative_slope=0.25
+                ),
             ),
         )
 
 
-def _expit(score: FloatArray) -> FloatArray:
-    return np.asarray(expit(score))
+@dataclass(frozen=True)
+class _Slope:
+    """The function f of the class notes; equal slopes are equal keys of the cache."""
+
+    largest_slope: float
+
+    def __call__(self, score: FloatArray) -> FloatArray:
+        return np.asarray(np.minimum(expit(score), self.largest_slope))

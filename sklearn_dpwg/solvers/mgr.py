@@ -12,6 +12,7 @@ from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers.base import Solution, Solver, check_match
+from sklearn_dpwg.solvers.heavy_ball import HeavyBall
 from sklearn_dpwg.solvers.mgr_batches import release_from_batch
 from sklearn_dpwg.solvers.mgr_planning import check_parameters, paper_plan, planned_plan
 from sklearn_dpwg.solvers.mgr_schedule import MGRSchedule
@@ -78,8 +79,9 @@ class MGR(Solver):
     its gradient, at most L, in place of a distance, and every group pays at its own rate, whether
     or not any of its records joined. Sums are divided by the expected size of a batch.
 
-    For smooth losses no step is longer than 1/H, and momentum stands in for longer ones. A loss
-    that is not smooth takes plain steps, none longer than ``aim/(L √T)``, the best without noise.
+    For smooth losses steps begin up to 8/H long, shrink towards 1/H where released gradients show
+    that they are too long, and momentum stands in for longer ones (`HeavyBall`). A loss that is
+    not smooth takes plain steps, none longer than ``aim/(L √T)``, the best without noise.
 
     The default of `aim` is the middle of a flat minimum over four classification and two regression
     data sets (``benchmarks/mgr_defaults.py`` prints it, with those of `averaging` and
@@ -194,7 +196,7 @@ class MGR(Solver):
                 log_group_weights = np.log(np.maximum(start.group_weights, 1e-300))
         group_weights = _normalised(log_group_weights)
         correction = np.asarray(schedule.noise_correction)
-        velocity = np.zeros_like(weights)
+        ball = HeavyBall(schedule, problem.n_weights)
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(n_groups)
         for t in range(schedule.n_steps):
             if schedule.batches is None:
@@ -235,9 +237,8 @@ class MGR(Solver):
                 noise_std = schedule.batches.step_std(
                     group_weights, is_drawn=is_drawn, n_weights=problem.n_weights
                 )
-            step_size, momentum = schedule.step_and_momentum(noise_std, problem.n_weights)
-            velocity = momentum * velocity - step_size * gradient
-            weights = project_to_ball(weights + velocity, problem.radius)
+            move = ball.push(gradient, noise_std)
+            weights = project_to_ball(weights + move, problem.radius)
             if n_groups > 1:
                 log_group_weights = log_group_weights + schedule.group_rate * noisy - correction
             group_weights = _normalised(log_group_weights)

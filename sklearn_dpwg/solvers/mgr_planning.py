@@ -98,6 +98,7 @@ def _plan_of_passes(outline: Outline, budget: Budget, solver: MGR, reading: Read
         noise_correction=_floats(_log_mean_exp_laplace(scale) if is_laplace else scale**2 / 2.0),
         aim=0.0 if outline.is_fixed else outline.aim,
         step_size=outline.step_size,
+        longest_step=outline.longest_step,
         max_momentum=outline.max_momentum,
         averaged=max(1, round(solver.averaging * n_steps)),
         remark=reading.remark,
@@ -140,6 +141,7 @@ def _plan_of_batches(outline: Outline, budget: Budget, solver: MGR, reading: Rea
         noise_correction=_floats(correction),
         aim=0.0 if outline.is_fixed else outline.aim,
         step_size=outline.step_size,
+        longest_step=outline.longest_step,
         max_momentum=outline.max_momentum,
         averaged=max(1, round(solver.averaging * n_steps)),
         batches=batches,
@@ -214,6 +216,7 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     if p > 1:
         feedback_bound += 8.0 * tau * max(0.0, math.log(p * n * n_steps / 2.0))
     group_rate = math.sqrt(math.log(p) / (n_steps * feedback_bound**2))
+    step_size = diameter / math.sqrt(n_steps * (lipschitz**2 + d * sigma**2))
     schedule = MGRSchedule(
         step="sampled",
         n_steps=n_steps,
@@ -227,7 +230,8 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
         group_rate=group_rate,
         noise_correction=(0.0,) * p,
         aim=0.0,
-        step_size=diameter / math.sqrt(n_steps * (lipschitz**2 + d * sigma**2)),
+        step_size=step_size,
+        longest_step=step_size,
         max_momentum=0.0,
         averaged=n_steps,
         remark=(

@@ -51,7 +51,11 @@ class MGRSchedule:
     aim : float
         Norm of the weights that step sizes are planned for; 0 where `step_size` is fixed.
     step_size : float
-        Longest plain step: 1/H where planned, ``aim/(L √T)`` for a loss that is not smooth.
+        Longest plain step that is safe for every data set: 1/H where planned, ``aim/(L √T)`` for
+        a loss that is not smooth.
+    longest_step : float
+        Longest plain step that is tried; where it is longer than `step_size`, `HeavyBall` shortens
+        it as released gradients ask for.
     max_momentum : float
         Largest heavy-ball momentum.
     averaged : int
@@ -75,12 +79,15 @@ class MGRSchedule:
     noise_correction: tuple[float, ...]
     aim: float
     step_size: float
+    longest_step: float
     max_momentum: float
     averaged: int
     batches: Batches | None = None
     remark: str = ""
 
-    def step_and_momentum(self, noise_std: float, n_weights: int) -> tuple[float, float]:
+    def step_and_momentum(
+        self, noise_std: float, n_weights: int, *, longest: float | None = None
+    ) -> tuple[float, float]:
         """Return step length and momentum for a gradient with noise of a standard deviation.
 
         Parameters
@@ -89,6 +96,8 @@ class MGRSchedule:
             Standard deviation of the noise on each coordinate; follows from earlier releases.
         n_weights : int
             Number of weights d.
+        longest : float, optional
+            Longest plain step; `step_size` by default.
 
         Returns
         -------
@@ -98,9 +107,10 @@ class MGRSchedule:
         """
         if self.aim == 0.0:
             return self.step_size, 0.0
+        longest = self.step_size if longest is None else longest
         effective = self.aim / (noise_std * math.sqrt(self.n_steps * n_weights))
-        momentum = min(max(0.0, 1.0 - self.step_size / effective), self.max_momentum)
-        return min(effective * (1.0 - momentum), self.step_size), momentum
+        momentum = min(max(0.0, 1.0 - longest / effective), self.max_momentum)
+        return min(effective * (1.0 - momentum), longest), momentum
 
     def __str__(self) -> str:
         """Return a few lines for people."""
@@ -108,7 +118,7 @@ class MGRSchedule:
             f"{self.step} step, average of the last {self.averaged:,} of {self.n_steps:,} "
             "iterates, "
             + ("one pass over the rows each" if self.batches is None else "one batch each"),
-            f"step sizes at most {self.step_size:.3g}, momentum at most {self.max_momentum:.2g}"
+            f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
             + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else ""),
         ]
         if self.batches is not None:

@@ -46,6 +46,29 @@ def random_data(problem: Problem, seed) -> tuple[np.ndarray, np.ndarray]:
     return rows, random_targets(rng, problem.loss, problem.n_records)
 
 
+class Ball(NamedTuple):
+    """Velocity, longest step and last gradient of the step rule in plain arithmetic."""
+
+    velocity: np.ndarray
+    longest: float
+    gradient: np.ndarray
+
+    @classmethod
+    def at_rest(cls, schedule, n_weights) -> Ball:
+        return cls(np.zeros(n_weights), schedule.longest_step, np.zeros(n_weights))
+
+    def pushed(self, schedule, gradient, noise) -> Ball:
+        velocity, longest, last = self
+        uphill = gradient @ velocity > 3.0 * noise * np.linalg.norm(velocity)
+        if uphill and schedule.longest_step > schedule.step_size:
+            curvature = (gradient - last) @ velocity / (velocity @ velocity)
+            limits = [0.9 * longest, *([2.0 / curvature] if curvature > 0 else [])]
+            longest = max(min(limits), schedule.step_size)
+            velocity = 0.0 * velocity
+        step, momentum = schedule.step_and_momentum(noise, len(gradient), longest=longest)
+        return Ball(momentum * velocity - step * gradient, longest, gradient)
+
+
 class Case(NamedTuple):
     """Two neighbouring data sets, and where a run on them starts."""
 
@@ -58,6 +81,7 @@ class Case(NamedTuple):
 
 LOSSES = (
     BinaryLogLoss(),
+    BinaryLogLoss(0.85),
     MultinomialLogLoss(3),
     MultinomialLogLoss(6),
     SquaredError(),

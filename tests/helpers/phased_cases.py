@@ -21,6 +21,7 @@ from tests.helpers.mgr_cases import bad_rows, make_data, make_problem, random_da
 
 LOSSES = (
     BinaryLogLoss(),
+    BinaryLogLoss(0.85),
     MultinomialLogLoss(3),
     SquaredError(),
     Hinge(),

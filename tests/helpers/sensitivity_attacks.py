@@ -32,6 +32,7 @@ LOSSES: tuple[Loss, ...] = (
     SquaredError(1.0),
     MultinomialLogLoss(3),
     Hinge().smoothed(WIDTH),
+    BinaryLogLoss(0.85),
 )
 
 

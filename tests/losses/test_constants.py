@@ -13,7 +13,14 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.problem import Problem
 from tests.helpers.loss_attacks import Attack, extreme_targets, records, violated
 
-SCALAR_LOSSES = (BinaryLogLoss(), SquaredError(1.0), SquaredError(0.3), SquaredError(4.0))
+SCALAR_LOSSES = (
+    BinaryLogLoss(),
+    BinaryLogLoss(0.85),
+    BinaryLogLoss(0.6),
+    SquaredError(1.0),
+    SquaredError(0.3),
+    SquaredError(4.0),
+)
 LOSSES = (*SCALAR_LOSSES, *(MultinomialLogLoss(k) for k in (2, 3, 4, 6)))
 BOUNDS = (0.05, 0.5, 1.0, 3.0, 10.0, 40.0)
 

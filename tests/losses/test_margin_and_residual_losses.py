@@ -1,4 +1,4 @@
-"""Hinge, Huber, absolute and quantile losses: values, slopes, and constants under attack."""
+"""Hinge, Huber, absolute, quantile, cut logistic losses: values, slopes, attacked constants."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from sklearn_dpwg.losses import (
     AbsoluteError,
+    BinaryLogLoss,
     Hinge,
     Huber,
     Quantile,
@@ -31,6 +32,8 @@ SMOOTH = (
     Huber(),
     Huber(0.7, 0.5),
     Huber(2.0),
+    BinaryLogLoss(0.85),
+    BinaryLogLoss(0.6),
 )
 LOSSES = (*KINKED, *SMOOTH)
 BOUNDS = (0.05, 1.0, 4.0, 30.0)
@@ -49,6 +52,11 @@ def written_out(loss, a, y):
     margin, residual = y * a, a - y
     if isinstance(loss, Hinge):
         return max(0.0, 1.0 - margin)
+    if isinstance(loss, BinaryLogLoss):
+        slope = loss.largest_slope
+        edge = -math.log(slope / (1.0 - slope))
+        logistic = math.log1p(math.exp(-max(margin, edge)))
+        return logistic if margin >= edge else logistic + slope * (edge - margin)
     if isinstance(loss, SquaredHinge):
         return max(0.0, 1.0 - margin) ** 2
     if isinstance(loss, SmoothedHinge):
@@ -273,6 +281,29 @@ def test_constants_in_closed_form():
 
 
 # ---- parameters
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.01, math.nan, math.inf, "1", None, True])
+def test_slopes_out_of_range(value):
+    with pytest.raises(ValueError, match=r"^largest_slope of BinaryLogLoss must be strictly bet"):
+        BinaryLogLoss(value)
+
+
+def test_a_slope_of_one_is_the_logistic_loss_and_has_a_stand_in():
+    scores, targets = batch(BinaryLogLoss(), 5, scale=20.0)
+    np.testing.assert_allclose(
+        BinaryLogLoss().value(scores, targets), np.logaddexp(0.0, -targets * scores), rtol=1e-15
+    )
+    assert BinaryLogLoss().stand_in() == BinaryLogLoss(0.85)
+    assert BinaryLogLoss(0.6).stand_in() == BinaryLogLoss(0.6)
+    assert Huber(3.0).stand_in() == Huber(3.0)
+    # the stand-in is the same loss wherever the slope allows, and never above it
+    cut = BinaryLogLoss(0.85)
+    same = targets * scores >= cut.edge
+    assert 0.1 < same.mean() < 0.9
+    gap = BinaryLogLoss().value(scores, targets) - cut.value(scores, targets)
+    np.testing.assert_allclose(gap[same], 0.0, atol=1e-15)
+    assert np.all(gap[~same] > 0.0)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, "1", None, True])

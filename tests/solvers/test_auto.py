@@ -26,19 +26,33 @@ def without_remark(plan):
     return dataclasses.replace(plan, remark="")
 
 
+def seeded(seed, plan):
+    with pytest.warns(UserWarning, match="seed"):
+        return NoiseSource(seed, plan.releases)
+
+
+def wide(size):
+    return make_problem((size, 2 * size), n_features=20, radius=20.0)
+
+
+def learned(problem):
+    """The problem with the loss that is learned with."""
+    return dataclasses.replace(problem, loss=problem.loss.stand_in())
+
+
 @pytest.mark.parametrize(("size", "name"), [(300, "phased-erm"), (100_000, "mgr")])
 def test_each_backend_is_chosen_where_its_bound_is_less(size, name):
-    problem = make_problem((size, 2 * size))
+    problem = wide(size)
     plan = Auto().plan(problem, BUDGET)
-    plans = {name: backend().plan(problem, BUDGET) for name, backend in BACKENDS.items()}
+    plans = {name: backend().plan(learned(problem), BUDGET) for name, backend in BACKENDS.items()}
     assert plan.solver == name
     assert plan.predicted_excess == min(other.predicted_excess for other in plans.values())
     assert without_remark(plan) == plans[name]
 
 
 def test_a_preview_says_what_was_chosen_over_what():
-    plan = Auto().plan(make_problem((300, 600)), BUDGET)
-    other = MGR().plan(make_problem((300, 600)), BUDGET)
+    plan = Auto().plan(wide(300), BUDGET)
+    other = MGR().plan(learned(wide(300)), BUDGET)
     said = (
         f"chosen by 'auto': its bound is {plan.predicted_excess:.3g}, against "
         f"{other.predicted_excess:.3g} of 'mgr'"
@@ -48,7 +62,7 @@ def test_a_preview_says_what_was_chosen_over_what():
 
 def test_equal_bounds_choose_the_same_every_time(monkeypatch):
     monkeypatch.setitem(BACKENDS, "phased-erm", MGR)
-    assert Auto().plan(make_problem((300, 600)), BUDGET).solver == "mgr"
+    assert Auto().plan(wide(300), BUDGET).solver == "mgr"
 
 
 def test_many_weights_are_not_for_phases():
@@ -74,25 +88,36 @@ def test_more_records_or_budget_never_predict_more_excess(loss, sizes, n_feature
     assert Auto().plan(problem, richer).predicted_excess <= excess * (1 + 1e-6)
 
 
-@pytest.mark.parametrize(("size", "backend"), [(30, PhasedERM()), (20_000, MGR())])
+@pytest.mark.parametrize(("size", "backend"), [(300, PhasedERM()), (30_000, MGR())])
 def test_the_run_is_that_of_the_chosen_backend(size, backend):
     rng = np.random.default_rng(0)
-    rows = rng.uniform(-0.5, 0.5, size=(3 * size, 3))
-    problem = make_problem((size, 2 * size), n_features=3)
-    risks = make_data(problem, rows, np.where(rows[:, 0] > 0, 1.0, -1.0))
+    rows = rng.uniform(-0.5, 0.5, size=(3 * size, 20))
+    problem = wide(size)
+    targets = np.where(rows[:, 0] > 0, 1.0, -1.0)
     found = []
-    for solver in (Auto(), backend):
-        plan = solver.plan(problem, BUDGET)
-        with pytest.warns(UserWarning, match="seed"):
-            noise = NoiseSource(7, plan.releases)
-        found.append(solver.run(plan, risks, noise))
+    for solver, given in ((Auto(), problem), (backend, learned(problem))):
+        plan = solver.plan(given, BUDGET)
+        assert plan.solver == backend.plan(learned(problem), BUDGET).solver
+        noise = seeded(7, plan)
+        found.append(solver.run(plan, make_data(given, rows, targets), noise))
         assert len(noise.releases) == sum(release.max_count for release in plan.releases)
     assert found[0].weights.tolist() == found[1].weights.tolist()
 
 
+@pytest.mark.parametrize("loss", [SquaredError(), BinaryLogLoss(0.7)], ids=repr)
+def test_records_of_another_loss_are_refused(loss):
+    problem = wide(300)
+    plan = Auto().plan(problem, BUDGET)
+    other = dataclasses.replace(problem, loss=loss)
+    noise = seeded(7, plan)
+    with pytest.raises(ValueError, match="The plan is for other records"):
+        Auto().run(plan, make_data(other, np.zeros((900, 20)), np.ones(900)), noise)
+    assert noise.releases == ()
+
+
 def test_an_infinite_budget_is_refused():
     with pytest.raises(ValueError, match=r"^solver 'auto' adds noise and needs a finite epsilon"):
-        Auto().plan(make_problem((5, 5)), Budget(math.inf, 0.0))
+        Auto().plan(make_problem((5, 5)), Budget(math.inf, 1e-6))
 
 
 def test_the_rule_knows_no_data_set():

@@ -300,8 +300,8 @@ def test_a_wrong_ceiling_is_refused_here_too():
 def test_plans_on_batches_hold_public_facts_only():
     fields = {field.name for field in dataclasses.fields(Outline)}
     assert fields == {
-        "problem", "n_steps", "ceiling", "aim", "step_size", "max_momentum", "is_fixed",
-        "group_rate",
+        "problem", "n_steps", "ceiling", "aim", "step_size", "longest_step",
+        "max_momentum", "is_fixed", "group_rate",
     }  # fmt: skip
     assert Reading((1.0, 1.0), 3).is_full
     assert mgr_planning.GRADIENT_AND_RISKS == "gradient and group risks"

@@ -30,7 +30,7 @@ from tests.helpers.batch_cases import (
     with_batches,
 )
 from tests.helpers.group_data import make_risks
-from tests.helpers.mgr_cases import make_data, make_problem, random_data
+from tests.helpers.mgr_cases import Ball, make_data, make_problem, random_data
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import recorded
@@ -437,7 +437,7 @@ def reference_run(plan, data, source, drawn):
     schedule, problem, batches = plan.schedule, plan.problem, plan.schedule.batches
     n_groups, d = problem.n_groups, problem.n_weights
     sizes, rates = np.array(problem.group_sizes), np.array(batches.rates)
-    weights, velocity = np.zeros(d), np.zeros(d)
+    weights, ball = np.zeros(d), Ball.at_rest(schedule, d)
     group_weights = np.array(problem.prior)
     path, group_path, coins = [], [], iter(source.batches)
     for t, asked in enumerate(source.asked):
@@ -470,9 +470,8 @@ def reference_run(plan, data, source, drawn):
             variance = (group_weights * stds).max() ** 2 + group_weights**2 @ spread / d
         else:
             variance = group_weights @ stds**2 + group_weights @ spread / d
-        step, momentum = schedule.step_and_momentum(math.sqrt(variance), d)
-        velocity = momentum * velocity - step * asked.answer[:d]
-        weights = weights + velocity
+        ball = ball.pushed(schedule, asked.answer[:d], math.sqrt(variance))
+        weights = weights + ball.velocity
         weights = weights * min(1.0, problem.radius / np.linalg.norm(weights))
         if n_groups > 1:
             np.testing.assert_allclose(asked.value[d:], risks, rtol=1e-9)

@@ -120,4 +120,5 @@ def test_smooth_losses_keep_their_steps():
     problem = make_problem(BinaryLogLoss(), (300, 900))
     schedule = MGR(n_steps=50).plan(problem, Budget(1.0, 1e-6)).schedule
     assert schedule.step_size == pytest.approx(1 / problem.smoothness)
-    assert schedule.max_momentum == pytest.approx(0.8)
+    assert schedule.max_momentum == pytest.approx(0.9)
+    assert schedule.longest_step == pytest.approx(8 / problem.smoothness)

@@ -139,19 +139,19 @@ PLANTED = {
         ("schedule.group_rate * noisy", "schedule.group_rate * risks")
     ],
     "the exact gradient leaks into the step": [
-        ("step_size * gradient", "step_size * (gradient + 1e-9 * gradients[0])")
+        ("ball.push(gradient,", "ball.push(gradient + 1e-9 * gradients[0],")
     ],
     "early stop on an exact risk": [
         (
-            "velocity = momentum",
-            "if risks.max() > 2.0:\n            break\n        velocity = momentum",
+            "move = ball.push",
+            "if risks.max() > 2.0:\n            break\n        move = ball.push",
         )
     ],
     "an exact last risk": [
         ("return Solution(weights_sum / averaged,", "return Solution(weights_sum + risks.max(),")
     ],
     "weights leave the ball": [
-        ("project_to_ball(weights + velocity, problem.radius)", "weights + velocity")
+        ("project_to_ball(weights + move, problem.radius)", "weights + move")
     ],
     "a warm start outside the ball": [
         ("project_to_ball(start.weights, problem.radius)", "start.weights * 2.0")
@@ -298,9 +298,9 @@ def test_a_source_with_less_refuses(solver, sizes):
 def test_one_release_more_is_refused():
     extra = mutant(
         (
-            "velocity = momentum",
+            "move = ball.push",
             "noise.gaussian(gradient, sensitivity=1.0, release=gradient_release)\n"
-            "        velocity = momentum",
+            "        move = ball.push",
         )
     )
     problem = make_problem((4, 9))

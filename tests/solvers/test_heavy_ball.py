@@ -1,0 +1,77 @@
+"""Do steps shorten where gradients ask for it, on released numbers alone, and only then?"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.losses import SquaredError
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers.heavy_ball import SHORTER, UPHILL, HeavyBall
+from tests.helpers.mgr_cases import make_problem
+
+
+def schedule_of(**parameters):
+    return MGR(n_steps=100, **parameters).plan(make_problem((40, 90)), Budget(1.0, 1e-6)).schedule
+
+
+def test_a_ball_that_rolls_uphill_stops_and_takes_shorter_steps():
+    schedule = schedule_of()
+    ball = HeavyBall(schedule, 3)
+    down = np.array([0.0, 2.0, 0.0])
+    first = ball.push(down, 1e-6)
+    assert ball.longest == schedule.longest_step == 8 * schedule.step_size
+    step, _ = schedule.step_and_momentum(1e-6, 3, longest=ball.longest)
+    np.testing.assert_allclose(first, -step * down)
+    # the gradient now points along the velocity: the valley has been crossed
+    second = ball.push(-down, 1e-6)
+    # crossed with curvature 2/step, so steps beyond that would diverge; it is less than 0.9 of it
+    assert ball.longest == pytest.approx(min(SHORTER * schedule.longest_step, step))
+    step, _ = schedule.step_and_momentum(1e-6, 3, longest=ball.longest)
+    np.testing.assert_allclose(second, step * down)  # nothing is left of the first velocity
+
+
+@pytest.mark.parametrize(("factor", "restarts"), [(0.99, False), (1.01, True)])
+def test_noise_alone_is_no_reason(factor, restarts):
+    ball = HeavyBall(schedule_of(), 2)
+    noise_std = 0.1
+    ball.push(np.array([0.0, -1.0]), noise_std)
+    ball.push(np.array([5.0, factor * UPHILL * noise_std]), noise_std)
+    assert (ball.longest < ball.schedule.longest_step) == restarts
+
+
+def test_steps_never_get_shorter_than_what_is_safe():
+    ball = HeavyBall(schedule_of(), 1)
+    sign = 1.0
+    for _ in range(200):
+        sign = -sign
+        ball.push(np.array([sign]), 1e-9)
+    assert ball.longest == ball.schedule.step_size
+
+
+@pytest.mark.parametrize("parameters", [{"step_size": 0.3}, {"step": "sampled"}])
+def test_fixed_and_sampled_steps_are_left_alone(parameters):
+    schedule = schedule_of(**parameters)
+    assert schedule.longest_step == schedule.step_size
+    ball = HeavyBall(schedule, 1)
+    step, momentum = schedule.step_and_momentum(1e-9, 1)
+    velocity = ball.push(np.array([1.0]), 1e-9)
+    np.testing.assert_allclose(ball.push(np.array([-1.0]), 1e-9), momentum * velocity + step)
+
+
+@pytest.mark.parametrize("curvature", [1.0, 0.3, 0.01])
+def test_a_quadratic_of_any_curvature_is_solved(curvature):
+    """With curvature at the bound steps of 8/H would diverge; below it, steps of 1/H crawl."""
+    problem = make_problem((400, 900), loss=SquaredError(), n_features=1, radius=5.0)
+    schedule = MGR(n_steps=200).plan(problem, Budget(1e4, 1e-6)).schedule
+    reached = []
+    for boldness in (8.0, 1.0):
+        bold = dataclasses.replace(schedule, longest_step=boldness * schedule.step_size)
+        ball, weight = HeavyBall(bold, 1), 0.0
+        for _ in range(200):
+            gradient = curvature * problem.smoothness * (weight - 2.0)
+            weight += float(ball.push(np.array([gradient]), 1e-9)[0])
+        reached.append(abs(weight - 2.0))
+    assert reached[0] < 0.02
+    assert curvature == 1.0 or reached[0] <= reached[1]
