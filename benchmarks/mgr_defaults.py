@@ -46,7 +46,7 @@ CONSTANTS = (
     (mgr_outline, "LONGEST_MEMORY", (0.1, 0.2, 0.4)),
     (mgr_outline, "BOLDNESS", (1.0, 4.0, 8.0, 16.0)),
     (heavy_ball, "SHORTER", (0.5, 0.8, 0.9, 1.0)),
-    (binary_log_loss, "STAND_IN_SLOPE", (0.7, 0.8, 0.85, 0.9, 1.0)),
+    (binary_log_loss, "BOUNDED_SLOPE", (0.7, 0.8, 0.85, 0.9, 1.0)),
 )
 BY_TASK = {
     CLASSIFICATION: (

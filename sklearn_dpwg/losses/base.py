@@ -183,7 +183,7 @@ class Loss(ABC):
         """
         return self.value_and_derivative(scores, targets)[0]
 
-    def stand_in(self) -> Loss:
+    def with_bounded_slope(self) -> Loss:
         """Return the loss to learn with in place of this one where noise is added.
 
         Returns

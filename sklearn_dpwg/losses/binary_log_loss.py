@@ -15,7 +15,7 @@ from sklearn_dpwg.losses.gradient_diameter import gradient_diameter
 
 # Slopes that `solver="auto"` counts at most: 0.8 to 0.9 do equally well on six data sets
 # (benchmarks/mgr_defaults.py).
-STAND_IN_SLOPE = 0.85
+BOUNDED_SLOPE = 0.85
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class BinaryLogLoss(Loss):
         slope = self.largest_slope
         return -math.inf if slope == 1.0 else math.log((1.0 - slope) / slope)
 
-    def stand_in(self) -> BinaryLogLoss:
+    def with_bounded_slope(self) -> BinaryLogLoss:
         """Return the loss with slopes up to 0.85, or fewer if it has fewer.
 
         Returns
@@ -68,7 +68,7 @@ class BinaryLogLoss(Loss):
         BinaryLogLoss
             What ``solver="auto"`` learns with (``benchmarks/mgr_defaults.py``).
         """
-        return replace(self, largest_slope=min(self.largest_slope, STAND_IN_SLOPE))
+        return replace(self, largest_slope=min(self.largest_slope, BOUNDED_SLOPE))
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray

@@ -27,7 +27,7 @@ class Auto(Solver):
     the smaller `predicted_excess`; that plan names its solver and says what it was chosen over, and
     `run` hands over to it. Above 500 weights `MGR` alone is considered.
 
-    Both learn with the stand-in that a loss may have (`Loss.stand_in`): for the logistic loss of
+    Both learn with the stand-in that a loss may have (`Loss.with_bounded_slope`): for the logistic loss of
     two classes one whose slope stops at 0.85, which takes 15 % off the noise
     (``benchmarks/mgr_defaults.py`` prints what that changes). Predictions and probabilities mean
     what they mean for the loss itself.
@@ -75,7 +75,7 @@ class Auto(Solver):
         """
         if budget.epsilon == math.inf:
             raise ValueError("solver 'auto' adds noise and needs a finite epsilon, got inf.")
-        loss = problem.loss.stand_in()
+        loss = problem.loss.with_bounded_slope()
         problem = replace(problem, loss=loss)
         plans = [
             backend().plan(problem, budget)
@@ -122,6 +122,6 @@ class Auto(Solver):
             If the plan is not for these group sizes and this loss; nothing is released then.
         """
         loss = plan.problem.loss
-        if data.loss != loss and data.loss.stand_in() == loss:
+        if data.loss != loss and data.loss.with_bounded_slope() == loss:
             data = replace(data, loss=loss)
         return BACKENDS[plan.solver]().run(plan, data, noise, start=start)

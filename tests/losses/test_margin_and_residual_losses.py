@@ -294,9 +294,9 @@ def test_a_slope_of_one_is_the_logistic_loss_and_has_a_stand_in():
     np.testing.assert_allclose(
         BinaryLogLoss().value(scores, targets), np.logaddexp(0.0, -targets * scores), rtol=1e-15
     )
-    assert BinaryLogLoss().stand_in() == BinaryLogLoss(0.85)
-    assert BinaryLogLoss(0.6).stand_in() == BinaryLogLoss(0.6)
-    assert Huber(3.0).stand_in() == Huber(3.0)
+    assert BinaryLogLoss().with_bounded_slope() == BinaryLogLoss(0.85)
+    assert BinaryLogLoss(0.6).with_bounded_slope() == BinaryLogLoss(0.6)
+    assert Huber(3.0).with_bounded_slope() == Huber(3.0)
     # the stand-in is the same loss wherever the slope allows, and never above it
     cut = BinaryLogLoss(0.85)
     same = targets * scores >= cut.edge

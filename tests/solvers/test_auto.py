@@ -37,7 +37,7 @@ def wide(size):
 
 def learned(problem):
     """The problem with the loss that is learned with."""
-    return dataclasses.replace(problem, loss=problem.loss.stand_in())
+    return dataclasses.replace(problem, loss=problem.loss.with_bounded_slope())
 
 
 @pytest.mark.parametrize(("size", "name"), [(300, "phased-erm"), (100_000, "mgr")])
@@ -95,11 +95,11 @@ def test_the_run_is_that_of_the_chosen_backend(size, backend):
     problem = wide(size)
     targets = np.where(rows[:, 0] > 0, 1.0, -1.0)
     found = []
-    for solver, given in ((Auto(), problem), (backend, learned(problem))):
-        plan = solver.plan(given, BUDGET)
+    for solver, stated in ((Auto(), problem), (backend, learned(problem))):
+        plan = solver.plan(stated, BUDGET)
         assert plan.solver == backend.plan(learned(problem), BUDGET).solver
         noise = seeded(7, plan)
-        found.append(solver.run(plan, make_data(given, rows, targets), noise))
+        found.append(solver.run(plan, make_data(stated, rows, targets), noise))
         assert len(noise.releases) == sum(release.max_count for release in plan.releases)
     assert found[0].weights.tolist() == found[1].weights.tolist()
 
