@@ -4,10 +4,12 @@ Why the defaults are what they are
 
 Each default of the estimators and of MGR is varied alone, the others left as they are: mean excess
 worst-group risk over the reference optimum, epsilon = 1, delta = 1e-5, five seeds. A star marks
-the default.
+the default. Names of parameters, as arguments, print their tables alone.
 """
 
 from __future__ import annotations
+
+import sys
 
 from common import excess_of_fits, load_dataset, make_estimator
 
@@ -69,9 +71,13 @@ def spread_table(names: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
+    asked = sys.argv[1:]
     for names, (estimator_grid, solver_grid) in BY_TASK.items():
         for parameter, values in {**estimator_grid, **ESTIMATOR_GRID}.items():
-            table(names, parameter, values, in_solver=False)
+            if not asked or parameter in asked:
+                table(names, parameter, values, in_solver=False)
         for parameter, values in {**solver_grid, **SOLVER_GRID}.items():
-            table(names, parameter, values, in_solver=True)
-        spread_table(names)
+            if not asked or parameter in asked:
+                table(names, parameter, values, in_solver=True)
+        if not asked or "RISK_SPREAD" in asked:
+            spread_table(names)
