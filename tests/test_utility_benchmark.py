@@ -374,7 +374,7 @@ def test_the_report_names_best_peer_and_alarms(utility, tmp_path):
 
 
 def charted_cells(utility):
-    """A task won at ε = 2, one with an incomplete cell, and one worse than nothing."""
+    """A task that is won and lost, one with an incomplete cell, and one worse than nothing."""
 
     def cell(*excess, **more):
         return {"train_excess": list(excess), "parameters": {}} | more
@@ -399,6 +399,8 @@ def charted_cells(utility):
         ("cps-weekly-wages", 2.0): cells(0.0005, 0.0001, 0.03, 0.03),
     }
     del found["adult", 1.0]["diffprivlib"]
+    # seeds that differ too much to tell who is better
+    found["cps-weekly-wages", 2.0]["ours (auto)"]["train_excess"] = [0.0005, 0.002]
     return found
 
 
@@ -415,8 +417,8 @@ adult                                   ●────────────�
 compas                        ○    ●──────────────│                 2.00*  0.50*
                                     classification, geometric mean  2.00   0.50
 
-cps-weekly-wages    ○                     │──●                     50.00*  1.00
-                                        regression, geometric mean 50.00   1.00
+cps-weekly-wages    ○                     │──●                     50.00*  1.50
+                                        regression, geometric mean 50.00   1.50
 
 * the 95 % interval is below 1 (1 of 4 won) or above (2 lost).
   In ratios, an excess below 0.001 counts as 0.001."""
@@ -426,8 +428,8 @@ BOUNDS = """\
 | --- | --- | --- | --- | --- | --- |
 | compas | 0.04 | 0.0100 | 2.0 | 4.0 | 10.0 |
 | adult | 0.06 | 0.0200 | – | 3.0 | – |
-| cps-weekly-wages | 0.04 | 0.0500 | – | 0.8 | 30.0 |
-| geometric mean |  |  | 2.0 | 2.1 | 17.3 |
+| cps-weekly-wages | 0.04 | 0.0500 | – | 0.8 | 24.0 |
+| geometric mean |  |  | 2.0 | 2.1 | 15.5 |
 
 Measured above its bound: cps-weekly-wages at ε = 1."""
 
