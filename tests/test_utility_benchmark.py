@@ -456,6 +456,7 @@ def test_bounds_stand_beside_what_fits_lose(utility):
     # what was measured before bounds were kept is left out
     del cells["adult", 1.0]["ours (auto)"]["predicted_excess"]
     assert "adult" not in utility.bounds.bounds_table(cells)
+    assert "No bounds were kept" in utility.bounds.bounds_table({})
 
 
 def test_a_fit_keeps_the_bound_of_its_plan(utility, tmp_path):

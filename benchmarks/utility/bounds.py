@@ -46,6 +46,8 @@ def bounds_table(cells: Cells) -> str:
         A Markdown table, a row a task, and sentences.
     """
     quotients = looseness(cells)
+    if not quotients:
+        return "No bounds were kept: `make bench` measures again once the sources have changed."
     epsilons = sorted({epsilon for _, epsilon in quotients})
     rows = []
     for name in dict.fromkeys(name for name, _ in quotients):
