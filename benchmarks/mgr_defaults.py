@@ -4,11 +4,12 @@ Why the defaults are what they are
 
 Each default of the estimators and of MGR is varied alone, the others left as they are: mean excess
 worst-group risk over the reference optimum, epsilon = 1, delta = 1e-5, five seeds. A star marks
-the default.
+the default. Names of parameters, as arguments, print their tables alone.
 """
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 
 from common import excess_of_fits, load_dataset, make_estimator
@@ -87,10 +88,14 @@ def constant_table(names: tuple[str, ...], module: ModuleType, name: str, values
 
 
 if __name__ == "__main__":
+    asked = sys.argv[1:]
     for names, (estimator_grid, solver_grid) in BY_TASK.items():
         for parameter, values in {**estimator_grid, **ESTIMATOR_GRID}.items():
-            table(names, parameter, values, in_solver=False)
+            if not asked or parameter in asked:
+                table(names, parameter, values, in_solver=False)
         for parameter, values in {**solver_grid, **SOLVER_GRID}.items():
-            table(names, parameter, values, in_solver=True)
+            if not asked or parameter in asked:
+                table(names, parameter, values, in_solver=True)
         for module, name, grid in CONSTANTS:
-            constant_table(names, module, name, grid)
+            if not asked or name in asked:
+                constant_table(names, module, name, grid)

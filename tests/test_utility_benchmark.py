@@ -368,12 +368,141 @@ def test_the_report_names_best_peer_and_alarms(utility, tmp_path):
     # best of few is no comparison
     assert "adult" not in by_task
     assert "not every method has been run: adult at ε = 1." in text
-    page = tmp_path / "page.md"
-    page.write_text("before\n" + "\n\nold\n\n".join(utility.report.MARKS) + "\nafter\n")
+
+
+# --- chart, bounds and pages -------------------------------------------------------------------
+
+
+def charted_cells(utility):
+    """A task that is won and lost, one with an incomplete cell, and one worse than nothing."""
+
+    def cell(*excess, **more):
+        return {"train_excess": list(excess), "parameters": {}} | more
+
+    run = utility.peers.run
+
+    def cells(own, peer, nothing, bound):
+        return {
+            "ours (auto)": cell(own, own, predicted_excess=bound),
+            **{method: cell(0.9) for method in run.METHODS},
+            "dp-gd average": cell(peer, peer),
+            run.NOTHING: cell(nothing),
+        }
+
+    found = {
+        ("compas", 0.5): cells(0.1, 0.1, 0.1, 0.2),
+        ("compas", 1.0): cells(0.01, 0.005, 0.1, 0.04),
+        ("compas", 2.0): cells(0.002, 0.004, 0.1, 0.02),
+        ("adult", 1.0): cells(0.02, 0.02, 0.3, 0.06),
+        ("adult", 2.0): {},
+        ("cps-weekly-wages", 1.0): cells(0.05, 0.0001, 0.03, 0.04),
+        ("cps-weekly-wages", 2.0): cells(0.0005, 0.0001, 0.03, 0.03),
+    }
+    del found["adult", 1.0]["diffprivlib"]
+    # seeds that differ too much to tell who is better
+    found["cps-weekly-wages", 2.0]["ours (auto)"]["train_excess"] = [0.0005, 0.002]
+    return found
+
+
+CHART = """\
+Excess worst-group loss at ε = 1; left is better.
+● this package, default parameters (drawn over the others)
+○ the best other method, its parameters chosen by this very result
+│ predicting nothing
+
+                                                                     ours / best other
+                    0.001          0.01           0.1            1   ε=1    ε=2
+                    ├──────────────┼──────────────┼──────────────┤
+adult                                   ●────────────────│             –      –
+compas                        ○    ●──────────────│                 2.00*  0.50*
+                                    classification, geometric mean  2.00   0.50
+
+cps-weekly-wages    ○                     │──●                     50.00*  1.50
+                                        regression, geometric mean 50.00   1.50
+
+* the 95 % interval is below 1 (1 of 4 won) or above (2 lost).
+  In ratios, an excess below 0.001 counts as 0.001."""
+
+BOUNDS = """\
+| task | bound at ε = 1 | measured at ε = 1 | ratio at ε = 0.5 | ratio at ε = 1 | ratio at ε = 2 |
+| --- | --- | --- | --- | --- | --- |
+| compas | 0.04 | 0.0100 | 2.0 | 4.0 | 10.0 |
+| adult | 0.06 | 0.0200 | – | 3.0 | – |
+| cps-weekly-wages | 0.04 | 0.0500 | – | 0.8 | 24.0 |
+| geometric mean |  |  | 2.0 | 2.1 | 15.5 |
+
+Measured above its bound: cps-weekly-wages at ε = 1."""
+
+
+def test_the_chart_of_known_cells(utility):
+    found = utility.chart.chart(charted_cells(utility))
+    assert found == CHART
+    assert max(map(len, found.splitlines())) <= 100
+
+
+def test_the_chart_of_one_seed_and_no_peers_has_dots_alone(utility):
+    cells = {("adult", 1.0): {"ours (auto)": {"train_excess": [0.5]}}}
+    lines = utility.chart.chart(cells).splitlines()
+    row = next(line for line in lines if line.startswith("adult"))
+    assert row.split() == ["adult", "●", "–"]
+    # two decades and log10(5) of the third, fifteen columns each
+    assert row.index("●") == 20 + round(15 * (2 + math.log10(5)))
+    assert "0 of 0 won" in lines[-2]
+
+
+def test_bounds_stand_beside_what_fits_lose(utility):
+    cells = charted_cells(utility)
+    assert utility.bounds.bounds_table(cells) == BOUNDS
+    # what was measured before bounds were kept is left out
+    del cells["adult", 1.0]["ours (auto)"]["predicted_excess"]
+    assert "adult" not in utility.bounds.bounds_table(cells)
+    assert "No bounds were kept" in utility.bounds.bounds_table({})
+
+
+def test_a_fit_keeps_the_bound_of_its_plan(utility, tmp_path):
+    task = small_task(utility)
+    fit = utility.ours.fit_once(task, "mgr", 8.0, 0)
+    plan = utility.ours.make_model(task, "mgr", 8.0).plan(
+        group_sizes=task.group_sizes.tolist(), n_features=3
+    )
+    assert fit["predicted_excess"] == plan.predicted_excess
+    path = utility.settings.ours_path("compas", tmp_path)
+    utility.store.Store(path, {}).put({"ours (auto)|8|0": fit})
+    cells = utility.report.collect(["compas"], (8.0,), 1, tmp_path)
+    assert cells["compas", 8.0]["ours (auto)"]["predicted_excess"] == plan.predicted_excess
+
+
+def test_pages_are_refreshed_between_their_marks(utility, tmp_path):
+    cells, pages = charted_cells(utility), utility.pages
+    for each in cells.values():
+        for method in each.values():
+            method |= {"test_loss": [0.5], "test_accuracy": [0.9], "seconds": [1.0]}
+    names = ("README.md", "docs/utility.md", "docs/guide/choosing_epsilon.md")
+    (tmp_path / "docs" / "guide").mkdir(parents=True)
+    for name in names:
+        (tmp_path / name).write_text("before\n" + "\n\nold\n\n".join(pages.MARKS) + "\nafter\n")
+    shown = (f"```text\n{CHART}\n```", utility.report.docs_text(cells), BOUNDS)
     for _ in range(2):
-        utility.report.write_docs(cells, page)
-        shown = page.read_text()
-        assert shown.startswith("before\n")
-        assert shown.endswith("\nafter\n")
-        assert "old" not in shown
-        assert shown.count(utility.report.docs_text(cells)) == 1
+        pages.write_pages(cells, tmp_path)
+        for name, text in zip(names, shown, strict=True):
+            start, end = pages.MARKS
+            expected = f"before\n{start}\n\n{text}\n\n{end}\nafter\n"
+            assert (tmp_path / name).read_text() == expected
+
+
+@pytest.mark.parametrize("text", ["", "{0}", "{1}", "{0}{0}{1}", "{1} {0}"])
+def test_a_page_without_its_marks_is_left_alone(utility, tmp_path, text):
+    page = tmp_path / "page.md"
+    page.write_text(text.format(*utility.pages.MARKS))
+    with pytest.raises(ValueError, match="marks"):
+        utility.pages.replace_between_marks(page, "new")
+    assert page.read_text() == text.format(*utility.pages.MARKS)
+
+
+def test_the_real_pages_have_their_marks(utility):
+    root = utility.store.ROOT
+    for name in ("README.md", "docs/utility.md", "docs/guide/choosing_epsilon.md"):
+        start, end = utility.pages.MARKS
+        before, _, after = (root / name).read_text(encoding="utf-8").partition(start)
+        assert after.count(end) == 1
+        assert end not in before

@@ -11,5 +11,6 @@ resumable: what has been measured stands in `.bench/utility`, outside version co
 - `peers`: one module a peer, and the command that runs them.
 - `store`: measured cells on disk.
 - `summary`: means, intervals, ratios, geometric mean.
-- `report`, `figures`: Markdown, JSON and one figure a task.
+- `report`, `bounds`, `figures`, `chart`: Markdown, JSON, one figure a task and one of text.
+- `pages`: the pages that show them, refreshed by `--docs`.
 """

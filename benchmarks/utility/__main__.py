@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from utility.chart import chart
 from utility.figures import draw_figures
 from utility.ours import OURS, fit_once, planned
+from utility.pages import write_pages
 from utility.progress import Progress
-from utility.report import DEFAULT, collect, write_docs, write_report
+from utility.report import DEFAULT, collect, write_report
 from utility.settings import (
     EPSILONS,
     N_SEEDS,
@@ -57,7 +59,9 @@ def main() -> None:
     )
     parser.add_argument("--task", action="append", choices=task_names())
     parser.add_argument("--report", action="store_true", help="measure nothing")
-    parser.add_argument("--docs", action="store_true", help="put the tables into docs/utility.md")
+    parser.add_argument(
+        "--docs", action="store_true", help="put the results into the pages that show them"
+    )
     asked = parser.parse_args()
     names = [
         name
@@ -70,9 +74,10 @@ def main() -> None:
     cells = collect(names, epsilons, n_seeds)
     print(write_report(cells, FOLDER))
     if asked.docs:
-        write_docs(cells, ROOT / "docs" / "utility.md")
+        write_pages(cells, ROOT)
     for path in draw_figures(cells, FOLDER / "figures"):
         print(f"drawn: {path}")
+    print(f"\n{chart(cells)}")
 
 
 if __name__ == "__main__":

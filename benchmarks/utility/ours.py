@@ -67,7 +67,8 @@ def fit_once(task: Task, solver: Any, epsilon: float, seed: int) -> dict[str, An
     Returns
     -------
     dict
-        The figures, the seconds of `fit`, the chosen solver and the ε that the fit states.
+        The figures, the seconds of `fit`, the chosen solver, its planning bound on the excess and
+        the ε that the fit states.
     """
     model = make_model(task, solver, epsilon, seed)
     with warnings.catch_warnings():
@@ -84,5 +85,6 @@ def fit_once(task: Task, solver: Any, epsilon: float, seed: int) -> dict[str, An
         "test_accuracy": number(scores.test_accuracy[0]),
         "seconds": seconds,
         "solver": model.plan_.solver,
+        "predicted_excess": float(model.plan_.predicted_excess),
         "stated_epsilon": float(model.privacy_.epsilon),
     }

@@ -19,8 +19,6 @@ DEFAULT = next(iter(OURS))
 PEERS = tuple(method for method in METHODS if method not in REFERENCES)
 REGRESSIONS = ("made-regression", "cps-hourly-earnings", "cps-weekly-wages")
 
-MARKS = ("<!-- printed by make bench -->", "<!-- end of what is printed -->")
-
 # The promise, and the most that any cell may be above the best peer.
 ALARM = 1.2
 
@@ -44,7 +42,12 @@ def collect(
                     found[method] = {
                         figure: [fit[figure] for fit in fits]
                         for figure in ("train_excess", "test_loss", "test_accuracy", "seconds")
-                    } | {"parameters": {"solver": fits[0]["solver"]}}
+                    }
+                    # all fits of a cell have one plan
+                    found[method] |= {
+                        "predicted_excess": fits[0].get("predicted_excess"),
+                        "parameters": {"solver": fits[0]["solver"]},
+                    }
             for method, by_epsilon in of_peers.items():
                 if f"{epsilon:g}" in by_epsilon:
                     found[method] = by_epsilon[f"{epsilon:g}"]
@@ -122,13 +125,6 @@ def docs_text(cells: Cells) -> str:
             relations_table(),
         )
     )
-
-
-def write_docs(cells: Cells, page: Path) -> None:
-    """Replace what stands between the two marks of a page."""
-    before, _, after = page.read_text().partition(MARKS[0])
-    after = after.partition(MARKS[1])[2]
-    page.write_text(f"{before}{MARKS[0]}\n\n{docs_text(cells)}\n\n{MARKS[1]}{after}")
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -27,8 +27,8 @@ class Auto(Solver):
     the smaller `predicted_excess`; that plan names its solver and says what it was chosen over, and
     `run` hands over to it. Above 500 weights `MGR` alone is considered.
 
-    Both learn with the stand-in that a loss may have (`Loss.with_bounded_slope`): for the logistic loss of
-    two classes one whose slope stops at 0.85, which takes 15 % off the noise
+    Both learn with the loss of bounded slope that a loss may have (`Loss.with_bounded_slope`): for
+    the logistic loss of two classes one whose slope stops at 0.85, which takes 15 % off the noise
     (``benchmarks/mgr_defaults.py`` prints what that changes). Predictions and probabilities mean
     what they mean for the loss itself.
 
