@@ -9,8 +9,8 @@ group, and noise multipliers are always noise over the sensitivity Δ to such a 
 Gaussian noise has a closed form (`gdp_delta`, `gdp_epsilon`, `gdp_mu`); the rest is accounted
 for by dp_accounting's privacy-loss distributions (`delta_of`, `epsilon_of`), and what those do
 not state tightly is refused. Sensitivities that take a proof (`saddle_point_sensitivity`,
-`moment_sensitivity`) are functions of public numbers. A `PrivacyLedger` counts several fits against one budget, and
-`privacy_of` adds up what a fitted pipeline or search cost.
+`moment_sensitivity`) are functions of public numbers. A `PrivacyLedger` counts several fits against
+one budget, and `privacy_of` adds up what a fitted pipeline or search cost.
 """
 
 from sklearn_dpwg.privacy.accounting import delta_of, epsilon_of, is_gaussian, part_events

@@ -13,6 +13,7 @@ from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers.base import Solution, Solver, check_match
 from sklearn_dpwg.solvers.moments_planning import (
+    LEAST_CLIP,
     MomentsSchedule,
     check_parameters,
     planned_plan,
@@ -31,7 +32,7 @@ class Moments(Solver):
     Gaussian noise, once: everything else is computed from that. Groups are disjoint, so that each
     has the whole budget. A later round does the same with the residuals of the weights found
     so far, clipped to a few times their root mean square, so that their noise is smaller in
-    proportion.
+    proportion; or with the targets again, where residuals are no smaller.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ class Moments(Solver):
         the root of the logarithm of how quiet the noise is.
     ridge : float, default=0.25
         Regularisation of the weights, over the norm of the noise of all groups' Hessian together.
-    smoothing : float, default=1.0
+    smoothing : float, default=3.0
         How unwilling the largest group risk is to rest on one group alone, over about what noise
         costs where it does.
     aim : float, default=0.3
@@ -56,8 +57,8 @@ class Moments(Solver):
     Groups with few records have loud moments. Theirs are pulled towards those of all groups as
     far as noise explains the difference (James and Stein), and the smoothed maximum spreads what is
     left. `docs/theory/moments.md` proves the privacy, and says what of the bound is a model;
-    ``benchmarks/moments.py`` prints why the defaults are what they are. Noise does not depend on the
-    radius. `group_weights` are those of the released quadratics' solution.
+    ``benchmarks/moments.py`` prints why the defaults are what they are. Noise does not depend on
+    the radius. `group_weights` are those of the released quadratics' solution.
 
     References
     ----------
@@ -79,7 +80,7 @@ class Moments(Solver):
         growth: float = 2.0,
         clip: float = 2.0,
         ridge: float = 0.25,
-        smoothing: float = 1.0,
+        smoothing: float = 3.0,
         aim: float = 0.3,
     ) -> None:
         self.n_rounds = n_rounds
@@ -115,8 +116,8 @@ class Moments(Solver):
             raise ValueError("solver 'moments' adds noise and needs a finite epsilon, got inf.")
         if not isinstance(problem.loss, SquaredError):
             raise ValueError(
-                "solver 'moments' is for loss 'squared_error' alone, whose risks are quadratic, got "
-                f"{problem.loss!r}."
+                "solver 'moments' is for loss 'squared_error' alone, whose risks are quadratic, "
+                f"got {problem.loss!r}."
             )
         return planned_plan(problem, budget, self)
 
@@ -155,11 +156,12 @@ class Moments(Solver):
         at = triangle(n_columns, has_constant=has_constant)
         times = np.where(at[0] == at[1], 1.0, math.sqrt(2.0))
         weights, mixture = np.zeros(problem.n_weights), np.asarray(problem.prior)
-        of_rows = np.zeros((problem.n_groups, n_columns - 1, n_columns - 1))
-        precision, clip = 0.0, schedule.target_bound
+        center, clip = weights, schedule.target_bound
+        mean = np.zeros((problem.n_groups, n_columns, n_columns))
+        precision = np.zeros((n_columns, n_columns))
         for release in plan.releases:
             sums = data.residual_moments(
-                weights,
+                center,
                 clip=clip,
                 constant=schedule.constant,
                 length=schedule.length,
@@ -171,21 +173,30 @@ class Moments(Solver):
             moments = np.full_like(sums, schedule.constant**2)
             moments[:, at[0], at[1]] = noisy / times / sizes[:, None]
             moments[:, at[1], at[0]] = moments[:, at[0], at[1]]
-            # products of rows are the same in all rounds: their mean is quieter
-            stds = schedule.sensitivity * release.noise_multiplier / sizes
+            # products of rows are the same in all rounds, those with residuals where the centre is
             share = release.noise_multiplier**-2
-            of_rows = (precision * of_rows + share * moments[:, :-1, :-1]) / (precision + share)
+            mean = (precision * mean + share * moments) / (precision + share)
             precision += share
-            moments[:, :-1, :-1] = of_rows
-            stds_of_rows = schedule.sensitivity / math.sqrt(precision) / sizes
+            stds = schedule.sensitivity / np.sqrt(precision[-1, -1]) / sizes
             weights, mixture, mean_square = _learned(
-                moments, stds, stds_of_rows, problem, schedule, center=weights, clip=clip
+                mean,
+                stds,
+                schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes,
+                problem,
+                schedule,
+                center=center,
+                clip=clip,
             )
-            # relative to the residuals' bound noise is about this, of groups of average loudness
+            # noise is about this large beside what is clipped, in groups of average loudness
             quiet = max(1.0, -math.log(min(1.0, float(stds.mean()))))
             reach = max(schedule.clip, math.sqrt(quiet)) * math.sqrt(max(mean_square, 0.0))
-            least = schedule.least_clip * schedule.target_bound
-            clip = min(max(reach, least), schedule.target_bound)
+            if reach < schedule.target_bound:
+                center, clip = weights, max(reach, LEAST_CLIP * schedule.target_bound)
+                precision[-1, :] = precision[:, -1] = 0.0
+            elif center.any():
+                # residuals that are no shorter than the targets are no better to know
+                center, clip = np.zeros_like(weights), schedule.target_bound
+                precision[-1, :] = precision[:, -1] = 0.0
         return Solution(weights, mixture, schedule.n_rounds)
 
 

@@ -37,6 +37,13 @@ CONSTANT, LENGTH = 0.75, 1.25
 # What the sensitivity is larger by to pay for rounding, and the digits of a float.
 ROUNDING, DIGITS = 5e-3, 53
 
+# Residuals are never clipped to less than this share of the target bound.
+LEAST_CLIP = 0.05
+
+# What planning assumes that residuals, and weights from those of the round before, are in the last
+# of several rounds, over the target bound and the aim.
+LEFT_BY_ROUNDS = 0.5
+
 
 @dataclass(frozen=True)
 class MomentsSchedule:
@@ -56,8 +63,8 @@ class MomentsSchedule:
         What entries are rounded to multiples of.
     target_bound : float
         Bound on residuals in the first round.
-    clip, least_clip : float
-        Bound on residuals in later rounds: over their root mean square, and over the first's.
+    clip : float
+        Least bound on residuals in later rounds, over their root mean square.
     ridge, smoothing : float
         What keeps the model from fitting noise; see `robust_optimum`.
     """
@@ -69,7 +76,6 @@ class MomentsSchedule:
     step: float
     target_bound: float
     clip: float
-    least_clip: float
     ridge: float
     smoothing: float
 
@@ -87,8 +93,8 @@ class MomentsSchedule:
         ]
         if self.n_rounds > 1:
             lines.append(
-                f"residuals clipped to {self.target_bound:.3g} in the first round, then to at "
-                f"least {self.clip:.3g} times their root mean square"
+                f"residuals clipped to at least {self.clip:.3g} times their root mean square; "
+                "targets themselves in the first round, and where residuals are no smaller"
             )
         return "\n".join(lines)
 
@@ -166,7 +172,6 @@ def planned_plan(problem: Problem, budget: Budget, solver: Moments) -> Plan:
         step=step,
         target_bound=problem.loss.target_bound,
         clip=float(solver.clip),
-        least_clip=LEAST_CLIP,
         ridge=float(solver.ridge),
         smoothing=float(solver.smoothing),
     )
@@ -192,10 +197,6 @@ def planned_plan(problem: Problem, budget: Budget, solver: Moments) -> Plan:
             n_coordinates=solver.n_rounds * n_entries,
         ),
     )
-
-
-# Residuals are never clipped to less than this share of the target bound, noise or not.
-LEAST_CLIP = 0.05
 
 
 def _rounding_step(problem: Problem, norm: float) -> float:
@@ -238,14 +239,16 @@ def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: f
     A quadratic ν that is added to a risk moves the difference of the risks of two weights by its
     gradient half-way between times their distance. With v the vector ``(w, -1)`` in the units of
     the release, noise of one matrix has the gradient ``N v``, of variance at most
-    ``σ² ‖v‖² (d + 1)/2``, and the risk ``v'N v/2`` of standard deviation ``σ ‖v‖²/2``. Residuals
-    count as unclipped, so that the bound holds for all that follows from them.
+    ``σ² ‖v‖² (d + 1)/2``, and the risk ``v'N v/2`` of standard deviation ``σ ‖v‖²/2``. That the
+    last of several rounds has a v half as long, as it is about residuals, is an assumption.
     """
     ratio = 1.0
     if schedule.constant > 0.0:
         ratio = max(1.0, problem.intercept_scaling / schedule.constant)
     target = schedule.target_bound / schedule.length
     square = (aim * ratio) ** 2 + target**2
+    if schedule.n_rounds > 1:
+        square *= LEFT_BY_ROUNDS**2
     sizes = np.asarray(problem.group_sizes, dtype=float)
     stds = schedule.sensitivity * schedule.multipliers[-1] / sizes
     bound = aim * ratio * stds * math.sqrt(square * (problem.n_columns + 1) / 2.0)

@@ -17,6 +17,9 @@ FloatArray = NDArray[np.float64]
 SLACK_IN_BALL = 1e-3
 # Gap to solve to, and the level of the risks below which noise makes digits worthless.
 TOLERANCE = 1e-7
+# Noise counts so many times when a group is pulled towards the others: a Hessian that is wrong
+# costs less than one that is loud (benchmarks/moments.py caution).
+CAUTION = 2.0
 
 
 def triangle(n_columns: int, *, has_constant: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -61,10 +64,10 @@ def shrunk(moments: FloatArray, stds: FloatArray, block: NDArray[np.bool_]) -> F
 
     Notes
     -----
-    With D the difference of a group's block from the mean with weights ``1/σ_i²``, k its entries of
-    one triangle and s² the variance of the noise in D, the block keeps the share
-    ``(1 - (k - 2) s²/‖D‖²)_+`` of D, the positive part of James and Stein. Blocks of fewer than three
-    entries stay as they are.
+    With D the difference of a group's block from the mean with weights ``1/σ_i²``, k the entries of
+    one triangle of it and s² the variance of the noise in D, it keeps the share
+    ``(1 - 2 (k - 2) s²/‖D‖²)_+`` of D: James and Stein's estimate, positive part, with twice the
+    noise. Blocks of fewer than three entries stay as they are.
 
     References
     ----------
@@ -79,7 +82,7 @@ def shrunk(moments: FloatArray, stds: FloatArray, block: NDArray[np.bool_]) -> F
     difference = np.where(block, moments - mean, 0.0)
     noise = stds**2 * (1.0 - 2.0 * weights) + weights**2 @ stds**2
     squares = np.maximum((difference**2).sum(axis=(1, 2)), np.finfo(float).tiny)
-    kept = np.maximum(1.0 - (n_entries - 2) * noise / squares, 0.0)
+    kept = np.maximum(1.0 - CAUTION * (n_entries - 2) * noise / squares, 0.0)
     return np.where(block, mean + kept[:, None, None] * difference, moments)
 
 
