@@ -26,7 +26,7 @@ from sklearn_dpwg.groups import encode_groups, ordered_sizes, select_groups
 from sklearn_dpwg.kernels import canonical_rows, linear_scores, row_norms
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
-from sklearn_dpwg.privacy.charge import activate_from_pickle, active_ledgers
+from sklearn_dpwg.privacy.charge import with_ledgers, without_ledgers
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
@@ -247,16 +247,12 @@ class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
         return solver.plan(problem, budget)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickles; on the way to a worker, with the ledgers that count."""
-        state = dict(super().__getstate__())
-        paths = tuple(ledger.path for ledger in active_ledgers())
-        return state | {"_ledgers": paths} if paths and "plan_" not in state else state
+        """Return the state for pickles; inside ledgers, with what lets a worker count to them."""
+        return with_ledgers(super().__getstate__())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, and charge fits to the ledgers that it names."""
-        state = dict(state)
-        activate_from_pickle(state.pop("_ledgers", ()))
-        super().__setstate__(state)
+        super().__setstate__(without_ledgers(state))
 
     @property
     def group_weights_(self) -> FloatArray:

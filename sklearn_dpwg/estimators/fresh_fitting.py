@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -140,7 +142,8 @@ class FreshFitting:
         RuntimeError
             If the game was lost: running sums and unused noise are secrets and not part of a copy
             or pickle, and a call that fails after its first release ends the game. Prediction
-            works all the same, and ``clone`` gives an estimator that can begin anew.
+            works all the same, and ``clone`` gives an estimator that can begin anew. Also in a
+            forked process, and while another thread's call runs.
 
         Warns
         -----
@@ -152,22 +155,24 @@ class FreshFitting:
         A record that is passed in k calls pays k times: that is up to the caller. After `fit` or
         `fit_oracle` the next call begins anew, with a new budget.
         """
-        before = dict(vars(self))
-        try:
-            if hasattr(self, "_why_closed"):
-                raise RuntimeError(
-                    f"partial_fit cannot go on, as {self._why_closed}: predict still works, and "
-                    f"clone gives an estimator that can begin anew."
-                )
-            if hasattr(self, "_open"):
-                return self._go_on(X, y, groups, classes)
-            return self._begin(X, y, groups, classes)
-        except BaseException:
-            was_lost = hasattr(self, "_lost")
-            self.__dict__ = before
-            if was_lost and self.__dict__.pop("_open", None) is not None:
-                self._why_closed = "an earlier call failed when values had been released"
-            raise
+        opened = getattr(self, "_open", None)
+        with nullcontext() if opened is None else opened.one_call():
+            before = dict(vars(self))
+            try:
+                if hasattr(self, "_why_closed"):
+                    raise RuntimeError(
+                        f"partial_fit cannot go on, as {self._why_closed}: predict still works, "
+                        f"and clone gives an estimator that can begin anew."
+                    )
+                if hasattr(self, "_open"):
+                    return self._go_on(X, y, groups, classes)
+                return self._begin(X, y, groups, classes)
+            except BaseException:
+                self.__dict__ = before
+                if opened is not None and opened.is_lost:
+                    self.__dict__.pop("_open", None)
+                    self._why_closed = "an earlier call failed when values had been released"
+                raise
 
     def _begin(self: Any, X: Any, y: ArrayLike, groups: Any, classes: Any) -> Any:
         budget = self._check_parameters()
@@ -179,14 +184,15 @@ class FreshFitting:
         problem = self._problem(loss, [horizon * int(size) for size in sizes], rows.shape[1])
         _, plan = self._plan_for(problem, labels, budget)
         noise = NoiseSource(self.random_state, plan.releases, stacklevel=4)
-        with spending(noise, budget, plan, type(self).__name__):
+        key = uuid4().hex
+        with spending(noise, budget, plan, type(self).__name__, key):
             game = solver.begin(plan, noise)
             data = self._group_risks(rows, targets, codes, problem)
             n_played = self._with_progress(
                 plan, noise, lambda: game.advance(data.as_oracle(noise.rng), sizes.tolist())
             )
         self._keep_outcome(plan, noise, labels, sizes, game.finish())
-        self._open = OpenGame(game, plan, budget, noise, OpenGame.describe(self))
+        self._open = OpenGame(game, plan, budget, noise, OpenGame.describe(self), key)
         _warn_if_unused(n_played, False)
         return self
 
@@ -226,8 +232,10 @@ class FreshFitting:
             groups, rows.shape[0], self.group_labels_.tolist(), may_be_empty=True
         )
         sizes = np.bincount(codes, minlength=problem.n_groups)
-        with spending(opened.noise, opened.budget):
-            self._lost = True  # until the rounds are through
+        # a ledger that was opened since the first call is charged for the whole plan
+        name = type(self).__name__
+        with spending(opened.noise, opened.budget, opened.plan, name, opened.key):
+            opened.is_lost = True  # until the rounds are through
             data = self._group_risks(rows, targets, codes, problem)
             was_over = opened.game.is_over
             n_played = self._with_progress(
@@ -235,7 +243,7 @@ class FreshFitting:
                 opened.noise,
                 lambda: opened.game.advance(data.as_oracle(opened.noise.rng), sizes.tolist()),
             )
-            del self._lost
+            opened.is_lost = False
         solution = opened.game.finish()
         # records of a call without a round were not looked at, and may come again
         labels, total = self.group_labels_, self.group_sizes_ + sizes * (n_played > 0)

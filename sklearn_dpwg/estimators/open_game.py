@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 from sklearn_dpwg.privacy import Budget, NoiseSource
@@ -25,6 +29,8 @@ class OpenGame:
         Source of the plan's releases.
     parameters : str
         The estimator's parameters on the first call.
+    key : str
+        Name under which ledgers know the plan.
     """
 
     game: Game
@@ -32,6 +38,42 @@ class OpenGame:
     budget: Budget
     noise: NoiseSource
     parameters: str
+    key: str
+    # whether a call failed between releases, so that the state is unknown
+    is_lost: bool = field(default=False, init=False)
+    _process: int = field(default_factory=os.getpid, init=False)
+    _lock: Any = field(default_factory=Lock, init=False)
+
+    @contextmanager
+    def one_call(self) -> Iterator[None]:
+        """Let one call at a time go on, in the process that began.
+
+        Yields
+        ------
+        None
+            Where the call goes.
+
+        Raises
+        ------
+        RuntimeError
+            In a forked process, or while another thread's call runs.
+        """
+        # both halves of a fork would add noise of their own to the same sums
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "partial_fit cannot go on in a forked process, as it would draw other noise for "
+                "the same sums as the process that began: go on there, or clone gives an "
+                "estimator that can begin anew."
+            )
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError(
+                "partial_fit of this estimator is running already: call it from one thread at a "
+                "time."
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     @staticmethod
     def describe(estimator: Any) -> str:

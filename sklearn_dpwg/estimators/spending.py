@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn_dpwg.solvers import Plan
 
 @contextmanager
 def spending(
-    noise: NoiseSource, budget: Budget, plan: Plan | None = None, what: str = ""
+    noise: NoiseSource, budget: Budget, plan: Plan, what: str, key: str | None = None
 ) -> Iterator[None]:
     """Charge a plan to the ledgers, and say in every error whether the budget is spent.
 
@@ -25,10 +25,12 @@ def spending(
         What the releases are drawn from.
     budget : Budget
         What all of them cost together.
-    plan : Plan, optional
-        What to charge; None where an earlier call was charged for this one too.
-    what : str, default=""
+    plan : Plan
+        What to charge.
+    what : str
         Name of what is fitted, for the report of a ledger.
+    key : str, optional
+        Name of a plan that several calls run; a ledger that knows it is not charged again.
 
     Yields
     ------
@@ -37,10 +39,8 @@ def spending(
     """
     try:
         # whether a number over- or underflows depends on the records: no warning, no error
-        with np.errstate(all="ignore"), ExitStack() as stack:
-            if plan is not None:
-                guarantee = replace(plan.guarantee, seeded=noise.seeded)
-                stack.enter_context(charge(guarantee, noise, what))
+        guarantee = replace(plan.guarantee, seeded=noise.seeded)
+        with np.errstate(all="ignore"), charge(guarantee, noise, what, key):
             yield
     except BaseException as error:
         if noise.releases:

@@ -29,7 +29,7 @@ from sklearn_dpwg.model_selection._search_steps import (
 )
 from sklearn_dpwg.model_selection.record_scores import Scoring
 from sklearn_dpwg.model_selection.search_plan import SearchPlan, count_runs, plan_search
-from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.privacy.charge import charge, paid_for
 
 Indices = NDArray[np.intp]
@@ -67,7 +67,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
     scoring : {"accuracy", "absolute_error"} or callable, optional
         Score of a record in [0, 1]; accuracy for a classifier, else one minus the absolute error
         over the width of ``target_bounds``. A callable ``scoring(estimator, X, y)`` returns one
-        number a record, clipped to [0, 1].
+        number a record, clipped to [0, 1]. What it fits itself is not paid for by the search, and
+        a `PrivacyLedger` charges it.
     test_size : float, default=0.2
         Share of each group that is held out for scores.
     group_by : column name, column index, sequence of them, or callable, optional
@@ -156,6 +157,16 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             Budget(self.epsilon, self.delta), mean_runs=self.n_iter, distribution=self.distribution
         )
 
+    def planned_guarantee(self) -> PrivacyGuarantee:
+        """Return the guarantee that ``fit`` will give, without reading a record.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            For ``epsilon`` and ``delta``, whatever the candidates.
+        """
+        return self.plan().guarantee
+
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Search, and keep the best run alone.
 
@@ -205,7 +216,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         scored_on = (take(X, held_out), y[held_out], codes[held_out])
         guarantee = replace(plan.guarantee, seeded=source.seeded)
         runs = _Runs()
-        with charge(guarantee, runs, type(self).__name__), paid_for(), warnings.catch_warnings():
+        with charge(guarantee, runs, type(self).__name__), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # their number would tell that of the runs
             for _ in range(count_runs(plan, source.rng)):
                 seed = int(source.rng.integers(2**32))
@@ -214,7 +225,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
                 )
                 candidate = self._candidate(parameters, plan, facts)
                 runs.releases.append(parameters)
-                self._fit(candidate, seed if source.seeded else None, *fitted_on)
+                with paid_for():  # and nothing else, such as what a callable scoring fits
+                    self._fit(candidate, seed if source.seeded else None, *fitted_on)
                 check_releases(final_step(candidate).plan_.guarantee, parameters)
                 score = noisy_score(
                     scoring, candidate, plan, seed + 1 if source.seeded else None, *scored_on

@@ -20,7 +20,7 @@ from sklearn_dpwg.privacy import (
     calibrate,
     check_delta,
 )
-from sklearn_dpwg.privacy.charge import charge
+from sklearn_dpwg.privacy.charge import charge, with_ledgers, without_ledgers
 
 FloatArray = NDArray[np.float64]
 
@@ -209,6 +209,14 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return np.asarray(np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickles; inside ledgers, with what lets a worker count to them."""
+        return with_ledgers(super().__getstate__())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, and charge fits to the ledgers that it names."""
+        super().__setstate__(without_ledgers(state))
 
 
 def _release(budget: Budget) -> Release:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from sklearn_dpwg.exceptions import BudgetExceededError
+from sklearn_dpwg.exceptions import BudgetExceededError, LedgerUnreachableError
 from sklearn_dpwg.privacy._joint import joint_compositions
 from sklearn_dpwg.privacy.accounting import composition_epsilon
 from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS ledger (epsilon REAL, delta REAL, is_open INTEGER);
+CREATE TABLE IF NOT EXISTS ledger (epsilon REAL, delta REAL);
+CREATE TABLE IF NOT EXISTS blocks (id TEXT PRIMARY KEY, is_open INTEGER);
 CREATE TABLE IF NOT EXISTS fits (
-    id INTEGER PRIMARY KEY, state TEXT, what TEXT, started TEXT, guarantee TEXT
+    id INTEGER PRIMARY KEY, state TEXT, what TEXT, started TEXT, guarantee TEXT, key TEXT UNIQUE
 );
 """
 # A composition that is not plain Gaussian can take seconds, and others wait for it.
@@ -34,61 +37,77 @@ class LedgerRow:
     what: str
     started: str
     guarantee: PrivacyGuarantee
+    key: str
 
 
+@dataclass(frozen=True)
 class LedgerFile:
-    """A budget and what was charged to it, shared by processes of one machine."""
+    """A budget and what was charged to it, as one ``with`` block sees it.
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    Whatever cannot be read or written raises LedgerUnreachableError: a ledger never stops counting
+    in silence. Several blocks, of any sessions, may be open on one file.
 
-    def create(self, epsilon: float, delta: float) -> None:
-        """Make the file, or open one of the same budget again."""
-        with self._connection() as connection:
+    Parameters
+    ----------
+    path : str
+        Absolute path, on this machine.
+    block : str
+        Name of the block.
+    owner : int, optional
+        The process whose block it is. It knows itself when the block ends; others ask the file.
+    """
+
+    path: str
+    block: str
+    owner: int | None = field(default=None, compare=False)
+
+    def open_block(self, epsilon: float, delta: float) -> None:
+        """Make the file, or open one of the same budget again, for one more block."""
+        with self._connection(mode="rwc") as connection:
             connection.executescript(_SCHEMA)
             connection.execute("BEGIN IMMEDIATE")
-            found = connection.execute("SELECT epsilon, delta, is_open FROM ledger").fetchone()
+            found = connection.execute("SELECT epsilon, delta FROM ledger").fetchone()
             if found is None:
-                connection.execute("INSERT INTO ledger VALUES (?, ?, 1)", (epsilon, delta))
-            elif found[:2] != (epsilon, delta):
+                connection.execute("INSERT INTO ledger VALUES (?, ?)", (epsilon, delta))
+            elif found != (epsilon, delta):
                 raise ValueError(
                     f"path holds a ledger of epsilon={found[0]:g} and delta={found[1]:g}, not of "
                     f"epsilon={epsilon:g} and delta={delta:g}."
                 )
-            else:
-                connection.execute("UPDATE ledger SET is_open = 1")
+            connection.execute("INSERT INTO blocks VALUES (?, 1)", (self.block,))
 
-    def close(self) -> None:
-        """Accept no more fits."""
-        with self._connection() as connection:
-            connection.execute("UPDATE ledger SET is_open = 0")
+    def close_block(self) -> None:
+        """Let other processes know that the block has ended; a forked copy of it says nothing."""
+        if self.owner == os.getpid():
+            with self._connection() as connection:
+                connection.execute("UPDATE blocks SET is_open = 0 WHERE id = ?", (self.block,))
 
     def is_open(self) -> bool:
-        """Whether the file can be reached and accepts fits."""
-        if not Path(self.path).exists():
-            return False
-        try:
-            with self._connection() as connection:
-                return bool(connection.execute("SELECT is_open FROM ledger").fetchone()[0])
-        except (sqlite3.Error, TypeError):
-            return False
+        """Whether the block goes on."""
+        if self.owner == os.getpid():
+            return True
+        with self._connection() as connection:
+            return self._says_open(connection)
 
     def rows(self) -> list[LedgerRow]:
         """Return every fit so far."""
-        with self._connection() as connection:
-            return _rows(connection)
+        return rows_of(self.path)
 
     def insert(self, row: LedgerRow) -> None:
         """Write a row as it is."""
         with self._connection() as connection:
             _insert(connection, row)
 
-    def reserve(self, guarantee: PrivacyGuarantee, what: str) -> int:
-        """Charge a fit before it runs, or refuse it; return its number."""
+    def reserve(self, key: str, guarantee: PrivacyGuarantee, what: str) -> bool:
+        """Charge a fit before it runs, or refuse it; return False if its key was charged before."""
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")  # others wait: what was read stays true
+            self._says_open(connection)  # another file in this place would not
+            rows = _rows(connection)
+            if any(row.key == key for row in rows):
+                return False
             epsilon, delta = connection.execute("SELECT epsilon, delta FROM ledger").fetchone()
-            charged = [row.guarantee for row in _rows(connection)]
+            charged = [row.guarantee for row in rows]
             total = total_epsilon([*charged, guarantee], delta)
             if total > epsilon:
                 spent = total_epsilon(charged, delta)
@@ -99,29 +118,32 @@ class LedgerFile:
                     f"Nothing was spent."
                 )
             started = datetime.now(UTC).isoformat(timespec="seconds")
-            return _insert(connection, LedgerRow("reserved", what, started, guarantee))
+            _insert(connection, LedgerRow("reserved", what, started, guarantee, key))
+            return True
 
-    def settle(self, number: int, *, spent: bool) -> None:
+    def settle(self, key: str, *, spent: bool) -> None:
         """Commit a reservation, or take it back where nothing was released."""
         with self._connection() as connection:
             if spent:
-                connection.execute("UPDATE fits SET state = 'spent' WHERE id = ?", (number,))
+                connection.execute("UPDATE fits SET state = 'spent' WHERE key = ?", (key,))
             else:
-                connection.execute("DELETE FROM fits WHERE id = ?", (number,))
+                connection.execute("DELETE FROM fits WHERE key = ?", (key,))
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        connection = sqlite3.connect(self.path, timeout=_SECONDS_TO_WAIT, isolation_level=None)
-        try:
-            yield connection
-            if connection.in_transaction:
-                connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        finally:
-            connection.close()
+    def _says_open(self, connection: sqlite3.Connection) -> bool:
+        query = "SELECT is_open FROM blocks WHERE id = ?"
+        found = connection.execute(query, (self.block,)).fetchone()
+        if found is None:
+            raise _unreachable(self.path, "it is not the file in which the ledger was opened")
+        return bool(found[0])
+
+    def _connection(self, mode: str = "rw") -> Any:
+        return _connection(self.path, mode)
+
+
+def rows_of(path: str) -> list[LedgerRow]:
+    """Return every fit that a file holds."""
+    with _connection(path, "ro") as connection:
+        return _rows(connection)
 
 
 def total_epsilon(guarantees: list[PrivacyGuarantee], delta: float) -> float:
@@ -135,29 +157,63 @@ def total_epsilon(guarantees: list[PrivacyGuarantee], delta: float) -> float:
     return max(composition_epsilon(total, delta) for total in totals) if guarantees else 0.0
 
 
-def _insert(connection: sqlite3.Connection, row: LedgerRow) -> int:
-    written = connection.execute(
-        "INSERT INTO fits (state, what, started, guarantee) VALUES (?, ?, ?, ?)",
-        (row.state, row.what, row.started, row.guarantee.to_json()),
+@contextmanager
+def _connection(path: str, mode: str) -> Iterator[sqlite3.Connection]:
+    connection = None
+    try:
+        connection = sqlite3.connect(
+            f"{Path(path).as_uri()}?mode={mode}",  # "rw": a file that is gone is not made anew
+            uri=True,
+            timeout=_SECONDS_TO_WAIT,
+            isolation_level=None,
+        )
+        yield connection
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+    except BaseException as error:
+        if connection is not None and connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+        if isinstance(error, sqlite3.Error):
+            raise _unreachable(path, str(error)) from error
+        raise
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _unreachable(path: str, reason: str) -> LedgerUnreachableError:
+    return LedgerUnreachableError(
+        f"the ledger's file {path!r} cannot be used ({reason}), so a fit could not be counted: it "
+        f"must stay in its place, readable and writable, for as long as a block or a process "
+        f"that was started in it fits."
     )
-    return int(written.lastrowid or 0)
+
+
+def _insert(connection: sqlite3.Connection, row: LedgerRow) -> None:
+    connection.execute(
+        "INSERT INTO fits (state, what, started, guarantee, key) VALUES (?, ?, ?, ?, ?)",
+        (row.state, row.what, row.started, row.guarantee.to_json(), row.key),
+    )
 
 
 def _rows(connection: sqlite3.Connection) -> list[LedgerRow]:
-    found = connection.execute("SELECT state, what, started, guarantee FROM fits ORDER BY id")
+    found = connection.execute("SELECT state, what, started, guarantee, key FROM fits ORDER BY id")
     return [
-        LedgerRow(state, what, started, PrivacyGuarantee.from_json(text))
-        for state, what, started, text in found
+        LedgerRow(state, what, started, PrivacyGuarantee.from_json(text), key)
+        for state, what, started, text, key in found
     ]
 
 
 def row_to_dict(row: LedgerRow) -> dict[str, object]:
     """Return plain values."""
     guarantee = json.loads(row.guarantee.to_json())
-    return {"state": row.state, "what": row.what, "started": row.started, "guarantee": guarantee}
+    plain = {"state": row.state, "what": row.what, "started": row.started, "key": row.key}
+    return plain | {"guarantee": guarantee}
 
 
 def row_from_dict(described: dict[str, str]) -> LedgerRow:
     """Return the row that `row_to_dict` described."""
     guarantee = PrivacyGuarantee.from_json(json.dumps(described["guarantee"]))
-    return LedgerRow(described["state"], described["what"], described["started"], guarantee)
+    state, what, started = (described[name] for name in ("state", "what", "started"))
+    return LedgerRow(state, what, started, guarantee, described["key"])

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock, local
 from typing import Any
+from uuid import uuid4
 
 from sklearn_dpwg.exceptions import LedgerUnreachableError
 from sklearn_dpwg.privacy._ledger_file import LedgerFile
 from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
 
-# The open ledgers of this process, innermost last. Global and not of one thread or context, as
-# the threads of a pool inherit neither.
-_active: list[LedgerFile] = []
+# Tells the processes that are started inside a ledger of it, whoever starts them.
+_VARIABLE = "SKLEARN_DPWG_LEDGERS"
+
+# The open blocks that count the fits of this process, innermost last. Global and not of one
+# thread or context, as the threads of a pool inherit neither.
+_active = [LedgerFile(*token) for token in json.loads(os.environ.get(_VARIABLE, "[]"))]
 _lock = Lock()
 _thread = local()
 
 
 @contextmanager
-def charge(guarantee: PrivacyGuarantee, noise: Any, what: str) -> Iterator[None]:
+def charge(
+    guarantee: PrivacyGuarantee, noise: Any, what: str, key: str | None = None
+) -> Iterator[None]:
     """Charge what happens inside to every open ledger; refuse it before it starts.
 
     Parameters
@@ -31,6 +39,8 @@ def charge(guarantee: PrivacyGuarantee, noise: Any, what: str) -> Iterator[None]
         there are none at a failure, nothing is charged.
     what : str
         Name of what is fitted, for the report.
+    key : str, optional
+        Name of a plan that is run in several parts: a ledger that knows it is not charged again.
 
     Yields
     ------
@@ -41,23 +51,33 @@ def charge(guarantee: PrivacyGuarantee, noise: Any, what: str) -> Iterator[None]
     ------
     BudgetExceededError
         If a ledger has less left; nothing is charged to any ledger then.
+    LedgerUnreachableError
+        If a ledger's file is missing or broken.
     """
-    reserved: list[tuple[LedgerFile, int]] = []
+    key = uuid4().hex if key is None else key
+    reserved: list[LedgerFile] = []
     try:
         for ledger in [] if getattr(_thread, "is_paid_for", False) else active_ledgers():
-            reserved.append((ledger, ledger.reserve(guarantee, what)))  # noqa: PERF401
+            # a second block on the same file finds the key charged
+            if ledger.reserve(key, guarantee, what):
+                reserved.append(ledger)  # noqa: PERF401
+    except BaseException:
+        for ledger in reserved:
+            ledger.settle(key, spent=False)
+        raise
+    try:
         yield
     except BaseException:
-        for ledger, number in reserved:
-            ledger.settle(number, spent=bool(noise.releases))
+        for ledger in reserved:
+            ledger.settle(key, spent=bool(noise.releases))
         raise
-    for ledger, number in reserved:
-        ledger.settle(number, spent=True)
+    for ledger in reserved:
+        ledger.settle(key, spent=True)
 
 
 @contextmanager
 def paid_for() -> Iterator[None]:
-    """Charge no fits of this thread inside: what happens around them is charged as a whole.
+    """Charge no fits of this thread inside, as they are a part of something that was charged.
 
     Yields
     ------
@@ -78,57 +98,109 @@ def active_ledgers() -> list[LedgerFile]:
     Returns
     -------
     list of LedgerFile
-        Those closed meanwhile, as in a worker that outlives them, are forgotten.
-    """
-    with _lock:
-        _active[:] = [ledger for ledger in _active if ledger.is_open()]
-        return list(_active)
-
-
-def activate(path: str) -> None:
-    """Charge the fits of this process to a ledger from now on.
-
-    Parameters
-    ----------
-    path : str
-        The ledger's file.
-    """
-    with _lock:
-        if all(ledger.path != path for ledger in _active):
-            _active.append(LedgerFile(path))
-
-
-def deactivate(path: str) -> None:
-    """Charge no more fits of this process to a ledger.
-
-    Parameters
-    ----------
-    path : str
-        The ledger's file.
-    """
-    with _lock:
-        _active[:] = [ledger for ledger in _active if ledger.path != path]
-
-
-def activate_from_pickle(paths: tuple[str, ...]) -> None:
-    """Charge the fits of a process that was handed an estimator from inside a ledger.
-
-    Parameters
-    ----------
-    paths : tuple of str
-        Files of the ledgers that were open where the estimator was pickled.
+        Those whose block has ended, as in a worker that outlives it, are forgotten.
 
     Raises
     ------
     LedgerUnreachableError
-        If one is closed or on another machine.
+        If it cannot be known whether a block has ended.
     """
-    for path in paths:
-        if not LedgerFile(path).is_open():
+    for ledger in list(_active):
+        if not ledger.is_open():
+            deactivate(ledger)
+    return list(_active)
+
+
+def activate(ledger: LedgerFile) -> None:
+    """Charge the fits of this process, and of those that it starts, to a ledger from now on.
+
+    Parameters
+    ----------
+    ledger : LedgerFile
+        The ledger's file, with the block.
+    """
+    with _lock:
+        if ledger not in _active:
+            _active.append(ledger)
+        _publish()
+
+
+def deactivate(ledger: LedgerFile) -> None:
+    """Charge no more fits of this process to a ledger.
+
+    Parameters
+    ----------
+    ledger : LedgerFile
+        The ledger's file, with the block that has ended.
+    """
+    with _lock:
+        if ledger in _active:
+            _active.remove(ledger)
+        _publish()
+
+
+def _publish() -> None:
+    if _active:
+        os.environ[_VARIABLE] = json.dumps(_tokens())
+    else:
+        os.environ.pop(_VARIABLE, None)
+
+
+def _tokens() -> tuple[tuple[str, str], ...]:
+    return tuple((ledger.path, ledger.block) for ledger in list(_active))
+
+
+def with_ledgers(state: Any) -> dict[str, Any]:
+    """Return an estimator's state for a pickle, with the ledgers that count its fits.
+
+    Parameters
+    ----------
+    state : dict
+        The state without them.
+
+    Returns
+    -------
+    dict
+        A new one.
+    """
+    return {**state, "_ledgers": _tokens()} if _active else {**state}
+
+
+def without_ledgers(state: dict[str, Any]) -> dict[str, Any]:
+    """Charge the fits of this process to the ledgers that an estimator's state names.
+
+    Parameters
+    ----------
+    state : dict
+        The state from a pickle.
+
+    Returns
+    -------
+    dict
+        The state without them.
+
+    Raises
+    ------
+    LedgerUnreachableError
+        If the estimator was not fitted, so that it came to be fitted here, and a ledger has
+        ended or cannot be reached. A fitted one may be a stored model: that it says is ignored.
+    """
+    state = dict(state)
+    for token in state.pop("_ledgers", ()):
+        ledger = LedgerFile(*token)
+        if ledger in _active:
+            continue
+        try:
+            is_open = ledger.is_open()
+        except LedgerUnreachableError:
+            is_open = False
+        if is_open:
+            activate(ledger)
+        elif "privacy_" not in state:
             raise LedgerUnreachableError(
                 "this estimator, not yet fitted, was pickled inside a PrivacyLedger that cannot "
                 "be reached from here, so its fits would not be counted: in a ledger use joblib's "
                 "backends loky, multiprocessing or threading, not one on other machines (dask, "
                 "ray, spark); to store an estimator, fit it or pickle it outside the ledger."
             )
-        activate(path)
+    return state

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import tempfile
-from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
 
-import joblib
+from joblib.externals.loky import get_reusable_executor
 
 from sklearn_dpwg.privacy._ledger_file import (
     LedgerFile,
     LedgerRow,
     row_from_dict,
     row_to_dict,
+    rows_of,
     total_epsilon,
 )
 from sklearn_dpwg.privacy.budget import Budget
@@ -31,8 +35,8 @@ class PrivacyLedger:
     Fits of the estimators of this package are found wherever they happen: plain, cloned, in
     pipelines, in ``cross_validate`` and searches, with ``n_jobs`` in threads or processes of this
     machine. A fit is charged before its first release and refused, with nothing spent, if all
-    fits together would exceed the budget. One that fails before its first release is taken back;
-    one that fails later stays charged.
+    fits together would exceed the budget or the ledger's file cannot be used. One that fails
+    before its first release is taken back; one that fails later stays charged.
 
     Parameters
     ----------
@@ -41,8 +45,8 @@ class PrivacyLedger:
     delta : float
         δ of all fits together.
     path : str or Path, optional
-        File to keep the ledger in, so that another session can go on with it. By default it
-        lives as long as this object.
+        File to keep the ledger in, so that another session can go on with it, at the same time
+        too. By default it lives as long as this object.
 
     See Also
     --------
@@ -63,8 +67,11 @@ class PrivacyLedger:
     Fits with ``epsilon=inf`` are refused. What is not a fit of this package – scores, plots,
     ``predict`` on the training records, other libraries – is not counted.
 
-    Other threads that fit while the block is open are charged too. Inside it joblib starts
-    processes with loky; workers on other machines are refused, as they cannot reach the file.
+    Other threads that fit while the block is open are charged too, and so are processes that are
+    started in it. joblib's idle processes are ended on entering and on leaving. Workers on other
+    machines are refused, as they cannot reach the file. A fit inside several blocks on one file is
+    charged to it once. Where ``partial_fit`` goes on with what began outside the ledger, its whole
+    plan is charged, once.
 
     Examples
     --------
@@ -89,42 +96,31 @@ class PrivacyLedger:
         self.path = path
         self._rows: list[LedgerRow] = []
         self._file: LedgerFile | None = None
-        self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         """Open the ledger."""
         if self._file is not None:
             raise RuntimeError("the ledger is open already.")
-        with ExitStack() as stack:
-            if self.path is None:
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dpwg-ledger-"))
-                path = str(Path(folder) / "ledger.sqlite")
-            else:
-                path = str(Path(self.path).resolve())
-            file = LedgerFile(path)
-            file.create(self.epsilon, self.delta)
-            if self.path is None:
-                for row in self._rows:
-                    file.insert(row)
-            # processes that joblib starts charge to it, whatever they are sent
-            stack.enter_context(
-                joblib.parallel_config(backend="loky", initializer=activate, initargs=(path,))
-            )
-            activate(path)
-            self._file = file
-            self._stack = stack.pop_all()
+        block = uuid4().hex
+        path = Path(_folder(os.getpid()), block) if self.path is None else Path(self.path).resolve()
+        file = LedgerFile(str(path), block, os.getpid())
+        file.open_block(self.epsilon, self.delta)
+        if self.path is None:
+            for row in self._rows:
+                file.insert(row)
+        self._file = file
+        activate(file)
+        _end_workers()
         return self
 
     def __exit__(self, *exception: object) -> None:
         """Close the ledger; what was charged stays charged."""
         assert self._file is not None
-        deactivate(self._file.path)
-        try:
-            self._file.close()
-            self._rows = self._file.rows()
-        finally:
-            self._file = None
-            self._stack.close()
+        deactivate(self._file)
+        self._file.close_block()
+        self._rows = self._file.rows()
+        self._file = None
+        _end_workers()
 
     @property
     def rows(self) -> list[LedgerRow]:
@@ -132,7 +128,7 @@ class PrivacyLedger:
         if self._file is not None:
             return self._file.rows()
         if self.path is not None and Path(self.path).exists():
-            return LedgerFile(str(Path(self.path).resolve())).rows()
+            return rows_of(str(Path(self.path).resolve()))
         return list(self._rows)
 
     @property
@@ -207,3 +203,21 @@ class PrivacyLedger:
             f"PrivacyLedger(epsilon={self.epsilon:g}, delta={self.delta:g}): "
             f"{len(self.rows)} fit(s), epsilon={self.epsilon_spent:.4g} spent"
         )
+
+
+@cache
+def _folder(process: int) -> str:
+    """Make the folder of a process's ledgers without a path; workers may outlive their blocks."""
+    folder = tempfile.mkdtemp(prefix="dpwg-ledgers-")
+
+    def remove() -> None:
+        if os.getpid() == process:  # and not in a fork of it
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
+
+
+def _end_workers() -> None:
+    """End joblib's processes, which live on idle: those started later know what is open now."""
+    get_reusable_executor(reuse=True).shutdown(wait=True)

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import (
+    GridSearchCV,
+    ParameterGrid,
+    TunedThresholdClassifierCV,
+    check_cv,
+)
 
 from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
 from sklearn_dpwg.privacy._composition import composition_of_event
 from sklearn_dpwg.privacy._events import event_of_composition
 from sklearn_dpwg.privacy._joint import joint_compositions
+from sklearn_dpwg.privacy._ledger_file import total_epsilon
 from sklearn_dpwg.privacy.accounting import composition_epsilon
 from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
 from sklearn_dpwg.privacy.learning_steps import learning_steps
@@ -26,15 +35,16 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
     ----------
     fitted : estimator, or sequence of them
         A private estimator, or a pipeline, column transformer, search, bagging, calibration or
-        threshold tuning with private estimators in it; for ``cross_validate``, its
-        ``"estimator"`` list.
+        threshold tuning with private estimators in it, or such things in each other; for
+        ``cross_validate``, its ``"estimator"`` list.
     warn : bool, default=True
         Warn of what learned from the records outside every guarantee.
 
     Returns
     -------
     PrivacyGuarantee
-        All fits together at the δ of the model; ``outside`` names what is not covered.
+        All fits together at the δ of the model; ``outside`` names what is not covered, with
+        "not counted" where something else made fits of which only some can be seen.
 
     Raises
     ------
@@ -42,7 +52,8 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
         If there is no private estimator inside.
     UnsupportedMechanismError
         If fits of folds, which are gone, may have had other releases than the one kept: those
-        whose noise is not Gaussian. A `PrivacyLedger` around the search counts them.
+        whose noise is not Gaussian, or inside something whose fits it does not know. A
+        `PrivacyLedger` around the search counts them.
 
     Warns
     -----
@@ -110,31 +121,26 @@ def _visit(part: Any, found: _Findings) -> None:
             _visit(one, found)
     elif hasattr(part, "privacy_"):
         found.guarantees.append(part.privacy_)
-    elif hasattr(part, "steps"):  # a pipeline
-        for _, step in part.steps:
-            _visit(step, found)
-    elif hasattr(part, "transformers_"):
-        for _, step, _ in part.transformers_:
-            _visit(step, found)
-    elif hasattr(part, "transformer_list"):
-        for _, step in part.transformer_list:
+    elif _is_composite(part):
+        for step in _steps(part).values():
             _visit(step, found)
     elif hasattr(part, "cv_results_"):  # a search
         if not hasattr(part, "best_estimator_"):
             raise ValueError(f"fitted must have a best_estimator_: {name} has refit=False.")
         for parameters in part.cv_results_["params"]:
             candidate = clone(part.estimator).set_params(**clone(parameters, safe=False))
-            found.guarantees += part.n_splits_ * list(_planned(candidate, part.best_estimator_))
+            found.guarantees += part.n_splits_ * _planned(candidate, part.best_estimator_)
         found.outside.append(f"{name}: the choice by scores of held-out records")
         _visit(part.best_estimator_, found)
     elif hasattr(part, "calibrated_classifiers_"):
-        for calibrated in part.calibrated_classifiers_:
-            _visit(calibrated.estimator, found)
+        kept = [calibrated.estimator for calibrated in part.calibrated_classifiers_]
+        if not part.ensemble:  # the folds predicted and are gone
+            found.guarantees += _n_folds(part.cv) * _planned(part.estimator, kept[0])
+        _visit(kept, found)
         found.outside.append(f"{name}: the calibration")
     elif hasattr(part, "best_threshold_"):
         found.outside.append(f"{name}: the choice of the threshold")
-        n_folds = _n_folds_of_threshold(part)
-        found.guarantees += n_folds * list(_planned(clone(part.estimator), part.estimator_))
+        found.guarantees += _n_folds(part.cv) * _planned(part.estimator, part.estimator_)
         _visit(part.estimator_, found)
     elif hasattr(part, "estimators_samples_"):  # bagging
         for one, samples in zip(part.estimators_, part.estimators_samples_, strict=True):
@@ -144,47 +150,134 @@ def _visit(part: Any, found: _Findings) -> None:
             times = int(np.bincount(samples).max())
             several = (guarantee.for_records(times) for guarantee in inside.guarantees)
             found.guarantees += [replace(guarantee, n_records=1) for guarantee in several]
-    elif hasattr(part, "estimators_"):
-        for one in list(part.estimators_):
-            _visit(one, found)
-        found.outside.append(f"{name}: whatever it learned beside its estimators")
-    elif hasattr(part, "estimator_") or hasattr(part, "estimator"):
-        found.outside.append(f"{name}: whatever it learned beside its estimator")
-        _visit(getattr(part, "estimator_", getattr(part, "estimator", None)), found)
     else:
-        found.outside += [f"{name}: all that it learned" for name in learning_steps(part)]
+        _visit_unknown(part, found)
 
 
-def _planned(candidate: Any, fitted: Any) -> Iterator[PrivacyGuarantee]:
-    """Yield what each private step of a candidate costs, from the public facts of a fitted one."""
-    if hasattr(candidate, "steps"):
-        for (_, step), (_, fitted_step) in zip(candidate.steps, fitted.steps, strict=True):
-            yield from _planned(step, fitted_step)
-    elif hasattr(fitted, "privacy_"):
-        if hasattr(candidate, "plan"):
-            classes = {"classes": fitted.classes_} if hasattr(fitted, "classes_") else {}
-            guarantee = candidate.plan(
-                group_sizes=[int(size) for size in fitted.group_sizes_],
-                n_features=fitted.n_features_in_,
-                **classes,
-            ).guarantee
-        else:
-            guarantee = candidate.planned_guarantee()
-        if guarantee.is_private and not all(
-            composition_of_event(event).is_gaussian for event in guarantee.events
-        ):
-            raise UnsupportedMechanismError(
-                "the fits of folds are gone, and as their noise was not all Gaussian it cannot be "
-                "known from the one fit that was kept: run the search inside a PrivacyLedger."
-            )
-        yield guarantee
+def _visit_unknown(part: Any, found: _Findings) -> None:
+    """Collect the private fits that can be seen, and say that there may be others."""
+    name, n_before = type(part).__name__, len(found.guarantees)
+    for one in _estimators(vars(part)) if hasattr(part, "__dict__") else ():
+        inside = _Findings()
+        _visit(one, inside)
+        if inside.guarantees:
+            found.guarantees += inside.guarantees
+            found.outside += inside.outside
+    if len(found.guarantees) > n_before or _holds_private(part):
+        found.outside.append(f"not counted: what {name} fitted or learned beside what it kept")
+    else:
+        found.outside += [f"{step}: all that it learned" for step in learning_steps(part)]
 
 
-def _n_folds_of_threshold(tuned: Any) -> int:
-    from sklearn.model_selection import check_cv
+def _planned(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
+    """Return what each private fit inside a fit of a candidate costs.
 
-    if tuned.cv == "prefit":
+    The public facts are those of something fitted in its place. What cannot be known is refused.
+    """
+    kind = type(candidate)
+    if candidate is None or isinstance(candidate, str | FrozenEstimator):
+        return []
+    if hasattr(candidate, "planned_guarantee"):  # which follows from the parameters alone
+        return [candidate.planned_guarantee()]
+    if hasattr(candidate, "plan"):
+        if not hasattr(fitted, "group_sizes_"):
+            raise _unknown(kind)
+        plan = candidate.plan(
+            group_sizes=[int(size) for size in fitted.group_sizes_],
+            n_features=fitted.n_features_in_,
+            **({"classes": fitted.classes_} if hasattr(fitted, "classes_") else {}),
+        )
+        return [_gaussian(plan.guarantee, kind)]
+    if _is_composite(candidate):
+        places = _steps(fitted) if _is_composite(fitted) else {}
+        steps = _steps(candidate).items()
+        return [one for name, step in steps for one in _planned(step, places.get(name))]
+    if not _holds_private(candidate):
+        return []
+    if kind is type(fitted):
+        if isinstance(candidate, GridSearchCV):
+            return _planned_grid(candidate, fitted.best_estimator_)
+        if isinstance(candidate, CalibratedClassifierCV):
+            n_fits = _n_folds(candidate.cv) + (not candidate.ensemble)
+            place = fitted.calibrated_classifiers_[0].estimator
+            return n_fits * _planned(candidate.estimator, place)
+        if isinstance(candidate, TunedThresholdClassifierCV):
+            n_fits = _n_folds(candidate.cv) + 1
+            return n_fits * _planned(candidate.estimator, fitted.estimator_)
+        # how often a bootstrap drew a record in a fold is not known
+        if isinstance(candidate, BaggingClassifier | BaggingRegressor) and not candidate.bootstrap:
+            return candidate.n_estimators * _planned(candidate.estimator, fitted.estimators_[0])
+    raise _unknown(kind)
+
+
+def _planned_grid(candidate: GridSearchCV, fitted: Any) -> list[PrivacyGuarantee]:
+    each = []
+    for parameters in ParameterGrid(candidate.param_grid):
+        one = clone(candidate.estimator).set_params(**clone(parameters, safe=False))
+        each.append([_gaussian(cost, type(one)) for cost in _planned(one, fitted)])
+    folds = _n_folds(candidate.cv) * [cost for costs in each for cost in costs]
+    # which won is not known: the refit is that of the dearest, which is the same one at every delta
+    return folds + max(each, key=lambda costs: total_epsilon(costs, 1e-6))
+
+
+def _gaussian(guarantee: PrivacyGuarantee, kind: type) -> PrivacyGuarantee:
+    """Return a guarantee that epsilon and delta alone fix, whatever was read, or refuse it."""
+    if guarantee.is_private and not all(
+        composition_of_event(event).is_gaussian for event in guarantee.events
+    ):
+        raise _unknown(kind)
+    return guarantee
+
+
+def _unknown(kind: type) -> UnsupportedMechanismError:
+    return UnsupportedMechanismError(
+        f"the fits that {kind.__name__} made on folds or inside are gone, and what they cost "
+        f"cannot be known from what was kept: run the search inside a PrivacyLedger."
+    )
+
+
+def _n_folds(cv: Any) -> int:
+    if isinstance(cv, str):  # "prefit"
         return 0
-    if isinstance(tuned.cv, float):
+    if isinstance(cv, float):
         return 1
-    return int(check_cv(tuned.cv).get_n_splits())
+    try:
+        n_folds = int(check_cv(cv).get_n_splits())
+    except (TypeError, ValueError):  # it follows from the records
+        n_folds = 0
+    if n_folds < 1:
+        raise _unknown(type(cv))
+    return n_folds
+
+
+def _is_composite(part: Any) -> bool:
+    return any(hasattr(part, name) for name in ("steps", "transformers", "transformer_list"))
+
+
+def _steps(part: Any) -> dict[str, Any]:
+    """Return what a pipeline, column transformer or union fits, by name."""
+    if hasattr(part, "transformers_"):
+        steps = part.transformers_
+    elif hasattr(part, "transformers"):
+        steps = [*part.transformers, ("remainder", part.remainder)]
+    else:
+        steps = part.steps if hasattr(part, "steps") else part.transformer_list
+    return {step[0]: step[1] for step in steps}
+
+
+def _holds_private(part: Any) -> bool:
+    names = ("plan", "planned_guarantee", "privacy_")
+    held = part.get_params() if hasattr(part, "get_params") else {}
+    return any(hasattr(one, name) for one in [part, *_estimators(held)] for name in names)
+
+
+def _estimators(value: Any) -> list[Any]:
+    """Return the estimators in a collection, each once."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        value = value.ravel().tolist()
+    if isinstance(value, list | tuple):
+        found = {id(one): one for item in value for one in _estimators(item)}
+        return list(found.values())
+    return [value] if hasattr(value, "get_params") and not isinstance(value, type) else []

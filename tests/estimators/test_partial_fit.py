@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import io
 import math
+import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import joblib
@@ -284,3 +286,38 @@ def test_groups_are_routed():
         requests = DPWorstGroupClassifier(solver="oco").get_metadata_routing().partial_fit.requests
     assert requests["groups"] is True
     assert not hasattr(DPWorstGroupClassifier(solver="oco", epsilon=math.inf), "partial_fit")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of threads of other tests
+def test_one_half_of_a_fork_goes_on(binary):
+    estimator = make(binary).partial_fit(*make_part(binary, 0))
+    child = os.fork()
+    if child == 0:
+        try:
+            estimator.partial_fit(*make_part(binary, 1))
+        except RuntimeError as error:
+            os._exit(7 if "cannot go on in a forked process" in str(error) else 1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    estimator.partial_fit(*make_part(binary, 1))
+
+
+def test_one_thread_at_a_time(binary, monkeypatch):
+    estimator = make(binary).partial_fit(*make_part(binary, 0))
+    game = type(estimator._open.game)
+    real, errors = game.advance, []
+
+    def advance(self, *args):
+        with ThreadPoolExecutor(1) as pool:
+            second = pool.submit(estimator.partial_fit, *make_part(binary, 2))
+            errors.append(second.exception())
+        return real(self, *args)
+
+    monkeypatch.setattr(game, "advance", advance)
+    estimator.partial_fit(*make_part(binary, 1))
+    assert [type(error) for error in errors] == [RuntimeError]
+    assert "is running already" in str(errors[0])
+    monkeypatch.undo()
+    estimator.partial_fit(*make_part(binary, 2))
+    assert estimator.n_iter_ == 3 * estimator.plan_.n_steps // 4

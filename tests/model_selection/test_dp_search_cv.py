@@ -264,6 +264,20 @@ def test_a_ledger_counts_the_search_once():
     assert len(ledger.rows) == 2
 
 
+def test_what_a_scoring_fits_is_charged():
+    def scoring(fitted, X, y):
+        model(epsilon=50.0, group_by=lambda X: np.ones(len(X)), classes=["no", "yes"]).fit(X, y)
+        return fitted.predict(X) == y
+
+    with PrivacyLedger(3.0, 1e-6) as ledger:
+        with pytest.raises(BudgetExceededError):
+            search(scoring=scoring).fit(X, Y, GROUPS)
+        assert [row.what for row in ledger.rows] == ["DPSearchCV"]
+    with PrivacyLedger(1000.0, 1e-6) as ledger:
+        search(scoring=scoring, n_iter=1.0).fit(X, Y, GROUPS)
+        assert {row.what for row in ledger.rows} == {"DPSearchCV", "DPWorstGroupClassifier"}
+
+
 def test_distributions():
     found = search(grid=[{"radius": uniform(1.0, 2.0)}, {"data_norm": [0.5]}]).fit(X, Y, GROUPS)
     assert set(found.best_params_) <= {"radius", "data_norm"}

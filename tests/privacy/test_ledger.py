@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import pickle
-import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
@@ -17,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import clone
 from sklearn.ensemble import BaggingRegressor
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 
@@ -36,7 +39,7 @@ from sklearn_dpwg.privacy import (
 from sklearn_dpwg.privacy._joint import joint_compositions
 from sklearn_dpwg.privacy._ledger_file import LedgerFile
 from sklearn_dpwg.privacy.charge import activate, active_ledgers, charge, deactivate
-from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers import MGR, OCO
 
 DELTA = 1e-6
 RNG = np.random.default_rng(0)
@@ -268,7 +271,7 @@ def test_a_total_that_anyone_can_compute_again():
 def test_a_process_that_died_stays_charged(tmp_path):
     with ledger(path=tmp_path / "book.sqlite") as book:
         file = active_ledgers()[0]
-        file.reserve(model().fit(X, Y).privacy_, "killed")
+        file.reserve("a key", model().fit(X, Y).privacy_, "killed")
         assert [row.state for row in book.rows] == ["spent", "reserved"]
     assert book.epsilon_spent > 1.3
 
@@ -280,21 +283,151 @@ def test_pickles():
         pickle.loads(unfitted).fit(X, Y)
     assert_spent(book, 2)
     assert b"_ledgers" in unfitted
-    pickle.loads(fitted).fit(X, Y)  # a stored model knows no ledger
-    with pytest.raises(LedgerUnreachableError, match=r"^this estimator, not yet fitted, was"):
-        pickle.loads(unfitted)
+    stored = pickle.loads(fitted)
+    assert "_ledgers" not in vars(stored)
+    stored.fit(X, Y)  # a ledger that has ended says nothing to a stored model
+    for one in (unfitted, dumped_inside(DPStandardScaler())):
+        with pytest.raises(LedgerUnreachableError, match=r"^this estimator, not yet fitted, was"):
+            pickle.loads(one)
     assert_spent(book, 2)
 
 
-def test_a_file_that_is_no_ledger_is_not_open(tmp_path):
-    path = tmp_path / "other.sqlite"
-    path.write_text("something else entirely, of some length")
-    assert not LedgerFile(str(path)).is_open()
-    sqlite3.connect(tmp_path / "empty.sqlite").close()
-    assert not LedgerFile(str(tmp_path / "empty.sqlite")).is_open()
-    activate(str(path))
+def dumped_inside(estimator):
+    with ledger():
+        return pickle.dumps(estimator)
+
+
+def test_another_session_on_the_same_file(tmp_path):
+    path = tmp_path / "book.sqlite"
+    code = f"""if True:
+        from sklearn_dpwg.privacy import PrivacyLedger
+        with PrivacyLedger(1.5, {DELTA}, path={str(path)!r}):
+            pass
+    """
+    alone = {name: value for name, value in os.environ.items() if "LEDGER" not in name}
+    with ledger(epsilon=1.5, path=path) as book:
+        model().fit(X, Y)
+        subprocess.run([sys.executable, "-c", code], check=True, env=alone)
+        model().fit(X, Y)
+        with pytest.raises(BudgetExceededError):
+            model().fit(X, Y)
+    assert_spent(book, 2)
+
+
+def test_nested_blocks_on_one_file_charge_it_once(tmp_path):
+    path = tmp_path / "book.sqlite"
+    with ledger(path=path) as outer:
+        with ledger(path=path) as inner:
+            model().fit(X, Y)
+        assert_spent(inner, 1)
+        model().fit(X, Y)
+        assert_spent(outer, 2)
     assert active_ledgers() == []
-    deactivate(str(path))
+
+
+BREAK = {
+    "gone": lambda path: path.unlink(),
+    "broken": lambda path: path.write_bytes(b"something else entirely, of some length" * 50),
+    "empty": lambda path: path.write_bytes(b""),
+    "another": lambda path: (path.unlink(), ledger(path=path).__enter__().__exit__()),
+}
+
+
+@pytest.mark.parametrize("how", BREAK)
+def test_without_its_file_nothing_is_spent(how, tmp_path, monkeypatch):
+    path = tmp_path / "book.sqlite"
+    book = ledger(path=path).__enter__()
+    model().fit(X, Y)
+    BREAK[how](path)
+    monkeypatch.setattr(NoiseSource, "gaussian", None)  # any draw fails
+    for private in (model(), DPStandardScaler(delta=DELTA)):
+        with pytest.raises(LedgerUnreachableError, match=r"^the ledger's file .* cannot be"):
+            private.fit(X, Y)
+    path.unlink(missing_ok=True)
+    with pytest.raises(LedgerUnreachableError):
+        book.__exit__()
+    assert active_ledgers() == []
+    with pytest.raises(RuntimeError, match="open already"):  # what was counted is lost
+        book.__enter__()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of threads of other tests
+def test_a_fork_that_leaves_the_block_does_not_end_it():
+    with ledger() as book:
+        handle = LedgerFile(book._file.path, book._file.block)  # as a worker has it
+        child = os.fork()
+        if child == 0:
+            try:
+                book.__exit__()
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert handle.is_open()
+    assert not handle.is_open()
+
+
+def test_a_worker_that_outlives_a_block_stops_counting_to_it():
+    with ledger() as book:
+        handle = LedgerFile(book._file.path, book._file.block)
+    activate(handle)
+    assert active_ledgers() == []
+    activate(LedgerFile(handle.path, "a block that never was"))
+    with pytest.raises(LedgerUnreachableError, match="not the file in which"):
+        model().fit(X, Y)
+    deactivate(LedgerFile(handle.path, "a block that never was"))
+
+
+def refit(fitted):
+    fitted.fit(X, Y)
+
+
+def test_processes_of_a_backend_that_the_caller_names():
+    fitted = model().fit(X, Y)
+    named = {"n_jobs": 2, "backend": "loky"}
+    joblib.Parallel(**named)([joblib.delayed(fit_one)(0)] * 2)  # to be reused
+    with ledger() as book, joblib.parallel_config(**named):
+        joblib.Parallel()([joblib.delayed(fit_one)(0)] * 3)
+        assert_spent(book, 3)
+        joblib.Parallel()([joblib.delayed(refit)(fitted)] * 3)
+        assert_spent(book, 6)
+        cross_validate(make_pipeline(DPStandardScaler(delta=DELTA), Ridge()), X, Y, cv=3)
+        assert_spent(book, 9)
+    joblib.Parallel(**named)([joblib.delayed(fit_one)(0)])
+    assert_spent(book, 9)
+
+
+@pytest.mark.parametrize("private", [model(), DPStandardScaler(delta=DELTA)])
+def test_a_fitted_estimator_takes_the_ledgers_along(private):
+    """To workers that were there before the block, in pools that are not joblib's."""
+    fitted = clone(private).fit(X, Y)
+    with ledger() as book:
+        sent = pickle.dumps(fitted)
+        ours = book._file
+        deactivate(ours)  # as in a worker that knows of nothing
+        pickle.loads(sent).fit(X, Y)
+        assert [file.owner for file in active_ledgers()] == [None]
+    assert_spent(book, 1)
+
+
+def test_partial_fit_that_began_outside_is_charged_in_full_once():
+    solver = OCO(horizon=4)
+    learner = DPWorstGroupRegressor(solver=solver, delta=DELTA, group_by=ones).partial_fit(X, Y)
+    before = vars(learner)["_open"].game, learner.n_iter_
+    with ledger(epsilon=0.5), pytest.raises(BudgetExceededError):
+        learner.partial_fit(X, Y)
+    assert (vars(learner)["_open"].game, learner.n_iter_) == before
+    book = ledger()
+    for _ in range(2):
+        with book:
+            learner.partial_fit(X, Y)
+        assert_spent(book, 1)
+    with book:  # one that began inside is charged once too, in whatever block it goes on
+        learner = clone(learner).partial_fit(X, Y).partial_fit(X, Y)
+    with book:
+        learner.partial_fit(X, Y)
+    assert_spent(book, 2)
 
 
 gaussians = st.floats(0.5, 20.0).map(dp_event.GaussianDpEvent)
