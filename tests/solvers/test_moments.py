@@ -384,6 +384,44 @@ def test_more_records_or_budget_never_predict_more_excess(sizes, d, log_eps, mor
     assert before.predicted_seconds > 0.0
 
 
+def test_noise_of_a_quadratic_is_what_the_bound_counts():
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal((40_000, 4, 4))
+    # independent entries of deviation 1 on the diagonal and 1/√2 off it
+    draws = (draws + np.swapaxes(draws, 1, 2)) / 2.0
+    along = np.array([0.5, -1.0, 0.2, 1.5])
+    square = along @ along
+    assert (draws @ along @ along / 2.0).std() == pytest.approx(square / 2.0, rel=0.02)
+    total = (draws @ along)[:, :3].var(axis=0).sum()
+    assert 0.7 * square * 4 / 2.0 < total <= square * 4 / 2.0
+    first, second = rng.standard_normal((2, 4))
+    difference = (first @ draws[0] @ first - second @ draws[0] @ second) / 2.0
+    assert draws[0] @ (first + second) / 2.0 @ (first - second) == pytest.approx(difference)
+
+
+@pytest.mark.parametrize("n_rounds", [1, 3])
+@pytest.mark.parametrize("scaling", [0.0, 0.5, 3.0])
+def test_the_bound_is_the_one_written_down(n_rounds, scaling):
+    problem = make_problem((5_000, 200_000), loss=SquaredError(0.7), radius=2.0, scaling=scaling)
+    plan = Moments(n_rounds, aim=0.4).plan(problem, Budget(4.0, 1e-6))
+    square, beta = (1 + 0.5625 + 1.5625, 1.25) if scaling else (2.0, 1.0)
+    ratio = max(1.0, scaling / 0.75) if scaling else 1.0
+    a, d = 0.8 * ratio, problem.n_weights
+    length = math.hypot(a, 0.7 / beta) / (2 if n_rounds > 1 else 1)
+    bounds = []
+    for n in (5_000, 200_000):
+        sigma = 1.005 * math.sqrt(2) * square * plan.releases[-1].noise_multiplier / n
+        level = sum(
+            share * 1.005 * math.sqrt(2) * square * plan.releases[-1].noise_multiplier / size
+            for share, size in zip(problem.prior, problem.group_sizes, strict=True)
+        )
+        levels = math.sqrt(2 * math.log(2)) * (sigma + level) * length**2 / 2
+        bounds.append(a * sigma * length * math.sqrt((d + 1) / 2) + levels)
+    assert max(bounds) < problem.constants.zero_score
+    assert plan.predicted_excess_if_worst == pytest.approx(bounds)
+    assert plan.predicted_excess == pytest.approx(float(np.dot(problem.prior, bounds)))
+
+
 def test_noise_does_not_depend_on_the_radius():
     plans = [
         Moments().plan(make_problem((50, 60), loss=LOSS, radius=radius), BUDGET)
