@@ -15,8 +15,9 @@ FloatArray = NDArray[np.float64]
 
 # A slack is at most this share of the radius in the units that the ball sees.
 SLACK_IN_BALL = 1e-3
-# Gap to solve to, and the level of the risks below which noise makes digits worthless.
-TOLERANCE = 1e-7
+# Gap to solve to, in units of the loss, or of risks that noise has made larger: below it digits
+# are worth nothing.
+TOLERANCE = 1e-6
 # Noise counts so many times when a group is pulled towards the others: a Hessian that is wrong
 # costs less than one that is loud (benchmarks/moments.py caution).
 CAUTION = 2.0
