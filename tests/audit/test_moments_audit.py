@@ -63,7 +63,7 @@ PLANTED = {
         "sensitivity=schedule.sensitivity / 2,",
     ),
     "longer residuals": ("length=schedule.length", "length=2 * schedule.length"),
-    "no root of 2": ("1.0, math.sqrt(2.0))", "1.0, 2.5)"),
+    "more than the root of 2": ("1.0, math.sqrt(2.0))", "1.0, 4.0)"),
 }
 
 
