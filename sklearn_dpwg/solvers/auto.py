@@ -41,8 +41,9 @@ class Auto(Solver):
     -----
     Plans are made from public facts, so the choice costs no privacy. As a minimum of bounds that
     never rise with more records or a larger ε, the bound of the choice does not either. The rule
-    has no parameters that were fitted to data sets; ``make bench`` prints where it misses the
-    better solver. `PhasedERM` releases no group weights, so whether an estimator has
+    has no parameters of its own. That of `Moments` rests on an assumption that was made with
+    data sets at hand (``docs/theory/moments.md``, section 5); ``make bench`` prints where the rule
+    misses the better solver. `PhasedERM` releases no group weights, so whether an estimator has
     ``group_weights_`` depends on the choice.
 
     Examples
