@@ -199,6 +199,66 @@ class GroupRisks:
             hessian += other
         return hessian.reshape(self.n_weights, self.n_weights)
 
+    def residual_moments(
+        self, weights: FloatArray, *, clip: float, constant: float, length: float, step: float
+    ) -> FloatArray:
+        """Return each group's sum of ``v v'``, v a row with a constant and its clipped residual.
+
+        With r the target minus the score of a record, clipped to ``[-clip, clip]``, v is
+        ``(x, constant, length r / clip)``, without the constant where there is no intercept.
+        Entries of v are rounded to multiples of a step. Where that is coarse enough for all sums
+        to be floating-point numbers, they are exact: a record adds what it would add to nothing.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights that residuals are those of; of a loss with one output.
+        clip : float
+            Bound on residuals; positive.
+        constant : float
+            Entry of v for the intercept.
+        length : float
+            Largest entry of v for the residual.
+        step : float
+            What entries of v are rounded to multiples of; a power of 2.
+
+        Returns
+        -------
+        ndarray of shape (n_groups, n_columns + 1, n_columns + 1)
+            Symmetric matrices.
+        """
+        self.n_passes += 1
+        n_records, size = self.records.rows.shape[0], self.n_columns + 1
+        n_tasks = n_records * size // max(ENTRIES_PER_TASK, 4 * self.n_groups * size**2)
+        partition = Partition.of(self.records.starts, n_tasks)
+        tail = [np.rint(constant / step)] if self.intercept_scaling > 0 else []
+
+        def task(part: slice) -> FloatArray:
+            sums = np.zeros((self.n_groups, size, size))
+            pieces = partition.segments(part)
+            for group, block, scores in self._scored_blocks(weights, pieces, square=True):
+                rows = row_block(self.records.rows, block.start, block.stop)
+                residuals = np.clip(self.records.targets[block] - scores, -clip, clip)
+                last = np.empty((len(scores), 1 + len(tail)))
+                last[:, :-1] = tail
+                last[:, -1] = np.rint(residuals * (length / clip / step))
+                left = scale_rows(rows, self.records.row_scale[block] / step)
+                entries = left.data if isinstance(left, csr_array) else left
+                np.rint(entries, out=entries)
+                n_features = left.shape[1]
+                sums[group, :n_features, :n_features] += _dense(left.T @ left)
+                sums[group, :n_features, n_features:] += left.T @ last
+                sums[group, n_features:, n_features:] += last.T @ last
+            return sums
+
+        with one_blas_thread():
+            sums, *others = run_on_threads([partial(task, part) for part in partition.tasks])
+        for other in others:
+            sums += other
+        edge = self.records.rows.shape[1]
+        sums[:, edge:, :edge] = np.swapaxes(sums[:, :edge, edge:], 1, 2)
+        return sums * step**2
+
     def as_oracle(self, rng: np.random.Generator) -> RecordOracle:
         """Return an oracle that hands out these records, each group shuffled once.
 

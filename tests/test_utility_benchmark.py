@@ -299,11 +299,20 @@ def test_a_measured_cell_is_not_measured_again(utility, tmp_path, monkeypatch):
     monkeypatch.setattr(main, "planned", lambda task, solver, epsilon: solver)
     monkeypatch.setattr(main, "ours_path", lambda name: tmp_path / f"{name}.json")
     main.measure(["compas"], (1.0,), 2)
-    assert len(asked) == 2 * len(utility.ours.OURS)
+    methods = utility.ours.methods_of("compas")
+    assert len(asked) == 2 * len(methods)
     main.measure(["compas"], (1.0,), 3)
-    assert len(asked) == 3 * len(utility.ours.OURS)
+    assert len(asked) == 3 * len(methods)
     main.measure(["compas"], (1.0,), 3)
-    assert len(asked) == 3 * len(utility.ours.OURS)
+    assert len(asked) == 3 * len(methods)
+
+
+def test_moments_are_measured_on_regression_alone(utility):
+    ours, tasks = utility.ours, utility.tasks
+    for name in tasks.task_names():
+        is_regression = name.endswith("regression") or name.startswith("cps-")
+        assert ("moments" in ours.methods_of(name)) == is_regression
+        assert set(ours.OURS) - set(ours.methods_of(name)) <= {"moments"}
 
 
 def test_what_auto_fitted_by_the_same_plan_is_not_fitted_again(utility, tmp_path, monkeypatch):
@@ -318,7 +327,9 @@ def test_what_auto_fitted_by_the_same_plan_is_not_fitted_again(utility, tmp_path
 
     monkeypatch.setattr(main, "fit_once", fit_once)
     monkeypatch.setattr(main, "load_task", lambda name, cache: task)
-    monkeypatch.setattr(main, "OURS", {"ours (auto)": "mgr", "mgr": "mgr", "oco": "oco"})
+    solvers = {"ours (auto)": "mgr", "mgr": "mgr", "oco": "oco"}
+    monkeypatch.setattr(main, "OURS", solvers)
+    monkeypatch.setattr(main, "methods_of", lambda name: list(solvers))
     monkeypatch.setattr(main, "ours_path", lambda name: tmp_path / f"{name}.json")
     main.measure(["compas"], (1.0,), 2)
     assert asked == ["mgr", "mgr", "oco", "oco"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from utility.chart import chart
 from utility.figures import draw_figures
-from utility.ours import OURS, fit_once, planned
+from utility.ours import OURS, fit_once, methods_of, planned
 from utility.pages import write_pages
 from utility.progress import Progress
 from utility.report import DEFAULT, collect, write_report
@@ -26,10 +26,12 @@ from utility.tasks import load_task, task_names
 def measure(names: Sequence[str], epsilons: Sequence[float], n_seeds: int) -> None:
     """Fit what has not been fitted by these sources yet."""
     made_by = {"sources": fingerprint()} | versions("numpy", "scikit-learn", "opendp")
-    with Progress(len(names) * len(OURS) * len(epsilons), "ours") as progress:
+    n_cells = sum(len(methods_of(name)) for name in names) * len(epsilons)
+    with Progress(n_cells, "ours") as progress:
         for name in names:
             store, task = Store(ours_path(name), made_by), None
-            for method, solver in OURS.items():
+            for method in methods_of(name):
+                solver = OURS[method]
                 for epsilon in epsilons:
                     keys = [f"{method}|{epsilon:g}|{seed}" for seed in range(n_seeds)]
                     missing = [key for key in keys if key not in store]

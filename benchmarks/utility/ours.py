@@ -11,7 +11,7 @@ import numpy as np
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.solvers import MGR, OCO, PhasedERM
-from utility.tasks import Task
+from utility.tasks import REGRESSIONS, Task
 
 DELTA = 1e-5
 
@@ -21,6 +21,7 @@ OURS: dict[str, Any] = {
     "mgr": "mgr",
     "phased-erm": "phased-erm",
     "oco": "oco",
+    "moments": "moments",
 }
 
 PAPERS: dict[str, Any] = {
@@ -28,6 +29,11 @@ PAPERS: dict[str, Any] = {
     "paper: phased-erm": PhasedERM(schedule="paper"),
     "paper: oco": OCO(schedule="paper"),
 }
+
+
+def methods_of(name: str) -> list[str]:
+    """Return what fits a task: `moments` is for regression alone."""
+    return [method for method in OURS if method != "moments" or name in REGRESSIONS]
 
 
 def number(value: float) -> float | None:

@@ -13,11 +13,10 @@ from utility.relations import RELATIONS
 from utility.settings import ours_path, peer_path
 from utility.store import FOLDER, read_cells
 from utility.summary import FLOOR, Ratio, interval, ratio, verdict
-from utility.tasks import task_names
+from utility.tasks import REGRESSIONS, task_names
 
 DEFAULT = next(iter(OURS))
 PEERS = tuple(method for method in METHODS if method not in REFERENCES)
-REGRESSIONS = ("made-regression", "cps-hourly-earnings", "cps-weekly-wages")
 
 # The promise, and the most that any cell may be above the best peer.
 ALARM = 1.2

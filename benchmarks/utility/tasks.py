@@ -192,6 +192,7 @@ class Task:
 
 
 MADE = ("made-classification", "made-regression")
+REGRESSIONS = ("made-regression", "cps-hourly-earnings", "cps-weekly-wages")
 
 
 def task_names() -> tuple[str, ...]:

@@ -8,9 +8,9 @@ are always data sets where one record of one group is replaced by another record
 group, and noise multipliers are always noise over the sensitivity Δ to such a replacement.
 Gaussian noise has a closed form (`gdp_delta`, `gdp_epsilon`, `gdp_mu`); the rest is accounted
 for by dp_accounting's privacy-loss distributions (`delta_of`, `epsilon_of`), and what those do
-not state tightly is refused. Sensitivities that take a proof (`saddle_point_sensitivity`) are
-functions of public numbers. A `PrivacyLedger` counts several fits against one budget, and
-`privacy_of` adds up what a fitted pipeline or search cost.
+not state tightly is refused. Sensitivities that take a proof (`saddle_point_sensitivity`,
+`moment_sensitivity`) are functions of public numbers. A `PrivacyLedger` counts several fits against
+one budget, and `privacy_of` adds up what a fitted pipeline or search cost.
 """
 
 from sklearn_dpwg.privacy.accounting import delta_of, epsilon_of, is_gaussian, part_events
@@ -32,7 +32,11 @@ from sklearn_dpwg.privacy.poisson_sample import poisson_sample
 from sklearn_dpwg.privacy.predict_multiplier import predict_multiplier
 from sklearn_dpwg.privacy.privacy_of import privacy_of
 from sklearn_dpwg.privacy.release import Release
-from sklearn_dpwg.privacy.sensitivity import lemma3_sensitivity, saddle_point_sensitivity
+from sklearn_dpwg.privacy.sensitivity import (
+    lemma3_sensitivity,
+    moment_sensitivity,
+    saddle_point_sensitivity,
+)
 
 __all__ = [
     "LARGEST_QUOTIENT",
@@ -54,6 +58,7 @@ __all__ = [
     "gdp_mu",
     "is_gaussian",
     "lemma3_sensitivity",
+    "moment_sensitivity",
     "part_events",
     "poisson_sample",
     "predict_multiplier",

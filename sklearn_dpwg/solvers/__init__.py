@@ -9,6 +9,7 @@ from sklearn_dpwg.solvers.base import Solution, Solver
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.fresh import FreshSolver, Game
 from sklearn_dpwg.solvers.mgr import MGR
+from sklearn_dpwg.solvers.moments import Moments
 from sklearn_dpwg.solvers.oco import OCO
 from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.planning import Plan
@@ -25,6 +26,7 @@ __all__ = [
     "Exact",
     "FreshSolver",
     "Game",
+    "Moments",
     "PhasedERM",
     "Plan",
     "SaddlePoint",

@@ -5,27 +5,37 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers.base import Solution, Solver
 from sklearn_dpwg.solvers.mgr import MGR
+from sklearn_dpwg.solvers.moments import Moments
 from sklearn_dpwg.solvers.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.planning import Plan
 
 # What a plan is chosen from; of equal bounds the first one's.
-BACKENDS: dict[str, type[Solver]] = {"mgr": MGR, "phased-erm": PhasedERM}
+BACKENDS: dict[str, type[Solver]] = {
+    "mgr": MGR,
+    "phased-erm": PhasedERM,
+    "moments": Moments,
+}
 
 # A phase takes Hessians apart, which with more weights takes longer than all steps of `MGR`.
 MOST_WEIGHTS_OF_PHASES = 500
+
+# Moments have an entry for each pair of weights, and noise on each takes 20 μs.
+MOST_WEIGHTS_OF_MOMENTS = 200
 
 
 class Auto(Solver):
     """Whichever of the solvers for fixed records has the least planning bound.
 
-    `plan` makes the plans of `MGR` and `PhasedERM` with default parameters and returns the one with
-    the smaller `predicted_excess`; that plan names its solver and says what it was chosen over, and
-    `run` hands over to it. Above 500 weights `MGR` alone is considered.
+    `plan` makes the plans of `MGR`, `PhasedERM` and, for the squared error, `Moments` with default
+    parameters and returns the one with the least `predicted_excess`; that plan names its solver and
+    says what it was chosen over, and `run` hands over to it. `Moments` is considered up to 200
+    weights, `PhasedERM` up to 500.
 
     Both learn with the loss of bounded slope that a loss may have (`Loss.with_bounded_slope`): for
     the logistic loss of two classes one whose slope stops at 0.85, which takes 15 % off the noise
@@ -36,8 +46,9 @@ class Auto(Solver):
     -----
     Plans are made from public facts, so the choice costs no privacy. As a minimum of bounds that
     never rise with more records or a larger ε, the bound of the choice does not either. The rule
-    has no parameters that were fitted to data sets; ``make bench`` prints where it misses the
-    better solver. Only one of the solvers releases group weights, so whether an estimator has
+    has no parameters of its own. That of `Moments` rests on an assumption that was made with
+    data sets at hand (``docs/theory/moments.md``, section 5); ``make bench`` prints where the rule
+    misses the better solver. `PhasedERM` releases no group weights, so whether an estimator has
     ``group_weights_`` depends on the choice.
 
     Examples
@@ -80,7 +91,7 @@ class Auto(Solver):
         plans = [
             backend().plan(problem, budget)
             for name, backend in BACKENDS.items()
-            if name != "phased-erm" or problem.n_weights <= MOST_WEIGHTS_OF_PHASES
+            if _is_for(name, problem)
         ]
         chosen = min(plans, key=lambda plan: plan.predicted_excess)
         others = ", ".join(
@@ -125,3 +136,12 @@ class Auto(Solver):
         if data.loss != loss and data.loss.with_bounded_slope() == loss:
             data = replace(data, loss=loss)
         return BACKENDS[plan.solver]().run(plan, data, noise, start=start)
+
+
+def _is_for(name: str, problem: Problem) -> bool:
+    """Whether a solver is considered at all."""
+    if name == "moments":
+        return (
+            isinstance(problem.loss, SquaredError) and problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS
+        )
+    return name != "phased-erm" or problem.n_weights <= MOST_WEIGHTS_OF_PHASES

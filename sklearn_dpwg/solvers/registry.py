@@ -6,6 +6,7 @@ from sklearn_dpwg.solvers.auto import Auto
 from sklearn_dpwg.solvers.base import Solver
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.mgr import MGR
+from sklearn_dpwg.solvers.moments import Moments
 from sklearn_dpwg.solvers.oco import OCO
 from sklearn_dpwg.solvers.phased_erm import PhasedERM
 
@@ -13,6 +14,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "auto": Auto,
     "exact": Exact,
     "mgr": MGR,
+    "moments": Moments,
     "oco": OCO,
     "phased-erm": PhasedERM,
 }

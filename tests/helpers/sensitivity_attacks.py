@@ -32,7 +32,6 @@ LOSSES: tuple[Loss, ...] = (
     SquaredError(1.0),
     MultinomialLogLoss(3),
     Hinge().smoothed(WIDTH),
-    BinaryLogLoss(0.85),
 )
 
 

@@ -2,10 +2,12 @@
 
 A sensitivity is the largest L2 distance between the outputs on two data sets that differ in one
 record of one group. Everything here is a function of public numbers: sizes, constants of the
-loss, strengths of the regularisation. ``docs/theory/phased-erm-sensitivity.md`` has the proofs.
+loss, strengths of the regularisation, norms. ``docs/theory/phased-erm-sensitivity.md`` and
+``docs/theory/moments.md`` have the proofs.
 """
 
 from sklearn_dpwg.privacy.sensitivity.lemma3_sensitivity import lemma3_sensitivity
+from sklearn_dpwg.privacy.sensitivity.moment_sensitivity import moment_sensitivity
 from sklearn_dpwg.privacy.sensitivity.saddle_point_sensitivity import saddle_point_sensitivity
 
-__all__ = ["lemma3_sensitivity", "saddle_point_sensitivity"]
+__all__ = ["lemma3_sensitivity", "moment_sensitivity", "saddle_point_sensitivity"]
