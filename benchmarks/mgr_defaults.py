@@ -32,13 +32,13 @@ INFINITY = float("inf")
 SOLVER_GRID = {
     "aim": (0.1, 0.2, 0.3, 0.5, 1.0),
     "averaging": (0.25, 0.5, 2 / 3, 1.0),
-    "max_passes": (50, 100, 200, 400),
+    "max_passes": (50, 100, 150, 200, 400),
     "risk_share": (0.02, None, 0.1, 0.3),
     "step": ("weighted", "sampled"),
     "risk_noise": ("gaussian", "laplace"),
 }
 ESTIMATOR_GRID = {
-    "intercept_scaling": (0.25, 0.5, 1.0, 2.0),
+    "intercept_scaling": (0.2, 0.35, 0.5, 1.0, 2.0),
     "prior": ("proportional", 0.1, 0.3, "uniform"),
 }
 # The assumed spread of the group risks sets the planned group rate.

@@ -69,7 +69,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         read off the data.
     fit_intercept : bool, default=True
         Whether to learn an intercept.
-    intercept_scaling : float, default=0.5
+    intercept_scaling : float, default=0.35
         Value of the constant column behind rows of norm 1. Smaller means less noise on all
         weights and a slower intercept.
     prior : {"proportional", "uniform"}, float or array-like, default="proportional"
@@ -155,7 +155,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         radius: float = 20.0,
         data_norm: float = 1.0,
         fit_intercept: bool = True,
-        intercept_scaling: float = 0.5,
+        intercept_scaling: float = 0.35,
         prior: Any = "proportional",
         classes: Sequence[Any] | None = None,
         group_labels: Sequence[Any] | None = None,

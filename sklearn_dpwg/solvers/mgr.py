@@ -56,7 +56,7 @@ class MGR(Solver):
         A fixed plain step size without momentum, instead of the planned rule.
     averaging : float, default=2/3
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
-    max_passes : int, default=200
+    max_passes : int, default=150
         Largest number of passes over the rows that a planned `n_steps` may use; batches may take no
         longer than so many passes either.
     max_seconds : float, optional
@@ -111,7 +111,7 @@ class MGR(Solver):
         aim: float = 0.3,
         step_size: float | None = None,
         averaging: float = 2 / 3,
-        max_passes: int = 200,
+        max_passes: int = 150,
         max_seconds: float | None = None,
         sampling_rate: float | Sequence[float] | None = None,
     ) -> None:
