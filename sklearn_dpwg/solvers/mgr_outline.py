@@ -181,7 +181,7 @@ class Outline:
             noise,
             n_steps=self.n_steps,
             aim=self.aim,
-            step_size=self.step_size,
+            step_size=self.longest_step,
             max_momentum=self.max_momentum,
             fixed_step=self.is_fixed,
             feedback_range=self.feedback_range,

@@ -46,7 +46,7 @@ def test_small_data_are_read_in_full(sizes):
     problem = large(sizes, n_features=40)
     reading = choose_reading(problem, BUDGET, MGR())
     assert reading.is_full
-    assert reading.n_steps == 200
+    assert reading.n_steps == MGR().max_passes
 
 
 def test_large_data_are_read_in_batches_where_that_is_clearly_better():
@@ -57,8 +57,8 @@ def test_large_data_are_read_in_batches_where_that_is_clearly_better():
     assert " over full passes (bound " in reading.remark
     # within the passes and the seconds of full passes
     full = (1.0,) * problem.n_groups
-    assert reading.n_steps * share_of(problem, reading.rates) <= 200 * (1 + 1e-9)
-    limit = seconds_of(problem, full, 200)
+    assert reading.n_steps * share_of(problem, reading.rates) <= MGR().max_passes * (1 + 1e-9)
+    limit = seconds_of(problem, full, MGR().max_passes)
     assert seconds_of(problem, reading.rates, reading.n_steps) <= limit * (1 + 1e-9)
 
 
@@ -68,7 +68,7 @@ def test_large_data_are_read_in_batches_where_that_is_clearly_better():
 def test_the_choice_is_the_least_bound_within_the_limits(epsilon, max_seconds, n_records):
     problem = large((n_records * 3 // 4, n_records // 4), n_features=20)
     budget, solver = Budget(epsilon, 1e-6), MGR(max_seconds=max_seconds)
-    limit = seconds_of(problem, (1.0, 1.0), 200)
+    limit = seconds_of(problem, (1.0, 1.0), MGR().max_passes)
     limit = limit if max_seconds is None else min(limit, max_seconds)
     found = [
         (bound, reading)
@@ -81,7 +81,7 @@ def test_the_choice_is_the_least_bound_within_the_limits(epsilon, max_seconds, n
         more = reading.n_steps + 1
         assert (
             seconds_of(problem, reading.rates, more) > limit
-            or more * share_of(problem, reading.rates) > 200
+            or more * share_of(problem, reading.rates) > MGR().max_passes
             or more > 50_000
         )
     chosen = choose_reading(problem, budget, solver)
@@ -200,7 +200,7 @@ def test_batches_state_what_the_theory_says(rate):
     np.testing.assert_allclose(noise.risk, (batches.risk_stds**2 + coins) / 60)
     # and the bound is that of section 6 with these variances
     theta = outline.sharpness(noise)
-    longest = 60 * outline.step_size / (1 - outline.max_momentum)
+    longest = 60 * outline.longest_step / (1 - outline.max_momentum)
     total = np.geomspace(1e-9 * longest, longest, 200_001)
     for group, prior in enumerate(problem.prior):
         descent = outline.aim**2 / (2 * total) + total * noise.gradient[group] / 2

@@ -458,7 +458,7 @@ def test_at_least_one_iterate_is_averaged(averaging):
 
 def test_what_is_left_open_is_planned_from_it():
     problem = make_problem((400, 900))
-    assert MGR().plan(problem, BUDGET).n_steps == 200
+    assert MGR().plan(problem, BUDGET).n_steps == 150
     assert MGR(max_passes=30).plan(problem, BUDGET).n_steps == 30
     assert MGR(n_steps=300).plan(problem, BUDGET).n_steps == 300
     given = MGR(n_steps=9, group_rate=0.7, risk_share=0.25).plan(problem, BUDGET)
