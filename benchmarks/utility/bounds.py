@@ -6,13 +6,16 @@ import math
 from typing import Any
 
 from utility.report import DEFAULT, Cells, table
-from utility.summary import FLOOR, interval
+from utility.summary import interval
 
 SHOWN_EPSILON = 1.0
 
+# Excess below this is the yardstick's own error.
+LEAST = 1e-6
+
 
 def looseness(cells: Cells) -> dict[tuple[str, float], float]:
-    """Return the quotient of the default's bound and its mean excess, floored, by task and ε.
+    """Return the quotient of the default's bound and its mean excess, by task and ε.
 
     Parameters
     ----------
@@ -26,7 +29,7 @@ def looseness(cells: Cells) -> dict[tuple[str, float], float]:
     """
     return {
         key: cell[DEFAULT]["predicted_excess"]
-        / max(interval(cell[DEFAULT]["train_excess"]).mean, FLOOR)
+        / max(interval(cell[DEFAULT]["train_excess"]).mean, LEAST)
         for key, cell in cells.items()
         if cell.get(DEFAULT, {}).get("predicted_excess")
     }

@@ -148,11 +148,22 @@ def summary_lines(cells: Cells, compared: dict[tuple[str, float], tuple[str, Rat
         }
         if ratios:
             found = verdict(ratios)
+            least = verdict(
+                {
+                    f"{name} at ε = {epsilon:g}": ratio(
+                        [0.0] * len(cells[name, epsilon][peer]["train_excess"]),
+                        cells[name, epsilon][peer]["train_excess"],
+                    )
+                    for (name, epsilon), (peer, _) in compared.items()
+                    if name in names and epsilon >= 1.0
+                }
+            )
             lines.append(
                 f"{kind.capitalize()}, ε ≥ 1: ours / best peer has geometric mean "
                 f"**{found.geometric_mean:.2f}** over {found.n_cells} cells; worst cell "
                 f"{found.worst_cell}: {found.worst}; won {found.won}, lost {found.lost} beyond "
-                "the 95 % interval."
+                f"the 95 % interval. With no excess at all the mean would be "
+                f"{least.geometric_mean:.2f}, by the floor."
             )
     curses = [
         ratio(cells[key][peer]["fresh_excess"], cells[key][peer]["train_excess"])

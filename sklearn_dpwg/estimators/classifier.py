@@ -125,7 +125,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
     Notes
     -----
     Defaults of `radius`, `intercept_scaling` and `prior` are those that
-    ``benchmarks/mgr_defaults.py`` found best over four data sets.
+    ``benchmarks/mgr_defaults.py`` found best, or within its spread of the best, on six data sets.
 
     References
     ----------

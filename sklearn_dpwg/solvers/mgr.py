@@ -83,7 +83,7 @@ class MGR(Solver):
     that they are too long, and momentum stands in for longer ones (`HeavyBall`). A loss that is
     not smooth takes plain steps, none longer than ``aim/(L √T)``, the best without noise.
 
-    The default of `aim` is the middle of a flat minimum over four classification and two regression
+    The default of `aim` is the middle of a flat minimum over six classification and two regression
     data sets (``benchmarks/mgr_defaults.py`` prints it, with those of `averaging` and
     `max_passes`).
 
