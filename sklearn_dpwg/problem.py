@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -55,6 +56,10 @@ class Problem:
     radius: float
     prior: tuple[float, ...]
     intercept_scaling: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Keep the loss as it is now: its parameters may be set in place later."""
+        object.__setattr__(self, "loss", copy(self.loss))
 
     @property
     def n_groups(self) -> int:

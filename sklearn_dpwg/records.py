@@ -103,9 +103,10 @@ class RecordEncoder:
         Returns
         -------
         GroupedRecords
-            The records; ``rows`` is on the caller's memory where it was sorted already, no row is
-            longer than 1e100, and each place of a sparse row is held once. Otherwise it is a copy
-            of the same precision, and a row's numbers are together if its order changed.
+            The records; ``rows`` is on the caller's memory where it was sorted already and in
+            either order of memory, no row is longer than 1e100, and each place of a sparse row is
+            held once. Otherwise it is a copy of the same precision, and a row's numbers are
+            together if its order changed.
 
         Raises
         ------
@@ -118,6 +119,10 @@ class RecordEncoder:
         given = rows
         if issparse(rows):
             rows = canonical_rows(rows)
+        elif not (rows.flags.c_contiguous or rows.flags.f_contiguous):
+            # a copy that extreme rows ask for later would lie in memory otherwise, where the scores
+            # of the other records might be rounded otherwise
+            rows = np.ascontiguousarray(rows)
         if np.any(group_codes[1:] < group_codes[:-1]):
             # codes of 16 bits or less are sorted by radix
             few = group_codes.astype(np.min_scalar_type(self.n_groups))

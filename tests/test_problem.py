@@ -54,3 +54,11 @@ def test_frozen_hashable_and_without_records():
     assert problem != make_problem(radius=4.0)
     arrays = [v for v in dataclasses.asdict(problem).values() if isinstance(v, np.ndarray)]
     assert arrays == []
+
+
+def test_a_loss_that_is_changed_later_is_another_loss():
+    loss = BinaryLogLoss(0.6)
+    problem = make_problem(loss)
+    loss.set_params(largest_slope=1.0)
+    assert problem.loss == BinaryLogLoss(0.6)
+    assert problem.lipschitz == make_problem(BinaryLogLoss(0.6)).lipschitz

@@ -180,3 +180,20 @@ def test_scaled_rows_keep_scores_within_the_bound(loss):
     weights *= 4.0 / np.linalg.norm(weights)
     rows[0] = 1e3 * weights
     assert np.abs(scaled(encode(rows, data_norm=2.0)) @ weights).max() == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("take", [np.s_[:, ::2], np.s_[::-1, ::-2], np.s_[::3, :5]], ids=str)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_one_records_length_does_not_move_the_rounding_of_others(take, order):
+    """Where rows lie in memory decides how sums are rounded, so it may not follow from values."""
+    rng = np.random.default_rng(0)
+    wide = np.asarray(rng.uniform(-0.3, 0.3, size=(300, 10)), order=order)
+    weights = rng.normal(size=wide[take].shape[1])
+    found = []
+    for first in (0.1, 1e150):
+        X = wide.copy(order="K")[take]
+        X[0, 0] = first
+        codes = np.repeat([0, 1], [len(X) // 2, len(X) - len(X) // 2])
+        records = RecordEncoder(2, 1.0).encode(X, np.ones(len(X)), codes)
+        found.append((records.rows.strides, (records.rows @ weights)[1:].tolist()))
+    assert found[0] == found[1]

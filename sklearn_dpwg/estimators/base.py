@@ -129,7 +129,7 @@ class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
         # without releases nothing is drawn, so random_state does not matter
         seed = self.random_state if plan.releases else None
         noise = NoiseSource(seed, plan.releases, stacklevel=4)
-        with spending(noise, budget, plan, type(self).__name__):
+        with spending(noise, budget, plan, self):
             data = self._group_risks(rows, targets, codes, problem)
             del rows, targets, codes  # copies of them are not kept for as long as the solver runs
             solution = self._with_progress(plan, noise, lambda: solver.run(plan, data, noise))

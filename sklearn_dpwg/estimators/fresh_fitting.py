@@ -100,7 +100,7 @@ class FreshFitting:
         )
         solver, plan = self._plan_for(problem, labels, budget)
         noise = NoiseSource(self.random_state, plan.releases, stacklevel=4)
-        with spending(noise, budget, plan, type(self).__name__):
+        with spending(noise, budget, plan, self):
             solution = self._with_progress(plan, noise, lambda: solver.run(plan, encoded, noise))
         self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = n_features
@@ -185,7 +185,7 @@ class FreshFitting:
         _, plan = self._plan_for(problem, labels, budget)
         noise = NoiseSource(self.random_state, plan.releases, stacklevel=4)
         key = uuid4().hex
-        with spending(noise, budget, plan, type(self).__name__, key):
+        with spending(noise, budget, plan, self, key):
             game = solver.begin(plan, noise)
             data = self._group_risks(rows, targets, codes, problem)
             n_played = self._with_progress(
@@ -233,8 +233,7 @@ class FreshFitting:
         )
         sizes = np.bincount(codes, minlength=problem.n_groups)
         # a ledger that was opened since the first call is charged for the whole plan
-        name = type(self).__name__
-        with spending(opened.noise, opened.budget, opened.plan, name, opened.key):
+        with spending(opened.noise, opened.budget, opened.plan, self, opened.key):
             opened.is_lost = True  # until the rounds are through
             data = self._group_risks(rows, targets, codes, problem)
             was_over = opened.game.is_over

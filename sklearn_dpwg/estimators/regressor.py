@@ -177,7 +177,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
             low, high = (float(bound) for bound in self.target_bounds)
         except (TypeError, ValueError):
             low = high = math.nan
-        if not -math.inf < low < high < math.inf:
+        if not (-math.inf < low < high < math.inf and high / 2.0 - low / 2.0 > 0.0):
             raise ValueError(
                 f"target_bounds must be two finite numbers, the lower one first, got "
                 f"{self.target_bounds!r}."

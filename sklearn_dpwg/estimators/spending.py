@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.privacy.charge import charge
+from sklearn_dpwg.privacy.charge import charge, take_payment
 from sklearn_dpwg.solvers import Plan
 
 
 @contextmanager
 def spending(
-    noise: NoiseSource, budget: Budget, plan: Plan, what: str, key: str | None = None
+    noise: NoiseSource, budget: Budget, plan: Plan, estimator: Any, key: str | None = None
 ) -> Iterator[None]:
     """Charge a plan to the ledgers, and say in every error whether the budget is spent.
 
@@ -27,8 +28,8 @@ def spending(
         What all of them cost together.
     plan : Plan
         What to charge.
-    what : str
-        Name of what is fitted, for the report of a ledger.
+    estimator : object
+        What is fitted; a ledger reports the name of its class.
     key : str, optional
         Name of a plan that several calls run; a ledger that knows it is not charged again.
 
@@ -40,7 +41,9 @@ def spending(
     try:
         # whether a number over- or underflows depends on the records: no warning, no error
         guarantee = replace(plan.guarantee, seeded=noise.seeded)
-        with np.errstate(all="ignore"), charge(guarantee, noise, what, key):
+        name = type(estimator).__name__
+        is_paid = take_payment(estimator)
+        with np.errstate(all="ignore"), charge(guarantee, noise, name, key, is_paid=is_paid):
             yield
     except BaseException as error:
         if noise.releases:

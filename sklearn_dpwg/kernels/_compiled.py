@@ -127,7 +127,8 @@ def _block_losses(branch, parameter, ceiling, scores, targets):
             margin = target * scores[0, i]
             held = max(margin, edge)
             small = np.exp(-abs(held))
-            value = np.log1p(small) + max(-held, 0.0) + parameter * (held - margin)
+            value = np.log1p(small) + max(-held, 0.0)
+            value += parameter * (edge - margin) if margin < edge else 0.0
             share = small / (1.0 + small) if held > 0.0 else 1.0 / (1.0 + small)
             scores[0, i] = -target * min(share, parameter)
             total += min(value, ceiling)

@@ -57,7 +57,7 @@ class BinaryLogLoss(Loss):
     @property
     def edge(self) -> float:
         """The margin m_c below which the loss is a line."""
-        slope = self.largest_slope
+        slope = self.kernel_parameter
         return -math.inf if slope == 1.0 else math.log((1.0 - slope) / slope)
 
     def with_bounded_slope(self) -> BinaryLogLoss:
@@ -87,10 +87,13 @@ class BinaryLogLoss(Loss):
         values, derivatives : ndarray of shape (n_records,)
             Losses and derivatives.
         """
+        largest, edge = self.kernel_parameter, self.edge
         margin = targets * scores
-        held = np.maximum(margin, self.edge)
-        slope = np.minimum(expit(-held), self.largest_slope)
-        return np.logaddexp(0.0, -held) + self.largest_slope * (held - margin), -targets * slope
+        held = np.maximum(margin, edge)
+        slope = np.minimum(expit(-held), largest)
+        with np.errstate(invalid="ignore"):  # of infinite margins, which are above the edge
+            line = np.where(margin < edge, largest * (edge - margin), 0.0)
+        return np.logaddexp(0.0, -held) + line, -targets * slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
         """Return ``expit(a) expit(-a)``, and 0 on the line.

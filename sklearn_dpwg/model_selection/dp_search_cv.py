@@ -225,7 +225,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
                 )
                 candidate = self._candidate(parameters, plan, facts)
                 runs.releases.append(parameters)
-                with paid_for():  # and nothing else, such as what a callable scoring fits
+                with paid_for(final_step(candidate)):  # and nothing else that is fitted on the way
                     self._fit(candidate, seed if source.seeded else None, *fitted_on)
                 check_releases(final_step(candidate).plan_.guarantee, parameters)
                 score = noisy_score(

@@ -26,7 +26,12 @@ _thread = local()
 
 @contextmanager
 def charge(
-    guarantee: PrivacyGuarantee, noise: Any, what: str, key: str | None = None
+    guarantee: PrivacyGuarantee,
+    noise: Any,
+    what: str,
+    key: str | None = None,
+    *,
+    is_paid: bool = False,
 ) -> Iterator[None]:
     """Charge what happens inside to every open ledger; refuse it before it starts.
 
@@ -41,6 +46,8 @@ def charge(
         Name of what is fitted, for the report.
     key : str, optional
         Name of a plan that is run in several parts: a ledger that knows it is not charged again.
+    is_paid : bool, default=False
+        Whether it is a part of something that was charged, as `take_payment` says.
 
     Yields
     ------
@@ -57,7 +64,7 @@ def charge(
     key = uuid4().hex if key is None else key
     reserved: list[LedgerFile] = []
     try:
-        for ledger in [] if getattr(_thread, "is_paid_for", False) else active_ledgers():
+        for ledger in [] if is_paid else active_ledgers():
             # a second block on the same file finds the key charged
             if ledger.reserve(key, guarantee, what):
                 reserved.append(ledger)  # noqa: PERF401
@@ -76,20 +83,46 @@ def charge(
 
 
 @contextmanager
-def paid_for() -> Iterator[None]:
-    """Charge no fits of this thread inside, as they are a part of something that was charged.
+def paid_for(estimator: Any) -> Iterator[None]:
+    """Charge one fit of an estimator inside to nobody, as it is a part of what was charged.
+
+    Whatever else is fitted, by other steps, losses or callables, is charged.
+
+    Parameters
+    ----------
+    estimator : object
+        The very object whose fit is paid for, in this thread.
 
     Yields
     ------
     None
-        Where the fits go.
+        Where it is fitted.
     """
-    before = getattr(_thread, "is_paid_for", False)
-    _thread.is_paid_for = True
+    before = getattr(_thread, "paid_for", None)
+    _thread.paid_for = estimator
     try:
         yield
     finally:
-        _thread.is_paid_for = before
+        _thread.paid_for = before
+
+
+def take_payment(estimator: Any) -> bool:
+    """Return whether a fit that begins now is paid for; the next one of the same object is not.
+
+    Parameters
+    ----------
+    estimator : object
+        What is fitted.
+
+    Returns
+    -------
+    bool
+        True once inside `paid_for` of that object.
+    """
+    is_paid = getattr(_thread, "paid_for", None) is estimator
+    if is_paid:
+        _thread.paid_for = None
+    return is_paid
 
 
 def active_ledgers() -> list[LedgerFile]:

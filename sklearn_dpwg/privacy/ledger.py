@@ -68,7 +68,8 @@ class PrivacyLedger:
     ``predict`` on the training records, other libraries – is not counted.
 
     Other threads that fit while the block is open are charged too, and so are processes that are
-    started in it. joblib's idle processes are ended on entering and on leaving. Workers on other
+    started in it and inherit its environment, which the children of a fork server that ran before
+    do not. joblib's idle processes are ended on entering and on leaving. Workers on other
     machines are refused, as they cannot reach the file. A fit inside several blocks on one file is
     charged to it once. Where ``partial_fit`` goes on with what began outside the ledger, its whole
     plan is charged, once.

@@ -69,7 +69,17 @@ REGRESSOR = [
     ({"loss": Quantile(0.9, 0.5)}, "target_bound of a regressor's loss must be 1, as target_bou"),
     *(
         ({"target_bounds": bounds}, "target_bounds must be two finite numbers, the lower one first")
-        for bounds in ((1, 1), (1, 0), (0, math.inf), (math.nan, 1), (0, 1, 2), ("a", 1), 1, None)
+        for bounds in (
+            (1, 1),
+            (1, 0),
+            (0, math.inf),
+            (0, 5e-324),
+            (math.nan, 1),
+            (0, 1, 2),
+            ("a", 1),
+            1,
+            None,
+        )
     ),
 ]
 

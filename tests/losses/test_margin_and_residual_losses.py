@@ -289,7 +289,16 @@ def test_slopes_out_of_range(value):
         BinaryLogLoss(value)
 
 
-def test_a_slope_of_one_is_the_logistic_loss_and_has_a_stand_in():
+@pytest.mark.parametrize("slope", [1.0, 0.85, np.float32(0.85)])
+def test_infinite_margins(slope):
+    value, derivative = BinaryLogLoss(slope).value_and_derivative(
+        np.array([np.inf, -np.inf]), np.ones(2)
+    )
+    assert value.tolist() == [0.0, math.inf]
+    assert derivative.tolist() == [0.0, -float(slope)]
+
+
+def test_a_slope_of_one_is_the_logistic_loss():
     scores, targets = batch(BinaryLogLoss(), 5, scale=20.0)
     np.testing.assert_allclose(
         BinaryLogLoss().value(scores, targets), np.logaddexp(0.0, -targets * scores), rtol=1e-15

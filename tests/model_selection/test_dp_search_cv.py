@@ -18,7 +18,7 @@ from scipy.stats import beta, uniform
 from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler, TargetEncoder
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import (
@@ -39,6 +39,7 @@ from sklearn_dpwg.privacy import (
     Release,
     privacy_of,
 )
+from sklearn_dpwg.privacy.charge import paid_for
 from sklearn_dpwg.privacy.learning_steps import learning_steps
 from sklearn_dpwg.solvers import MGR
 
@@ -276,6 +277,30 @@ def test_what_a_scoring_fits_is_charged():
     with PrivacyLedger(1000.0, 1e-6) as ledger:
         search(scoring=scoring, n_iter=1.0).fit(X, Y, GROUPS)
         assert {row.what for row in ledger.rows} == {"DPSearchCV", "DPWorstGroupClassifier"}
+
+
+def test_what_a_step_of_a_candidate_fits_is_charged():
+    """Nor does a fit that is paid for pay for a second one of the same object."""
+
+    def fits_inside(rows):
+        again = model(epsilon=50.0, group_by=lambda X: np.ones(len(X)))
+        again.fit(rows, (rows[:, 0] > 0).astype(int))
+        return rows
+
+    estimator = make_pipeline(FunctionTransformer(fits_inside), model())
+    with PrivacyLedger(3.0, 1e-6) as ledger:
+        with pytest.raises(BudgetExceededError):
+            search(estimator, grid={"dpworstgroupclassifier__radius": [1.0, 2.0]}, n_iter=1.0).fit(
+                X, Y, GROUPS
+            )
+        assert {row.what for row in ledger.rows} <= {"DPSearchCV"}
+
+    twice = model()
+    with PrivacyLedger(50.0, 1e-6) as ledger, paid_for(twice):
+        twice.fit(X, Y, groups=GROUPS)
+        assert len(ledger.rows) == 0
+        twice.fit(X, Y, groups=GROUPS)
+        assert len(ledger.rows) == 1
 
 
 def test_distributions():
