@@ -4,7 +4,9 @@ Why the defaults are what they are
 
 Each default of the estimators and of MGR is varied alone, the others left as they are: mean excess
 worst-group risk over the reference optimum, epsilon = 1, delta = 1e-5, five seeds. A star marks
-the default. Names of parameters, as arguments, print their tables alone.
+the default. Names of parameters and of data sets, as arguments, print their tables alone:
+
+    python benchmarks/mgr_defaults.py BOLDNESS SHORTER epsilon=4 census-income-kdd
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from common import excess_of_fits, load_dataset, make_estimator
+from common import EPSILON, excess_of_fits, load_dataset, make_estimator
 
+from sklearn_dpwg.datasets import dataset_names
 from sklearn_dpwg.losses import binary_log_loss
 from sklearn_dpwg.solvers import MGR, heavy_ball, mgr_outline, mgr_schedule
 
@@ -27,6 +30,7 @@ CLASSIFICATION = (
     "german-credit",
 )
 REGRESSION = ("cps-hourly-earnings", "cps-weekly-wages")
+ALL = {CLASSIFICATION: (*CLASSIFICATION, "census-income-kdd"), REGRESSION: REGRESSION}
 INFINITY = float("inf")
 
 SOLVER_GRID = {
@@ -58,7 +62,9 @@ BY_TASK = {
 }
 
 
-def table(names: tuple[str, ...], parameter: str, values: tuple, in_solver: bool) -> None:
+def table(
+    names: tuple[str, ...], parameter: str, values: tuple, in_solver: bool, epsilon: float
+) -> None:
     """Print one parameter's table."""
     data = [load_dataset(name) for name in names]
     print(f"\n{parameter:<20}" + "".join(f"{name:>22}" for name in names))
@@ -68,34 +74,43 @@ def table(names: tuple[str, ...], parameter: str, values: tuple, in_solver: bool
             default = MGR() if in_solver else make_estimator(one)
             starred = getattr(default, parameter) == value
             chosen = {"solver": MGR(**{parameter: value})} if in_solver else {parameter: value}
-            excess = excess_of_fits(one, N_SEEDS, **chosen)
+            excess = excess_of_fits(one, N_SEEDS, epsilon=epsilon, **chosen)
             cells.append(f"{excess.mean():.4f} ± {excess.std(ddof=1):.4f}{'*' if starred else ' '}")
         shown = "planned" if value is None else value if isinstance(value, str) else f"{value:.3g}"
         print(f"{shown:<20}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
 
 
-def constant_table(names: tuple[str, ...], module: ModuleType, name: str, values: tuple) -> None:
+def constant_table(
+    names: tuple[str, ...], module: ModuleType, name: str, values: tuple, epsilon: float
+) -> None:
     """Print what a planning constant does to fits with default parameters."""
     print(f"\n{name:<20}" + "".join(f"{name:>22}" for name in names))
     default = getattr(module, name)
     for value in values:
         setattr(module, name, value)
         star = "*" if value == default else " "
-        found = [excess_of_fits(load_dataset(name), N_SEEDS) for name in names]
+        found = [excess_of_fits(load_dataset(name), N_SEEDS, epsilon=epsilon) for name in names]
         cells = [f"{excess.mean():.4f} ± {excess.std(ddof=1):.4f}{star}" for excess in found]
         print(f"{value:<20.3g}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
     setattr(module, name, default)
 
 
 if __name__ == "__main__":
-    asked = sys.argv[1:]
-    for names, (estimator_grid, solver_grid) in BY_TASK.items():
+    asked = set(sys.argv[1:])
+    budgets = [word for word in asked if word.startswith("epsilon=")]
+    epsilon = float(budgets[0].removeprefix("epsilon=")) if budgets else EPSILON
+    only = asked & set(dataset_names())
+    wanted = asked - only - set(budgets)
+    for task, (estimator_grid, solver_grid) in BY_TASK.items():
+        names = tuple(sorted(only & set(ALL[task]))) if only else task
+        if not names:
+            continue
         for parameter, values in {**estimator_grid, **ESTIMATOR_GRID}.items():
-            if not asked or parameter in asked:
-                table(names, parameter, values, in_solver=False)
+            if not wanted or parameter in wanted:
+                table(names, parameter, values, False, epsilon)
         for parameter, values in {**solver_grid, **SOLVER_GRID}.items():
-            if not asked or parameter in asked:
-                table(names, parameter, values, in_solver=True)
+            if not wanted or parameter in wanted:
+                table(names, parameter, values, True, epsilon)
         for module, name, grid in CONSTANTS:
-            if not asked or name in asked:
-                constant_table(names, module, name, grid)
+            if not wanted or name in wanted:
+                constant_table(names, module, name, grid, epsilon)

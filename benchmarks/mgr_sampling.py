@@ -55,7 +55,7 @@ def real(name: str) -> Case:
     """Return a real data set with the default parameters of its estimator."""
     bunch = load_dataset(name)
     yardstick = unit_risks(bunch)
-    model = make_estimator(bunch)
+    model = make_estimator(bunch, solver="mgr")
     plan = model.plan(group_sizes=yardstick.group_sizes, n_features=bunch.data.shape[1])
     data = GroupRisks(yardstick.records, yardstick.loss, plan.problem.intercept_scaling)
     return Case(name, plan.problem, data, yardstick, bunch.entry.reference_optimum)
