@@ -83,13 +83,17 @@ def table(
 def constant_table(
     names: tuple[str, ...], module: ModuleType, name: str, values: tuple, epsilon: float
 ) -> None:
-    """Print what a planning constant does to fits with default parameters."""
+    """Print what a planning constant does: MGR's to full passes, others to default fits."""
+    solver = "auto" if module is binary_log_loss else MGR(sampling_rate=1.0)
     print(f"\n{name:<20}" + "".join(f"{name:>22}" for name in names))
     default = getattr(module, name)
     for value in values:
         setattr(module, name, value)
         star = "*" if value == default else " "
-        found = [excess_of_fits(load_dataset(name), N_SEEDS, epsilon=epsilon) for name in names]
+        found = [
+            excess_of_fits(load_dataset(one), N_SEEDS, epsilon=epsilon, solver=solver)
+            for one in names
+        ]
         cells = [f"{excess.mean():.4f} ± {excess.std(ddof=1):.4f}{star}" for excess in found]
         print(f"{value:<20.3g}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
     setattr(module, name, default)

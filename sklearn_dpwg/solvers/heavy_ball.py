@@ -13,8 +13,9 @@ FloatArray = NDArray[np.float64]
 # deviations of its noise, which noise alone does in one step of 740.
 UPHILL = 3.0
 
-# What is left of the longest step after that; 0.9 did a little better than 0.8, 0.5 and 1 worse
-# (benchmarks/mgr_defaults.py).
+# What is left of the longest step after that; 0.5 and 0.8 did worse on the census, where 1 would do
+# best, which promises no end of the shortening (benchmarks/mgr_defaults.py SHORTER epsilon=4
+# census-income-kdd).
 SHORTER = 0.9
 
 

@@ -36,9 +36,10 @@ LARGEST_EPSILON = 20.0
 LARGEST_STEPS = 50_000
 LEAST_DELTA_PER_STEP = 2.0**-50
 
-# Batches are planned only where their bound is below this share of that of full passes: at 0.56 to
-# 0.58 full passes still lost less (the census at epsilon = 4 and 8 in `make bench`), and for them
-# more can be stated, such as the guarantee for several rows of a person.
+# Batches are planned only where their bound is below this share of that of full passes. Bounds tell
+# less than half of it: at 0.48 to 0.63 full passes lose less on the census, at 0.51 to 0.66 batches
+# on made data (benchmarks/mgr_sampling.py). For full passes more can be stated, such as the
+# guarantee for several rows of a person.
 CLEAR_ADVANTAGE = 0.5
 
 # One calibration by privacy-loss distributions.
