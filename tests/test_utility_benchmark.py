@@ -369,7 +369,7 @@ def test_the_report_names_best_peer_and_alarms(utility, tmp_path):
     assert (tmp_path / "table.md").read_text() == text + "\n"
     assert "dp-gd average (clip 0.5)" in text
     assert "Interval wholly above 1.2: compas at ε = 1." in text
-    assert "Worse than predicting nothing: compas at ε = 1." in text
+    assert "Worse than predicting nothing, beyond the interval: compas at ε = 1." in text
     assert "compas at ε = 1 (oco, 2.46)" in text
     content = json.loads((tmp_path / "table.json").read_text())
     by_task = {each["task"]: each for each in content["ratios"]}
@@ -499,6 +499,20 @@ def test_pages_are_refreshed_between_their_marks(utility, tmp_path):
             start, end = pages.MARKS
             expected = f"before\n{start}\n\n{text}\n\n{end}\nafter\n"
             assert (tmp_path / name).read_text() == expected
+
+
+def test_pages_need_every_cell(utility):
+    names = utility.tasks.task_names()
+    whole = {
+        (name, epsilon): {utility.report.DEFAULT: {}, utility.report.NOTHING: {}}
+        for name in names
+        for epsilon in utility.settings.EPSILONS
+    }
+    assert utility.pages.missing_cells(whole, names) == []
+    del whole["compas", 1.0][utility.report.NOTHING]
+    del whole["adult", 2.0]
+    found = utility.pages.missing_cells(whole, names)
+    assert found == ["adult at ε = 2", "compas at ε = 1"]
 
 
 @pytest.mark.parametrize("text", ["", "{0}", "{1}", "{0}{0}{1}", "{1} {0}"])

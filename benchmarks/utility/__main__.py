@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from utility.chart import chart
 from utility.figures import draw_figures
 from utility.ours import OURS, fit_once, methods_of, planned
-from utility.pages import write_pages
+from utility.pages import missing_cells, write_pages
 from utility.progress import Progress
 from utility.report import DEFAULT, collect, write_report
 from utility.settings import (
@@ -74,6 +74,12 @@ def main() -> None:
     if not asked.report:
         measure(names, epsilons, n_seeds)
     cells = collect(names, epsilons, n_seeds)
+    if asked.docs:
+        missing = missing_cells(cells, task_names())
+        if missing:
+            parser.error(
+                f"--docs needs every task and peer measured, missing: {', '.join(missing)}."
+            )
     print(write_report(cells, FOLDER))
     if asked.docs:
         write_pages(cells, ROOT)

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from utility.bounds import bounds_table
 from utility.chart import chart
-from utility.report import Cells, docs_text
+from utility.report import DEFAULT, NOTHING, Cells, docs_text
+from utility.settings import EPSILONS
 
 MARKS = ("<!-- printed by make bench -->", "<!-- end of what is printed -->")
+
+
+def missing_cells(cells: Cells, names: Sequence[str]) -> list[str]:
+    """Return what the pages show and nobody has measured.
+
+    Parameters
+    ----------
+    cells : dict
+        What `collect` returns.
+    names : sequence of str
+        All tasks.
+
+    Returns
+    -------
+    list of str
+        Task and ε of each cell without the default's fits or without a peer.
+    """
+    return [
+        f"{name} at ε = {epsilon:g}"
+        for name in names
+        for epsilon in EPSILONS
+        if DEFAULT not in cells.get((name, epsilon), {}) or NOTHING not in cells[name, epsilon]
+    ]
 
 
 def write_pages(cells: Cells, root: Path) -> None:

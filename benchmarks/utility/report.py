@@ -188,7 +188,9 @@ def summary_lines(cells: Cells, compared: dict[tuple[str, float], tuple[str, Rat
         for (name, epsilon), cell in cells.items()
         if DEFAULT in cell and NOTHING in cell and is_worse_than_nothing(cell)
     ]
-    lines.append(f"Worse than predicting nothing: {', '.join(below) or 'no cell'}.")
+    lines.append(
+        f"Worse than predicting nothing, beyond the interval: {', '.join(below) or 'no cell'}."
+    )
     behind = [
         f"{name} at ε = {epsilon:g} ({own}, {each.value:.2f})"
         for name, epsilon, own, each in against_own(cells)

@@ -16,7 +16,18 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks, and nothing is 
         """Stands in for scikit-learn's."""
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method."""
+        """Return a method as it is.
+
+        Parameters
+        ----------
+        method : callable
+            Any.
+
+        Returns
+        -------
+        callable
+            The same.
+        """
         return method
 
 

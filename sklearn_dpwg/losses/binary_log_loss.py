@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
 
-from sklearn_dpwg.losses._checks import check_between
 from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants, Task
 from sklearn_dpwg.losses.gradient_diameter import gradient_diameter
 
@@ -46,8 +46,12 @@ class BinaryLogLoss(Loss):
     kernel: ClassVar[str | None] = "binary_log"
 
     def __post_init__(self) -> None:
-        if self.largest_slope != 1.0 or isinstance(self.largest_slope, bool):
-            check_between(self.largest_slope, "largest_slope of BinaryLogLoss", 0.5, 1.0)
+        slope = self.largest_slope
+        is_number = isinstance(slope, Real) and not isinstance(slope, bool)
+        if not (is_number and 0.5 < float(slope) <= 1.0):
+            raise ValueError(
+                f"largest_slope of BinaryLogLoss must be above 0.5 and at most 1, got {slope!r}."
+            )
 
     @property
     def kernel_parameter(self) -> float:

@@ -86,7 +86,7 @@ class Auto(Solver):
         """
         if budget.epsilon == math.inf:
             raise ValueError("solver 'auto' adds noise and needs a finite epsilon, got inf.")
-        loss = problem.loss.with_bounded_slope()
+        stated, loss = problem.loss, problem.loss.with_bounded_slope()
         problem = replace(problem, loss=loss)
         plans = [
             backend().plan(problem, budget)
@@ -104,7 +104,8 @@ class Auto(Solver):
             if others
             else f"phases are for at most {MOST_WEIGHTS_OF_PHASES} weights"
         )
-        return replace(chosen, remark=f"chosen by 'auto': {why}")
+        learned = "" if loss == stated else f"; 'auto' learns with {loss!r}"
+        return replace(chosen, remark=f"chosen by 'auto': {why}{learned}")
 
     def run(
         self, plan: Plan, data: GroupRisks, noise: NoiseSource, *, start: Solution | None = None

@@ -285,7 +285,7 @@ def test_constants_in_closed_form():
 
 @pytest.mark.parametrize("value", [0.0, 0.5, 1.01, math.nan, math.inf, "1", None, True])
 def test_slopes_out_of_range(value):
-    with pytest.raises(ValueError, match=r"^largest_slope of BinaryLogLoss must be strictly bet"):
+    with pytest.raises(ValueError, match=r"^largest_slope of BinaryLogLoss must be above 0.5 a"):
         BinaryLogLoss(value)
 
 

@@ -60,7 +60,8 @@ def test_a_preview_says_what_was_chosen_over_what():
     other = MGR().plan(learned(wide(300)), BUDGET)
     said = (
         f"chosen by 'auto': its bound is {plan.predicted_excess:.3g}, against "
-        f"{other.predicted_excess:.3g} of 'mgr'"
+        f"{other.predicted_excess:.3g} of 'mgr'; 'auto' learns with "
+        "BinaryLogLoss(largest_slope=0.85)"
     )
     assert str(plan).splitlines()[1] == said
 
@@ -78,7 +79,7 @@ def test_many_weights_are_not_for_phases():
     assert Auto().plan(few, BUDGET).solver == "phased-erm"
     plan = Auto().plan(many, BUDGET)
     assert plan.solver == "mgr"
-    assert plan.remark == "chosen by 'auto': phases are for at most 500 weights"
+    assert plan.remark.startswith("chosen by 'auto': phases are for at most 500 weights; 'auto' le")
 
 
 def test_moments_are_for_the_squared_error_with_few_weights():
