@@ -100,9 +100,9 @@ def test_a_source_samples_at_the_rate_that_is_accounted_for(rate):
     """The accountant and the sampler read one number."""
     release = Release("g", "gaussian", 2.0, 1, sampling_rate=rate)
     for noise in (seeded(0, release), NoiseSource(None, [release])):
-        joined = [len(found) for found in noise.poisson_sample([50_000] * 4, release=release)]
-        assert stats.binomtest(sum(joined), 200_000, rate).pvalue > 1e-9
-        assert stats.binomtest(sum(joined), 200_000, 1.05 * rate).pvalue < 1e-3  # it would show
+        joined = [len(found) for found in noise.poisson_sample([250_000] * 4, release=release)]
+        assert stats.binomtest(sum(joined), 1_000_000, rate).pvalue > 1e-9
+        assert stats.binomtest(sum(joined), 1_000_000, 1.05 * rate).pvalue < 1e-3  # it would show
 
 
 def test_coins_are_those_of_no_other_randomness():
