@@ -282,9 +282,11 @@ def test_what_a_scoring_fits_is_charged():
 def test_what_a_step_of_a_candidate_fits_is_charged():
     """Nor does a fit that is paid for pay for a second one of the same object."""
 
+    fitted = []
+
     def fits_inside(rows):
         again = model(epsilon=50.0, group_by=lambda X: np.ones(len(X)))
-        again.fit(rows, (rows[:, 0] > 0).astype(int))
+        fitted.append(again.fit(rows, (rows[:, 0] > 0).astype(int)))
         return rows
 
     estimator = make_pipeline(FunctionTransformer(fits_inside), model())
@@ -293,6 +295,7 @@ def test_what_a_step_of_a_candidate_fits_is_charged():
             search(estimator, grid={"dpworstgroupclassifier__radius": [1.0, 2.0]}, n_iter=1.0).fit(
                 X, Y, GROUPS
             )
+        assert fitted == []  # what is paid for is the model's own fit, not the first that comes
         assert {row.what for row in ledger.rows} <= {"DPSearchCV"}
 
     twice = model()

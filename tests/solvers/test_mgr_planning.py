@@ -98,6 +98,13 @@ def test_risk_share_is_nearly_the_best_of_a_grid(sizes):
     assert planned <= min(grid) * (1 + 1e-4)
 
 
+def test_where_steps_end_the_bound_is_that_of_the_longest_ones():
+    plan = MGR(n_steps=20).plan(make_problem((10**9,)), Budget(10.0, 1e-6))
+    schedule = plan.schedule
+    reach = 20 * 8.0 / plan.problem.smoothness / (1.0 - schedule.max_momentum)
+    assert plan.predicted_excess == pytest.approx(schedule.aim**2 / (2 * reach), rel=1e-3)
+
+
 @pytest.mark.parametrize("solver", [MGR(n_steps=30), MGR(n_steps=30, step_size=0.2)], ids=repr)
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(5), SquaredError()], ids=repr)
 @pytest.mark.parametrize("shape", [(1,), (1, 1), (1, 9), (1, 3, 30)])
