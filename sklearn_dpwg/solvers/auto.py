@@ -37,7 +37,7 @@ class Auto(Solver):
     says what it was chosen over, and `run` hands over to it. `Moments` is considered up to 200
     weights, `PhasedERM` up to 500.
 
-    Both learn with the loss of bounded slope that a loss may have (`Loss.with_bounded_slope`): for
+    All learn with the loss of bounded slope that a loss may have (`Loss.with_bounded_slope`): for
     the logistic loss of two classes one whose slope stops at 0.85, which takes 15 % off the noise
     (``benchmarks/mgr_defaults.py`` prints what that changes). Predictions and probabilities mean
     what they mean for the loss itself.
