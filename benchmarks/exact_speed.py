@@ -35,9 +35,9 @@ from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.exceptions import UngroupedWarning
 from sklearn_dpwg.losses import BinaryLogLoss
+from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers import worst_group_optimum
 
 SIZES = (10_000, 100_000, 1_000_000)
 N_COLUMNS, N_REPETITIONS = 50, 7

@@ -31,7 +31,7 @@ from sklearn_dpwg.losses import (
     SquaredHinge,
 )
 from sklearn_dpwg.metrics import worst_group_score
-from sklearn_dpwg.solvers import worst_group_optimum
+from sklearn_dpwg.optimum import worst_group_optimum
 
 N_SEEDS = 5
 CLASSIFICATION = ("adult", "law-school", "minneapolis-stops", "compas")

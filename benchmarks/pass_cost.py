@@ -18,7 +18,7 @@ from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import poisson_sample
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers.planning import (
+from sklearn_dpwg.solvers.plan import (
     SECONDS_PER_ENTRY,
     SECONDS_PER_GATHERED_ENTRY,
     SECONDS_PER_GATHERED_RECORD,

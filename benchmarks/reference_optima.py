@@ -10,7 +10,7 @@ from __future__ import annotations
 from common import load_dataset, unit_risks
 
 from sklearn_dpwg.datasets import dataset_names
-from sklearn_dpwg.solvers import worst_group_optimum
+from sklearn_dpwg.optimum import worst_group_optimum
 
 if __name__ == "__main__":
     print(f"{'data set':<22}{'recomputed':>14}{'in the entry':>14}{'certified gap':>15}")

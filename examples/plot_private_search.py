@@ -20,10 +20,10 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.exceptions import BudgetExceededError
+from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import group_table, worst_group_scorer
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.preprocessing import BoundedScaler
-from sklearn_dpwg.privacy import PrivacyLedger
 
 EPSILON, DELTA = 2.0, 1e-5
 entry = load_dataset("adult").entry

@@ -1,5 +1,12 @@
 """Errors and warning categories, each its own class so that a caller can filter it."""
 
+from __future__ import annotations
+
+import sys
+import warnings
+
+_PACKAGE = __name__.partition(".")[0]
+
 
 class SeededNoiseWarning(UserWarning):
     """The noise is drawn from a seed, so whoever knows the seed can subtract it."""
@@ -51,3 +58,11 @@ class LedgerUnreachableError(RuntimeError):
 
 class OutsideGuaranteeWarning(UserWarning):
     """Something around a private model learned from the records without noise."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside this package that led here, however deep the call is."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

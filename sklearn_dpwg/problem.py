@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_dpwg.losses import Loss, LossConstants
-
-FloatArray = NDArray[np.float64]
 
 PUBLIC_FACTS = (
     "which group each record is in, and every column that decides it, row by row",

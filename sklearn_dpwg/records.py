@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.kernels import canonical_rows, row_norms
-
-FloatArray = NDArray[np.float64]
 
 # Squares of longer rows, and their products with weights, may not be floating-point numbers.
 _LARGEST = 1e100

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.kernels import (
     Partition,
     fused_pass,
@@ -23,8 +24,6 @@ from sklearn_dpwg.kernels import (
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.oracles.records import RecordOracle
 from sklearn_dpwg.records import GroupedRecords
-
-FloatArray = NDArray[np.float64]
 
 # A block of rows stays in the second-level cache between its two products; blocks of 128 KiB
 # to 1 MiB are within a tenth of each other on the machines tried.

@@ -5,9 +5,9 @@ import pytest
 
 from sklearn_dpwg.datasets import dataset_names, load_dataset
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers import worst_group_optimum
 
 # the census takes twenty seconds; benchmarks/reference_optima.py recomputes it
 NAMES = [name for name in dataset_names() if name != "census-income-kdd"]

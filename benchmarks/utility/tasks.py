@@ -24,9 +24,9 @@ from sklearn_dpwg.datasets import (
     make_worst_group_regression,
 )
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers import worst_group_optimum
 
 # Where there is no test part, every fifth row of a fixed permutation is the test part.
 SPLIT_SEED, TEST_SHARE = 0, 0.2

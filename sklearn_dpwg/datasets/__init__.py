@@ -16,12 +16,12 @@ number and not an estimate. :func:`make_lower_bound` is the instance on which no
 do well.
 """
 
-from .dataset_names import dataset_names
+from ._dataset_names import dataset_names
+from ._load_dataset import load_dataset
+from ._make_lower_bound import make_lower_bound
+from ._make_worst_group_classification import make_worst_group_classification
+from ._make_worst_group_regression import make_worst_group_regression
 from .entry import DatasetEntry
-from .load_dataset import load_dataset
-from .make_lower_bound import make_lower_bound
-from .make_worst_group_classification import make_worst_group_classification
-from .make_worst_group_regression import make_worst_group_regression
 from .population import Population
 
 __all__ = [

@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.fresh_fitting import FreshFitting
 from sklearn_dpwg.estimators.precisions import precisions
 from sklearn_dpwg.estimators.prior import resolve_prior
@@ -24,15 +25,14 @@ from sklearn_dpwg.estimators.spending import spending
 from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanWarning
 from sklearn_dpwg.groups import encode_groups, ordered_sizes, select_groups
 from sklearn_dpwg.kernels import canonical_rows, linear_scores, row_norms
+from sklearn_dpwg.ledger.charge import with_ledgers, without_ledgers
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
-from sklearn_dpwg.privacy.charge import with_ledgers, without_ledgers
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import FreshSolver, Plan, Solution, Solver, make_solver
 
-FloatArray = NDArray[np.float64]
 TargetEncoder = Callable[[NDArray[Any]], FloatArray]
 
 # A group whose bound is this many times what predicting nothing costs gets a warning of its own.

@@ -13,11 +13,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator, TargetEncoder
 from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
-
-FloatArray = NDArray[np.float64]
 
 
 def _known(loss: Any) -> list[Any]:

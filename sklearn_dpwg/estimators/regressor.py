@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator, TargetEncoder
 from sklearn_dpwg.losses import Loss, make_loss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Solver
-
-FloatArray = NDArray[np.float64]
 
 
 class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_dpwg.ledger.charge import charge, take_payment
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.privacy.charge import charge, take_payment
 from sklearn_dpwg.solvers import Plan
 
 

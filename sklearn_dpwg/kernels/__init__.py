@@ -5,9 +5,9 @@ states a `kernel`; it is compiled at its first use. `run_on_threads` spreads suc
 cores. Everything here gives the same bits on any number of threads.
 """
 
-from sklearn_dpwg.kernels.fused_pass import fused_pass, has_kernel
+from sklearn_dpwg.kernels._fused_pass import fused_pass, has_kernel
+from sklearn_dpwg.kernels._run_on_threads import n_threads, one_blas_thread, run_on_threads
 from sklearn_dpwg.kernels.partition import Partition
-from sklearn_dpwg.kernels.run_on_threads import n_threads, one_blas_thread, run_on_threads
 from sklearn_dpwg.kernels.sparse_products import (
     canonical_rows,
     linear_scores,

@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from sklearn_dpwg._typing import FloatArray
+
 IndexArray = NDArray[np.intp]
 
 # Enough tasks for a few cores to finish together, few enough for their partial sums.

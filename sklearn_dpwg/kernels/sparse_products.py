@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-FloatArray = NDArray[np.float64]
+from sklearn_dpwg._typing import FloatArray
 
 # Temporary arrays are of this size, not of the rows'.
 _BLOCK_BYTES = 2**18

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from sklearn_dpwg._typing import FloatArray
 
 # Below so many groups lists of floats take less time than arrays.
 _FEW = 64

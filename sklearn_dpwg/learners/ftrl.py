@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.learners.learner import Learner
 from sklearn_dpwg.learners.sum_noise import SumNoise
 from sklearn_dpwg.learners.weight_player import WeightPlayer
-
-FloatArray = NDArray[np.float64]
 
 
 class FTRL(Learner):

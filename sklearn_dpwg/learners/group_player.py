@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.learners._checks import prior_of, rate_of
 from sklearn_dpwg.learners._log_weights import LogWeights
-
-FloatArray = NDArray[np.float64]
 
 
 class GroupPlayer:

@@ -6,15 +6,14 @@ import math
 from abc import ABC, abstractmethod
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.learners._checks import positive, whole
 from sklearn_dpwg.learners.learner_plan import LearnerPlan
 from sklearn_dpwg.learners.sum_noise import SumNoise
 from sklearn_dpwg.learners.weight_player import WeightPlayer
-
-FloatArray = NDArray[np.float64]
 
 
 class Learner(BaseEstimator, ABC):

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.learners.weight_player import WeightPlayer
 from sklearn_dpwg.privacy.prefix_sums import PrefixSumStream
-
-FloatArray = NDArray[np.float64]
 
 
 class PrivatePlayer(WeightPlayer):

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy.prefix_sums import IndependentNoise, PrefixSums
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,10 @@ Noise is calibrated to these constants, so each is proved where it stands and at
 property test.
 """
 
+from sklearn_dpwg.losses._gradient_diameter import gradient_diameter
 from sklearn_dpwg.losses.absolute_error import AbsoluteError
 from sklearn_dpwg.losses.base import Loss, LossConstants, SmoothedLoss
 from sklearn_dpwg.losses.binary_log_loss import BinaryLogLoss
-from sklearn_dpwg.losses.gradient_diameter import gradient_diameter
 from sklearn_dpwg.losses.hinge import Hinge
 from sklearn_dpwg.losses.huber import Huber
 from sklearn_dpwg.losses.kinked_loss import KinkedLoss

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
+from sklearn_dpwg._typing import FloatArray
 
-FloatArray = NDArray[np.float64]
 Task = Literal["binary", "multiclass", "regression"]
 
 # Supremum, infimum and their difference are each rounded by at most two units in the last place

@@ -10,8 +10,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants, Task
-from sklearn_dpwg.losses.gradient_diameter import gradient_diameter
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.losses._gradient_diameter import gradient_diameter
+from sklearn_dpwg.losses.base import Loss, LossConstants, Task
 
 # Slopes that `solver="auto"` counts at most: 0.8 to 0.9 do equally well on six data sets
 # (benchmarks/mgr_defaults.py).

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from sklearn_dpwg.losses.base import FloatArray, LossConstants, Task
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.losses.base import LossConstants, Task
 from sklearn_dpwg.losses.kinked_loss import KinkedLoss
 
 

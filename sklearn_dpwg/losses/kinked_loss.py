@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants, SmoothedLoss
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.losses.base import Loss, LossConstants, SmoothedLoss
 
 
 class KinkedLoss(Loss):

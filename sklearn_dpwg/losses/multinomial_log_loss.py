@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants, Task
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.losses.base import Loss, LossConstants, Task
 
 # The supremum is searched at so many points; it comes out too large by at most 0.01 % of r.
 _ARC_POINTS = 4096 + 1

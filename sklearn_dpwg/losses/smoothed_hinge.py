@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.losses._checks import check_between
-from sklearn_dpwg.losses.base import FloatArray, Loss, LossConstants, Task
-from sklearn_dpwg.losses.gradient_diameter import gradient_diameter
+from sklearn_dpwg.losses._gradient_diameter import gradient_diameter
+from sklearn_dpwg.losses.base import Loss, LossConstants, Task
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from sklearn.model_selection import ParameterGrid
 
 from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.ledger.learning_steps import learning_steps
 from sklearn_dpwg.model_selection.record_scores import Scoring, record_scores
 from sklearn_dpwg.model_selection.search_plan import SearchPlan
 from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Release, is_gaussian
-from sklearn_dpwg.privacy.learning_steps import learning_steps
 
 Indices = NDArray[np.intp]
 

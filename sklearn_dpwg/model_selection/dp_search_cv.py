@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.groups import GroupBy, encode_groups, select_groups
+from sklearn_dpwg.ledger.charge import charge, paid_for
 from sklearn_dpwg.model_selection._search_steps import (
     check_releases,
     final_step,
@@ -30,7 +31,6 @@ from sklearn_dpwg.model_selection._search_steps import (
 from sklearn_dpwg.model_selection.record_scores import Scoring
 from sklearn_dpwg.model_selection.search_plan import SearchPlan, count_runs, plan_search
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
-from sklearn_dpwg.privacy.charge import charge, paid_for
 
 Indices = NDArray[np.intp]
 
@@ -91,7 +91,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     See Also
     --------
-    sklearn_dpwg.privacy.PrivacyLedger : Counts what an ordinary search costs, without the choice.
+    sklearn_dpwg.ledger.PrivacyLedger : Counts what an ordinary search costs, without the choice.
 
     Notes
     -----

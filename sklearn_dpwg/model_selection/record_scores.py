@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from sklearn_dpwg._typing import FloatArray
+
 Scoring = Literal["accuracy", "absolute_error"] | Callable[[Any, Any, Any], Any]
 
 

@@ -11,10 +11,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import OracleError
 from sklearn_dpwg.oracles.base import SampleOracle
-
-FloatArray = NDArray[np.float64]
 
 
 class DatabaseOracle(SampleOracle):

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import OracleError
 from sklearn_dpwg.oracles.base import SampleOracle
 from sklearn_dpwg.records import RecordEncoder
-
-FloatArray = NDArray[np.float64]
 
 
 class EncodingOracle(SampleOracle):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import OracleError
 from sklearn_dpwg.oracles.base import SampleOracle
 from sklearn_dpwg.records import GroupedRecords
-
-FloatArray = NDArray[np.float64]
 
 # Small draws are gathered this many records at a time: a gather costs more than a slice of one.
 _AHEAD = 256

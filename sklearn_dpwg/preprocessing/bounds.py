@@ -6,9 +6,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from sklearn_dpwg._typing import FloatArray
+
 Bounds = tuple[float, float] | Sequence[tuple[float, float]] | Mapping[Hashable, Any]
 
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.ledger.charge import charge, with_ledgers, without_ledgers
 from sklearn_dpwg.preprocessing.bounds import Bounds, column_bounds, to_unit_interval
 from sklearn_dpwg.privacy import (
     Budget,
@@ -20,9 +21,6 @@ from sklearn_dpwg.privacy import (
     calibrate,
     check_delta,
 )
-from sklearn_dpwg.privacy.charge import charge, with_ledgers, without_ledgers
-
-FloatArray = NDArray[np.float64]
 
 # (v, SQUARE_WEIGHT·v²) moves no more than v alone on [-1, 1]: see the notes of the class. Rounded
 # down in the last digits.

@@ -9,29 +9,28 @@ group, and noise multipliers are always noise over the sensitivity Δ to such a 
 Gaussian noise has a closed form (`gdp_delta`, `gdp_epsilon`, `gdp_mu`); the rest is accounted
 for by dp_accounting's privacy-loss distributions (`delta_of`, `epsilon_of`), and what those do
 not state tightly is refused. Sensitivities that take a proof (`saddle_point_sensitivity`,
-`moment_sensitivity`) are functions of public numbers. A `PrivacyLedger` counts several fits against
-one budget, and `privacy_of` adds up what a fitted pipeline or search cost.
+`moment_sensitivity`) are functions of public numbers. `sklearn_dpwg.ledger` adds several fits up.
 """
 
-from sklearn_dpwg.privacy.accounting import delta_of, epsilon_of, is_gaussian, part_events
-from sklearn_dpwg.privacy.budget import Budget
-from sklearn_dpwg.privacy.calibration import calibrate
+from sklearn_dpwg.privacy.accounting.accountant import (
+    delta_of,
+    epsilon_of,
+    is_gaussian,
+    part_events,
+)
+from sklearn_dpwg.privacy.accounting.calibration import calibrate, predict_multiplier
 from sklearn_dpwg.privacy.delta_check import check_delta
-from sklearn_dpwg.privacy.draw import Draw
 from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon, gdp_mu
-from sklearn_dpwg.privacy.gaussian_rows import GaussianRows
 from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
-from sklearn_dpwg.privacy.ledger import PrivacyLedger
-from sklearn_dpwg.privacy.noise import (
+from sklearn_dpwg.privacy.noise.poisson import poisson_sample
+from sklearn_dpwg.privacy.noise.rows import GaussianRows
+from sklearn_dpwg.privacy.noise.source import (
     LARGEST_QUOTIENT,
     SECONDS_PER_SECURE_CALL,
     SECONDS_PER_SECURE_COORDINATE,
     NoiseSource,
 )
-from sklearn_dpwg.privacy.poisson_sample import poisson_sample
-from sklearn_dpwg.privacy.predict_multiplier import predict_multiplier
-from sklearn_dpwg.privacy.privacy_of import privacy_of
-from sklearn_dpwg.privacy.release import Release
+from sklearn_dpwg.privacy.release import Budget, Draw, Release
 from sklearn_dpwg.privacy.sensitivity import (
     lemma3_sensitivity,
     moment_sensitivity,
@@ -47,7 +46,6 @@ __all__ = [
     "GaussianRows",
     "NoiseSource",
     "PrivacyGuarantee",
-    "PrivacyLedger",
     "Release",
     "calibrate",
     "check_delta",
@@ -62,6 +60,5 @@ __all__ = [
     "part_events",
     "poisson_sample",
     "predict_multiplier",
-    "privacy_of",
     "saddle_point_sensitivity",
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 
+from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.exceptions import DeltaWarning
-from sklearn_dpwg.privacy._checks import open_unit, whole_number
 
 
 def check_delta(delta: float, n_records: int, *, stacklevel: int = 2) -> None:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
-from sklearn_dpwg.privacy._checks import non_negative, open_unit
-
-FloatArray = NDArray[np.float64]
+from sklearn_dpwg._checks import non_negative, open_unit
+from sklearn_dpwg._typing import FloatArray
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _ROOT_HALF_PI = math.sqrt(math.pi / 2.0)

@@ -9,22 +9,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sklearn_dpwg._checks import non_negative, open_unit, real_number, whole_number
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.privacy._checks import non_negative, open_unit, real_number, whole_number
-from sklearn_dpwg.privacy._composition import Composition, composition_of_event
-from sklearn_dpwg.privacy._events import event_from_dict, event_to_dict
-from sklearn_dpwg.privacy._group_privacy import events_for_records
-from sklearn_dpwg.privacy._tradeoff import type_two_errors, worst_deltas
-from sklearn_dpwg.privacy.accounting import composition_epsilon, part_events
-from sklearn_dpwg.privacy.budget import Budget
-from sklearn_dpwg.privacy.release import Release
+from sklearn_dpwg.privacy.accounting.accountant import composition_epsilon, part_events
+from sklearn_dpwg.privacy.accounting.composition import Composition, composition_of_event
+from sklearn_dpwg.privacy.accounting.events import event_from_dict, event_to_dict
+from sklearn_dpwg.privacy.accounting.tradeoff import (
+    events_for_records,
+    type_two_errors,
+    worst_deltas,
+)
+from sklearn_dpwg.privacy.release import Budget, Release
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-FloatArray = NDArray[np.float64]
 
 REPLACE_ONE_IN_GROUP = "replace one record within its group"
 
@@ -306,7 +308,7 @@ class PrivacyGuarantee:
         return f"PrivacyGuarantee({', '.join(facts)})"
 
     def __str__(self) -> str:
-        from sklearn_dpwg.privacy._statement import statement
+        from sklearn_dpwg.privacy.statement import statement
 
         return statement(self)
 

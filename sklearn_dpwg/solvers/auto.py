@@ -9,11 +9,11 @@ from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers.base import Solution, Solver
-from sklearn_dpwg.solvers.mgr import MGR
-from sklearn_dpwg.solvers.moments import Moments
-from sklearn_dpwg.solvers.phased_erm import PhasedERM
-from sklearn_dpwg.solvers.planning import Plan
+from sklearn_dpwg.solvers.mgr.mgr import MGR
+from sklearn_dpwg.solvers.moments.moments import Moments
+from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Solution, Solver
 
 # What a plan is chosen from; of equal bounds the first one's.
 BACKENDS: dict[str, type[Solver]] = {

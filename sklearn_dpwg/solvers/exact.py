@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sklearn_dpwg.optimum._worst_group_optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers.base import Solution, Solver
-from sklearn_dpwg.solvers.planning import Plan, predict_seconds
-from sklearn_dpwg.solvers.worst_group_optimum import worst_group_optimum
+from sklearn_dpwg.solvers.plan import Plan, predict_seconds
+from sklearn_dpwg.solvers.solver import Solution, Solver
 
 
 @dataclass(frozen=True)

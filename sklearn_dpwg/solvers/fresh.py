@@ -9,8 +9,8 @@ from typing import ClassVar, Literal, NoReturn
 from sklearn_dpwg.oracles import SampleOracle
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers.base import Solution, Solver, check_match
-from sklearn_dpwg.solvers.planning import Plan
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Solution, Solver, check_match
 
 
 class Game(ABC):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sklearn_dpwg.solvers.mgr_schedule import MGRSchedule
-
-FloatArray = NDArray[np.float64]
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
 
 # A noisy gradient points uphill along the velocity if it does so by more than this many standard
 # deviations of its noise, which noise alone does in one step of 740.

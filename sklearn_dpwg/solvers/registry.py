@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from sklearn_dpwg.solvers.auto import Auto
-from sklearn_dpwg.solvers.base import Solver
 from sklearn_dpwg.solvers.exact import Exact
-from sklearn_dpwg.solvers.mgr import MGR
-from sklearn_dpwg.solvers.moments import Moments
-from sklearn_dpwg.solvers.oco import OCO
-from sklearn_dpwg.solvers.phased_erm import PhasedERM
+from sklearn_dpwg.solvers.mgr.mgr import MGR
+from sklearn_dpwg.solvers.moments.moments import Moments
+from sklearn_dpwg.solvers.oco.oco import OCO
+from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
+from sklearn_dpwg.solvers.solver import Solver
 
 SOLVERS: dict[str, type[Solver]] = {
     "auto": Auto,

@@ -15,8 +15,8 @@ import pytest
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.privacy import noise as noise_module
-from sklearn_dpwg.privacy._samplers import SeededSampler
+from sklearn_dpwg.privacy.noise import source as noise_module
+from sklearn_dpwg.privacy.noise.samplers import SeededSampler
 from sklearn_dpwg.solvers import MGR, Solution
 from tests.helpers.lower_bounds import (
     DELTA,

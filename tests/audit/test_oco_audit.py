@@ -17,7 +17,7 @@ from sklearn_dpwg.learners import FTRL
 from sklearn_dpwg.oracles import SampleOracle
 from sklearn_dpwg.privacy import Budget, gdp_mu
 from sklearn_dpwg.solvers import OCO, Solution
-from sklearn_dpwg.solvers.oco_game import OCOGame
+from sklearn_dpwg.solvers.oco.game import OCOGame
 from tests.helpers.lower_bounds import (
     DELTA,
     audited_mu,

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import MGR, Solution, mgr_batches
+from sklearn_dpwg.solvers import MGR, Solution
+from sklearn_dpwg.solvers.mgr import batches as mgr_batches
 from tests.helpers.mgr_cases import (
     LOSSES,
     Case,

@@ -16,7 +16,7 @@ from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import OCO, Plan, Solution
-from sklearn_dpwg.solvers.oco_game import OCOGame
+from sklearn_dpwg.solvers.oco.game import OCOGame
 
 LOSSES = (BinaryLogLoss(), SquaredError(), MultinomialLogLoss(3))
 BUDGET = Budget(1.0, 1e-6)

@@ -26,21 +26,15 @@ from sklearn_dpwg.exceptions import (
     SeededNoiseWarning,
     UnsupportedMechanismError,
 )
+from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.ledger.charge import paid_for
+from sklearn_dpwg.ledger.learning_steps import learning_steps
 from sklearn_dpwg.model_selection import DPSearchCV, dp_search_cv
 from sklearn_dpwg.model_selection._search_steps import noisy_score, split
 from sklearn_dpwg.model_selection.record_scores import record_scores
 from sklearn_dpwg.model_selection.search_plan import count_runs, plan_search
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
-from sklearn_dpwg.privacy import (
-    Budget,
-    NoiseSource,
-    PrivacyGuarantee,
-    PrivacyLedger,
-    Release,
-    privacy_of,
-)
-from sklearn_dpwg.privacy.charge import paid_for
-from sklearn_dpwg.privacy.learning_steps import learning_steps
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release
 from sklearn_dpwg.solvers import MGR
 
 pytestmark = [

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers import Exact, worst_group_optimum
+from sklearn_dpwg.solvers import Exact
 from tests.helpers.group_data import make_risks
 from tests.helpers.plan_check import assert_releases_match
 

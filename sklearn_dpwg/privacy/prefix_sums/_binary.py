@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from sklearn_dpwg._typing import FloatArray
 
 
 def sums_over_bits(n_steps: int, values: FloatArray) -> FloatArray:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft
 
-FloatArray = NDArray[np.float64]
+from sklearn_dpwg._typing import FloatArray
 
 # Within a block rows are multiplied directly; blocks meet each other by FFT.
 _BLOCK = 64

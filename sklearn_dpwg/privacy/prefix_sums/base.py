@@ -5,20 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sklearn_dpwg.privacy._checks import positive_finite, whole_number
-from sklearn_dpwg.privacy.gaussian_rows import GaussianRows
-from sklearn_dpwg.privacy.noise import (
+from sklearn_dpwg._checks import positive_finite, whole_number
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.privacy.noise.rows import GaussianRows
+from sklearn_dpwg.privacy.noise.source import (
     SECONDS_PER_SECURE_CALL,
     SECONDS_PER_SECURE_COORDINATE,
     NoiseSource,
 )
 from sklearn_dpwg.privacy.prefix_sums.stream import PrefixSumStream
 from sklearn_dpwg.privacy.release import Release
-
-FloatArray = NDArray[np.float64]
 
 
 class PrefixSums(ABC):

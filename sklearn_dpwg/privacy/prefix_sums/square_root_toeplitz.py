@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sklearn_dpwg.privacy.gaussian_rows import GaussianRows
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.privacy.prefix_sums._online_convolution import OnlineConvolution, convolve
 from sklearn_dpwg.privacy.prefix_sums.base import PrefixSums
 from sklearn_dpwg.privacy.prefix_sums.stream import PrefixSumStream
-
-FloatArray = NDArray[np.float64]
 
 
 class SquareRootToeplitz(PrefixSums):

@@ -7,12 +7,11 @@ from abc import ABC, abstractmethod
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sklearn_dpwg._checks import positive_finite
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.privacy._checks import positive_finite
-
-FloatArray = NDArray[np.float64]
 
 
 class PrefixSumStream(ABC):

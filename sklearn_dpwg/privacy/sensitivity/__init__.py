@@ -6,8 +6,8 @@ loss, strengths of the regularisation, norms. ``docs/theory/phased-erm-sensitivi
 ``docs/theory/moments.md`` have the proofs.
 """
 
-from sklearn_dpwg.privacy.sensitivity.lemma3_sensitivity import lemma3_sensitivity
-from sklearn_dpwg.privacy.sensitivity.moment_sensitivity import moment_sensitivity
-from sklearn_dpwg.privacy.sensitivity.saddle_point_sensitivity import saddle_point_sensitivity
+from sklearn_dpwg.privacy.sensitivity._lemma3 import lemma3_sensitivity
+from sklearn_dpwg.privacy.sensitivity._moments import moment_sensitivity
+from sklearn_dpwg.privacy.sensitivity._saddle_point import saddle_point_sensitivity
 
 __all__ = ["lemma3_sensitivity", "moment_sensitivity", "saddle_point_sensitivity"]

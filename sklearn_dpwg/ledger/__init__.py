@@ -1,0 +1,10 @@
+"""What several fits cost together: the part of the accounting that knows estimators.
+
+A `PrivacyLedger` counts the fits inside its block against one budget and refuses to overspend;
+`privacy_of` adds up what a fitted pipeline, search or other meta-estimator cost.
+"""
+
+from sklearn_dpwg.ledger._privacy_of import privacy_of
+from sklearn_dpwg.ledger.privacy_ledger import PrivacyLedger
+
+__all__ = ["PrivacyLedger", "privacy_of"]

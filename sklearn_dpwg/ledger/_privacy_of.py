@@ -1,0 +1,282 @@
+"""The cost of whatever a private model was fitted in."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import (
+    GridSearchCV,
+    ParameterGrid,
+    TunedThresholdClassifierCV,
+    check_cv,
+)
+
+from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
+from sklearn_dpwg.ledger.file import total_epsilon
+from sklearn_dpwg.ledger.learning_steps import learning_steps
+from sklearn_dpwg.privacy.accounting.accountant import composition_epsilon
+from sklearn_dpwg.privacy.accounting.composition import composition_of_event, joint_compositions
+from sklearn_dpwg.privacy.accounting.events import event_of_composition
+from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
+
+
+def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
+    """Return the guarantee of everything that was fitted inside an object.
+
+    Parameters
+    ----------
+    fitted : estimator, or sequence of them
+        A private estimator, or a pipeline, column transformer, search, bagging, calibration or
+        threshold tuning with private estimators in it, or such things in each other; for
+        ``cross_validate``, its ``"estimator"`` list.
+    warn : bool, default=True
+        Warn of what learned from the records outside every guarantee.
+
+    Returns
+    -------
+    PrivacyGuarantee
+        All fits together at the δ of the model; ``outside`` names what is not covered, with
+        "not counted" where something else made fits of which only some can be seen.
+
+    Raises
+    ------
+    ValueError
+        If there is no private estimator inside.
+    UnsupportedMechanismError
+        If fits of folds, which are gone, may have had other releases than the one kept: those
+        whose noise is not Gaussian, or inside something whose fits it does not know. A
+        `PrivacyLedger` around the search counts them.
+
+    Warns
+    -----
+    OutsideGuaranteeWarning
+        If something learned from the records without noise.
+
+    Notes
+    -----
+    A search counts every candidate on every fold, and the refit. A candidate's fit on a fold has
+    the noise of its own plan, whose total is the budget whatever the number of records. Fits count
+    as if each had read all records. A record that bagging draws several times counts as several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn_dpwg import DPWorstGroupRegressor
+    >>> from sklearn_dpwg.ledger import privacy_of
+    >>> X, y = np.full((8000, 1), 0.5), np.full(8000, 0.2)
+    >>> model = DPWorstGroupRegressor(solver="mgr", group_by=lambda X: np.arange(len(X)) % 2)
+    >>> search = GridSearchCV(model, {"epsilon": [0.5, 1.0]}, cv=3).fit(X, y)
+    >>> round(privacy_of(search, warn=False).epsilon, 2)  # seven fits
+    2.35
+    """
+    found = _Findings()
+    _visit(fitted, found)
+    if not found.guarantees:
+        raise ValueError(f"fitted holds no private fit, got {type(fitted).__name__}.")
+    outside = tuple(dict.fromkeys(found.outside))
+    if outside and warn:
+        warnings.warn(
+            f"outside the guarantee, as they learn from the records without noise: "
+            f"{'; '.join(outside)}.",
+            OutsideGuaranteeWarning,
+            stacklevel=2,
+        )
+    return replace(_total(found), outside=outside)
+
+
+@dataclass
+class _Findings:
+    guarantees: list[PrivacyGuarantee] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+
+
+def _total(found: _Findings) -> PrivacyGuarantee:
+    last = found.guarantees[-1]
+    if len(found.guarantees) == 1:
+        return last
+    public = tuple(dict.fromkeys(fact for one in found.guarantees for fact in one.public))
+    seeded = any(one.seeded for one in found.guarantees)
+    if not all(one.is_private for one in found.guarantees):
+        return PrivacyGuarantee.non_private(last.delta, public=public)
+    totals = joint_compositions(one.events for one in found.guarantees)
+    events = tuple(map(event_of_composition, totals))
+    epsilon = max(composition_epsilon(total, last.delta) for total in totals)
+    return PrivacyGuarantee(epsilon, last.delta, last.relation, public, events, seeded)
+
+
+def _visit(part: Any, found: _Findings) -> None:
+    """Collect the guarantees of fits inside, those of the final model last."""
+    name = type(part).__name__
+    if isinstance(part, list | tuple):
+        for one in part:
+            _visit(one, found)
+    elif hasattr(part, "privacy_"):
+        found.guarantees.append(part.privacy_)
+    elif _is_composite(part):
+        for step in _steps(part).values():
+            _visit(step, found)
+    elif hasattr(part, "cv_results_"):  # a search
+        if not hasattr(part, "best_estimator_"):
+            raise ValueError(f"fitted must have a best_estimator_: {name} has refit=False.")
+        for parameters in part.cv_results_["params"]:
+            candidate = clone(part.estimator).set_params(**clone(parameters, safe=False))
+            found.guarantees += part.n_splits_ * _planned(candidate, part.best_estimator_)
+        found.outside.append(f"{name}: the choice by scores of held-out records")
+        _visit(part.best_estimator_, found)
+    elif hasattr(part, "calibrated_classifiers_"):
+        kept = [calibrated.estimator for calibrated in part.calibrated_classifiers_]
+        if not part.ensemble:  # the folds predicted and are gone
+            found.guarantees += _n_folds(part.cv) * _planned(part.estimator, kept[0])
+        _visit(kept, found)
+        found.outside.append(f"{name}: the calibration")
+    elif hasattr(part, "best_threshold_"):
+        found.outside.append(f"{name}: the choice of the threshold")
+        found.guarantees += _n_folds(part.cv) * _planned(part.estimator, part.estimator_)
+        _visit(part.estimator_, found)
+    elif hasattr(part, "estimators_samples_"):  # bagging
+        for one, samples in zip(part.estimators_, part.estimators_samples_, strict=True):
+            inside = _Findings(outside=found.outside)
+            _visit(one, inside)
+            # a record drawn several times is several records, all of one owner
+            times = int(np.bincount(samples).max())
+            several = (guarantee.for_records(times) for guarantee in inside.guarantees)
+            found.guarantees += [replace(guarantee, n_records=1) for guarantee in several]
+    else:
+        _visit_unknown(part, found)
+
+
+def _visit_unknown(part: Any, found: _Findings) -> None:
+    """Collect the private fits that can be seen, and say that there may be others."""
+    name, n_before = type(part).__name__, len(found.guarantees)
+    for one in _estimators(vars(part)) if hasattr(part, "__dict__") else ():
+        inside = _Findings()
+        _visit(one, inside)
+        if inside.guarantees:
+            found.guarantees += inside.guarantees
+            found.outside += inside.outside
+    if len(found.guarantees) > n_before or _holds_private(part):
+        found.outside.append(f"not counted: what {name} fitted or learned beside what it kept")
+    else:
+        found.outside += [f"{step}: all that it learned" for step in learning_steps(part)]
+
+
+def _planned(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
+    """Return what each private fit inside a fit of a candidate costs.
+
+    The public facts are those of something fitted in its place. What cannot be known is refused.
+    """
+    kind = type(candidate)
+    if candidate is None or isinstance(candidate, str | FrozenEstimator):
+        return []
+    if hasattr(candidate, "planned_guarantee"):  # which follows from the parameters alone
+        return [candidate.planned_guarantee()]
+    if hasattr(candidate, "plan"):
+        if not hasattr(fitted, "group_sizes_"):
+            raise _unknown(kind)
+        plan = candidate.plan(
+            group_sizes=[int(size) for size in fitted.group_sizes_],
+            n_features=fitted.n_features_in_,
+            **({"classes": fitted.classes_} if hasattr(fitted, "classes_") else {}),
+        )
+        return [_gaussian(plan.guarantee, kind)]
+    if _is_composite(candidate):
+        places = _steps(fitted) if _is_composite(fitted) else {}
+        steps = _steps(candidate).items()
+        return [one for name, step in steps for one in _planned(step, places.get(name))]
+    if not _holds_private(candidate):
+        return []
+    if kind is type(fitted):
+        if isinstance(candidate, GridSearchCV):
+            return _planned_grid(candidate, fitted.best_estimator_)
+        if isinstance(candidate, CalibratedClassifierCV):
+            n_fits = _n_folds(candidate.cv) + (not candidate.ensemble)
+            place = fitted.calibrated_classifiers_[0].estimator
+            return n_fits * _planned(candidate.estimator, place)
+        if isinstance(candidate, TunedThresholdClassifierCV):
+            n_fits = _n_folds(candidate.cv) + 1
+            return n_fits * _planned(candidate.estimator, fitted.estimator_)
+        # how often a bootstrap drew a record in a fold is not known
+        if isinstance(candidate, BaggingClassifier | BaggingRegressor) and not candidate.bootstrap:
+            return candidate.n_estimators * _planned(candidate.estimator, fitted.estimators_[0])
+    raise _unknown(kind)
+
+
+def _planned_grid(candidate: GridSearchCV, fitted: Any) -> list[PrivacyGuarantee]:
+    each = []
+    for parameters in ParameterGrid(candidate.param_grid):
+        one = clone(candidate.estimator).set_params(**clone(parameters, safe=False))
+        each.append([_gaussian(cost, type(one)) for cost in _planned(one, fitted)])
+    folds = _n_folds(candidate.cv) * [cost for costs in each for cost in costs]
+    # which won is not known: the refit is that of the dearest, which is the same one at every delta
+    return folds + max(each, key=lambda costs: total_epsilon(costs, 1e-6))
+
+
+def _gaussian(guarantee: PrivacyGuarantee, kind: type) -> PrivacyGuarantee:
+    """Return a guarantee that epsilon and delta alone fix, whatever was read, or refuse it."""
+    if guarantee.is_private and not all(
+        composition_of_event(event).is_gaussian for event in guarantee.events
+    ):
+        raise _unknown(kind)
+    return guarantee
+
+
+def _unknown(kind: type) -> UnsupportedMechanismError:
+    return UnsupportedMechanismError(
+        f"the fits that {kind.__name__} made on folds or inside are gone, and what they cost "
+        f"cannot be known from what was kept: run the search inside a PrivacyLedger."
+    )
+
+
+def _n_folds(cv: Any) -> int:
+    if isinstance(cv, str):  # "prefit"
+        return 0
+    if isinstance(cv, float):
+        return 1
+    try:
+        n_folds = int(check_cv(cv).get_n_splits())
+    except (TypeError, ValueError):  # it follows from the records
+        n_folds = 0
+    if n_folds < 1:
+        raise _unknown(type(cv))
+    return n_folds
+
+
+def _is_composite(part: Any) -> bool:
+    return any(hasattr(part, name) for name in ("steps", "transformers", "transformer_list"))
+
+
+def _steps(part: Any) -> dict[str, Any]:
+    """Return what a pipeline, column transformer or union fits, by name."""
+    if hasattr(part, "transformers_"):
+        steps = part.transformers_
+    elif hasattr(part, "transformers"):
+        steps = [*part.transformers, ("remainder", part.remainder)]
+    else:
+        steps = part.steps if hasattr(part, "steps") else part.transformer_list
+    return {step[0]: step[1] for step in steps}
+
+
+def _holds_private(part: Any) -> bool:
+    names = ("plan", "planned_guarantee", "privacy_")
+    held = part.get_params() if hasattr(part, "get_params") else {}
+    return any(hasattr(one, name) for one in [part, *_estimators(held)] for name in names)
+
+
+def _estimators(value: Any) -> list[Any]:
+    """Return the estimators in a collection, each once."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        value = value.ravel().tolist()
+    if isinstance(value, list | tuple):
+        found = {id(one): one for item in value for one in _estimators(item)}
+        return list(found.values())
+    return [value] if hasattr(value, "get_params") and not isinstance(value, type) else []

@@ -1,0 +1,219 @@
+"""The file in which processes reserve and commit what their fits cost."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sklearn_dpwg.exceptions import BudgetExceededError, LedgerUnreachableError
+from sklearn_dpwg.privacy.accounting.accountant import composition_epsilon
+from sklearn_dpwg.privacy.accounting.composition import joint_compositions
+from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS ledger (epsilon REAL, delta REAL);
+CREATE TABLE IF NOT EXISTS blocks (id TEXT PRIMARY KEY, is_open INTEGER);
+CREATE TABLE IF NOT EXISTS fits (
+    id INTEGER PRIMARY KEY, state TEXT, what TEXT, started TEXT, guarantee TEXT, key TEXT UNIQUE
+);
+"""
+# A composition that is not plain Gaussian can take seconds, and others wait for it.
+_SECONDS_TO_WAIT = 600.0
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """One fit: ``state`` is "spent", or "reserved" while it runs or if its process died."""
+
+    state: str
+    what: str
+    started: str
+    guarantee: PrivacyGuarantee
+    key: str
+
+
+@dataclass(frozen=True)
+class LedgerFile:
+    """A budget and what was charged to it, as one ``with`` block sees it.
+
+    Whatever cannot be read or written raises LedgerUnreachableError: a ledger never stops counting
+    in silence. Several blocks, of any sessions, may be open on one file.
+
+    Parameters
+    ----------
+    path : str
+        Absolute path, on this machine.
+    block : str
+        Name of the block.
+    owner : int, optional
+        The process whose block it is. It knows itself when the block ends; others ask the file.
+    """
+
+    path: str
+    block: str
+    owner: int | None = field(default=None, compare=False)
+
+    def open_block(self, epsilon: float, delta: float) -> None:
+        """Make the file, or open one of the same budget again, for one more block."""
+        with self._connection(mode="rwc") as connection:
+            connection.executescript(_SCHEMA)
+            connection.execute("BEGIN IMMEDIATE")
+            found = connection.execute("SELECT epsilon, delta FROM ledger").fetchone()
+            if found is None:
+                connection.execute("INSERT INTO ledger VALUES (?, ?)", (epsilon, delta))
+            elif found != (epsilon, delta):
+                raise ValueError(
+                    f"path holds a ledger of epsilon={found[0]:g} and delta={found[1]:g}, not of "
+                    f"epsilon={epsilon:g} and delta={delta:g}."
+                )
+            connection.execute("INSERT INTO blocks VALUES (?, 1)", (self.block,))
+
+    def close_block(self) -> None:
+        """Let other processes know that the block has ended; a forked copy of it says nothing."""
+        if self.owner == os.getpid():
+            with self._connection() as connection:
+                connection.execute("UPDATE blocks SET is_open = 0 WHERE id = ?", (self.block,))
+
+    def is_open(self) -> bool:
+        """Whether the block goes on."""
+        if self.owner == os.getpid():
+            return True
+        with self._connection() as connection:
+            return self._says_open(connection)
+
+    def rows(self) -> list[LedgerRow]:
+        """Return every fit so far."""
+        return rows_of(self.path)
+
+    def insert(self, row: LedgerRow) -> None:
+        """Write a row as it is."""
+        with self._connection() as connection:
+            _insert(connection, row)
+
+    def reserve(self, key: str, guarantee: PrivacyGuarantee, what: str) -> bool:
+        """Charge a fit before it runs, or refuse it; return False if its key was charged before."""
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")  # others wait: what was read stays true
+            self._says_open(connection)  # another file in this place would not
+            rows = _rows(connection)
+            if any(row.key == key for row in rows):
+                return False
+            epsilon, delta = connection.execute("SELECT epsilon, delta FROM ledger").fetchone()
+            charged = [row.guarantee for row in rows]
+            total = total_epsilon([*charged, guarantee], delta)
+            if total > epsilon:
+                spent = total_epsilon(charged, delta)
+                raise BudgetExceededError(
+                    f"this fit (epsilon={guarantee.epsilon:.4g} at delta={guarantee.delta:g}) "
+                    f"would bring the ledger to epsilon={total:.4g} at delta={delta:g}, above its "
+                    f"epsilon={epsilon:g}; {len(charged)} fit(s) so far have epsilon={spent:.4g}. "
+                    f"Nothing was spent."
+                )
+            started = datetime.now(UTC).isoformat(timespec="seconds")
+            _insert(connection, LedgerRow("reserved", what, started, guarantee, key))
+            return True
+
+    def settle(self, key: str, *, spent: bool) -> None:
+        """Commit a reservation, or take it back where nothing was released."""
+        with self._connection() as connection:
+            if spent:
+                connection.execute("UPDATE fits SET state = 'spent' WHERE key = ?", (key,))
+            else:
+                connection.execute("DELETE FROM fits WHERE key = ?", (key,))
+
+    def _says_open(self, connection: sqlite3.Connection) -> bool:
+        query = "SELECT is_open FROM blocks WHERE id = ?"
+        found = connection.execute(query, (self.block,)).fetchone()
+        if found is None:
+            raise _unreachable(self.path, "it is not the file in which the ledger was opened")
+        return bool(found[0])
+
+    def _connection(self, mode: str = "rw") -> Any:
+        return _connection(self.path, mode)
+
+
+def rows_of(path: str) -> list[LedgerRow]:
+    """Return every fit that a file holds."""
+    with _connection(path, "ro") as connection:
+        return _rows(connection)
+
+
+def total_epsilon(guarantees: list[PrivacyGuarantee], delta: float) -> float:
+    """Return ε at δ of all together."""
+    for guarantee in guarantees:
+        if guarantee.n_records != 1:
+            raise ValueError("a ledger counts guarantees of one record, not of several together.")
+    if any(not guarantee.is_private for guarantee in guarantees):
+        return math.inf
+    totals = joint_compositions(guarantee.events for guarantee in guarantees)
+    return max(composition_epsilon(total, delta) for total in totals) if guarantees else 0.0
+
+
+@contextmanager
+def _connection(path: str, mode: str) -> Iterator[sqlite3.Connection]:
+    connection = None
+    try:
+        connection = sqlite3.connect(
+            f"{Path(path).as_uri()}?mode={mode}",  # "rw": a file that is gone is not made anew
+            uri=True,
+            timeout=_SECONDS_TO_WAIT,
+            isolation_level=None,
+        )
+        yield connection
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+    except BaseException as error:
+        if connection is not None and connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+        if isinstance(error, sqlite3.Error):
+            raise _unreachable(path, str(error)) from error
+        raise
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _unreachable(path: str, reason: str) -> LedgerUnreachableError:
+    return LedgerUnreachableError(
+        f"the ledger's file {path!r} cannot be used ({reason}), so a fit could not be counted: it "
+        f"must stay in its place, readable and writable, for as long as a block or a process "
+        f"that was started in it fits."
+    )
+
+
+def _insert(connection: sqlite3.Connection, row: LedgerRow) -> None:
+    connection.execute(
+        "INSERT INTO fits (state, what, started, guarantee, key) VALUES (?, ?, ?, ?, ?)",
+        (row.state, row.what, row.started, row.guarantee.to_json(), row.key),
+    )
+
+
+def _rows(connection: sqlite3.Connection) -> list[LedgerRow]:
+    found = connection.execute("SELECT state, what, started, guarantee, key FROM fits ORDER BY id")
+    return [
+        LedgerRow(state, what, started, PrivacyGuarantee.from_json(text), key)
+        for state, what, started, text, key in found
+    ]
+
+
+def row_to_dict(row: LedgerRow) -> dict[str, object]:
+    """Return plain values."""
+    guarantee = json.loads(row.guarantee.to_json())
+    plain = {"state": row.state, "what": row.what, "started": row.started, "key": row.key}
+    return plain | {"guarantee": guarantee}
+
+
+def row_from_dict(described: dict[str, str]) -> LedgerRow:
+    """Return the row that `row_to_dict` described."""
+    guarantee = PrivacyGuarantee.from_json(json.dumps(described["guarantee"]))
+    state, what, started = (described[name] for name in ("state", "what", "started"))
+    return LedgerRow(state, what, started, guarantee, described["key"])

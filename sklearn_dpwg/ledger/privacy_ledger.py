@@ -1,0 +1,224 @@
+"""A budget for several fits."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
+
+from joblib.externals.loky import get_reusable_executor
+
+from sklearn_dpwg.ledger.charge import activate, deactivate
+from sklearn_dpwg.ledger.file import (
+    LedgerFile,
+    LedgerRow,
+    row_from_dict,
+    row_to_dict,
+    rows_of,
+    total_epsilon,
+)
+from sklearn_dpwg.privacy.release import Budget
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class PrivacyLedger:
+    """Count every private fit in a ``with`` block, and refuse what would overspend.
+
+    Fits of the estimators of this package are found wherever they happen: plain, cloned, in
+    pipelines, in ``cross_validate`` and searches, with ``n_jobs`` in threads or processes of this
+    machine. A fit is charged before its first release and refused, with nothing spent, if all
+    fits together would exceed the budget or the ledger's file cannot be used. One that fails
+    before its first release is taken back; one that fails later stays charged.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε of all fits together.
+    delta : float
+        δ of all fits together.
+    path : str or Path, optional
+        File to keep the ledger in, so that another session can go on with it, at the same time
+        too. By default it lives as long as this object.
+
+    See Also
+    --------
+    PrivacyGuarantee : What one fit promises.
+    privacy_of : What a fitted search cost, without a ledger.
+
+    Notes
+    -----
+    Costs are composed as events, not by adding ε: Gaussian releases as μ² = Σ μⱼ², others by
+    dp_accounting's privacy-loss distributions. All fits count as if they had read the same records,
+    and where one was made on disjoint parts, the worst overlap of parts counts.
+
+    Fits may be chosen by the results of earlier ones. For Gaussian releases stopping at a budget
+    is then as good as composition fixed in advance (Smith and Thakurta 2022, "Fully Adaptive
+    Composition for Gaussian Differential Privacy"). For Laplace noise and sampled records the
+    total is proved for fits whose parameters were fixed in advance, as those of a grid are.
+
+    Fits with ``epsilon=inf`` are refused. What is not a fit of this package – scores, plots,
+    ``predict`` on the training records, other libraries – is not counted.
+
+    Other threads that fit while the block is open are charged too, and so are processes that are
+    started in it and inherit its environment, which the children of a fork server that ran before
+    do not. joblib's idle processes are ended on entering and on leaving. Workers on other
+    machines are refused, as they cannot reach the file. A fit inside several blocks on one file is
+    charged to it once. Where ``partial_fit`` goes on with what began outside the ledger, its whole
+    plan is charged, once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpwg import DPWorstGroupRegressor
+    >>> from sklearn_dpwg.ledger import PrivacyLedger
+    >>> X, y = np.full((4000, 1), 0.5), np.full(4000, 0.2)
+    >>> groups = np.repeat(["a", "b"], 2000)
+    >>> with PrivacyLedger(epsilon=2.0, delta=1e-6) as ledger:
+    ...     for _ in range(3):
+    ...         _ = DPWorstGroupRegressor(epsilon=1.0).fit(X, y, groups)
+    >>> round(ledger.epsilon_spent, 2)  # three of epsilon 1, at the same delta
+    1.81
+    """
+
+    def __init__(
+        self, epsilon: float, delta: float, *, path: str | os.PathLike[str] | None = None
+    ) -> None:
+        budget = Budget(epsilon, delta)
+        self.epsilon = budget.epsilon
+        self.delta = budget.delta
+        self.path = path
+        self._rows: list[LedgerRow] = []
+        self._file: LedgerFile | None = None
+
+    def __enter__(self) -> Self:
+        """Open the ledger."""
+        if self._file is not None:
+            raise RuntimeError("the ledger is open already.")
+        block = uuid4().hex
+        path = Path(_folder(os.getpid()), block) if self.path is None else Path(self.path).resolve()
+        file = LedgerFile(str(path), block, os.getpid())
+        file.open_block(self.epsilon, self.delta)
+        if self.path is None:
+            for row in self._rows:
+                file.insert(row)
+        self._file = file
+        activate(file)
+        _end_workers()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close the ledger; what was charged stays charged."""
+        assert self._file is not None
+        deactivate(self._file)
+        self._file.close_block()
+        self._rows = self._file.rows()
+        self._file = None
+        _end_workers()
+
+    @property
+    def rows(self) -> list[LedgerRow]:
+        """Every fit that is charged, in order."""
+        if self._file is not None:
+            return self._file.rows()
+        if self.path is not None and Path(self.path).exists():
+            return rows_of(str(Path(self.path).resolve()))
+        return list(self._rows)
+
+    @property
+    def epsilon_spent(self) -> float:
+        """What all fits cost together: ε at the ledger's δ."""
+        return total_epsilon([row.guarantee for row in self.rows], self.delta)
+
+    def report(self) -> pd.DataFrame:
+        """List the fits.
+
+        Returns
+        -------
+        DataFrame
+            A row a fit: what was fitted, when, its ε and δ, whether it is "spent" or still
+            "reserved", whether its noise came from a seed, and ε of all up to it, at the
+            ledger's δ.
+        """
+        import pandas as pd
+
+        rows = self.rows
+        guarantees = [row.guarantee for row in rows]
+        return pd.DataFrame(
+            {
+                "what": [row.what for row in rows],
+                "started": [row.started for row in rows],
+                "state": [row.state for row in rows],
+                "epsilon": [guarantee.epsilon for guarantee in guarantees],
+                "delta": [guarantee.delta for guarantee in guarantees],
+                "seeded": [guarantee.seeded for guarantee in guarantees],
+                "total_epsilon": [
+                    total_epsilon(guarantees[: i + 1], self.delta) for i in range(len(rows))
+                ],
+            }
+        )
+
+    def to_json(self) -> str:
+        """Return the ledger as a JSON object.
+
+        Returns
+        -------
+        str
+            Budget and fits, each with its events.
+        """
+        described = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "fits": [row_to_dict(row) for row in self.rows],
+        }
+        return json.dumps(described, allow_nan=False, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> PrivacyLedger:
+        """Return a ledger with what `to_json` wrote; it can be opened and goes on from there.
+
+        Parameters
+        ----------
+        text : str
+            The JSON object.
+
+        Returns
+        -------
+        PrivacyLedger
+            Not open.
+        """
+        described: dict[str, Any] = json.loads(text)
+        ledger = cls(described["epsilon"], described["delta"])
+        ledger._rows = [row_from_dict(row) for row in described["fits"]]
+        return ledger
+
+    def __repr__(self) -> str:
+        return (
+            f"PrivacyLedger(epsilon={self.epsilon:g}, delta={self.delta:g}): "
+            f"{len(self.rows)} fit(s), epsilon={self.epsilon_spent:.4g} spent"
+        )
+
+
+@cache
+def _folder(process: int) -> str:
+    """Make the folder of a process's ledgers without a path; workers may outlive their blocks."""
+    folder = tempfile.mkdtemp(prefix="dpwg-ledgers-")
+
+    def remove() -> None:
+        if os.getpid() == process:  # and not in a fork of it
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
+
+
+def _end_workers() -> None:
+    """End joblib's processes, which live on idle: those started later know what is open now."""
+    get_reusable_executor(reuse=True).shutdown(wait=True)

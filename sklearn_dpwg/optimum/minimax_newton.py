@@ -1,0 +1,166 @@
+"""Newton's method for the largest of several group risks."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.optimum.minimax_step import minimax_step
+from sklearn_dpwg.optimum.objective import SaddlePoint
+from sklearn_dpwg.risks import GroupRisks
+
+# Steps that leave more of the gap than this ask for a new Hessian, and, where the Hessian was
+# new, steps that leave more than that ask for one of all records.
+RENEW, DISTRUST = 0.3, 0.5
+
+
+def minimax_newton(
+    risks: GroupRisks,
+    weights: FloatArray,
+    mixture: FloatArray,
+    *,
+    radius: float,
+    tolerance: float,
+    max_steps: int,
+    curvature: GroupRisks | None = None,
+    enough: float = 0.0,
+) -> SaddlePoint:
+    """Minimise the largest group risk over a ball by steps to the minimum of a model of it.
+
+    Parameters
+    ----------
+    risks : GroupRisks
+        Group risks of a smooth loss.
+    weights : ndarray of shape (n_weights,)
+        First point, in the ball.
+    mixture : ndarray of shape (n_groups,)
+        First weights of the groups.
+    radius : float
+        Radius of the ball.
+    tolerance : float
+        Gap to reach.
+    max_steps : int
+        Stop after this many steps.
+    curvature : GroupRisks, optional
+        Where Hessians are computed as long as that serves, such as a sample of the records.
+    enough : float, default=0.0
+        Stop where the next step promises to lower the largest risk by no more than this, and take
+        that step unseen; the gap is infinite then.
+
+    Returns
+    -------
+    SaddlePoint
+        The pair with the smallest gap seen, whether or not that is the tolerance.
+
+    Notes
+    -----
+    The model has the risks and gradients of all groups, and one Hessian for their mixture, so steps
+    near an optimum square the error, and nothing needs to be smoothed. A pass for gradients is much
+    cheaper than a Hessian. So a Hessian is kept, and taught the change of gradient along each
+    step (BFGS), for as long as the gap falls quickly.
+
+    References
+    ----------
+    J. Nocedal and S. J. Wright (2006), Numerical Optimization, chapters 6 and 18.
+    """
+    source = risks if curvature is None else curvature
+    mu_weights = tolerance / (4.0 * radius**2)
+    values, gradients = risks.risks_and_gradients(weights)
+    gap = frank_wolfe_gap(weights, mixture, values, gradients, radius)
+    best, n_steps = SaddlePoint(weights, mixture, gap, 0), 0
+    hessian, is_new = None, False
+
+    def height(values: FloatArray, weights: FloatArray) -> float:
+        return float(values.max() + 0.5 * mu_weights * (weights @ weights))
+
+    while best.gap > tolerance and n_steps < max_steps:
+        if hessian is None:
+            hessian, is_new = source.hessian(weights, mixture), True
+        try:
+            target, mixture = minimax_step(
+                weights,
+                values,
+                gradients,
+                hessian,
+                radius=radius,
+                mu_weights=mu_weights,
+                tolerance=max(0.1 * tolerance, 1e-2 * enough),
+            )
+        except LinAlgError:  # rounding has the last word
+            break
+        n_steps += 1
+        direction = target - weights
+        now = height(values, weights)
+        # what the groups' lines alone promise bounds the fall of the maximum along the segment
+        slope = height(values + gradients @ direction, target) - now
+        if -(slope + 0.5 * direction @ hessian @ direction) <= enough > 0.0:
+            return SaddlePoint(target, mixture, np.inf, n_steps)
+        length = 1.0
+        while length > 1e-4:
+            new = weights + length * direction
+            new_values, new_gradients = risks.risks_and_gradients(new)
+            new_gap = frank_wolfe_gap(new, mixture, new_values, new_gradients, radius)
+            if new_gap < best.gap:
+                best = SaddlePoint(new, mixture, new_gap, 0)
+            rise = height(new_values, new) - now
+            # next to the optimum the risks no longer show progress, the gap does
+            unseen = rise <= 1e-3 * tolerance + 1e-12 * abs(now) and new_gap <= 0.5 * gap
+            if rise <= 1e-4 * length * slope or unseen or new_gap <= tolerance:
+                break
+            length /= 4.0
+        else:
+            if is_new and source is risks:
+                break
+            source, hessian = risks if is_new else source, None
+            continue
+        hessian = _taught(hessian, new - weights, mixture @ (new_gradients - gradients))
+        if new_gap > RENEW * gap and (source is risks or not is_new):
+            hessian = None
+        elif new_gap > DISTRUST * gap:
+            source, hessian = risks, None
+        weights, values, gradients, gap, is_new = new, new_values, new_gradients, new_gap, False
+    return SaddlePoint(best.weights, best.group_weights, best.gap, n_steps)
+
+
+def frank_wolfe_gap(
+    weights: FloatArray,
+    mixture: FloatArray,
+    values: FloatArray,
+    gradients: FloatArray,
+    radius: float,
+) -> float:
+    """Bound what weights and a mixture of groups are from optimal, both together.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_weights,)
+        Point w of the ball.
+    mixture : ndarray of shape (n_groups,)
+        Weights λ of the groups.
+    values : ndarray of shape (n_groups,)
+        Group risks at the point.
+    gradients : ndarray of shape (n_groups, n_weights)
+        Their gradients.
+    radius : float
+        Radius R of the ball.
+
+    Returns
+    -------
+    float
+        ``max_i L_i(w) - Σ λ_i L_i(w) + <g, w> + R ‖g‖`` with g the gradient of the mixture;
+        at least ``max_i L_i(w) - min_v Σ λ_i L_i(v)``, and not negative.
+    """
+    slope = mixture @ gradients
+    over_mixture = values.max() - mixture @ values
+    return max(float(over_mixture + slope @ weights + radius * np.linalg.norm(slope)), 0.0)
+
+
+def _taught(hessian: FloatArray, step: FloatArray, change: FloatArray) -> FloatArray:
+    """Return the BFGS update, which maps a step to the change of gradient along it."""
+    image = hessian @ step
+    modelled, seen = float(step @ image), float(step @ change)
+    # a loss that is flat along the step, or rounding, teaches nothing
+    if not min(modelled, seen) > 1e-8 * max(modelled, seen):
+        return hessian
+    return hessian - np.outer(image, image / modelled) + np.outer(change, change / seen)

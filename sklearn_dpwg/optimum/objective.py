@@ -1,0 +1,169 @@
+"""The regularised worst-group objective on a ball, and its certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.risks import GroupRisks
+
+
+@dataclass(frozen=True, eq=False)
+class SaddlePoint:
+    """A certified approximate saddle point.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_weights,)
+        Weights, inside the ball.
+    group_weights : ndarray of shape (n_groups,)
+        Best response of the group player to the weights.
+    gap : float
+        Certified duality gap: no other choice of either player gains more than this together.
+    n_newton_steps : int
+        Newton steps taken.
+    n_first_order_steps : int
+        Accelerated gradient steps taken where Newton's method missed the tolerance; usually 0.
+    """
+
+    weights: FloatArray
+    group_weights: FloatArray
+    gap: float
+    n_newton_steps: int
+    n_first_order_steps: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The primal objective at one point.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_weights,)
+        The point.
+    value : float
+        Primal objective P.
+    gradient : ndarray of shape (n_weights,)
+        Gradient of P.
+    group_weights : ndarray of shape (n_groups,)
+        Closed-form best response of the group player.
+    group_gradients : ndarray of shape (n_groups, n_weights)
+        Gradients of the group risks.
+    gap : float
+        Certified duality gap at the point.
+    """
+
+    weights: FloatArray
+    value: float
+    gradient: FloatArray
+    group_weights: FloatArray
+    group_gradients: FloatArray
+    gap: float
+
+
+@dataclass(eq=False)
+class RegularisedObjective:
+    """Primal side of ``min_w max_λ Σ λ_i L_i(w) + μ_w/2 ‖w - c‖² - μ_λ KL(λ‖π)`` on a ball.
+
+    The group player has the closed form ``λ_i ∝ π_i exp(L_i(w)/μ_λ)``, which leaves
+    ``P(w) = μ_λ log Σ π_i exp(L_i(w)/μ_λ) + μ_w/2 ‖w - c‖²`` to be minimised.
+
+    Parameters
+    ----------
+    risks : GroupRisks
+        Group risks L_i.
+    radius : float
+        Radius of the ball of weights.
+    prior : ndarray of shape (n_groups,)
+        Prior π of the group player.
+    mu_weights, mu_groups : float
+        Strengths μ_w and μ_λ, both positive; an infinite μ_λ keeps the group weights at π.
+    center : ndarray of shape (n_weights,)
+        Centre c of the quadratic.
+    """
+
+    risks: GroupRisks
+    radius: float
+    prior: FloatArray
+    mu_weights: float
+    mu_groups: float
+    center: FloatArray
+
+    def evaluate(self, weights: FloatArray) -> Evaluation:
+        """Return value, gradient, best response and certificate at a point of the ball.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Point of the ball.
+
+        Returns
+        -------
+        Evaluation
+            One pass over the rows.
+
+        Notes
+        -----
+        P is μ_w-strongly convex, so for every v of the ball ``P(w) - P(v) <= -<∇P(w), v-w> -
+        μ_w/2 ‖v-w‖²``; the maximum of the right side over the ball is attained at the projection
+        of ``w - ∇P(w)/μ_w`` and bounds the gap of (w, λ(w)) (the same computation bounds
+        ``F(w, λ(w)) - min_v F(v, λ(w))``, and λ(w) is the exact best response).
+        """
+        group_risks, group_gradients = self.risks.risks_and_gradients(weights)
+        # relative to the largest risk: risks over a small μ_λ leave no digits for the weights
+        worst = group_risks.max()
+        exponents = np.log(self.prior) + (group_risks - worst) / self.mu_groups
+        group_weights = softmax(exponents)
+        offset = weights - self.center
+        gradient = group_weights @ group_gradients + self.mu_weights * offset
+        if self.mu_groups < np.inf:
+            value = worst + self.mu_groups * logsumexp(exponents)
+        else:
+            value = group_weights @ group_risks
+        value += 0.5 * self.mu_weights * (offset @ offset)
+        step = project_to_ball(weights - gradient / self.mu_weights, self.radius) - weights
+        gap = -(gradient @ step) - 0.5 * self.mu_weights * (step @ step)
+        return Evaluation(
+            weights, float(value), gradient, group_weights, group_gradients, max(float(gap), 0.0)
+        )
+
+    def hessian(self, at: Evaluation) -> FloatArray:
+        """Return the Hessian of P at an evaluated point, in one more pass.
+
+        Parameters
+        ----------
+        at : Evaluation
+            The point.
+
+        Returns
+        -------
+        ndarray of shape (n_weights, n_weights)
+            Weighted loss curvature, plus the spread of the group gradients over μ_λ, plus μ_w.
+        """
+        spread = at.group_gradients - at.group_weights @ at.group_gradients
+        hessian = self.risks.hessian(at.weights, at.group_weights)
+        hessian += (spread.T * at.group_weights) @ spread / self.mu_groups
+        hessian[np.diag_indices_from(hessian)] += self.mu_weights
+        return hessian
+
+
+def project_to_ball(weights: FloatArray, radius: float) -> FloatArray:
+    """Return the nearest point of the ball of a radius around zero.
+
+    Parameters
+    ----------
+    weights : ndarray
+        Any point.
+    radius : float
+        Radius of the ball.
+
+    Returns
+    -------
+    ndarray
+        The point itself where it lies inside.
+    """
+    norm = float(np.linalg.norm(weights))
+    return weights if norm <= radius else weights * (radius / norm)

@@ -1,0 +1,226 @@
+"""From releases to events, and from events to ε and δ, for replace-one neighbours.
+
+The neighbouring relation is the same everywhere: one record of one group is replaced by any
+other record of the same group. Multipliers are in units of Δ, the sensitivity for that relation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sklearn_dpwg._checks import non_negative, open_unit
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.privacy.accounting.composition import (
+    Composition,
+    composition_of_event,
+    compositions_of_releases,
+)
+from sklearn_dpwg.privacy.accounting.loss_distribution import privacy_loss, renyi_accountant
+from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon
+from sklearn_dpwg.privacy.release import Release
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+def part_events(releases: Sequence[Release]) -> tuple[DpEvent, ...]:
+    """Return one composed event for each disjoint part of the records.
+
+    A record lies in one part and pays for the releases that read it, so the guarantee is the
+    pointwise maximum of δ(ε) over the events. A release without part counts towards all.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        At least one.
+
+    Returns
+    -------
+    tuple of DpEvent
+        In order of the parts' indices; one event if no release names a part.
+
+    Raises
+    ------
+    ValueError
+        If there are no releases.
+    """
+    from dp_accounting import dp_event
+
+    return tuple(
+        dp_event.ComposedDpEvent([release.event for release in paid])
+        if len(paid) > 1
+        else paid[0].event
+        for paid, _ in compositions_of_releases(releases)
+    )
+
+
+def delta_of(event: DpEvent, epsilon: float) -> float:
+    """Return an upper bound on δ(ε) of an event, exact for unsampled Gaussians.
+
+    Parameters
+    ----------
+    event : DpEvent
+        Gaussian, Laplace and Poisson-sampled Gaussian events and compositions of them, noise
+        multipliers in units of the replace-one sensitivity Δ (see `Release`).
+    epsilon : float
+        ε, at least 0; may be infinite.
+
+    Returns
+    -------
+    float
+        δ in [0, 1].
+
+    Raises
+    ------
+    UnsupportedMechanismError
+        If no tight accountant exists for the event.
+    """
+    return composition_delta(composition_of_event(event), non_negative(epsilon, "epsilon"))
+
+
+def epsilon_of(event: DpEvent, delta: float) -> float:
+    """Return an upper bound on ε(δ) of an event, exact for unsampled Gaussians.
+
+    Parameters
+    ----------
+    event : DpEvent
+        As for `delta_of`.
+    delta : float
+        δ, strictly between 0 and 1.
+
+    Returns
+    -------
+    float
+        ε at least 0; infinite for an event without noise.
+
+    Raises
+    ------
+    UnsupportedMechanismError
+        If no tight accountant exists for the event, or δ is too small for so many releases.
+    """
+    return composition_epsilon(composition_of_event(event), open_unit(delta, "delta"))
+
+
+def is_gaussian(event: DpEvent) -> bool:
+    """Return whether an event is one of Gaussian noise alone, for which a closed form is exact.
+
+    Parameters
+    ----------
+    event : DpEvent
+        As for `delta_of`.
+
+    Returns
+    -------
+    bool
+        False also where records are sampled or runs selected.
+
+    Raises
+    ------
+    UnsupportedMechanismError
+        If no accountant exists for the event.
+    """
+    return composition_of_event(event).is_gaussian
+
+
+def composition_delta(composition: Composition, epsilon: float) -> float:
+    """Return δ(ε) of a composition.
+
+    Parameters
+    ----------
+    composition : Composition
+        What one record pays for.
+    epsilon : float
+        ε, at least 0.
+
+    Returns
+    -------
+    float
+        δ in [0, 1].
+    """
+    return float(composition_deltas(composition, np.array(epsilon)))
+
+
+def composition_deltas(composition: Composition, epsilons: FloatArray) -> FloatArray:
+    """Return δ at every ε.
+
+    Parameters
+    ----------
+    composition : Composition
+        What one record pays for.
+    epsilons : ndarray
+        Values of ε, at least 0.
+
+    Returns
+    -------
+    ndarray
+        δ in [0, 1], of the same shape.
+    """
+    if not composition.is_private:
+        return np.ones_like(epsilons)
+    if composition.is_gaussian:
+        return gdp_delta(epsilons, composition.mu)
+    pure_epsilon = composition.pure_epsilon
+    if _is_one_laplace(composition):
+        return np.maximum(0.0, -np.expm1((epsilons - pure_epsilon) / 2.0))
+    if composition.selected:
+        accountant = renyi_accountant(composition)
+        flat = [accountant.get_delta(float(epsilon)) for epsilon in epsilons.reshape(-1)]
+        return np.clip(np.array(flat).reshape(epsilons.shape), 0.0, 1.0)
+    is_inner = (epsilons < pure_epsilon) & (epsilons < np.inf)
+    deltas = np.zeros_like(epsilons)
+    distribution, error = privacy_loss(composition)
+    inner = epsilons[is_inner]
+    values = np.empty_like(inner)
+    order = np.argsort(inner)  # dp_accounting wants many at a time sorted, and overflows at 700
+    n_small = int(np.sum(inner < 600.0)) if inner.size > 1 else 0
+    values[order[:n_small]] = distribution.get_delta_for_epsilon(inner[order[:n_small]])
+    for index in order[n_small:]:
+        values[index] = distribution.get_delta_for_epsilon(float(inner[index]))
+    deltas[is_inner] = np.clip(values + error, 0.0, 1.0)
+    return deltas
+
+
+def composition_epsilon(composition: Composition, delta: float) -> float:
+    """Return ε(δ) of a composition.
+
+    Parameters
+    ----------
+    composition : Composition
+        What one record pays for.
+    delta : float
+        δ, strictly between 0 and 1.
+
+    Returns
+    -------
+    float
+        ε at least 0.
+    """
+    if not composition.is_private:
+        return math.inf
+    if composition.is_gaussian:
+        return gdp_epsilon(delta, composition.mu)
+    if _is_one_laplace(composition):
+        return max(0.0, composition.pure_epsilon + 2.0 * math.log1p(-delta))
+    if composition.selected:
+        return float(renyi_accountant(composition).get_epsilon(delta))
+    distribution, error = privacy_loss(composition)
+    if delta < 2.0 * error:
+        raise UnsupportedMechanismError(
+            f"delta = {delta:g} is below what the accountant resolves for so many releases that "
+            f"are not plain Gaussian noise: at least {2.0 * error:.1g} would do, or fewer of them."
+        )
+    epsilon = float(distribution.get_epsilon_for_delta(delta - error))
+    return min(epsilon, composition.pure_epsilon)
+
+
+def _is_one_laplace(composition: Composition) -> bool:
+    return (
+        composition.mu == 0.0
+        and not composition.sampled
+        and sum(count for _, count in composition.laplace) == 1
+    )

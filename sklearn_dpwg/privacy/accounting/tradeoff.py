@@ -1,0 +1,100 @@
+"""Trade-off curves of the events of disjoint parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.privacy.accounting.accountant import composition_deltas
+from sklearn_dpwg.privacy.accounting.composition import Composition, composition_of_event
+from sklearn_dpwg.privacy.accounting.events import scaled_event
+from sklearn_dpwg.privacy.accounting.loss_distribution import guess_mu
+from sklearn_dpwg.privacy.gaussian import gdp_type_two_error
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+_N_EPSILONS = 1000
+
+
+def worst_deltas(compositions: Sequence[Composition], epsilons: FloatArray) -> FloatArray:
+    """Return the largest δ of any part at every ε."""
+    return np.max([composition_deltas(part, epsilons) for part in compositions], axis=0)
+
+
+def type_two_errors(compositions: Sequence[Composition], alphas: FloatArray) -> FloatArray:
+    """Return the least type-II error at each type-I error, exact for Gaussians.
+
+    Otherwise by duality from the pointwise maximum of δ(ε): the error is at least
+    1 - δ(ε) - e^ε α and e^-ε (1 - δ(ε) - α) for every ε (Dong, Roth & Su 2022, Proposition 6).
+    A finite set of ε makes the curve lower, which is on the safe side.
+    """
+    if all(composition.is_gaussian for composition in compositions):
+        return gdp_type_two_error(alphas, max(composition.mu for composition in compositions))
+    spread = max(map(guess_mu, compositions))
+    pure = max(composition.pure_epsilon for composition in compositions)
+    epsilons = np.linspace(0.0, min(spread * (spread / 2.0 + 8.0), pure, 600.0), _N_EPSILONS)
+    deltas = worst_deltas(compositions, epsilons)
+    lines = np.concatenate(
+        [
+            1.0 - deltas - np.exp(epsilons) * alphas[..., None],
+            np.exp(-epsilons) * (1.0 - deltas - alphas[..., None]),
+        ],
+        axis=-1,
+    )
+    errors: FloatArray = np.clip(lines.max(axis=-1), 0.0, 1.0)
+    return errors
+
+
+def events_for_records(events: Sequence[DpEvent], n_records: int) -> tuple[DpEvent, ...]:
+    """Return events that cover the replacement of k records at once, wherever they lie.
+
+    The sensitivity to k replacements is at most kΔ, so multipliers shrink k-fold where all k
+    records lie in one part. Records spread over parts are no worse off as long as the parts are
+    alike: Gaussian costs add as Σ (k_i μ)² ≤ (kμ)², and Laplace shifts of k_1 and k_2 are
+    dominated by one of k_1 + k_2 (docs/theory/noise.md). Where parts differ and are not all
+    Gaussian, one event that is at least as bad as each part takes their place.
+    """
+    compositions = [composition_of_event(event) for event in events]
+    if any(composition.sampled for composition in compositions):
+        raise UnsupportedMechanismError(
+            "The guarantee for several records of one person is unknown where records are sampled "
+            "(PoissonSampledDpEvent): they may join the same draw or different ones."
+        )
+    if any(composition.selected for composition in compositions):
+        raise UnsupportedMechanismError(
+            "The guarantee for several records of one person is unknown where the best of several "
+            "runs was selected: they may be in the parts that fitted and in those that scored."
+        )
+    is_alike = len(set(compositions)) == 1 or all(c.is_gaussian for c in compositions)
+    covering = events if is_alike else [_worst_event(compositions)]
+    return tuple(scaled_event(event, 1.0 / n_records) for event in covering)
+
+
+def _worst_event(compositions: Sequence[Composition]) -> DpEvent:
+    """Return an event that dominates each composition.
+
+    Laplace noises are compared rank by rank, the quietest of every part first.
+    """
+    from dp_accounting import dp_event
+
+    sequences = [
+        np.repeat([multiplier for multiplier, _ in c.laplace], [count for _, count in c.laplace])
+        for c in compositions
+    ]
+    quietest = np.full(max(map(len, sequences)), np.inf)
+    for sequence in sequences:
+        quietest[: len(sequence)] = np.minimum(quietest[: len(sequence)], sequence)
+    mu = max(c.mu for c in compositions)
+    return dp_event.ComposedDpEvent(
+        ([dp_event.GaussianDpEvent(1.0 / mu)] if mu > 0.0 else [])
+        + [
+            dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(float(multiplier)), int(count))
+            for multiplier, count in zip(*np.unique(quietest, return_counts=True), strict=True)
+        ]
+    )

@@ -1,0 +1,174 @@
+"""Where noise comes from: OpenDP's exact samplers, or NumPy's seeded ones.
+
+A sampler adds noise of scale ``multiplier * sensitivity`` to a vector of floats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import OrderedDict
+from typing import Any, Protocol
+
+import numpy as np
+
+from sklearn_dpwg._checks import whole_number
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.privacy.release import Release
+
+# The grid is finer than σ or b by 2⁴⁰ and, with the rounding of all coordinates, than Δ by 2³⁰;
+# a coarser grid is no faster (docs/theory/noise.md).
+_LOG2_SCALE_OVER_GRID = 40
+_LOG2_SENSITIVITY_OVER_ROUNDING = 30
+_LEAST_EXPONENT = -1000
+_MARGIN = 1.0 + 2.0**-40
+_MAX_CACHED = 64
+
+
+class Sampler(Protocol):
+    """Adds noise to a vector."""
+
+    def add_noise(
+        self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
+    ) -> FloatArray:
+        """Return the vector with noise of the release's scale on every coordinate.
+
+        With ``n_rows`` the vector is one row of a matrix that the release is about.
+        """
+
+
+class SecureSampler:
+    """Discrete noise on a fine grid, sampled exactly, from the operating system's entropy."""
+
+    def __init__(self) -> None:
+        self._measurements: OrderedDict[tuple[str, float, float, int, bool, int], Any] = (
+            OrderedDict()
+        )
+
+    def add_noise(
+        self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
+    ) -> FloatArray:
+        """Return the vector, rounded to a grid, with discrete noise on that grid."""
+        is_sampled = release.sampling_rate < 1.0
+        multiplier = release.noise_multiplier
+        key = (release.mechanism, multiplier, sensitivity, values.size, is_sampled, n_rows)
+        measurement = self._measurements.get(key)
+        if measurement is None:
+            measurement = _measurement(*key)
+            self._measurements[key] = measurement
+            if len(self._measurements) > _MAX_CACHED:
+                self._measurements.popitem(last=False)
+        return np.array(measurement(values.tolist()), dtype=np.float64)
+
+
+class SeededSampler:
+    """NumPy noise; every release name has a stream of its own, so no two share noise."""
+
+    def __init__(self, seed: np.random.SeedSequence) -> None:
+        self._seed = seed
+        self._streams: dict[str, np.random.Generator] = {}
+
+    def stream(self, name: str) -> np.random.Generator:
+        """Return the stream of a name, which depends on the name and the seed alone."""
+        if name not in self._streams:
+            digest = np.frombuffer(hashlib.sha256(name.encode()).digest(), dtype=np.uint32)
+            child = np.random.SeedSequence(
+                self._seed.entropy, spawn_key=(*self._seed.spawn_key, *map(int, digest))
+            )
+            self._streams[name] = np.random.default_rng(child)
+        return self._streams[name]
+
+    def unit_normals(self, release: Release, shape: tuple[int, int]) -> FloatArray:
+        """Return normal noise of scale 1 from the stream of a release."""
+        return self.stream(f"noise of {release.name}").standard_normal(shape)
+
+    def add_noise(
+        self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
+    ) -> FloatArray:
+        """Return the vector with continuous noise."""
+        stream = self.stream(f"noise of {release.name}")
+        draw = stream.normal if release.mechanism == "gaussian" else stream.laplace
+        return values + draw(0.0, release.noise_multiplier * sensitivity, values.size)
+
+
+def grid_exponent(
+    mechanism: str, multiplier: float, sensitivity: float, size: int, is_sampled: bool = False
+) -> int:
+    """Return k where the grid of the noise is the multiples of 2^k."""
+    exponent = math.floor(
+        min(
+            math.log2(multiplier) + math.log2(sensitivity) - _LOG2_SCALE_OVER_GRID,
+            math.log2(sensitivity / _rounding(mechanism, size, is_sampled))
+            - _LOG2_SENSITIVITY_OVER_ROUNDING,
+        )
+    )
+    if exponent < _LEAST_EXPONENT:
+        raise ValueError(
+            f"sensitivity = {sensitivity!r} is too small to add noise to floats; rescale the value."
+        )
+    return exponent
+
+
+def _rounding(mechanism: str, size: int, is_sampled: bool = False) -> float:
+    """Return what the grid adds to Δ, in grid steps.
+
+    Two roundings move a coordinate by at most one step against each other: √d in L2 and d in L1.
+    A sampled record is compared with its absence, so its norm C = Δ/2 may grow by as much and Δ
+    by twice that. Discrete Laplace noise is, in each coordinate, as good as continuous noise with
+    Δ two steps larger.
+    """
+    if mechanism == "laplace":
+        return 3.0 * size
+    return (2.0 if is_sampled else 1.0) * math.sqrt(size)
+
+
+def _measurement(
+    mechanism: str,
+    multiplier: float,
+    sensitivity: float,
+    size: int,
+    is_sampled: bool = False,
+    n_rows: int = 1,
+) -> Any:
+    """Return OpenDP's measurement, its own privacy map checked against the multiplier.
+
+    The rows of a matrix are rounded one by one, on grids that may grow with their sensitivities;
+    four times the coordinates pay for that (docs/theory/prefix-sums.md, Lemma 2).
+    """
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    n_rounded = size if n_rows == 1 else 4 * n_rows * size
+    exponent = grid_exponent(mechanism, multiplier, sensitivity, n_rounded, is_sampled)
+    rounding = _rounding(mechanism, n_rounded, is_sampled) * 2.0**exponent
+    scale = multiplier * (sensitivity + rounding) * _MARGIN
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=size)
+    if mechanism == "gaussian":
+        measurement = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale, exponent)
+        promised = 0.5 / multiplier**2
+    else:
+        measurement = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale, exponent)
+        promised = 1.0 / multiplier
+    claimed = measurement.map(sensitivity)  # type: ignore[no-untyped-call]
+    if not claimed <= promised:
+        raise AssertionError(
+            f"OpenDP states a privacy loss of {claimed!r} for {mechanism} noise, above the "
+            f"promised {promised!r}."
+        )
+    return measurement
+
+
+Seed = int | np.integer | np.random.RandomState | np.random.Generator | np.random.SeedSequence
+
+
+def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
+    """Return the root of all streams; a generator is advanced, so that it never repeats them."""
+    if isinstance(random_state, np.random.SeedSequence):
+        return random_state.spawn(1)[0]
+    if isinstance(random_state, np.random.Generator):
+        words = random_state.integers(2**32, size=4, dtype=np.uint32)
+    elif isinstance(random_state, np.random.RandomState):
+        words = random_state.randint(2**32, size=4, dtype=np.uint32)
+    else:
+        return np.random.SeedSequence(whole_number(random_state, "random_state", least=0))
+    return np.random.SeedSequence([int(word) for word in words])

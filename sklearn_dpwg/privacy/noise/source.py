@@ -1,0 +1,443 @@
+"""The only place that draws noise."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_dpwg._checks import whole_number
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.exceptions import (
+    PlanExceededError,
+    SeededNoiseWarning,
+    UnsupportedMechanismError,
+)
+from sklearn_dpwg.privacy.noise.poisson import poisson_sample
+from sklearn_dpwg.privacy.noise.rows import GaussianRows
+from sklearn_dpwg.privacy.noise.samplers import (
+    Sampler,
+    SecureSampler,
+    Seed,
+    SeededSampler,
+    seed_sequence,
+)
+from sklearn_dpwg.privacy.release import Draw, Mechanism, Release
+
+# For planning: OpenDP 0.16 on one core, a call and a coordinate. NumPy's noise is free.
+SECONDS_PER_SECURE_CALL = 200e-6
+SECONDS_PER_SECURE_COORDINATE = 20e-6
+
+# Pays for the rounding of the division by the sensitivities, for quotients up to 2²⁸; whoever plans
+# a per-coordinate release refuses public facts that allow for more.
+_UNIT_SENSITIVITY = 1.0 + 2.0**-24
+LARGEST_QUOTIENT = 2.0**28
+
+
+class NoiseSource:
+    """Adds noise to values, and refuses what the plan has not paid for.
+
+    Parameters
+    ----------
+    random_state : int, RandomState, Generator or SeedSequence, optional
+        The default None draws from the operating system's entropy with OpenDP's samplers, which
+        are proof against floating-point attacks. Anything else makes the noise repeatable and is
+        for tests and demonstrations only: the guarantee is void for whoever knows the seed, sees
+        two results drawn from the same seed (clones, folds, refits), or holds the estimator.
+    releases : sequence of Release, default=()
+        What the plan has paid for. A draw that matches none of them is refused, so nothing can
+        be drawn with the default.
+    stacklevel : int, default=2
+        Whose line a `SeededNoiseWarning` names; 2 is the caller's.
+
+    Attributes
+    ----------
+    releases : tuple of Draw
+        Every draw so far, in order.
+    rng : numpy.random.Generator
+        For random choices that may become known.
+    seeded : bool
+        Whether a seed was given.
+    on_draw : callable or None
+        Called with the number of draws, in which this is included, before each: for progress.
+
+    Warns
+    -----
+    SeededNoiseWarning
+        Once, at construction, if a seed was given.
+
+    Notes
+    -----
+    A copy would draw the same seeded noise again and forget what was drawn, so copying and
+    pickling are refused.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.privacy import NoiseSource, Release
+    >>> risks = Release("risks", "gaussian", noise_multiplier=4.0, max_count=1)
+    >>> noise = NoiseSource(releases=[risks])
+    >>> noisy = noise.gaussian([0.5, 0.7], sensitivity=[0.01, 0.002], release=risks)
+    >>> [draw.release.name for draw in noise.releases]
+    ['risks']
+    >>> noise.gaussian([0.5, 0.7], sensitivity=[0.01, 0.002], release=risks)
+    Traceback (most recent call last):
+    sklearn_dpwg.exceptions.PlanExceededError: The plan pays for 1 draw of 'risks'...
+    """
+
+    def __init__(
+        self,
+        random_state: Seed | None = None,
+        releases: Sequence[Release] = (),
+        *,
+        stacklevel: int = 2,
+    ) -> None:
+        self._allowed: Counter[Release] = Counter()
+        for release in releases:
+            self._allowed[release] += release.max_count
+        self._spent: Counter[Release] = Counter()
+        self._samples: Counter[Release] = Counter()
+        self._draws: list[Draw] = []
+        self.on_draw: Callable[[int], None] | None = None
+        self._sampler: Sampler
+        if random_state is None:
+            self._sampler = SecureSampler()
+            self._rng = np.random.default_rng()
+        else:
+            self._sampler = SeededSampler(seed_sequence(random_state))
+            self._rng = self._sampler.stream("public randomness")
+            warnings.warn(
+                "The noise is drawn from a seed: results repeat, and the privacy guarantee is "
+                "void for anyone who knows the seed, holds the estimator, or sees two results of "
+                "the same seed (clones, folds, refits). Use random_state=None on real data.",
+                SeededNoiseWarning,
+                stacklevel=stacklevel,
+            )
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the noise comes from a seed."""
+        return isinstance(self._sampler, SeededSampler)
+
+    @property
+    def releases(self) -> tuple[Draw, ...]:
+        """Every draw so far, in order; each names the release it was counted against."""
+        return tuple(self._draws)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Randomness that may become known: the choice of groups, splits.
+
+        Who joins a sample must not, so `poisson_sample` has randomness of its own.
+        """
+        return self._rng
+
+    def poisson_sample(
+        self, group_sizes: Sequence[int], *, release: Release
+    ) -> tuple[NDArray[np.intp], ...]:
+        """Draw who joins the next draw of a sampled release; the coins stay secret.
+
+        Parameters
+        ----------
+        group_sizes : sequence of int
+            Sizes of the groups of records that pay for the release.
+        release : Release
+            A release of the plan; its ``sampling_rate`` is each record's probability.
+
+        Returns
+        -------
+        tuple of ndarray
+            For each group the positions of the records that join, increasing; any may be empty.
+
+        Raises
+        ------
+        PlanExceededError
+            If the plan holds no such release. Nothing is drawn then.
+
+        Notes
+        -----
+        Accounting by sampling holds if every draw has a sample of its own, so a draw of a sampled
+        release uses up one sample and is refused without. Without a seed every sample has a
+        generator of its own with 256 bits of the operating system's entropy, so that nothing
+        that becomes known, of this or any other sample, tells who joined.
+        """
+        self._check_allowed(release)
+        if isinstance(self._sampler, SeededSampler):
+            rng = self._sampler.stream("coins of samples")
+        else:
+            rng = np.random.default_rng(secrets.randbits(256))
+        self._samples[release] += 1
+        return tuple(poisson_sample(size, release.sampling_rate, rng) for size in group_sizes)
+
+    def gaussian(self, value: ArrayLike, *, sensitivity: ArrayLike, release: Release) -> FloatArray:
+        """Add Gaussian noise, independent in every coordinate.
+
+        Parameters
+        ----------
+        value : array-like
+            What to release, finite, of any shape.
+        sensitivity : float or array-like
+            A number: by how much one record can move the value in the L2 norm. An array of the
+            value's shape: one record can move only one coordinate, whichever, and coordinate j by
+            at most ``sensitivity[j]``; then every coordinate has noise in proportion to its own.
+        release : Release
+            The release of the plan that this draw is, with ``mechanism="gaussian"``.
+
+        Returns
+        -------
+        ndarray or float
+            The value with noise of standard deviation ``release.noise_multiplier * sensitivity``,
+            a float for a scalar.
+
+        Raises
+        ------
+        PlanExceededError
+            If the plan holds no such release, or no more of them. Nothing is drawn then.
+        ValueError
+            If the value or the sensitivity is out of range. Nothing is drawn then.
+
+        Notes
+        -----
+        A per-coordinate sensitivity is the plain mechanism in other units: ``value/sensitivity``
+        moves in one coordinate by at most 1, so noise for Δ = 1 protects it, and multiplying back
+        is post-processing. A coordinate whose sensitivity is exactly 0 is the same for all
+        neighbours and is returned as it is. A single sensitivity of 0 is refused: it says that
+        there is nothing to protect, which is a bug more often than a fact.
+
+        For a release with ``sampling_rate`` below 1 the sensitivity is that without sampling, 2C
+        with C the largest norm of one record's contribution (see `Release`), and the value is
+        computed from the last sample that `poisson_sample` drew for the release.
+        """
+        return self._add_noise(value, sensitivity, release, "gaussian")
+
+    def shared_gaussian(
+        self,
+        value: ArrayLike,
+        *,
+        units: ArrayLike,
+        sensitivities: Sequence[float],
+        releases: Sequence[Release],
+    ) -> FloatArray:
+        """Add Gaussian noise to one value that disjoint parts of the records pay for each alone.
+
+        Parameters
+        ----------
+        value : array-like
+            What to release, finite, at least one-dimensional.
+        units : array-like
+            Positive, of the value's shape: noise on a coordinate is in proportion to its unit.
+        sensitivities : sequence of float
+            For each part, by how much one of its records can move ``value / units`` in the L2
+            norm; for a sampled part 2C with C the largest norm of what one record adds.
+        releases : sequence of Release
+            For each part the Gaussian release that its records pay for.
+
+        Returns
+        -------
+        ndarray
+            The value with noise of standard deviation ``units * max(multiplier * sensitivity)``,
+            the maximum over the parts, so that every part has what its release promises.
+
+        Raises
+        ------
+        PlanExceededError
+            If the plan does not hold one of the releases, no more of them, or a sampled one has
+            no sample of its own for this draw. Nothing is drawn then.
+        ValueError
+            If the value, the units or the sensitivities are out of range. Nothing is drawn then.
+        """
+        values = np.array(value, dtype=np.float64)
+        scales = np.array(units, dtype=np.float64)
+        bounds = np.array(sensitivities, dtype=np.float64)
+        _check_value(values)
+        if values.ndim == 0 or scales.shape != values.shape or not _are_positive(scales):
+            raise ValueError(
+                f"units must be positive and finite and have the shape of the value, "
+                f"{values.shape}, got {units!r}."
+            )
+        if len(releases) == 0 or bounds.shape != (len(releases),) or not _are_positive(bounds):
+            raise ValueError(
+                f"sensitivities must be positive and finite, one for each of the {len(releases)} "
+                f"releases, got {sensitivities!r}."
+            )
+        if len(set(releases)) < len(releases):
+            raise ValueError("releases must differ: a part pays once for a value.")
+        for release in releases:
+            self._check_affordable(release, "gaussian")
+        for release in releases:
+            self._spend(release, "gaussian", values.shape)
+        # the largest multiplier times what the grid adds to Δ covers that of every part
+        loudest = max(releases, key=lambda release: release.noise_multiplier)
+        std = max(r.noise_multiplier * bound for r, bound in zip(releases, bounds, strict=True))
+        payer = replace(loudest, sampling_rate=min(release.sampling_rate for release in releases))
+        sensitivity = _UNIT_SENSITIVITY * float(std) / loudest.noise_multiplier
+        noisy = self._sampler.add_noise((values / scales).reshape(-1), sensitivity, payer)
+        return np.asarray(noisy.reshape(values.shape) * scales)
+
+    def laplace(self, value: ArrayLike, *, sensitivity: ArrayLike, release: Release) -> FloatArray:
+        """Add Laplace noise, independent in every coordinate.
+
+        Parameters
+        ----------
+        value : array-like
+            What to release, finite, of any shape.
+        sensitivity : float or array-like
+            As for `gaussian`, the number in the L1 norm.
+        release : Release
+            The release of the plan that this draw is, with ``mechanism="laplace"``.
+
+        Returns
+        -------
+        ndarray or float
+            The value with noise of scale ``release.noise_multiplier * sensitivity``, a float for
+            a scalar.
+
+        Raises
+        ------
+        PlanExceededError
+            If the plan holds no such release, or no more of them. Nothing is drawn then.
+        ValueError
+            If the value or the sensitivity is out of range. Nothing is drawn then.
+        """
+        return self._add_noise(value, sensitivity, release, "laplace")
+
+    def gaussian_rows(self, shape: tuple[int, int], *, release: Release) -> GaussianRows:
+        """Begin one Gaussian release of a matrix whose rows become known one after another.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Rows and columns of the matrix, both at least 1. Rows may be left out at the end.
+        release : Release
+            The release of the plan that the whole matrix is, with ``mechanism="gaussian"``.
+
+        Returns
+        -------
+        GaussianRows
+            Adds noise to the rows; it counts as one draw, spent here, of all rows.
+
+        Raises
+        ------
+        PlanExceededError
+            If the plan holds no such release, or no more of them.
+        UnsupportedMechanismError
+            If the release is sampled.
+        ValueError
+            If the shape is out of range.
+        """
+        n_rows, n_columns = shape
+        n_rows = whole_number(n_rows, "the number of rows", least=1)
+        n_columns = whole_number(n_columns, "the number of columns", least=1)
+        if release.sampling_rate < 1.0:
+            raise UnsupportedMechanismError(
+                f"The rows of a matrix cannot be a sampled release, got sampling_rate = "
+                f"{release.sampling_rate!r}."
+            )
+        self._spend(release, "gaussian", (n_rows, n_columns))
+        return GaussianRows(self._sampler, release, (n_rows, n_columns))
+
+    def _add_noise(
+        self, value: ArrayLike, sensitivity: ArrayLike, release: Release, mechanism: Mechanism
+    ) -> FloatArray:
+        if isinstance(value, float) and isinstance(sensitivity, float):
+            return self._add_noise_to_scalar(value, sensitivity, release, mechanism)
+        values = np.array(value, dtype=np.float64)
+        bounds = np.array(sensitivity, dtype=np.float64)
+        _check_value(values)
+        _check_sensitivity(bounds, values.shape)
+        self._spend(release, mechanism, values.shape)
+        flat = values.reshape(-1)
+        if bounds.ndim == 0:
+            flat = self._sampler.add_noise(flat, float(bounds), release)
+        else:
+            units = bounds.reshape(-1)
+            moves = units > 0.0
+            if moves.any():
+                scaled = flat[moves] / units[moves]
+                noisy_units = self._sampler.add_noise(scaled, _UNIT_SENSITIVITY, release)
+                flat[moves] = noisy_units * units[moves]
+        noisy: FloatArray = flat.reshape(values.shape)[()]
+        return noisy if values.ndim else float(noisy)  # type: ignore[return-value]
+
+    def _add_noise_to_scalar(
+        self, value: float, sensitivity: float, release: Release, mechanism: Mechanism
+    ) -> FloatArray:
+        """Do the same for one number, which learners on single records release many times."""
+        if not math.isfinite(value):
+            raise ValueError("value must be finite, got NaN or infinity.")
+        if not 0.0 < sensitivity < math.inf:
+            raise ValueError(f"sensitivity must be positive and finite, got {sensitivity!r}.")
+        self._spend(release, mechanism, ())
+        noisy = self._sampler.add_noise(np.array([value]), float(sensitivity), release)
+        return float(noisy[0])  # type: ignore[return-value]
+
+    def _spend(self, release: Release, mechanism: Mechanism, shape: tuple[int, ...]) -> None:
+        """Count a draw against the plan, before the noise exists."""
+        self._check_affordable(release, mechanism)
+        self._spent[release] += 1
+        if release.sampling_rate < 1.0:
+            self._samples[release] = 0
+        self._draws.append(Draw(release, shape))
+        if self.on_draw is not None:
+            self.on_draw(len(self._draws))
+
+    def _check_affordable(self, release: Release, mechanism: Mechanism) -> None:
+        self._check_allowed(release)
+        if release.mechanism != mechanism:
+            raise PlanExceededError(
+                f"The plan pays for {release.mechanism} noise on {release.name!r}, not {mechanism}."
+            )
+        n_allowed = self._allowed[release]
+        if self._spent[release] >= n_allowed:
+            raise PlanExceededError(
+                f"The plan pays for {n_allowed} draw{'s' * (n_allowed > 1)} of {release.name!r}, "
+                "and all were made."
+            )
+        if release.sampling_rate < 1.0 and self._samples[release] == 0:
+            raise PlanExceededError(
+                f"The plan pays for draws of {release.name!r} from samples of their own, and no "
+                "sample was drawn for this one."
+            )
+
+    def _check_allowed(self, release: Release) -> None:
+        if release not in self._allowed:
+            known = sorted({repr(allowed.name) for allowed in self._allowed}) or ["nothing"]
+            raise PlanExceededError(
+                f"The plan does not hold {release!r}; it pays for {', '.join(known)}."
+            )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "A NoiseSource cannot be copied or pickled: the copy would repeat its noise."
+        )
+
+
+def _check_value(values: FloatArray) -> None:
+    if values.size == 0:
+        raise ValueError("value must have at least one entry.")
+    if not np.isfinite(values).all():
+        raise ValueError("value must be finite, got NaN or infinity.")
+
+
+def _are_positive(numbers: FloatArray) -> bool:
+    return bool(((numbers > 0.0) & (numbers < np.inf)).all())
+
+
+def _check_sensitivity(bounds: FloatArray, shape: tuple[int, ...]) -> None:
+    if bounds.ndim == 0:
+        if not 0.0 < bounds < np.inf:
+            raise ValueError(f"sensitivity must be positive and finite, got {float(bounds)!r}.")
+        return
+    if bounds.shape != shape:
+        raise ValueError(
+            f"sensitivity must be a number or have the shape of the value, {shape}, "
+            f"got shape {bounds.shape}."
+        )
+    if not ((bounds >= 0.0) & (bounds < np.inf)).all():
+        raise ValueError(f"sensitivity must be at least 0 and finite everywhere, got {bounds!r}.")

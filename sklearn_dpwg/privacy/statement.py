@@ -1,0 +1,169 @@
+"""The words of a privacy guarantee."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.privacy.accounting.composition import composition_of_event
+from sklearn_dpwg.privacy.accounting.events import scaled_event
+
+if TYPE_CHECKING:
+    from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
+
+_WIDTH = 88
+_FALSE_ALARM = 0.05
+_MAX_EVENTS = 3
+
+
+def statement(guarantee: PrivacyGuarantee) -> str:
+    """Return what a guarantee promises and does not promise, as wrapped text."""
+    sections = _private(guarantee) if guarantee.is_private else _non_private(guarantee)
+    return "\n".join(sections)
+
+
+def _non_private(guarantee: PrivacyGuarantee) -> Iterator[str]:
+    yield _section(
+        "No privacy",
+        "epsilon is infinite. The result was computed without noise and may reveal any record it "
+        "was computed from; nothing whatever is promised.",
+    )
+
+
+def _private(guarantee: PrivacyGuarantee) -> Iterator[str]:
+    yield _section("Differential privacy", _headline(guarantee))
+    yield _section("Promise", _promise(guarantee))
+    yield _section("What an attacker gains", _attack(guarantee))
+    yield _section("Unit of privacy", _unit(guarantee))
+    yield _section(
+        "Public, that is unprotected",
+        "; ".join(guarantee.public) + "."
+        if guarantee.public
+        else "nothing was listed; whatever was not released with noise must be taken as public.",
+    )
+    yield _section(
+        "Outside the guarantee",
+        "errors about the input (missing values, unknown labels), the rounding of sums in "
+        "floating point, the time that the computation took, anything learned from the data "
+        "before or around it (preprocessing, choice of settings), and other results computed "
+        "from the same records: each of them spends a budget of its own.",
+    )
+    if guarantee.outside:
+        yield _section("Not covered here", "; ".join(guarantee.outside) + ".")
+    yield _section("Randomness", _randomness(guarantee))
+    yield from _check(guarantee)
+
+
+def _headline(guarantee: PrivacyGuarantee) -> str:
+    text = f"epsilon = {_up(guarantee.epsilon)} at delta = {guarantee.delta:.6g}"
+    if guarantee.requested_epsilon is not None:
+        text += f" (epsilon = {guarantee.requested_epsilon:.6g} was asked for)"
+    return f"{text}, neighbours: {guarantee.relation}."
+
+
+def _promise(guarantee: PrivacyGuarantee) -> str:
+    changed = (
+        "one record of one group is replaced by any other record of the same group"
+        if guarantee.n_records == 1
+        else f"{guarantee.n_records} records are replaced, each by any other record of its group"
+    )
+    factor = math.exp(guarantee.epsilon) if guarantee.epsilon < 700.0 else math.inf
+    return (
+        f"if {changed}, the probability of any outcome grows at most by the factor e^epsilon = "
+        f"{_up(factor)} plus {guarantee.delta:.6g}. This holds against anyone, whatever else "
+        "they know and however long they compute."
+    )
+
+
+def _attack(guarantee: PrivacyGuarantee) -> str:
+    total_variation = float(guarantee.profile(0.0))
+    caught = 1.0 - float(guarantee.tradeoff(_FALSE_ALARM))
+    return (
+        "an attacker who knows every other record and thought two candidates for this one "
+        f"equally likely can be right at most {_percent((1.0 + total_variation) / 2.0)} of the "
+        "time after seeing everything that was released (50% is guessing). A test for the record "
+        f"that raises a false alarm {_percent(_FALSE_ALARM)} of the time detects it at most "
+        f"{_percent(caught)} of the time."
+    )
+
+
+def _unit(guarantee: PrivacyGuarantee) -> str:
+    if guarantee.n_records > 1:
+        return f"a person with up to {guarantee.n_records} rows."
+    text = "one row. It protects a person only if no person has more than one row"
+    try:
+        several = guarantee.for_records(2)
+    except UnsupportedMechanismError:
+        return f"{text}; for several rows no guarantee is known."
+    return f"{text}; two rows have epsilon = {_up(several.epsilon)}, k rows `for_records(k)`."
+
+
+def _randomness(guarantee: PrivacyGuarantee) -> str:
+    if guarantee.seeded:
+        return (
+            "the noise was computed from a seed. The guarantee is void for anyone who knows or "
+            "can guess the seed, holds the estimator or its pickle, or sees another result drawn "
+            "from the same seed; and the noise is not proof against floating-point attacks."
+        )
+    return "the noise comes from the operating system's entropy and cannot be computed again."
+
+
+def _check(guarantee: PrivacyGuarantee) -> Iterator[str]:
+    events = list({repr(event): event for event in guarantee.events}.values())
+    intro = (
+        "noise multipliers are noise over sensitivity Δ (standard deviation over L2 for Gaussian, "
+        "scale over L1 for Laplace), where Δ is the most that the released value moves when a "
+        "record is replaced. In these units the pair of neighbours is the one of ADD_OR_REMOVE_ONE."
+    )
+    compositions = [composition_of_event(event) for event in events]
+    if any(composition.sampled for composition in compositions):
+        intro += (
+            " Poisson-sampled events take Δ = 2C with C the largest norm of one record's "
+            "contribution; dp_accounting's REPLACE_ONE reads multipliers in units of C, so they "
+            "are doubled below."
+        )
+    if any(composition.selected for composition in compositions):
+        intro += " The selection among runs is accounted for by Rényi divergences."
+    if len(guarantee.events) > 1:
+        intro += (
+            f" The records are in {len(guarantee.events)} disjoint parts. A record pays for the "
+            "event of its own part, so the largest epsilon counts."
+        )
+    yield _section("To check it", intro)
+    yield "  from dp_accounting.dp_event import *; from dp_accounting import NeighboringRelation"
+    yield "  from dp_accounting.pld import PLDAccountant"
+    yield "  from dp_accounting.rdp import RdpAccountant"
+    yield "  epsilons = []"
+    shown = list(zip(events, compositions, strict=True))[:_MAX_EVENTS]
+    for event, composition in shown:
+        accountant, relation = "PLDAccountant(", "ADD_OR_REMOVE_ONE"
+        if composition.sampled:
+            relation = "REPLACE_ONE"
+        elif composition.selected:
+            accountant = "RdpAccountant(neighboring_relation="
+        yield f"  accountant = {accountant}NeighboringRelation.{relation})"
+        yield f"  event = {scaled_event(event, 2.0) if composition.sampled else event!r}"
+        yield f"  epsilons += [accountant.compose(event).get_epsilon({guarantee.delta!r})]"
+    if len(events) > _MAX_EVENTS:
+        yield f"  # and {len(events) - _MAX_EVENTS} other events in the attribute `events`"
+    yield "  max(epsilons)"
+
+
+def _section(title: str, text: str) -> str:
+    return textwrap.fill(f"{title}: {text}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _up(number: float) -> str:
+    """Write a number with 4 significant digits, rounded up."""
+    if number in (0.0, math.inf):
+        return f"{number:g}"
+    unit = 10.0 ** (math.floor(math.log10(number)) - 3)
+    return f"{math.ceil(number / unit * (1.0 - 1e-12)) * unit:.4g}"
+
+
+def _percent(probability: float) -> str:
+    """Write a probability in percent with two decimals, rounded up."""
+    return f"{min(100.0, math.ceil(probability * 1e4 * (1.0 - 1e-12)) / 100.0):g}%"

@@ -1,0 +1,206 @@
+"""Poisson batches of the multiplicative group reweighting solver, and what a step releases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.privacy import NoiseSource, Release
+from sklearn_dpwg.risks import GroupRisks
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Who may join a step, and how large its noise is; an entry a group.
+
+    Parameters
+    ----------
+    group_sizes : tuple of int
+        Number of records n_i.
+    rates : tuple of float
+        Probability q_i with which each record joins a step; 1 for a group read in full.
+    parts : tuple of int
+        Which of the plan's releases the records of the group pay for.
+    multipliers : tuple of float
+        Noise multiplier z_i of that release.
+    gradient_bounds : tuple of float
+        Δ_i, what the noise on gradients counts a record for: 2L where records are sampled, Γ where
+        all are read.
+    feedback_range : float
+        Range b of the losses that the group risks count.
+    center : float
+        The middle of that range: what the risk of a group is where no record joins.
+    risk_share : float
+        Share ρ of the squared sensitivity that the group risks may use; 0 with one group.
+    gradient_spread : float
+        Root of the mean squared norm of a record's gradient that step sizes are planned for.
+
+    Notes
+    -----
+    A step releases the weighted gradient and all group risks of one batch together, with noise of
+    standard deviation ``max_i z_i Δ_i λ_i/(q_i n_i) / √(1-ρ)`` and ``z_i b/(q_i n_i) / √ρ``. In
+    units of these a record of group i counts for at most 1/z_i: docs/theory/mgr.md, section 8.
+    """
+
+    group_sizes: tuple[int, ...]
+    rates: tuple[float, ...]
+    parts: tuple[int, ...]
+    multipliers: tuple[float, ...]
+    gradient_bounds: tuple[float, ...]
+    feedback_range: float
+    center: float
+    risk_share: float
+    gradient_spread: float
+
+    @property
+    def expected_sizes(self) -> FloatArray:
+        """Expected number of records that join from each group; public, and what divides sums."""
+        return np.asarray(self.rates) * np.asarray(self.group_sizes)
+
+    @property
+    def gradient_stds(self) -> FloatArray:
+        """Noise on the gradient that each group needs if all weight is on it."""
+        bounds = np.asarray(self.multipliers) * np.asarray(self.gradient_bounds)
+        return np.asarray(bounds / self.expected_sizes / np.sqrt(1.0 - self.risk_share))
+
+    @property
+    def risk_stds(self) -> FloatArray:
+        """Noise on the risk of each group; empty with one group."""
+        if self.risk_share == 0.0:
+            return np.zeros(0)
+        bounds = np.asarray(self.multipliers) * self.feedback_range
+        return np.asarray(bounds / self.expected_sizes / np.sqrt(self.risk_share))
+
+    @property
+    def sampling_variances(self) -> FloatArray:
+        """Variance of each group's gradient from the coins, summed over coordinates, as planned."""
+        return self.gradient_spread**2 * (1.0 - np.asarray(self.rates)) / self.expected_sizes
+
+    def log_mean_exp_of_coins(self, group_rate: float) -> FloatArray:
+        """Return a bound on log E exp(η_λ S) of what the coins add to each group's risk.
+
+        Parameters
+        ----------
+        group_rate : float
+            Step size η_λ of the group weights.
+
+        Returns
+        -------
+        ndarray of shape (n_groups,)
+            ``q_i n_i (exp(x_i) - 1 - x_i)`` with ``x_i = η_λ b / (2 q_i n_i)``; 0 where all join.
+        """
+        expected = self.expected_sizes
+        most = group_rate * self.feedback_range / (2.0 * expected)
+        bounds = expected * (np.expm1(np.minimum(most, 700.0)) - most)
+        return np.where(np.asarray(self.rates) < 1.0, bounds, 0.0)
+
+    def step_std(self, group_weights: FloatArray, *, is_drawn: bool, n_weights: int) -> float:
+        """Return the deviation of a gradient's coordinate that a step size is chosen for.
+
+        Parameters
+        ----------
+        group_weights : ndarray of shape (n_groups,)
+            Weights of the groups.
+        is_drawn : bool
+            Whether one group is drawn from the weights, not all are averaged.
+        n_weights : int
+            Number of weights d.
+
+        Returns
+        -------
+        float
+            Root of the noise's variance plus the coins' variance over d.
+        """
+        if is_drawn:
+            noise = group_weights @ self.gradient_stds**2
+            coins = group_weights @ self.sampling_variances
+        else:
+            noise = (group_weights * self.gradient_stds).max() ** 2
+            coins = group_weights**2 @ self.sampling_variances
+        return float(np.sqrt(noise + coins / n_weights))
+
+    def __str__(self) -> str:
+        """Return a line for people."""
+        sampled = sorted({rate for rate in self.rates if rate < 1.0}, reverse=True)
+        shown = ", ".join(f"{rate:.3g}" for rate in sampled[:6]) + (", ..." if sampled[6:] else "")
+        n_full = sum(rate == 1.0 for rate in self.rates)
+        full = f", {n_full} group(s) read in full" if n_full else ""
+        return (
+            f"Poisson batches of about {self.expected_sizes.sum():,.0f} of "
+            f"{sum(self.group_sizes):,} records, each joining with probability {shown}{full}"
+        )
+
+
+def release_from_batch(
+    batches: Batches,
+    data: GroupRisks,
+    weights: FloatArray,
+    coefficients: FloatArray,
+    *,
+    ceiling: float,
+    releases: Sequence[Release],
+    noise: NoiseSource,
+) -> tuple[FloatArray, FloatArray]:
+    """Draw a batch and release its weighted gradient and its group risks, with noise.
+
+    Parameters
+    ----------
+    batches : Batches
+        Who may join, and the noise.
+    data : GroupRisks
+        The records.
+    weights : ndarray of shape (n_weights,)
+        Where gradient and risks are wanted.
+    coefficients : ndarray of shape (n_groups,)
+        Weight of each group in the gradient; at least 0, not all 0.
+    ceiling : float
+        A record's loss counts for at most this much in the risks.
+    releases : sequence of Release
+        What the parts pay for.
+    noise : NoiseSource
+        Source of the coins and of the noise.
+
+    Returns
+    -------
+    gradient : ndarray of shape (n_weights,)
+        Noisy gradient of the weighted sum of the group risks.
+    risks : ndarray of shape (n_groups,)
+        Noisy group risks; empty with one group.
+    """
+    risks, gradients = data.sampled_risks_and_gradients(
+        weights,
+        _draw(batches, releases, noise),
+        expected_sizes=batches.expected_sizes,
+        ceiling=ceiling,
+        center=batches.center,
+    )
+    gradient_std = (coefficients * batches.gradient_stds).max()
+    risk_stds = batches.risk_stds
+    released = noise.shared_gaussian(
+        np.concatenate([coefficients @ gradients, risks[: len(risk_stds)]]),
+        units=np.concatenate([np.full(len(weights), gradient_std), risk_stds]),
+        sensitivities=[1.0 / release.noise_multiplier for release in releases],
+        releases=releases,
+    )
+    return released[: len(weights)], released[len(weights) :]
+
+
+def _draw(
+    batches: Batches, releases: Sequence[Release], noise: NoiseSource
+) -> list[NDArray[np.intp]]:
+    """Return who joins, by group; one sample for each release that is sampled."""
+    joined = [np.zeros(0, dtype=np.intp)] * len(batches.parts)
+    for part, release in enumerate(releases):
+        groups = [group for group, of_group in enumerate(batches.parts) if of_group == part]
+        sizes = [batches.group_sizes[group] for group in groups]
+        if release.sampling_rate < 1.0:
+            drawn = noise.poisson_sample(sizes, release=release)
+        else:
+            drawn = tuple(np.arange(size) for size in sizes)
+        for group, positions in zip(groups, drawn, strict=True):
+            joined[group] = positions
+    return joined

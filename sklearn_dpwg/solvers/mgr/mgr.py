@@ -1,0 +1,254 @@
+"""Noisy gradient descent with multiplicative group reweighting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers.heavy_ball import HeavyBall
+from sklearn_dpwg.solvers.mgr.batches import release_from_batch
+from sklearn_dpwg.solvers.mgr.planning import check_parameters, paper_plan, planned_plan
+from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Solution, Solver, check_match
+
+
+class MGR(Solver):
+    """Noisy gradient descent with multiplicative group reweighting, on all records or batches.
+
+    Every step takes a noisy gradient of the group-weighted risk, moves the weights within their
+    ball, and raises the weights of groups whose noisy risks are high. ``None`` means planned
+    from public facts.
+
+    Parameters
+    ----------
+    n_steps : int, optional
+        Number of steps T; planned: as many as `max_passes` and `max_seconds` allow.
+    step : {"weighted", "sampled"}, default="weighted"
+        Whether the gradient is that of the weighted sum of the group risks or, as in the paper,
+        that of one group drawn from the group weights. The weighted step has no sampling
+        variance and noise that shrinks with the largest ratio of group weight to group size.
+    schedule : {"planned", "paper"}, default="planned"
+        "paper" takes steps, rates and noise from Zhou and Bassily's Theorems 9 and 10 with
+        their constants set to 1 (the noise's larger where 1 would break the budget); it implies
+        a sampled step, Laplace noise and a uniform prior.
+    risk_noise : {"gaussian", "laplace"}, default="gaussian"
+        Noise on the group risks; Gaussian noise composes better.
+    risk_share : float, optional
+        Share of the budget (of μ²) spent on group risks, between 0 and 1.
+    group_rate : float, optional
+        Step size η_λ of the group weights, positive.
+    loss_ceiling : float, optional
+        Each record's loss counts for at most this much in the group risks; planned: half again
+        the largest loss of a model that predicts nothing. Infinity: no ceiling.
+    aim : float, default=0.3
+        Norm of the weights that step sizes are planned for, as a share of the radius.
+    step_size : float, optional
+        A fixed plain step size without momentum, instead of the planned rule.
+    averaging : float, default=2/3
+        Share of the iterates, the last ones, that is averaged; above 0, at most 1.
+    max_passes : int, default=150
+        Largest number of passes over the rows that a planned `n_steps` may use; batches may take no
+        longer than so many passes either.
+    max_seconds : float, optional
+        Largest predicted time of a fit's steps and calibration, in seconds on two cores with secure
+        noise. What is predicted follows from public facts, and is no clock.
+    sampling_rate : float or sequence of float, optional
+        Probability with which a record joins a step, the same for all groups or one for each in
+        the order of the group labels: Poisson batches. 1 reads every record in every step.
+        Planned: 1, unless the bound of batches is clearly less within the same time, as it is
+        for some hundred thousand records or a small `max_seconds`.
+
+    Notes
+    -----
+    A record of group i moves the weighted gradient by at most λ_i Γ/n_i and the clipped risk of
+    its own group by at most b/n_i, so each step releases a gradient with noise
+    ``z_w Γ max_i λ_i/n_i`` and risks with noise ``z_λ b/n_i``, for multipliers z fixed in
+    advance; the step sizes follow earlier releases. `docs/theory/mgr.md` proves each.
+
+    On batches a step releases both together. A record that may join or not counts with the norm of
+    its gradient, at most L, in place of a distance, and every group pays at its own rate, whether
+    or not any of its records joined. Sums are divided by the expected size of a batch.
+
+    For smooth losses steps begin up to 8/H long, shrink towards 1/H where released gradients show
+    that they are too long, and momentum stands in for longer ones (`HeavyBall`). A loss that is
+    not smooth takes plain steps, none longer than ``aim/(L √T)``, the best without noise.
+
+    The default of `aim` is the middle of a flat minimum over six classification and two regression
+    data sets (``benchmarks/mgr_defaults.py`` prints it, with those of `averaging` and
+    `max_passes`).
+
+    References
+    ----------
+    Zhou and Bassily (2024), Algorithm 3, Theorems 9 and 10.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.solvers import MGR
+    >>> MGR(n_steps=50)
+    MGR(n_steps=50)
+    """
+
+    def __init__(
+        self,
+        n_steps: int | None = None,
+        *,
+        step: Literal["weighted", "sampled"] = "weighted",
+        schedule: Literal["planned", "paper"] = "planned",
+        risk_noise: Literal["gaussian", "laplace"] = "gaussian",
+        risk_share: float | None = None,
+        group_rate: float | None = None,
+        loss_ceiling: float | None = None,
+        aim: float = 0.3,
+        step_size: float | None = None,
+        averaging: float = 2 / 3,
+        max_passes: int = 150,
+        max_seconds: float | None = None,
+        sampling_rate: float | Sequence[float] | None = None,
+    ) -> None:
+        self.n_steps = n_steps
+        self.step = step
+        self.schedule = schedule
+        self.risk_noise = risk_noise
+        self.risk_share = risk_share
+        self.group_rate = group_rate
+        self.loss_ceiling = loss_ceiling
+        self.aim = aim
+        self.step_size = step_size
+        self.averaging = averaging
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.sampling_rate = sampling_rate
+
+    def plan(self, problem: Problem, budget: Budget) -> Plan:
+        """Choose steps, rates and noise by minimising the planning bound.
+
+        Parameters
+        ----------
+        problem : Problem
+            Public facts of the problem.
+        budget : Budget
+            Privacy budget with finite ε.
+
+        Returns
+        -------
+        Plan
+            With an `MGRSchedule`.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range or ε is infinite.
+        """
+        check_parameters(self)
+        if budget.epsilon == float("inf"):
+            raise ValueError("solver 'mgr' adds noise and needs a finite epsilon, got inf.")
+        if self.schedule == "paper":
+            return paper_plan(problem, budget, max_passes=self.max_passes)
+        return planned_plan(problem, budget, self)
+
+    def run(
+        self, plan: Plan, data: GroupRisks, noise: NoiseSource, *, start: Solution | None = None
+    ) -> Solution:
+        """Descend.
+
+        Parameters
+        ----------
+        plan : Plan
+            What `plan` returned.
+        data : GroupRisks
+            The records.
+        noise : NoiseSource
+            Source of the plan's releases.
+        start : Solution, optional
+            First weights and group weights; zero and the prior by default.
+
+        Returns
+        -------
+        Solution
+            Averages of the last iterates of both players.
+
+        Raises
+        ------
+        ValueError
+            If the plan is not for these group sizes and this loss; nothing is released then.
+        """
+        schedule = plan.schedule
+        assert isinstance(schedule, MGRSchedule)
+        problem, n_groups = plan.problem, plan.problem.n_groups
+        check_match(problem, data)
+        sizes = np.asarray(problem.group_sizes, dtype=float)
+        gradient_release, *risk_releases = plan.releases
+        weights = np.zeros(problem.n_weights)
+        log_group_weights = np.log(np.asarray(schedule.prior))
+        if start is not None:
+            weights = project_to_ball(start.weights, problem.radius)
+            if start.group_weights is not None:
+                log_group_weights = np.log(np.maximum(start.group_weights, 1e-300))
+        group_weights = _normalised(log_group_weights)
+        correction = np.asarray(schedule.noise_correction)
+        ball = HeavyBall(schedule, problem.n_weights)
+        weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(n_groups)
+        for t in range(schedule.n_steps):
+            if schedule.batches is None:
+                risks, gradients = data.risks_and_gradients(weights, ceiling=schedule.ceiling)
+                if schedule.step == "weighted":
+                    gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
+                    typical = influence
+                else:
+                    drawn = int(noise.rng.choice(n_groups, p=group_weights))
+                    gradient, influence = gradients[drawn], 1.0 / sizes[drawn]
+                    typical = float(np.sqrt(group_weights @ sizes**-2.0))
+                gradient = noise.gaussian(
+                    gradient,
+                    sensitivity=float(schedule.gradient_diameter * influence),
+                    release=gradient_release,
+                )
+                noisy = np.zeros(0)
+                for release in risk_releases:
+                    add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
+                    noisy = add_noise(
+                        risks, sensitivity=schedule.feedback_range / sizes, release=release
+                    )
+                noise_std = schedule.gradient_multiplier * schedule.gradient_diameter * typical
+            else:
+                is_drawn = schedule.step == "sampled"
+                coefficients = group_weights
+                if is_drawn:
+                    coefficients = np.eye(n_groups)[noise.rng.choice(n_groups, p=group_weights)]
+                gradient, noisy = release_from_batch(
+                    schedule.batches,
+                    data,
+                    weights,
+                    coefficients,
+                    ceiling=schedule.ceiling,
+                    releases=plan.releases,
+                    noise=noise,
+                )
+                noise_std = schedule.batches.step_std(
+                    group_weights, is_drawn=is_drawn, n_weights=problem.n_weights
+                )
+            move = ball.push(gradient, noise_std)
+            weights = project_to_ball(weights + move, problem.radius)
+            if n_groups > 1:
+                log_group_weights = log_group_weights + schedule.group_rate * noisy - correction
+            group_weights = _normalised(log_group_weights)
+            # after the step, so that the last releases count too
+            if t >= schedule.n_steps - schedule.averaged:
+                weights_sum += weights
+                group_weights_sum += group_weights
+        averaged = schedule.averaged
+        return Solution(weights_sum / averaged, group_weights_sum / averaged, schedule.n_steps)
+
+
+def _normalised(log_weights: FloatArray) -> FloatArray:
+    """Return the distribution of log weights; SciPy's softmax takes longer than a small pass."""
+    weights = np.exp(log_weights - log_weights.max())
+    return np.asarray(weights / weights.sum())

@@ -1,0 +1,227 @@
+"""What a plan of the multiplicative group reweighting solver fixes before its noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.mgr.schedule import RunNoise, best_sharpness, excess_bound_by_group
+
+if TYPE_CHECKING:
+    from sklearn_dpwg.solvers.mgr.mgr import MGR
+
+
+# Losses counted up to this multiple of what predicting nothing can cost: ceilings from 0.7 to 2
+# nats did equally well on three data sets, no ceiling much worse (benchmarks/mgr_defaults.py).
+CEILING_OVER_ZERO_SCORE = 1.5
+
+# Heavy-ball momentum may remember at most a fifth of the run.
+LONGEST_MEMORY = 0.2
+
+# Steps of a smooth loss begin at most this many times as long as is safe for every data set. At
+# epsilon = 1 nothing depends on it; at 4 steps of 1/H have 2.7 times the excess on the census, and
+# 16/H does no better than 8/H (benchmarks/mgr_defaults.py BOLDNESS epsilon=4 census-income-kdd).
+BOLDNESS = 8.0
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Steps, step rule and ceiling of a run; the bound follows once the noise is known.
+
+    Parameters
+    ----------
+    problem : Problem
+        Public facts.
+    n_steps : int
+        Steps T.
+    ceiling : float
+        A record's loss counts for at most this much in the group risks.
+    aim : float
+        Norm of the weights that step sizes are planned for.
+    step_size, longest_step, max_momentum : float
+        Limits of the step rule.
+    is_fixed : bool
+        Whether every step is `step_size`, whatever the noise.
+    group_rate : float or None
+        Step size of the group weights, where the user set it.
+    """
+
+    problem: Problem
+    n_steps: int
+    ceiling: float
+    aim: float
+    step_size: float
+    longest_step: float
+    max_momentum: float
+    is_fixed: bool
+    group_rate: float | None
+
+    @classmethod
+    def of(cls, problem: Problem, solver: MGR, n_steps: int) -> Outline:
+        """Return what a solver's parameters ask for.
+
+        Parameters
+        ----------
+        problem : Problem
+            Public facts.
+        solver : MGR
+            Its parameters; ``None`` means open.
+        n_steps : int
+            Steps T.
+
+        Returns
+        -------
+        Outline
+            The outline.
+
+        Raises
+        ------
+        ValueError
+            If no loss can be below the ceiling.
+        """
+        constants = problem.constants
+        ceiling = solver.loss_ceiling
+        if ceiling is None:
+            ceiling = CEILING_OVER_ZERO_SCORE * constants.zero_score
+        ceiling = min(ceiling, constants.supremum)
+        if ceiling <= constants.infimum:
+            raise ValueError(
+                f"loss_ceiling of MGR must be above the smallest possible loss, "
+                f"{constants.infimum:.3g}, got {ceiling:.3g}."
+            )
+        aim = solver.aim * problem.radius
+        boldness = 1.0
+        if solver.step_size is not None:
+            step_size, max_momentum = solver.step_size, 0.0
+        elif math.isinf(problem.smoothness):
+            # the best step without noise against a comparator of norm aim; momentum would rest
+            # on 1/H
+            step_size, max_momentum = aim / (problem.lipschitz * math.sqrt(n_steps)), 0.0
+        else:
+            step_size = 1.0 / problem.smoothness
+            if solver.step == "weighted":  # a drawn group's gradient may point anywhere
+                boldness = BOLDNESS
+            max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
+        return cls(
+            problem,
+            n_steps,
+            ceiling,
+            aim,
+            step_size,
+            boldness * step_size,
+            max_momentum,
+            solver.step_size is not None,
+            solver.group_rate,
+        )
+
+    @property
+    def feedback_range(self) -> float:
+        """Range b of the losses that the group risks count."""
+        return self.problem.constants.range_up_to(self.ceiling)
+
+    def sharpness(self, noise: RunNoise) -> float:
+        """Return θ = η_λ T, that of the user or the best.
+
+        Parameters
+        ----------
+        noise : RunNoise
+            What noise and coins do to the means of a run.
+
+        Returns
+        -------
+        float
+            θ; 1 with one group, where nothing depends on it.
+        """
+        if self.problem.n_groups == 1:
+            return 1.0
+        if self.group_rate is not None:
+            return self.group_rate * self.n_steps
+        return best_sharpness(
+            self.problem, noise, n_steps=self.n_steps, feedback_range=self.feedback_range
+        )
+
+    def group_rate_at(self, noise: RunNoise) -> float:
+        """Return the step size η_λ of the group weights.
+
+        Parameters
+        ----------
+        noise : RunNoise
+            What noise and coins do to the means of a run.
+
+        Returns
+        -------
+        float
+            ``θ / T``; 0 with one group.
+        """
+        return self.sharpness(noise) / self.n_steps if self.problem.n_groups > 1 else 0.0
+
+    def bound(self, noise: RunNoise) -> FloatArray:
+        """Return the planning bound for each group as the worst-off one.
+
+        Parameters
+        ----------
+        noise : RunNoise
+            What noise and coins do to the means of a run.
+
+        Returns
+        -------
+        ndarray of shape (n_groups,)
+            As `excess_bound_by_group` has it.
+        """
+        return excess_bound_by_group(
+            self.problem,
+            noise,
+            n_steps=self.n_steps,
+            aim=self.aim,
+            step_size=self.longest_step,
+            max_momentum=self.max_momentum,
+            fixed_step=self.is_fixed,
+            feedback_range=self.feedback_range,
+            sharpness=self.sharpness(noise),
+        )
+
+    def excess(self, noise: RunNoise) -> float:
+        """Return the prior average of the planning bound.
+
+        Parameters
+        ----------
+        noise : RunNoise
+            What noise and coins do to the means of a run.
+
+        Returns
+        -------
+        float
+            The bound that plans are chosen by.
+        """
+        return float(np.asarray(self.problem.prior) @ self.bound(noise))
+
+    def best_share(self, noise_at: Callable[[float], RunNoise], share: float | None) -> float:
+        """Return the share of the budget that the group risks get.
+
+        Parameters
+        ----------
+        noise_at : callable
+            Returns the noise at a share.
+        share : float or None
+            What the user set.
+
+        Returns
+        -------
+        float
+            ρ; 0 with one group.
+        """
+        if self.problem.n_groups == 1:
+            return 0.0
+        if share is not None:
+            return share
+        found = minimize_scalar(
+            lambda at: self.excess(noise_at(at)), bounds=(1e-3, 0.5), method="bounded"
+        )
+        return float(found.x)

@@ -1,0 +1,5 @@
+"""Moments."""
+
+from sklearn_dpwg.solvers.moments.moments import Moments
+
+__all__ = ["Moments"]

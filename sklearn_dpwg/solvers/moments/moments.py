@@ -1,0 +1,239 @@
+"""Regression for the worst-off group from noisy second moments."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.losses import SquaredError
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers.moments.noisy_moments import robust_optimum, shrunk, triangle
+from sklearn_dpwg.solvers.moments.planning import (
+    LEAST_CLIP,
+    MomentsSchedule,
+    check_parameters,
+    planned_plan,
+)
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Solution, Solver, check_match
+
+
+class Moments(Solver):
+    """Noisy second moments of every group, and the exact minimax optimum of what they show.
+
+    For the squared error a group's risk is a quadratic function of the weights, whose coefficients
+    are means of products of features and target. A round releases them for all groups with
+    Gaussian noise, once: everything else is computed from that. Groups are disjoint, so that each
+    has the whole budget. A later round does the same with the residuals of the weights found
+    so far, clipped to a few times their root mean square, so that their noise is smaller in
+    proportion; or with the targets again, where residuals are no smaller.
+
+    Parameters
+    ----------
+    n_rounds : int, default=3
+        Number of rounds, from 1 to 20.
+    growth : float, default=2.0
+        Share of the budget (of μ²) of each round over that of the one before.
+    clip : float, default=2.0
+        Least bound on residuals over their root mean square, after the first round. It grows with
+        the root of the logarithm of how quiet the noise is.
+    ridge : float, default=0.25
+        Regularisation of the weights, over the norm of the noise of all groups' Hessian together.
+    smoothing : float, default=3.0
+        How unwilling the largest group risk is to rest on one group alone, over about what noise
+        costs where it does.
+    aim : float, default=0.3
+        Norm of the weights that the planning bound is for, as a share of the radius; nothing else
+        depends on it.
+
+    Notes
+    -----
+    Groups with few records have loud moments. Theirs are pulled towards those of all groups as
+    far as noise explains the difference (James and Stein), and the smoothed maximum spreads what is
+    left. `docs/theory/moments.md` proves the privacy, and says what of the bound is a model;
+    ``benchmarks/moments.py`` prints why the defaults are what they are. Noise does not depend on
+    the radius. `group_weights` are those of the released quadratics' solution.
+
+    References
+    ----------
+    D. Vu and A. Slavkovic (2009), Differential Privacy for Clinical Trial Data: noise on sufficient
+    statistics. Y.-X. Wang (2018), Revisiting differentially private linear regression,
+    arXiv:1803.02596: a ridge that follows the noise. The rounds and the groups are ours.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.solvers import Moments
+    >>> Moments(n_rounds=2)
+    Moments(n_rounds=2)
+    """
+
+    def __init__(
+        self,
+        n_rounds: int = 3,
+        *,
+        growth: float = 2.0,
+        clip: float = 2.0,
+        ridge: float = 0.25,
+        smoothing: float = 3.0,
+        aim: float = 0.3,
+    ) -> None:
+        self.n_rounds = n_rounds
+        self.growth = growth
+        self.clip = clip
+        self.ridge = ridge
+        self.smoothing = smoothing
+        self.aim = aim
+
+    def plan(self, problem: Problem, budget: Budget) -> Plan:
+        """Plan the releases from public facts.
+
+        Parameters
+        ----------
+        problem : Problem
+            Public facts, with the squared error.
+        budget : Budget
+            Budget with finite ε.
+
+        Returns
+        -------
+        Plan
+            One release a round.
+
+        Raises
+        ------
+        ValueError
+            If ε is infinite, the loss is another, a parameter is out of range, or there are so many
+            records that their sums would not be exact.
+        """
+        check_parameters(self)
+        if budget.epsilon == math.inf:
+            raise ValueError("solver 'moments' adds noise and needs a finite epsilon, got inf.")
+        if not isinstance(problem.loss, SquaredError):
+            raise ValueError(
+                "solver 'moments' is for loss 'squared_error' alone, whose risks are quadratic, "
+                f"got {problem.loss!r}."
+            )
+        return planned_plan(problem, budget, self)
+
+    def run(
+        self, plan: Plan, data: GroupRisks, noise: NoiseSource, *, start: Solution | None = None
+    ) -> Solution:
+        """Release moments round by round and solve what they show.
+
+        Parameters
+        ----------
+        plan : Plan
+            What `plan` returned.
+        data : GroupRisks
+            The records.
+        noise : NoiseSource
+            Source of the plan's releases.
+        start : Solution, optional
+            Not used: the first round is that of the targets themselves.
+
+        Returns
+        -------
+        Solution
+            Weights, and the mixture of groups of the last round.
+
+        Raises
+        ------
+        ValueError
+            If the plan is not for these group sizes and this loss; nothing is released then.
+        """
+        schedule, problem = plan.schedule, plan.problem
+        assert isinstance(schedule, MomentsSchedule)
+        check_match(problem, data)
+        has_constant = schedule.constant > 0.0
+        sizes = np.asarray(problem.group_sizes, dtype=float)
+        n_columns = problem.n_columns + 1
+        at = triangle(n_columns, has_constant=has_constant)
+        times = np.where(at[0] == at[1], 1.0, math.sqrt(2.0))
+        weights, mixture = np.zeros(problem.n_weights), np.asarray(problem.prior)
+        center, clip = weights, schedule.target_bound
+        mean = np.zeros((problem.n_groups, n_columns, n_columns))
+        precision = np.zeros((n_columns, n_columns))
+        for release in plan.releases:
+            sums = data.residual_moments(
+                center,
+                clip=clip,
+                constant=schedule.constant,
+                length=schedule.length,
+                step=schedule.step,
+            )
+            noisy = noise.gaussian(
+                sums[:, at[0], at[1]] * times, sensitivity=schedule.sensitivity, release=release
+            )
+            moments = np.full_like(sums, schedule.constant**2)
+            moments[:, at[0], at[1]] = noisy / times / sizes[:, None]
+            moments[:, at[1], at[0]] = moments[:, at[0], at[1]]
+            # products of rows are the same in all rounds, those with residuals where the centre is
+            share = release.noise_multiplier**-2
+            mean = (precision * mean + share * moments) / (precision + share)
+            precision += share
+            stds = schedule.sensitivity / np.sqrt(precision[-1, -1]) / sizes
+            weights, mixture, mean_square = _learned(
+                mean,
+                stds,
+                schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes,
+                problem,
+                schedule,
+                center=center,
+                clip=clip,
+            )
+            # noise is about this large beside what is clipped, in groups of average loudness
+            quiet = max(1.0, -math.log(min(1.0, float(stds.mean()))))
+            reach = max(schedule.clip, math.sqrt(quiet)) * math.sqrt(max(mean_square, 0.0))
+            if reach < schedule.target_bound:
+                center, clip = weights, max(reach, LEAST_CLIP * schedule.target_bound)
+                precision[-1, :] = precision[:, -1] = 0.0
+            elif center.any():
+                # residuals that are no shorter than the targets are no better to know
+                center, clip = np.zeros_like(weights), schedule.target_bound
+                precision[-1, :] = precision[:, -1] = 0.0
+        return Solution(weights, mixture, schedule.n_rounds)
+
+
+def _learned(
+    moments: FloatArray,
+    stds: FloatArray,
+    stds_of_rows: FloatArray,
+    problem: Problem,
+    schedule: MomentsSchedule,
+    *,
+    center: FloatArray,
+    clip: float,
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return weights, mixture and the mean square of the residuals that noisy moments show."""
+    sizes = np.asarray(problem.group_sizes, dtype=float)
+    shares = sizes / sizes.sum()
+    of_rows = np.zeros(moments.shape[1:], dtype=bool)
+    of_rows[:-1, :-1] = True
+    # the square of the constant is no release
+    free = np.ones_like(of_rows)
+    if schedule.constant > 0.0:
+        free[-2, -2] = False
+    moments = shrunk(moments, stds_of_rows, of_rows & free)
+    moments = shrunk(moments, stds, ~of_rows)
+    units = np.ones(len(of_rows))
+    units[-1] = clip / schedule.length
+    if schedule.constant > 0.0:
+        units[-2] = problem.intercept_scaling / schedule.constant
+    pooled = 1.0 / math.sqrt(float((stds_of_rows**-2).sum()))
+    weights, mixture = robust_optimum(
+        moments,
+        units,
+        center=center,
+        mean_noise=float((stds**2).mean()),
+        pooled_noise=pooled,
+        ridge=schedule.ridge,
+        smoothing=schedule.smoothing,
+        shares=shares,
+        radius=problem.radius,
+    )
+    along = np.append(center - weights, 1.0) * units
+    return weights, mixture, float(shares @ ((moments @ along) @ along))

@@ -1,0 +1,275 @@
+"""What can be learned from noisy second moments: shrinkage, and the minimax optimum of a model."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.kernels import one_blas_thread
+from sklearn_dpwg.optimum._worst_group_optimum import worst_group_optimum
+
+# A slack is at most this share of the radius in the units that the ball sees.
+SLACK_IN_BALL = 1e-3
+# Gap to solve to, in units of the loss, or of risks that noise has made larger: below it digits
+# are worth nothing.
+TOLERANCE = 1e-6
+# Noise counts so many times when a group is pulled towards the others: a Hessian that is wrong
+# costs less than one that is loud (benchmarks/moments.py caution).
+CAUTION = 2.0
+
+
+def triangle(n_columns: int, *, has_constant: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows and columns of what is released of a symmetric matrix.
+
+    Parameters
+    ----------
+    n_columns : int
+        Columns of the matrix: features, the constant if there is one, the residual.
+    has_constant : bool
+        Whether the last column but one is constant; its square is public and is left out.
+
+    Returns
+    -------
+    rows, columns : ndarray
+        Of the upper triangle.
+    """
+    rows, columns = np.triu_indices(n_columns)
+    if has_constant:
+        free = (rows != n_columns - 2) | (columns != n_columns - 2)
+        rows, columns = rows[free], columns[free]
+    return rows, columns
+
+
+def shrunk(moments: FloatArray, stds: FloatArray, block: NDArray[np.bool_]) -> FloatArray:
+    """Pull a block of each group's noisy moments towards all groups' as far as noise explains.
+
+    Parameters
+    ----------
+    moments : ndarray of shape (n_groups, m, m)
+        Symmetric matrices whose entries have noise of standard deviation σ_i on the diagonal and
+        σ_i/√2 off it.
+    stds : ndarray of shape (n_groups,)
+        Standard deviations σ_i; positive.
+    block : ndarray of shape (m, m)
+        Which entries; symmetric.
+
+    Returns
+    -------
+    ndarray of shape (n_groups, m, m)
+        The matrices, those entries changed.
+
+    Notes
+    -----
+    With D the difference of a group's block from the mean with weights ``1/σ_i²``, k the entries of
+    one triangle of it and s² the variance of the noise in D, it keeps the share
+    ``(1 - 2 (k - 2) s²/‖D‖²)_+`` of D: James and Stein's estimate, positive part, with twice the
+    noise. Blocks of fewer than three entries stay as they are.
+
+    References
+    ----------
+    B. Efron and C. Morris (1973), Stein's Estimation Rule and Its Competitors.
+    """
+    n_entries = int(np.triu(block).sum())
+    if len(moments) == 1 or n_entries < 3:
+        return moments
+    weights = stds.min() ** 2 / stds**2
+    weights = weights / weights.sum()
+    mean = np.tensordot(weights, moments, 1)
+    difference = np.where(block, moments - mean, 0.0)
+    noise = stds**2 * (1.0 - 2.0 * weights) + weights**2 @ stds**2
+    squares = np.maximum((difference**2).sum(axis=(1, 2)), np.finfo(float).tiny)
+    kept = np.maximum(1.0 - CAUTION * (n_entries - 2) * noise / squares, 0.0)
+    return np.where(block, mean + kept[:, None, None] * difference, moments)
+
+
+def positive_part(matrices: FloatArray) -> FloatArray:
+    """Return the nearest positive semi-definite matrices.
+
+    Parameters
+    ----------
+    matrices : ndarray of shape (..., m, m)
+        Symmetric.
+
+    Returns
+    -------
+    ndarray of shape (..., m, m)
+        With negative eigenvalues set to zero.
+    """
+    values, vectors = np.linalg.eigh(matrices)
+    return (vectors * np.maximum(values, 0.0)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+
+
+class NoisyRisks:
+    """Quadratic group risks with slacks for noise, in the methods of `GroupRisks`.
+
+    The risk of group i is ``w'H_i w/2 - b_i'w + c_i/2 - u_i + Σ_j u_j²/(2v)``. The largest of them,
+    minimised over u, is ``max_λ Σ λ_i L_i(w) - v ‖λ‖²/2``: a maximum that does not rest on a single
+    group for less than v.
+
+    Parameters
+    ----------
+    hessians : ndarray of shape (n_groups, d, d)
+        Matrices H_i, positive semi-definite.
+    linear : ndarray of shape (n_groups, d)
+        Vectors b_i.
+    constants : ndarray of shape (n_groups,)
+        Numbers c_i.
+    smoothing : float
+        The number v; 0 for the plain maximum.
+    radius : float
+        Radius of the ball of w. Slacks are in units in which they hardly count in it.
+    """
+
+    def __init__(
+        self,
+        hessians: FloatArray,
+        linear: FloatArray,
+        constants: FloatArray,
+        *,
+        smoothing: float,
+        radius: float,
+    ) -> None:
+        p, d = linear.shape
+        n_slacks = p if smoothing > 0.0 else 0
+        self.hessians = np.zeros((p, d + n_slacks, d + n_slacks))
+        self.linear = np.zeros((p, d + n_slacks))
+        self.hessians[:, :d, :d], self.linear[:, :d] = hessians, linear
+        self.constants = constants
+        if n_slacks:
+            # no slack is above v, so in these units none is above SLACK_IN_BALL of the radius
+            unit = smoothing / (SLACK_IN_BALL * radius)
+            own = np.arange(p)
+            self.linear[own, d + own] = unit
+            self.hessians[:, d + own, d + own] = unit**2 / smoothing
+        self.n_groups, self.n_weights = self.linear.shape
+        self.group_sizes = (1,) * p
+
+    def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
+        """Return the risks; the ceiling is for agreement with `GroupRisks` and not used.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights and slacks.
+        ceiling : float, optional
+            Not used.
+
+        Returns
+        -------
+        ndarray of shape (n_groups,)
+            Risks.
+        """
+        return self.risks_and_gradients(weights)[0]
+
+    def risks_and_gradients(
+        self, weights: FloatArray, *, ceiling: float | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the risks and their gradients.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights and slacks.
+        ceiling : float, optional
+            Not used.
+
+        Returns
+        -------
+        risks : ndarray of shape (n_groups,)
+            Risks.
+        gradients : ndarray of shape (n_groups, n_weights)
+            Gradients.
+        """
+        images = self.hessians @ weights
+        risks = (0.5 * images - self.linear) @ weights + 0.5 * self.constants
+        return risks, images - self.linear
+
+    def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
+        """Return the Hessian of a mixture.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Not used: the risks are quadratic.
+        group_weights : ndarray of shape (n_groups,)
+            Weights of the groups.
+
+        Returns
+        -------
+        ndarray of shape (n_weights, n_weights)
+            The Hessian.
+        """
+        return np.asarray(np.tensordot(group_weights, self.hessians, 1))
+
+
+def robust_optimum(
+    moments: FloatArray,
+    units: FloatArray,
+    *,
+    center: FloatArray,
+    mean_noise: float,
+    pooled_noise: float,
+    ridge: float,
+    smoothing: float,
+    shares: FloatArray,
+    radius: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Minimise the largest risk that noisy moments show, kept from what is only noise.
+
+    Parameters
+    ----------
+    moments : ndarray of shape (n_groups, d + 1, d + 1)
+        Moments of rows and residuals in the units of the release.
+    units : ndarray of shape (d + 1,)
+        What a column is multiplied by to be in the units of the weights.
+    center : ndarray of shape (d,)
+        Weights that the residuals are those of.
+    mean_noise : float
+        Mean over the groups of the variance of noise σ_i².
+    pooled_noise : float
+        Standard deviation of the noise of the mean with weights ``1/σ_i²``.
+    ridge : float
+        What is added to the Hessians, over the norm of that noise as a matrix, about ``σ √d``.
+    smoothing : float
+        The smoothing v over half the trace of mean noise times the inverse of the Hessian: about
+        what noise costs where all weight is on one group.
+    shares : ndarray of shape (n_groups,)
+        Shares of the groups in that Hessian.
+    radius : float
+        Radius of the ball.
+
+    Returns
+    -------
+    weights : ndarray of shape (d,)
+        Weights inside the ball.
+    mixture : ndarray of shape (n_groups,)
+        Weights of the groups there.
+    """
+    p, size, _ = moments.shape
+    n_weights = size - 1
+    identity, noise_norm = np.eye(n_weights), pooled_noise * math.sqrt(size)
+    curvature = positive_part(moments[:, :-1, :-1]) + ridge * noise_norm * identity
+    level = 0.0
+    if p > 1 and smoothing > 0.0:
+        mean = np.tensordot(shares, curvature, 1) + noise_norm * identity
+        inverse = np.linalg.inv(mean)
+        level = smoothing * mean_noise * units[-1] ** 2 * float(np.trace(inverse)) / 2.0
+    scale = units[:-1]
+    hessians = curvature * scale[:, None] * scale
+    linear = moments[:, :-1, -1] * (scale * units[-1])
+    # risks are those of w - center: written in w
+    images = hessians @ center
+    constants = moments[:, -1, -1] * units[-1] ** 2 + (images + 2.0 * linear) @ center
+    # a level common to all groups changes no optimum and would cost digits
+    constants = constants - constants.mean()
+    risks: Any = NoisyRisks(hessians, linear + images, constants, smoothing=level, radius=radius)
+    size_of_risks = max(1.0, float(np.abs(risks.linear[:, :n_weights]).max()) * radius)
+    with one_blas_thread():
+        found = worst_group_optimum(
+            risks, radius=radius, tolerance=TOLERANCE * size_of_risks, max_newton_steps=100
+        )
+    return found.weights[:n_weights], found.group_weights

@@ -1,0 +1,151 @@
+"""What noisy proximal steps cost at most, and the regularisation that makes it least."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from sklearn_dpwg._typing import FloatArray
+
+# Strengths that a plan may choose: a fixed grid, so that better facts never choose worse.
+STRENGTHS = np.geomspace(1e-8, 1e4, 145)
+# Ratios of curvature to strength at which the bound is evaluated, and prices of curvature.
+_RATIOS = np.concatenate([[0.0], np.geomspace(1e-7, 1e16, 921)])
+_PRICES = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 73)])
+
+
+class Choice(NamedTuple):
+    """A strength of the grid and what the bound is with it.
+
+    Parameters
+    ----------
+    strength : float
+        Regularisation of the weights.
+    bound : float
+        Bound on the excess risk.
+    """
+
+    strength: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class DescentBound:
+    """Bound on the excess of one averaged run of noisy phases with fixed group weights.
+
+    Parameters
+    ----------
+    aim : float
+        Norm a of the weights that the run is compared with.
+    lipschitz : float
+        Lipschitz constant L of the loss in the weights.
+    trace : float
+        Bound on the trace of the Hessian of the loss of one record.
+    n_weights : int
+        Number of weights d.
+    noise_ratios : tuple of float
+        Noise of each phase over that of the last one, at equal strength.
+    strength_ratios : tuple of float
+        Strength of each phase over that of the last one.
+    averaged : int
+        How many of the last phases are averaged.
+
+    Notes
+    -----
+    For a quadratic risk with Hessian eigenvalue h in one direction, phase t keeps the share
+    ``r_t = μ_t/(μ_t + h)`` of the distance to the minimiser in it and adds noise; σ is the standard
+    deviation of that of the last phase. With b(h) the share of the first distance that the average
+    keeps and V(h) the variance of its noise over σ², the excess is at most
+
+    - bias: ``max_h h a² b(h)²/2``,
+    - noise: the least of ``σ² max Σ_j h_j V(h_j)/2`` over spectra of d eigenvalues whose sum is at
+      most the trace, and ``L σ √(2 V(0)/π)``, as the noise on a score is one normal variable.
+
+    Eigenvalues enter through ``x = h/μ`` alone, so both are tabulated once. The largest noise over
+    spectra is bounded by its Lagrangian dual, ``min_p d max_x (x V(x)/2 - p x) + p h̄/μ``.
+    ``docs/theory/phased-erm.md`` has the derivation.
+    """
+
+    aim: float
+    lipschitz: float
+    trace: float
+    n_weights: int
+    noise_ratios: tuple[float, ...]
+    strength_ratios: tuple[float, ...]
+    averaged: int
+
+    def at_strengths(self, noise_stds: FloatArray) -> FloatArray:
+        """Return the bound at every strength of the grid.
+
+        Parameters
+        ----------
+        noise_stds : ndarray of shape (n_strengths,)
+            Standard deviation of the noise of the last phase at each strength of `STRENGTHS`.
+
+        Returns
+        -------
+        ndarray of shape (n_strengths,)
+            Bounds on the excess.
+        """
+        bias, noise, slope = self._curves
+        return np.asarray(bias + np.minimum(noise * noise_stds**2, slope * noise_stds))
+
+    def best(self, noise_stds: FloatArray) -> Choice:
+        """Return the strength of the last phase that makes the bound least.
+
+        Parameters
+        ----------
+        noise_stds : ndarray of shape (n_strengths,)
+            Standard deviation of the noise of the last phase at each strength of `STRENGTHS`.
+
+        Returns
+        -------
+        Choice
+            A strength of the grid and the bound with it.
+        """
+        bounds = self.at_strengths(noise_stds)
+        index = int(np.argmin(bounds))
+        return Choice(float(STRENGTHS[index]), float(bounds[index]))
+
+    @cached_property
+    def _curves(self) -> tuple[FloatArray, FloatArray, float]:
+        """Return bias, noise over σ² and noise over σ: the first two for every strength."""
+        kept, variance = _tables(self.noise_ratios, self.strength_ratios, self.averaged)
+        limits = self.trace / STRENGTHS
+        last = np.maximum(np.searchsorted(_RATIOS, limits, side="right") - 1, 1)
+        bias = np.maximum.accumulate(_RATIOS * kept**2)
+        # b and V fall, so between two ratios a curve rises by at most this factor
+        cell = _RATIOS[2] / _RATIOS[1]
+        priced = 0.5 * _RATIOS * variance - _PRICES[:, None] * _RATIOS
+        dual = self.n_weights * np.maximum.accumulate(priced, axis=1)[:, last]
+        noise = (dual + _PRICES[:, None] * limits).min(axis=0) * STRENGTHS
+        noise[limits > _RATIOS[-1]] = np.inf  # beyond the tables; the other bound holds
+        slope = self.lipschitz * math.sqrt(2.0 * float(variance[0]) / math.pi)
+        return 0.5 * cell * self.aim**2 * STRENGTHS * bias[last], cell * noise, slope
+
+
+@lru_cache(maxsize=512)
+def _tables(
+    noise_ratios: tuple[float, ...], strength_ratios: tuple[float, ...], averaged: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return b and V at every ratio of curvature to the last phase's strength."""
+    n_phases = len(noise_ratios)
+    strengths = np.asarray(strength_ratios)[:, None]
+    noise = np.asarray(noise_ratios) / np.asarray(strength_ratios)
+    kept = strengths / (strengths + _RATIOS)
+    bias = np.zeros_like(_RATIOS)
+    sums = np.zeros((n_phases, len(_RATIOS)))  # of each phase's noise in the average
+    shares = np.zeros((n_phases, len(_RATIOS)))  # of each phase's noise still there
+    distance = np.ones_like(_RATIOS)
+    for phase in range(n_phases):
+        distance = distance * kept[phase]
+        shares[:phase] *= kept[phase]
+        shares[phase] = noise[phase]
+        if phase >= n_phases - averaged:
+            bias += distance / averaged
+            sums += shares / averaged
+    return bias, (sums**2).sum(axis=0)

@@ -1,0 +1,232 @@
+"""Minimax phased empirical risk minimisation with output perturbation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.optimum.saddle_point import solve_saddle_point
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers.phased_erm.disjoint_parts import draw_parts
+from sklearn_dpwg.solvers.phased_erm.paper import paper_plan
+from sklearn_dpwg.solvers.phased_erm.parameters import check_parameters
+from sklearn_dpwg.solvers.phased_erm.planning import RISKS, WEIGHTS, planned_plan
+from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Solution, Solver
+
+# A step of Newton's method that leaves a tenth of the gap keeps its Hessian: with 40 to 140 weights
+# that halves the time of a phase.
+KEEP_HESSIAN = 0.1
+
+
+class PhasedERM(Solver):
+    """Minimax phased ERM: exact regularised minimax solutions, released with Gaussian noise.
+
+    Each phase finds the saddle point of the worst-group risk, regularised towards the weights that
+    the phase before released and towards a prior over groups, and releases its weights with noise
+    for the most that one record can move them. Between phases the group risks are released too,
+    and move the prior of the next phase towards the groups that do badly. ``None`` means planned
+    from public facts.
+
+    Parameters
+    ----------
+    n_phases : int, optional
+        Number of phases T; one is allowed. Planned: at most what `max_passes` pays for.
+    schedule : {"planned", "paper"}, default="planned"
+        "paper" is Algorithm 1 of Zhou and Bassily with the constants of their Theorem 2 (the noise
+        larger where theirs would break the budget); it sets everything else but `smoothing_width`.
+    composition : {"sequential", "parallel"}, default="sequential"
+        Whether every phase reads all records and gets a share of the budget, or reads a part of its
+        own, drawn by coins, and has the whole budget, as in the paper. Phases on all
+        records need √T times less noise for the training records.
+    mu_weights : float, optional
+        Regularisation μ_w of the weights in the last phase. Planned: by the noise.
+    sharpening : float, optional
+        Regularisation of each phase over that of the one before, from 1 to 10; phases that read
+        fewer records have more in proportion.
+    mu_groups : float, optional
+        Regularisation μ_λ of the group weights within a phase; infinity keeps them at the prior.
+    risk_share : float, optional
+        Share of the budget (of μ²) spent on group risks, between 0 and 1.
+    averaging : float, optional
+        Share of the phases, the last ones, that is averaged; above 0, at most 1.
+    aim : float, default=0.3
+        Norm of the weights that the bound compares with, as a share of the radius.
+    smoothing_width : float, optional
+        For a loss with kinks: how far from a kink, in the score, the loss that is minimised differs
+        from it.
+    max_passes : int, default=300
+        Passes over the rows that a planned number of phases may take; 16 phases with 40 weights.
+
+    Notes
+    -----
+    A record of group i moves the minimiser of a phase by at most
+    ``saddle_point_sensitivity(...)``, whatever the records are, and the noise multipliers are fixed
+    in advance. The strengths μ_w follow from the noise, that is from earlier releases.
+    The best response of the group player inside a phase is not private and is never kept.
+    `docs/theory/phased-erm.md` proves the privacy and derives the bound.
+
+    References
+    ----------
+    Zhou and Bassily (2024), Algorithm 1, Lemma 3, Theorem 2.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.solvers import PhasedERM
+    >>> PhasedERM(n_phases=1)
+    PhasedERM(n_phases=1)
+    """
+
+    def __init__(
+        self,
+        n_phases: int | None = None,
+        *,
+        schedule: Literal["planned", "paper"] = "planned",
+        composition: Literal["sequential", "parallel"] = "sequential",
+        mu_weights: float | None = None,
+        sharpening: float | None = None,
+        mu_groups: float | None = None,
+        risk_share: float | None = None,
+        averaging: float | None = None,
+        aim: float = 0.3,
+        smoothing_width: float | None = None,
+        max_passes: int = 300,
+    ) -> None:
+        self.n_phases = n_phases
+        self.schedule = schedule
+        self.composition = composition
+        self.mu_weights = mu_weights
+        self.sharpening = sharpening
+        self.mu_groups = mu_groups
+        self.risk_share = risk_share
+        self.averaging = averaging
+        self.aim = aim
+        self.smoothing_width = smoothing_width
+        self.max_passes = max_passes
+
+    def plan(self, problem: Problem, budget: Budget) -> Plan:
+        """Plan releases, phases and regularisation from public facts.
+
+        Parameters
+        ----------
+        problem : Problem
+            Public facts.
+        budget : Budget
+            Budget with finite ε.
+
+        Returns
+        -------
+        Plan
+            One release of weights a phase, and of group risks between phases.
+
+        Raises
+        ------
+        ValueError
+            If ε is infinite, a parameter is out of range, or a group has too few records for the
+            disjoint parts asked for.
+        """
+        check_parameters(self, problem)
+        if budget.epsilon == float("inf"):
+            raise ValueError("solver 'phased-erm' adds noise and needs a finite epsilon, got inf.")
+        if self.schedule == "paper":
+            return paper_plan(problem, budget, smoothing_width=self.smoothing_width)
+        return planned_plan(problem, budget, self)
+
+    def run(
+        self, plan: Plan, data: GroupRisks, noise: NoiseSource, *, start: Solution | None = None
+    ) -> Solution:
+        """Solve phase by phase.
+
+        Parameters
+        ----------
+        plan : Plan
+            What `plan` returned.
+        data : GroupRisks
+            The records.
+        noise : NoiseSource
+            Source of the plan's releases and of the coins that draw parts.
+        start : Solution, optional
+            Centre of the first phase; zero by default.
+
+        Returns
+        -------
+        Solution
+            Average of the last phases' weights; no group weights, as none are released.
+
+        Raises
+        ------
+        ValueError
+            If the plan is not for these group sizes and this loss; nothing is released then.
+        """
+        schedule, problem = plan.schedule, plan.problem
+        assert isinstance(schedule, PhasedERMSchedule)
+        _check_match(problem, data)
+        parallel = schedule.composition == "parallel"
+        if parallel:
+            parts = draw_parts(problem.group_sizes, schedule.sizes, noise.rng)
+        releases = {(release.name, release.part): release for release in plan.releases}
+        weights = np.zeros(problem.n_weights)
+        if start is not None:
+            weights = project_to_ball(start.weights, problem.radius)
+        log_prior = np.log(np.asarray(schedule.prior))
+        total = np.zeros_like(weights)
+        for t in range(schedule.n_phases):
+            read = data.part(parts[t]) if parallel else data
+            part = t if parallel else None
+            if t > 0 and schedule.risks_multiplier > 0.0:
+                noisy_risks = noise.gaussian(
+                    read.risks(weights, ceiling=schedule.ceiling),
+                    sensitivity=schedule.feedback_range / np.asarray(read.group_sizes),
+                    release=releases[RISKS, part],
+                )
+                log_prior = log_prior + schedule.group_rate * noisy_risks
+                log_prior = log_prior - schedule.noise_correction(t)
+            prior = _normalised(log_prior)
+            phase = schedule.phase(t, prior)
+            found = solve_saddle_point(
+                replace(read, loss=schedule.solved.loss) if schedule.smoothing_width else read,
+                radius=problem.radius,
+                prior=prior,
+                mu_weights=phase.mu_weights,
+                mu_groups=phase.mu_groups,
+                center=weights,
+                tolerance=phase.tolerance,
+                lipschitz=schedule.solved.lipschitz,
+                smoothness=schedule.solved.smoothness,
+                keep_hessian=KEEP_HESSIAN,
+            )
+            # the tolerance is within reach on every data set, so this is never about the records
+            if not found.gap <= phase.tolerance:
+                raise ArithmeticError("a phase was not solved to its public tolerance: a bug.")
+            noisy = noise.gaussian(
+                found.weights, sensitivity=phase.sensitivity, release=releases[WEIGHTS, part]
+            )
+            weights = project_to_ball(noisy, problem.radius)
+            if t >= schedule.n_phases - schedule.averaged:
+                total += weights
+        return Solution(total / schedule.averaged, None, schedule.n_phases)
+
+
+def _normalised(log_weights: FloatArray) -> FloatArray:
+    """Return the distribution of log weights, none of them zero."""
+    weights = np.maximum(np.exp(log_weights - log_weights.max()), math.exp(-600.0))
+    return np.asarray(weights / weights.sum())
+
+
+def _check_match(problem: Problem, data: GroupRisks) -> None:
+    """Refuse records that the noise was not planned for; only public facts are compared."""
+    planned = (problem.group_sizes, problem.loss, problem.n_weights, problem.intercept_scaling)
+    found = (data.group_sizes, data.loss, data.n_weights, data.intercept_scaling)
+    if planned != found:
+        raise ValueError(
+            "The plan is for other records: it has (group sizes, loss, weights, intercept "
+            f"scaling) = {planned}, the records have {found}."
+        )

@@ -1,0 +1,184 @@
+"""The method behind Newton's: within its proved cap on every data set, and inside the ball."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.optimum import saddle_point, solve_saddle_point
+from sklearn_dpwg.optimum.accelerated_gradient import accelerated_gradient, iteration_cap
+from sklearn_dpwg.optimum.objective import RegularisedObjective, project_to_ball
+from sklearn_dpwg.problem import Problem
+from tests.helpers.group_data import make_risks
+
+LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
+RADIUS = 2.0
+SIZES = (12, 5, 1)
+
+
+def case(loss, kind="plain", *, mu_weights, mu_groups, length=0.0):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(sum(SIZES), 3))
+    if kind == "collinear":
+        rows = np.outer(rng.normal(size=sum(SIZES)), [1.0, -2.0, 0.5])
+    if kind == "one row":
+        rows[:] = [3.0, 0.0, 0.0]
+    noise = 0.0 if kind == "separable" else 1.0
+    risks = make_risks(loss, SIZES, rows=rows, label_noise=noise)
+    problem = Problem(loss, SIZES, 3, RADIUS, (0.2, 0.3, 0.5), 1.0)
+    center = np.zeros(risks.n_weights)
+    center[0] = length
+    objective = RegularisedObjective(
+        risks, RADIUS, np.array(problem.prior), mu_weights, mu_groups, center
+    )
+    return objective, {"lipschitz": problem.lipschitz, "smoothness": problem.smoothness}
+
+
+def cap_of(objective, constants, tolerance):
+    return iteration_cap(
+        tolerance,
+        radius=RADIUS,
+        mu_weights=objective.mu_weights,
+        mu_groups=objective.mu_groups,
+        center_norm=float(np.linalg.norm(objective.center)),
+        **constants,
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("kind", ["plain", "separable", "collinear", "one row"])
+@pytest.mark.parametrize(
+    ("mu_weights", "mu_groups", "length"), [(1e-2, 1e6, 0.0), (0.1, 0.05, 10.0), (30.0, 0.1, 1.0)]
+)
+def test_reaches_the_tolerance_within_the_cap(loss, kind, mu_weights, mu_groups, length):
+    objective, constants = case(
+        loss, kind, mu_weights=mu_weights, mu_groups=mu_groups, length=length
+    )
+    start = project_to_ball(np.random.default_rng(1).normal(size=objective.risks.n_weights), RADIUS)
+    tolerance = 1e-11
+    at, n_steps = accelerated_gradient(objective, start, tolerance, **constants)
+    assert at.gap <= tolerance
+    assert at.gap == objective.evaluate(at.weights).gap
+    assert n_steps <= cap_of(objective, constants, tolerance)
+
+
+class Watched(RegularisedObjective):
+    """Remembers where it was evaluated."""
+
+    def evaluate(self, weights):
+        self.__dict__.setdefault("norms", []).append(float(np.linalg.norm(weights)))
+        self.__dict__.setdefault("values", []).append(super().evaluate(weights).value)
+        return super().evaluate(weights)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_never_leaves_the_ball(loss):
+    # L, and with it the step length, is proved on the ball only
+    objective, constants = case(loss, mu_weights=0.03, mu_groups=0.3, length=100.0)
+    watched = Watched(**vars(objective))
+    accelerated_gradient(watched, np.zeros(objective.risks.n_weights), 1e-6, **constants)
+    assert max(watched.norms) <= RADIUS * (1 + 1e-12)
+    assert max(watched.norms) >= RADIUS * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_objective_decreases_at_the_proved_rate(loss):
+    objective, constants = case(loss, mu_weights=0.05, mu_groups=0.2)
+    best = solve_saddle_point(
+        objective.risks, radius=RADIUS, prior=objective.prior, mu_weights=0.05, mu_groups=0.2,
+        tolerance=1e-15,
+    )  # fmt: skip
+    optimum = objective.evaluate(best.weights).value
+    start = project_to_ball(np.full(objective.risks.n_weights, 9.0), RADIUS)
+    smooth = constants["smoothness"] + 0.05 + constants["lipschitz"] ** 2 / 0.2
+    rate = 1 - math.sqrt(0.05 / smooth)
+    spread = 2 * RADIUS * (constants["lipschitz"] + 0.05 * RADIUS)
+    watched = Watched(**vars(objective))
+    accelerated_gradient(watched, start, 1e-9, **constants)
+    # after every ten steps, evaluations 10, 22, 34, ... are the current point's
+    current = watched.values[10::12]
+    assert len(current) > 3
+    for block, value in enumerate(current, start=1):
+        assert value - optimum <= 2 * spread * rate ** (10 * block) + 1e-13
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_smoothness_of_the_cap_bounds_the_hessian(loss):
+    objective, constants = case(loss, "separable", mu_weights=0.1, mu_groups=0.05)
+    smooth = constants["smoothness"] + 0.1 + constants["lipschitz"] ** 2 / 0.05
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        point = rng.normal(size=objective.risks.n_weights)
+        point *= RADIUS * rng.uniform() / np.linalg.norm(point)
+        eigenvalues = np.linalg.eigvalsh(objective.hessian(objective.evaluate(point)))
+        assert eigenvalues.min() >= 0.1 - 1e-12
+        assert eigenvalues.max() <= smooth
+
+
+def test_iterates_are_those_of_the_proof(monkeypatch):
+    objective, constants = case(SquaredError(1.0), mu_weights=0.5, mu_groups=1.0, length=3.0)
+    monkeypatch.setattr(
+        "sklearn_dpwg.optimum.accelerated_gradient.iteration_cap", lambda *_, **__: 7
+    )
+    at, n_steps = accelerated_gradient(objective, np.zeros(4), 0.0, **constants)
+    assert n_steps == 7
+    smooth = constants["smoothness"] + 0.5 + constants["lipschitz"] ** 2
+    theta = math.sqrt(0.5 / smooth)
+    x = z = np.zeros(4)
+    for _ in range(7):
+        y = (x + theta * z) / (1 + theta)
+        u = (1 - theta) * z + theta * y
+        z = project_to_ball(u - theta / 0.5 * objective.evaluate(y).gradient, RADIUS)
+        x = (1 - theta) * x + theta * z
+    x = project_to_ball(x - objective.evaluate(x).gradient / smooth, RADIUS)
+    np.testing.assert_allclose(at.weights, x, rtol=1e-12)
+
+
+def test_cap_formula():
+    known = iteration_cap(
+        1e-6, radius=2.0, lipschitz=1.0, smoothness=0.5, mu_weights=0.1, mu_groups=0.25,
+        center_norm=3.0,
+    )  # fmt: skip
+    condition = (0.5 + 0.1 + 4.0) / 0.1
+    spread = 4.0 * (1.0 + 0.1 * 5.0)
+    expected = math.sqrt(condition) * math.log(8 * condition * spread / 1e-6)
+    assert known == math.ceil(expected) + 1
+
+
+def test_one_step_at_least_however_loose_the_tolerance():
+    objective, constants = case(BinaryLogLoss(), mu_weights=0.1, mu_groups=1.0)
+    at, n_steps = accelerated_gradient(objective, np.zeros(4), 1e9, **constants)
+    assert n_steps == 1 == cap_of(objective, constants, 1e9)
+    assert at.gap <= 1e9
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_solver_falls_back_to_it(loss):
+    objective, constants = case(loss, mu_weights=0.1, mu_groups=0.1)
+    facts = {
+        "radius": RADIUS, "prior": objective.prior, "mu_weights": 0.1, "mu_groups": 0.1,
+        "tolerance": 1e-11,
+    }  # fmt: skip
+    newton = solve_saddle_point(objective.risks, **facts)
+    first_order = solve_saddle_point(objective.risks, max_newton_steps=0, **facts, **constants)
+    assert (newton.n_first_order_steps, first_order.n_newton_steps) == (0, 0)
+    assert 0 < first_order.n_first_order_steps <= cap_of(objective, constants, 1e-11)
+    assert first_order.gap <= 1e-11
+    np.testing.assert_allclose(first_order.weights, newton.weights, atol=5e-5)
+    alone = solve_saddle_point(objective.risks, max_newton_steps=0, **facts)
+    assert alone.gap > 1e-11
+    assert alone.n_first_order_steps == 0
+
+
+def test_solver_falls_back_when_newton_breaks_down(monkeypatch):
+    objective, constants = case(BinaryLogLoss(), mu_weights=0.1, mu_groups=0.1)
+    monkeypatch.setattr(
+        saddle_point, "minimise_quadratic_on_ball", lambda matrix, vector, *_: 0 * vector
+    )
+    found = solve_saddle_point(
+        objective.risks, radius=RADIUS, prior=objective.prior, mu_weights=0.1, mu_groups=0.1,
+        tolerance=1e-10, **constants,
+    )  # fmt: skip
+    assert found.gap <= 1e-10
+    assert found.n_first_order_steps > 0

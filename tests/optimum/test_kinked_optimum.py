@@ -1,0 +1,197 @@
+"""Optima of the newer losses: against CVXPY's epigraph form, with certificates that hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_dpwg.losses import (
+    AbsoluteError,
+    BinaryLogLoss,
+    Hinge,
+    Huber,
+    Quantile,
+    SmoothedHinge,
+    SquaredError,
+    SquaredHinge,
+)
+from sklearn_dpwg.optimum import worst_group_optimum
+from tests.helpers.group_data import dense, make_risks
+
+KINKED = (Hinge(), AbsoluteError(), Quantile(0.9))
+SMOOTH = (SmoothedHinge(), SmoothedHinge(0.1), SquaredHinge(), Huber(), BinaryLogLoss(0.7))
+SIZES = {1: (25,), 3: (18, 7, 14)}
+
+
+def make(loss, sizes, n_features=2, **settings):
+    like = BinaryLogLoss() if loss.task == "binary" else SquaredError(1.0)
+    return replace(make_risks(like, sizes, n_features, **settings), loss=loss)
+
+
+def losses_of(loss, scores, targets):
+    """The losses as CVXPY writes them."""
+    if isinstance(loss, BinaryLogLoss):
+        # the line begins where moving a margin costs less than the logistic loss falls
+        moved = cp.Variable(len(targets), nonneg=True)
+        return cp.logistic(-cp.multiply(targets, scores) - moved) + loss.largest_slope * moved
+    if loss.task == "binary":
+        missing = cp.pos(1 - cp.multiply(targets, scores))
+        if isinstance(loss, Hinge):
+            return missing
+        if isinstance(loss, SquaredHinge):
+            return cp.square(missing)
+        # the least of m²/2w + (missing - m) over 0 <= m <= missing: half a Huber function
+        return cp.huber(missing / loss.width, 1.0) * (loss.width / 2)
+    residual = scores - targets
+    if isinstance(loss, Huber):
+        return cp.huber(residual, loss.threshold) / 2
+    if isinstance(loss, AbsoluteError):
+        return cp.abs(residual)
+    return cp.maximum(-loss.level * residual, (1 - loss.level) * residual)
+
+
+def solve(problem, loss):
+    # exponential cones end at about 1e-8 at best
+    gap = 2e-8 if isinstance(loss, BinaryLogLoss) else 3e-9
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=gap, tol_gap_rel=gap, tol_feas=1e-8)
+
+
+def conic(risks, radius):
+    weights, level = cp.Variable(risks.n_columns), cp.Variable()
+    constraints = [cp.norm(weights) <= radius]
+    for group in range(risks.n_groups):
+        rows, targets = dense(risks, group)
+        losses = losses_of(risks.loss, rows @ weights, targets)
+        constraints.append(cp.sum(losses) / len(targets) <= level)
+    problem = cp.Problem(cp.Minimize(level), constraints)
+    solve(problem, risks.loss)
+    return float(problem.value)
+
+
+def least_of_mixture(risks, mixture, radius):
+    weights = cp.Variable(risks.n_columns)
+    total = 0
+    for group, share in enumerate(mixture):
+        rows, targets = dense(risks, group)
+        total += share * cp.sum(losses_of(risks.loss, rows @ weights, targets)) / len(targets)
+    problem = cp.Problem(cp.Minimize(total), [cp.norm(weights) <= radius])
+    solve(problem, risks.loss)
+    return float(problem.value)
+
+
+@pytest.mark.parametrize("loss", [*KINKED, *SMOOTH], ids=repr)
+@pytest.mark.parametrize("n_groups", SIZES)
+@pytest.mark.parametrize(("radius", "active"), [(0.05, True), (15.0, False)])
+def test_agrees_with_the_epigraph_form(loss, n_groups, radius, active):
+    risks = make(loss, SIZES[n_groups], seed=2, label_noise=2.0, apart=0.1)
+    found = worst_group_optimum(risks, radius=radius)
+    assert found.gap <= 2e-8
+    assert (np.linalg.norm(found.weights) > 0.999 * radius) == active
+    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
+    reached = risks.risks(found.weights).max()
+    assert reached == pytest.approx(conic(risks, radius), abs=2e-7)
+    assert found.group_weights.min() >= 0
+    assert found.group_weights.sum() == pytest.approx(1.0)
+    # the mixture is part of the certificate
+    assert reached - least_of_mixture(risks, found.group_weights, radius) <= found.gap + 2e-7
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [Hinge(), AbsoluteError(), Quantile(0.02), Quantile(0.3), Quantile(0.98)],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    "sizes", [(1,), (1, 2), (3, 1, 1), (2, 1, 9, 1), (1, 1, 2, 30, 1)], ids=str
+)
+@pytest.mark.parametrize(("radius", "active"), [(0.02, True), (40.0, False)])
+def test_tiny_groups_agree_with_the_epigraph_form(loss, sizes, radius, active):
+    """A group of one record, as many groups as weights, optima that are not unique."""
+    risks = make(loss, sizes, 3, seed=11, label_noise=0.5, apart=0.2)
+    found = worst_group_optimum(risks, radius=radius)
+    assert found.gap <= 1e-7
+    norm = np.linalg.norm(found.weights)
+    assert norm <= radius * (1 + 1e-12)
+    reached = risks.risks(found.weights).max()
+    if active or reached > 1e-6:  # where nothing is lost, any length may do
+        assert (norm > 0.999 * radius) == active
+    assert reached == pytest.approx(conic(risks, radius), abs=3e-7)
+    assert found.group_weights.sum() == pytest.approx(1.0)
+    assert reached - least_of_mixture(risks, found.group_weights, radius) <= found.gap + 3e-7
+
+
+@pytest.mark.parametrize("loss", KINKED, ids=repr)
+@pytest.mark.parametrize("max_newton_steps", [0, 1, 4, 15])
+def test_gap_is_sound_however_early_it_stops(loss, max_newton_steps):
+    risks = make(loss, (18, 7, 4), seed=4)
+    optimum = conic(risks, 3.0)
+    found = worst_group_optimum(risks, radius=3.0, max_newton_steps=max_newton_steps)
+    assert found.n_newton_steps <= max_newton_steps
+    excess = risks.risks(found.weights).max() - optimum
+    assert -2e-7 <= excess <= found.gap + 2e-7
+    least = least_of_mixture(risks, found.group_weights, 3.0)
+    assert risks.risks(found.weights).max() - least <= found.gap + 2e-7
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    loss=st.sampled_from(KINKED),
+    sizes=st.lists(st.integers(1, 10), min_size=1, max_size=5),
+    log_radius=st.floats(-1.3, 1.3),
+    kind=st.sampled_from(["plain", "collinear", "zero", "one row"]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_gap_on_any_data(loss, sizes, log_radius, kind, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(sum(sizes), 3))
+    if kind == "collinear":
+        rows = rows[:, :1] * np.array([1.0, -2.0, 0.5])
+    elif kind == "zero":
+        rows[:] = 0.0
+    elif kind == "one row":
+        rows[:] = rows[0]
+    risks = make(loss, sizes, 3, seed=seed, rows=rows)
+    radius = 10**log_radius
+    found = worst_group_optimum(risks, radius=radius)
+    assert found.gap <= 1e-6
+    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
+    reached = risks.risks(found.weights).max()
+    nearby = found.weights + 0.01 * radius * rng.normal(size=(20, risks.n_weights))
+    nearby *= np.minimum(1.0, radius / np.linalg.norm(nearby, axis=1, keepdims=True))
+    for other in nearby:
+        assert risks.risks(other).max() >= reached - found.gap - 1e-12
+
+
+def test_a_median_and_a_quantile():
+    """Rows of zeros leave the intercept, and the optimum is a quantile of the targets."""
+    targets = np.linspace(-0.9, 0.9, 11)
+    risks = make(AbsoluteError(), (11,), 1, intercept=1.0, rows=np.zeros((11, 1)))
+    risks = replace(risks, records=replace(risks.records, targets=targets))
+    assert worst_group_optimum(risks, radius=2.0).weights[-1] == pytest.approx(0.0, abs=1e-6)
+    upper = replace(risks, loss=Quantile(0.8))
+    assert worst_group_optimum(upper, radius=2.0).weights[-1] == pytest.approx(targets[8], abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", KINKED, ids=repr)
+def test_a_broken_supporting_line_would_show(loss, monkeypatch):
+    """Lines that cut into the loss make the bound from below too high: the gap collapses."""
+    risks = make(loss, (18, 7), seed=5)
+    stand_in = type(loss.smoothed(1.0))
+    honest = worst_group_optimum(risks, radius=3.0, max_newton_steps=4)
+    monkeypatch.setattr(stand_in, "supporting_value", lambda self, a, y: self.value(a, y))
+    broken = worst_group_optimum(risks, radius=3.0, max_newton_steps=4)
+    optimum = conic(risks, 3.0)
+    assert risks.risks(honest.weights).max() - optimum <= honest.gap
+    assert risks.risks(broken.weights).max() - optimum > broken.gap
+
+
+def test_many_records_take_few_steps():
+    risks = make(Hinge(), (4000, 2500, 600), 10, seed=6)
+    found = worst_group_optimum(risks, radius=10.0)
+    assert found.gap <= 1e-8
+    assert found.n_newton_steps <= 150

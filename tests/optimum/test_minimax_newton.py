@@ -1,0 +1,112 @@
+"""Newton's method for the largest risk: few passes, any curvature, and a gap that holds."""
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.optimum.minimax_newton import _taught, frank_wolfe_gap, minimax_newton
+from tests.helpers.convex_programs import mixture as least_of_mixture
+from tests.helpers.convex_programs import worst_group
+from tests.helpers.group_data import make_risks, naive
+
+LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
+SIZES = {1: (120,), 4: (90, 1, 60, 40)}
+
+
+def solve(risks, radius=4.0, **settings):
+    start = np.zeros(risks.n_weights), np.full(risks.n_groups, 1.0 / risks.n_groups)
+    common = {"radius": radius, "tolerance": 1e-9, "max_steps": 50}
+    return minimax_newton(risks, *start, **common | settings)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("n_groups", SIZES)
+@pytest.mark.parametrize("radius", [0.1, 1.0, 15.0])
+def test_agrees_with_the_epigraph_form(loss, n_groups, radius):
+    risks = make_risks(loss, SIZES[n_groups], 2, seed=3, label_noise=2.0, apart=0.1)
+    found = solve(risks, radius)
+    assert found.gap <= 1e-9
+    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
+    reached = naive(risks, found.weights)[0].max()
+    assert reached == pytest.approx(worst_group(risks, radius=radius).value, abs=1e-6)
+    assert risks.n_passes <= 25
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_gap_is_that_of_any_pair(loss):
+    risks = make_risks(loss, (18, 7, 9), 2, seed=4, label_noise=2.0)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        weights = rng.normal(size=risks.n_weights)
+        weights *= 2.0 / np.linalg.norm(weights)
+        mixture = rng.dirichlet(np.ones(3))
+        gap = frank_wolfe_gap(weights, mixture, *risks.risks_and_gradients(weights), 3.0)
+        response = least_of_mixture(
+            risks, mixture, radius=3.0, mu_weights=0.0, center=np.zeros(risks.n_weights)
+        )
+        assert risks.risks(weights).max() - response.value <= gap + 1e-7
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("max_steps", [0, 1, 3])
+def test_stops_when_told(loss, max_steps):
+    risks = make_risks(loss, (18, 7, 4), 2, seed=4)
+    found = solve(risks, max_steps=max_steps)
+    assert found.n_newton_steps <= max_steps
+    values, gradients, _ = naive(risks, found.weights)
+    gap = frank_wolfe_gap(found.weights, found.group_weights, values, gradients, 4.0)
+    assert found.gap == pytest.approx(gap, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("kind", ["other records", "one record", "rows of zeros"])
+def test_curvature_that_misleads_costs_steps_only(loss, kind):
+    risks = make_risks(loss, (150, 60, 90), seed=5)
+    if kind == "other records":
+        curvature = make_risks(loss, (20, 20, 20), seed=6, data_norm=0.2)
+    elif kind == "one record":
+        curvature = make_risks(loss, (1, 1, 1), seed=7)
+    else:
+        curvature = make_risks(loss, (5, 5, 5), rows=np.zeros((15, 3)))
+    misled, plain = solve(risks, curvature=curvature), solve(risks)
+    assert misled.gap <= 1e-9
+    assert plain.gap <= 1e-9
+    assert risks.risks(misled.weights).max() == pytest.approx(
+        risks.risks(plain.weights).max(), abs=2e-9
+    )
+
+
+def test_a_hessian_of_other_records_is_read_instead():
+    """The same records twice: the second copy gives all the Hessians there are."""
+    risks, copy = (make_risks(BinaryLogLoss(), (400, 300), seed=8) for _ in range(2))
+    plain = make_risks(BinaryLogLoss(), (400, 300), seed=8)
+    hessians = []
+    plain_hessian = plain.hessian
+    plain.hessian = lambda *at: hessians.append(at) or plain_hessian(*at)
+    expected = solve(plain)
+    found = solve(risks, curvature=copy)
+    assert found.gap <= 1e-9
+    # with curvature of its own each poor step asks for a new Hessian, with another's none does
+    assert 1 <= copy.n_passes <= len(hessians)
+    np.testing.assert_allclose(found.weights, expected.weights, atol=1e-3)
+
+
+def test_enough_takes_the_last_step_unseen():
+    risks = make_risks(BinaryLogLoss(), (400, 300), seed=9)
+    optimum = risks.risks(solve(risks).weights).max()
+    for enough in (1e-2, 1e-4, 1e-6):
+        rough = solve(risks, enough=enough)
+        assert rough.gap == np.inf
+        assert risks.risks(rough.weights).max() - optimum <= enough
+
+
+def test_an_update_maps_the_step_to_the_change_of_gradient():
+    rng = np.random.default_rng(0)
+    factor = rng.normal(size=(6, 4))
+    hessian, step = factor.T @ factor, rng.normal(size=4)
+    change = 2.0 * hessian @ step + 0.1 * step
+    taught = _taught(hessian, step, change)
+    np.testing.assert_allclose(taught @ step, change)
+    assert np.linalg.eigvalsh(taught).min() > 0.0
+    for nothing in (np.zeros(4), -change):
+        assert _taught(hessian, step, nothing) is hessian

@@ -1,0 +1,110 @@
+"""Algorithm 4 keeps its proved rate and goes where Newton's method goes."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.optimum import solve_saddle_point
+from sklearn_dpwg.optimum._primal_dual_subgradient import primal_dual_subgradient
+from sklearn_dpwg.optimum.objective import RegularisedObjective
+from sklearn_dpwg.problem import Problem
+from tests.helpers.group_data import make_risks
+
+LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
+SIZES, RADIUS = (15, 6, 2), 1.5
+
+
+def case(loss, mu_weights=0.3, mu_groups=0.2):
+    risks = make_risks(loss, SIZES, 2, seed=1)
+    prior = np.array([0.5, 0.3, 0.2])
+    center = np.full(risks.n_weights, 0.4)
+    return RegularisedObjective(risks, RADIUS, prior, mu_weights, mu_groups, center)
+
+
+def lagrangian(objective, weights, group_weights):
+    values = objective.risks.risks(weights)
+    divergence = np.sum(group_weights * np.log(group_weights / objective.prior))
+    quadratic = 0.5 * objective.mu_weights * np.sum((weights - objective.center) ** 2)
+    return group_weights @ values + quadratic - objective.mu_groups * divergence
+
+
+def exact_gap(objective, weights, group_weights):
+    """The best responses of both players, that of the weights by SLSQP."""
+
+    def value_and_slope(v):
+        gradients = objective.risks.risks_and_gradients(v)[1]
+        slope = group_weights @ gradients + objective.mu_weights * (v - objective.center)
+        return lagrangian(objective, v, group_weights), slope
+
+    response = minimize(
+        value_and_slope,
+        weights,
+        jac=True,
+        method="SLSQP",
+        constraints={
+            "type": "ineq",
+            "fun": lambda v: RADIUS**2 - v @ v,
+            "jac": lambda v: -2 * v,
+        },
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
+    assert response.success
+    return objective.evaluate(weights).value - response.fun
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_gap_falls_at_the_proved_rate(loss):
+    objective = case(loss)
+    problem = Problem(loss, SIZES, 2, RADIUS, tuple(objective.prior), 1.0)
+    slope = problem.lipschitz + 0.3 * (RADIUS + np.linalg.norm(objective.center))
+    gaps = {}
+    for n_steps in (1, 10, 100, 600):
+        weights, group_weights = primal_dual_subgradient(objective, n_steps)
+        gaps[n_steps] = exact_gap(objective, weights, group_weights)
+        bound = slope**2 * (1 + math.log(n_steps)) / (2 * 0.3 * n_steps)
+        assert -1e-7 <= gaps[n_steps] <= bound
+        assert np.linalg.norm(weights) <= RADIUS * (1 + 1e-12)
+        assert group_weights.sum() == pytest.approx(1.0)
+    # within a constant of log N / N: sixty times the steps, a fifteenth of the gap at most
+    assert gaps[600] <= gaps[10] / 15
+    assert gaps[600] < 8e-3
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_approaches_the_newton_solution(loss):
+    objective = case(loss)
+    exact = solve_saddle_point(
+        objective.risks, radius=RADIUS, prior=objective.prior, mu_weights=0.3, mu_groups=0.2,
+        center=objective.center,
+    )  # fmt: skip
+    distances = []
+    for n_steps in (20, 1000):
+        weights, group_weights = primal_dual_subgradient(objective, n_steps)
+        distances.append(np.linalg.norm(weights - exact.weights))
+        optimum = objective.evaluate(exact.weights).value
+        assert objective.evaluate(weights).value >= optimum - 1e-12
+    assert distances[1] < 0.15 * distances[0] + 1e-3
+    np.testing.assert_allclose(group_weights, exact.group_weights, atol=5e-3)
+
+
+def test_one_step_is_the_projected_center_and_its_best_response():
+    objective = case(BinaryLogLoss())
+    objective.center = np.full(3, 10.0)
+    weights, group_weights = primal_dual_subgradient(objective, 1)
+    np.testing.assert_allclose(weights, RADIUS / math.sqrt(3) * np.ones(3))
+    np.testing.assert_allclose(group_weights, objective.evaluate(weights).group_weights)
+
+
+def test_two_steps_by_hand():
+    objective = case(BinaryLogLoss())
+    first = objective.center  # inside the ball
+    at = objective.evaluate(first)
+    second = first - at.gradient / objective.mu_weights
+    second *= min(1.0, RADIUS / np.linalg.norm(second))
+    weights, group_weights = primal_dual_subgradient(objective, 2)
+    np.testing.assert_allclose(weights, (first + second) / 2, rtol=1e-12)
+    expected = (at.group_weights + objective.evaluate(second).group_weights) / 2
+    np.testing.assert_allclose(group_weights, expected, rtol=1e-12)

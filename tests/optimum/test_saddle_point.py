@@ -1,0 +1,360 @@
+"""The regularised saddle point: its certificate, its agreement with CVXPY, and hard data."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.optimum import solve_saddle_point
+from sklearn_dpwg.optimum.objective import RegularisedObjective, project_to_ball
+from sklearn_dpwg.optimum.saddle_point import attainable_gap, minimise_quadratic_on_ball
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from tests.helpers.convex_programs import mixture, regularised
+from tests.helpers.group_data import make_records, make_risks, naive
+
+LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
+# what Clarabel can be trusted to
+CONIC = 2e-7
+
+
+def uniform(n):
+    return np.full(n, 1.0 / n)
+
+
+def objective_of(risks, *, radius, prior, mu_weights, mu_groups, center):
+    return RegularisedObjective(risks, radius, prior, mu_weights, mu_groups, center)
+
+
+def primal(risks, weights, *, prior, mu_weights, mu_groups, center, **_):
+    """The primal objective from naive risks."""
+    values = naive(risks, weights)[0]
+    smooth_maximum = mu_groups * logsumexp(values / mu_groups, b=prior)
+    return smooth_maximum + 0.5 * mu_weights * np.sum((weights - center) ** 2)
+
+
+# ---- the objective
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("mu_groups", [0.05, 2.0])
+def test_objective_gradient_and_hessian(loss, mu_groups):
+    risks = make_risks(loss, (12, 5, 1))
+    rng = np.random.default_rng(0)
+    center = rng.normal(size=risks.n_weights)
+    facts = {
+        "radius": 3.0, "prior": np.array([0.2, 0.5, 0.3]), "mu_weights": 0.3,
+        "mu_groups": mu_groups, "center": center,
+    }  # fmt: skip
+    objective = objective_of(risks, **facts)
+    weights = project_to_ball(rng.normal(size=risks.n_weights), 3.0)
+    at = objective.evaluate(weights)
+    assert at.value == pytest.approx(primal(risks, weights, **facts), rel=1e-12)
+    closed = facts["prior"] * np.exp(naive(risks, weights)[0] / mu_groups)
+    np.testing.assert_allclose(at.group_weights, closed / closed.sum(), rtol=1e-10)
+    steps = 1e-5 * np.eye(risks.n_weights)
+    slope = [
+        (objective.evaluate(weights + s).value - objective.evaluate(weights - s).value) / 2e-5
+        for s in steps
+    ]
+    np.testing.assert_allclose(at.gradient, slope, atol=1e-7)
+    bend = [
+        (objective.evaluate(weights + s).gradient - objective.evaluate(weights - s).gradient) / 2e-5
+        for s in steps
+    ]
+    np.testing.assert_allclose(objective.hessian(at), bend, atol=1e-5)
+
+
+# ---- the certificate
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("seed", range(3))
+def test_certificate_is_sound_anywhere(loss, seed):
+    rng = np.random.default_rng(seed)
+    risks = make_risks(loss, (15, 8, 3), seed=seed)
+    facts = {
+        "radius": float(rng.choice([0.5, 4.0])),
+        "prior": rng.dirichlet(np.ones(3)),
+        "mu_weights": float(10 ** rng.uniform(-2, 1)),
+        "mu_groups": float(10 ** rng.uniform(-2, 1)),
+        "center": rng.normal(size=risks.n_weights),
+    }
+    objective = objective_of(risks, **facts)
+    best = regularised(risks, **facts)
+    ball = {name: facts[name] for name in ("radius", "mu_weights", "center")}
+    for length in (0.0, 0.3, 1.0):
+        weights = rng.normal(size=risks.n_weights)
+        weights *= length * facts["radius"] / np.linalg.norm(weights)
+        at = objective.evaluate(weights)
+        response = mixture(risks, at.group_weights, **ball)
+        divergence = np.sum(at.group_weights * np.log(at.group_weights / facts["prior"]))
+        gap = at.value - (response.value - facts["mu_groups"] * divergence)
+        assert gap <= at.gap + CONIC
+        assert at.value - best.value <= gap + CONIC
+        distance = np.linalg.norm(weights - best.weights)
+        assert distance <= math.sqrt(2 * at.gap / facts["mu_weights"]) + 1e-3
+    near = project_to_ball(best.weights + 1e-3 * rng.normal(size=risks.n_weights), facts["radius"])
+    assert objective.evaluate(near).gap < 1e-2 * objective.evaluate(weights).gap
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_certificate_is_exact_for_a_quadratic(loss):
+    # where all rows are zero the risks are constant in the weights, but for nothing at all
+    risks = make_risks(loss, (4, 3), intercept=0.0, rows=np.zeros((7, 3)))
+    center = np.linspace(1.0, 2.0, risks.n_weights)
+    facts = {
+        "radius": 10.0, "prior": uniform(2), "mu_weights": 0.7, "mu_groups": 1.0, "center": center
+    }  # fmt: skip
+    at = objective_of(risks, **facts).evaluate(np.zeros(risks.n_weights))
+    assert at.gap == pytest.approx(0.35 * center @ center, rel=1e-12)
+    found = solve_saddle_point(risks, **facts)
+    np.testing.assert_allclose(found.weights, center, atol=1e-7)
+
+
+# ---- agreement
+
+
+CASES = [
+    # radius, μ_w, μ_λ, length of the centre
+    (0.3, 1e-2, 0.3, 0.0),
+    (0.3, 5.0, 0.02, 4.0),
+    (8.0, 1e-2, 0.02, 0.0),
+    (8.0, 1.0, 20.0, 1.0),
+    (2.0, 0.1, 0.1, 20.0),
+]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize(("radius", "mu_weights", "mu_groups", "length"), CASES)
+def test_agrees_with_a_conic_solver(loss, radius, mu_weights, mu_groups, length):
+    risks = make_risks(loss, (20, 9, 5, 1), seed=7)
+    rng = np.random.default_rng(8)
+    center = rng.normal(size=risks.n_weights)
+    facts = {
+        "radius": radius, "prior": np.array([0.7, 0.1, 0.15, 0.05]), "mu_weights": mu_weights,
+        "mu_groups": mu_groups, "center": center * length / np.linalg.norm(center),
+    }  # fmt: skip
+    found = solve_saddle_point(risks, **facts)
+    expected = regularised(risks, **facts)
+    assert found.gap <= 1e-12
+    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
+    ours = primal(risks, found.weights, **facts)
+    assert ours == pytest.approx(expected.value, abs=CONIC)
+    np.testing.assert_allclose(found.weights, expected.weights, atol=3e-3)
+    assert found.group_weights.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("radius", "active"), [(0.3, True), (30.0, False)])
+def test_stationary_on_the_ball(radius, active):
+    risks = make_risks(BinaryLogLoss(), (40, 30), seed=1)
+    found = solve_saddle_point(
+        risks, radius=radius, prior=uniform(2), mu_weights=1e-2, mu_groups=0.1, tolerance=1e-15
+    )
+    objective = RegularisedObjective(risks, radius, uniform(2), 1e-2, 0.1, np.zeros(4))
+    gradient = objective.evaluate(found.weights).gradient
+    if active:
+        assert np.linalg.norm(found.weights) == pytest.approx(radius, rel=1e-12)
+        multiplier = -(gradient @ found.weights) / radius**2
+        assert multiplier > 1e-3
+        np.testing.assert_allclose(gradient, -multiplier * found.weights, atol=1e-7)
+    else:
+        assert np.linalg.norm(found.weights) < 0.99 * radius
+        np.testing.assert_allclose(gradient, 0.0, atol=1e-7)
+
+
+def test_large_mu_groups_is_the_prior_and_small_the_worst_group():
+    risks = make_risks(BinaryLogLoss(), (40, 30, 20), seed=3)
+    prior = np.array([0.5, 0.2, 0.3])
+    found = solve_saddle_point(risks, radius=3.0, prior=prior, mu_weights=0.1, mu_groups=1e7)
+    np.testing.assert_allclose(found.group_weights, prior, atol=1e-6)
+    found = solve_saddle_point(risks, radius=3.0, prior=prior, mu_weights=0.1, mu_groups=1e-5)
+    values = risks.risks(found.weights)
+    loaded = found.group_weights > 1e-3
+    assert np.ptp(values[loaded]) < 1e-4
+    assert values.max() - values[loaded].max() < 1e-4
+
+
+# ---- hard data
+
+
+def hard_rows(kind, rng, n=24, d=3):
+    rows = rng.normal(size=(n, d))
+    if kind == "collinear":
+        return np.outer(rng.normal(size=n), [1.0, -2.0, 0.5])
+    if kind == "zero column":
+        rows[:, 1] = 0.0
+    if kind == "zero rows":
+        rows[::2] = 0.0
+    if kind == "one row":
+        rows[:] = rows[0]
+    if kind == "tiny":
+        rows *= 1e-7
+    if kind == "huge":
+        rows *= 1e160
+    return rows
+
+
+KINDS = (
+    "plain", "collinear", "zero column", "zero rows", "one row", "tiny", "huge", "separable",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("mu_groups", [1e-6, 1e-3, 1e6])
+def test_reaches_the_attainable_gap_on_hard_data(loss, kind, mu_groups):
+    # Newton's method alone; the proved fallback is not needed on any of these
+    rng = np.random.default_rng(5)
+    noise = 0.0 if kind == "separable" else 1.0
+    risks = make_risks(
+        loss, (12, 6, 1, 5), rows=hard_rows(kind, rng), label_noise=noise, data_norm=1.5
+    )
+    problem = Problem(loss, (12, 6, 1, 5), 3, 6.0, (0.25,) * 4, 1.0)
+    for mu_weights in (1e-4, 1e-1, 1e2):
+        tolerance = attainable_gap(6.0, problem.lipschitz, mu_weights, mu_groups=mu_groups)
+        found = solve_saddle_point(
+            risks, radius=6.0, prior=uniform(4), mu_weights=mu_weights, mu_groups=mu_groups,
+            tolerance=tolerance,
+        )  # fmt: skip
+        assert found.gap <= tolerance
+        assert np.linalg.norm(found.weights) <= 6.0 * (1 + 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    loss=st.sampled_from(LOSSES),
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=5),
+    radius=st.floats(0.05, 30),
+    log_mu_weights=st.floats(-6, 4),
+    log_mu_groups=st.floats(-6, 6),
+    length=st.sampled_from([0.0, 0.5, 3.0, 100.0]),
+    noise=st.sampled_from([0.0, 1.0]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_attainable_gap_is_attained(
+    loss, sizes, radius, log_mu_weights, log_mu_groups, length, noise, seed
+):
+    rng = np.random.default_rng(seed)
+    risks = make_risks(loss, sizes, seed=seed, label_noise=noise)
+    center = rng.normal(size=risks.n_weights)
+    center *= length * radius / np.linalg.norm(center)
+    prior = 0.999 * rng.dirichlet(np.full(len(sizes), 0.3)) + 0.001 / len(sizes)
+    problem = Problem(loss, tuple(sizes), 3, radius, tuple(prior), 1.0)
+    mu_weights, mu_groups = 10**log_mu_weights, 10**log_mu_groups
+    tolerance = attainable_gap(
+        radius, problem.lipschitz, mu_weights, length * radius, mu_groups=mu_groups
+    )
+    found = solve_saddle_point(
+        risks, radius=radius, prior=prior, mu_weights=mu_weights, mu_groups=mu_groups,
+        center=center, tolerance=tolerance,
+    )  # fmt: skip
+    assert found.gap <= tolerance
+    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
+
+
+def test_small_mu_groups_from_a_point_where_all_risks_are_equal():
+    # at zero weights every log loss is log 2: what the continuation starts from must not be 0
+    for seed in range(4):
+        risks = make_risks(BinaryLogLoss(), (40, 60, 200), 5, seed=seed)
+        found = solve_saddle_point(
+            risks, radius=5.0, prior=uniform(3), mu_weights=1e-2, mu_groups=1e-8, tolerance=1e-12
+        )
+        assert found.gap <= 1e-12
+        assert found.n_newton_steps < 80
+
+
+def test_attainable_gap_pays_for_the_rounding_of_group_weights():
+    plain = attainable_gap(5.0, 1.4, 1e-8)
+    assert attainable_gap(5.0, 1.4, 1e-8, mu_groups=1e6) == pytest.approx(plain)
+    assert attainable_gap(5.0, 1.4, 1e-8, mu_groups=1e-8) > 100 * plain
+    assert plain == pytest.approx(100 * 2.0**-52 * 5 * 1.4, rel=1e-6)
+
+
+def test_start_and_center_outside_the_ball():
+    risks = make_risks(BinaryLogLoss(), (20, 20))
+    far = np.full(4, 100.0)
+    common = {"radius": 1.0, "prior": uniform(2), "mu_weights": 0.1, "mu_groups": 0.1}
+    first = solve_saddle_point(risks, center=far, **common)
+    second = solve_saddle_point(risks, center=far, start=-far, **common)
+    np.testing.assert_allclose(first.weights, second.weights, atol=1e-5)
+    assert far.tolist() == [100.0] * 4
+
+
+def test_size_of_a_real_problem():
+    rows, targets, codes = make_records(BinaryLogLoss(), (9000, 5000, 3000, 1000), 20)
+    risks = GroupRisks(RecordEncoder(4, 4.5).encode(rows, targets, codes), BinaryLogLoss(), 1.0)
+    found = solve_saddle_point(
+        risks, radius=5.0, prior=uniform(4), mu_weights=1e-3, mu_groups=1e-2, tolerance=1e-12
+    )
+    assert found.gap <= 1e-12
+    assert found.n_newton_steps <= 10
+    assert found.n_first_order_steps == 0
+    assert risks.n_passes <= 40
+
+
+def test_more_steps_than_allowed_are_not_taken():
+    risks = make_risks(BinaryLogLoss(), (20, 20))
+    common = {"radius": 5.0, "prior": uniform(2), "mu_weights": 1e-3, "mu_groups": 1e-4}
+    for allowed in (0, 1, 3):
+        found = solve_saddle_point(risks, max_newton_steps=allowed, **common)
+        assert found.n_newton_steps <= allowed
+        at = RegularisedObjective(risks, 5.0, uniform(2), 1e-3, 1e-4, np.zeros(4))
+        assert found.gap == pytest.approx(at.evaluate(found.weights).gap)
+        assert found.gap > 1e-12
+
+
+# ---- the quadratic on the ball
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    n=st.integers(1, 6),
+    low=st.floats(-20, 8),
+    high=st.floats(-20, 8),
+    size=st.floats(-20, 8),
+    log_radius=st.floats(-3, 5),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_quadratic_on_the_ball(n, low, high, size, log_radius, seed):
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    eigenvalues = 10 ** rng.uniform(min(low, high), max(low, high), size=n)
+    vector = 10**size * rng.normal(size=n)
+    matrix = (basis * eigenvalues) @ basis.T
+    radius = 10**log_radius
+    found = minimise_quadratic_on_ball(matrix, vector, radius, eigenvalues.min())
+    assert np.linalg.norm(found) <= radius * (1 + 1e-12)
+
+    def value(v):
+        return 0.5 * v @ matrix @ v - vector @ v
+
+    others = rng.normal(size=(50, n))
+    others *= radius * rng.uniform(size=(50, 1)) / np.linalg.norm(others, axis=1, keepdims=True)
+    nearby = [
+        project_to_ball(found + 1e-4 * radius * step, radius) for step in rng.normal(size=(20, n))
+    ]
+    scale = np.linalg.norm(matrix, 2) * radius**2 + np.linalg.norm(vector) * radius
+    for other in [*others, *nearby, np.zeros(n)]:
+        assert value(found) <= value(other) + 1e-12 * scale
+
+
+def test_quadratic_whose_curvature_rounding_hides():
+    # beside the multiplier the eigenvalues vanish, and so may the sign change that brackets it
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        vector, radius = 300.0 * rng.normal(size=4), rng.uniform(0.1, 10.0)
+        found = minimise_quadratic_on_ball(1e-17 * np.eye(4), vector, radius, 1e-17)
+        expected = radius * vector / np.linalg.norm(vector)
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_projection():
+    point = np.array([3.0, 4.0])
+    assert project_to_ball(point, 5.0) is point
+    np.testing.assert_allclose(project_to_ball(point, 1.0), [0.6, 0.8], rtol=1e-15)

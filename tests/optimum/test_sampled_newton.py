@@ -1,0 +1,182 @@
+"""Samples save passes and decide nothing: whatever they hold, all records have the last word."""
+
+import importlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_dpwg.losses import BinaryLogLoss, Huber, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.optimum import SaddlePoint, worst_group_optimum
+from sklearn_dpwg.optimum._worst_group_optimum import _followed
+from sklearn_dpwg.optimum.sampled_newton import SEED, _samples, sampled_newton
+from sklearn_dpwg.risks import GroupRisks
+from tests.helpers.group_data import make_risks
+
+LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
+optimum_module = importlib.import_module("sklearn_dpwg.optimum._worst_group_optimum")
+
+
+def solve(risks, radius=4.0, tolerance=1e-8):
+    return sampled_newton(risks, radius=radius, tolerance=tolerance, max_steps=500)
+
+
+def nothing_yet(risks):
+    return SaddlePoint(np.zeros(risks.n_weights), np.ones(risks.n_groups), np.inf, 0)
+
+
+# --- samples -----------------------------------------------------------------------------------
+
+
+def test_samples_are_nested_and_proportional():
+    risks = make_risks(BinaryLogLoss(), (1, 150, 1_000, 40_000), 2)
+    risks.records.targets[:] = np.arange(len(risks.records.targets))  # who is who
+    parts = _samples(risks)
+    assert [part.group_sizes for part in parts] == [(1, 150, 200, 625), (1, 150, 200, 5_000)]
+    larger = risks
+    for part in parts[::-1]:
+        for group in range(4):
+            span, outer = (
+                slice(some.records.starts[group], some.records.starts[group + 1])
+                for some in (part, larger)
+            )
+            names, of = part.records.targets[span], larger.records.targets[outer]
+            assert len(set(names)) == len(names)
+            found = np.searchsorted(of, names)
+            np.testing.assert_array_equal(of[found], names)
+            np.testing.assert_array_equal(
+                part.records.rows[span], larger.records.rows[outer][found]
+            )
+        larger = part
+    # spread over the group, not its first records
+    assert parts[-1].records.targets[-5_000:].mean() == pytest.approx(21_151, rel=0.03)
+
+
+def test_few_records_are_not_sampled():
+    assert _samples(make_risks(BinaryLogLoss(), (300, 200), 3)) == []
+    assert _samples(make_risks(BinaryLogLoss(), (390,) * 30, 3)) == []
+
+
+def test_results_repeat_and_leave_global_randomness_alone():
+    risks = make_risks(BinaryLogLoss(), (5_000, 3_000), seed=1)
+    np.random.seed(0)  # noqa: NPY002
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    first, second = solve(risks), solve(make_risks(BinaryLogLoss(), (5_000, 3_000), seed=1))
+    np.testing.assert_array_equal(first.weights, second.weights)
+    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    assert first.n_newton_steps == second.n_newton_steps
+    assert SEED == 0
+
+
+# --- the optimum -------------------------------------------------------------------------------
+
+CASES = {
+    "plain": (BinaryLogLoss(), (6_000, 3_000, 1_500), 4.0, {}),
+    "one group": (BinaryLogLoss(), (9_000,), 30.0, {}),
+    "ball active": (BinaryLogLoss(), (6_000, 3_000), 0.3, {}),
+    "separable": (BinaryLogLoss(), (6_000, 3_000), 20.0, {"label_noise": 0.0, "apart": 0.0}),
+    "a group of one record": (BinaryLogLoss(), (8_000, 1), 10.0, {}),
+    "a small group apart": (BinaryLogLoss(), (9_000, 40), 10.0, {"seed": 5}),
+    "squared error": (SquaredError(1.0), (6_000, 3_000, 1_500), 4.0, {}),
+    "multinomial": (MultinomialLogLoss(3), (6_000, 3_000, 1_500), 8.0, {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_agrees_with_the_regularised_path_in_few_passes(case):
+    loss, sizes, radius, settings = CASES[case]
+    risks = make_risks(loss, sizes, **settings)
+    assert len(_samples(risks)) >= 1
+    found = solve(risks, radius)
+    n_passes = risks.n_passes
+    assert found.gap <= 1e-8
+    assert n_passes <= 20
+    followed = _followed(risks, radius, 1e-8, 500, nothing_yet(risks))
+    reached, expected = (risks.risks(pair.weights).max() for pair in (found, followed))
+    # each is within its gap of the same optimum
+    assert reached == pytest.approx(expected, abs=1e-8 + followed.gap)
+
+
+def test_many_records_are_read_a_handful_of_times():
+    risks = make_risks(BinaryLogLoss(), (60_000, 30_000, 10_000), 4, label_noise=2.0, apart=0.2)
+    found = solve(risks, 10.0)
+    assert found.gap <= 1e-8
+    assert risks.n_passes <= 9
+
+
+@pytest.mark.parametrize("kind", ["first", "one class", "rows of zeros"])
+def test_samples_that_mislead_cost_time_only(kind, monkeypatch):
+    """Sorted records, had the draw been of the first ones, and worse."""
+    risks = make_risks(BinaryLogLoss(), (6_000, 4_000), 5, seed=2)
+    expected = risks.risks(solve(risks).weights).max()
+
+    def misleading(self, positions):
+        part = honest(self, positions)
+        if kind == "one class":
+            part.records.targets[:] = 1.0
+        elif kind == "rows of zeros":
+            part.records.rows[:] = 0.0
+        else:
+            first = np.argsort(part.records.targets[: len(positions[0])])
+            part.records.rows[: len(positions[0])] = part.records.rows[first[0]]
+        return part
+
+    honest = GroupRisks.part
+    monkeypatch.setattr(GroupRisks, "part", misleading)
+    found = solve(risks)
+    assert found.gap <= 1e-8
+    assert risks.risks(found.weights).max() == pytest.approx(expected, abs=2e-8)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    loss=st.sampled_from(LOSSES),
+    sizes=st.lists(st.sampled_from([1, 7, 300, 2_500]), min_size=1, max_size=4),
+    log_radius=st.floats(-1.0, 2.0),
+    noise=st.sampled_from([0.0, 1.0]),
+    kind=st.sampled_from(["plain", "collinear", "one row"]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_any_data(loss, sizes, log_radius, noise, kind, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(sum(sizes), 3))
+    if kind == "collinear":
+        rows = rows[:, :1] * np.array([1.0, -2.0, 0.5])
+    elif kind == "one row":
+        rows[:] = rows[0]
+    risks = make_risks(loss, sizes, seed=seed, label_noise=noise, rows=rows)
+    radius = 10**log_radius
+    found = worst_group_optimum(risks, radius=radius)
+    assert found.gap <= 1e-8 + 2e-8 * radius
+    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
+
+
+# --- where it stalls ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_the_regularised_path_takes_over(loss, monkeypatch):
+    risks = make_risks(loss, (60, 40), seed=3)
+    expected = risks.risks(worst_group_optimum(risks, radius=4.0).weights).max()
+
+    def stalls(risks, **settings):
+        pair = nothing_yet(risks)
+        return SaddlePoint(pair.weights, np.full(2, 0.5), 0.3, 7)
+
+    monkeypatch.setattr(optimum_module, "sampled_newton", stalls)
+    found = worst_group_optimum(risks, radius=4.0)
+    assert found.gap <= 1e-7
+    assert found.n_newton_steps > 7
+    assert risks.risks(found.weights).max() == pytest.approx(expected, abs=1e-7)
+    assert worst_group_optimum(risks, radius=4.0, max_newton_steps=7).gap == 0.3
+
+
+def test_a_loss_without_curvature_far_from_its_targets():
+    """Huber's Hessian vanishes far from the targets: steps of Newton's method go astray there."""
+    for seed in range(6):
+        risks = make_risks(SquaredError(1.0), (18, 4), 7, seed=seed, label_noise=3.0)
+        found = worst_group_optimum(
+            GroupRisks(risks.records, Huber(0.05), 1.0), radius=40.0, tolerance=1e-7
+        )
+        assert found.gap <= 1e-7

@@ -1,0 +1,146 @@
+"""The exact minimax optimum: against CVXPY's epigraph form and populations with a known answer."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from sklearn_dpwg.datasets import make_worst_group_classification
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
+from tests.helpers.convex_programs import mixture, worst_group
+from tests.helpers.group_data import make_risks, naive
+
+LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
+SIZES = {1: (25,), 2: (18, 7), 7: (20, 14, 24, 12, 16, 13, 18)}
+
+
+def lower_bound(risks, found, radius):
+    """What the mixture of groups proves about every vector of weights in the ball."""
+    values, gradients, _ = naive(risks, found.weights)
+    slope = found.group_weights @ gradients
+    return found.group_weights @ values - slope @ found.weights - radius * np.linalg.norm(slope)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("n_groups", SIZES)
+@pytest.mark.parametrize(("radius", "active"), [(0.1, True), (15.0, False)])
+def test_agrees_with_the_epigraph_form(loss, n_groups, radius, active):
+    risks = make_risks(loss, SIZES[n_groups], 2, seed=2, label_noise=2.0, apart=0.1)
+    found = worst_group_optimum(risks, radius=radius)
+    expected = worst_group(risks, radius=radius)
+    reached = naive(risks, found.weights)[0].max()
+    assert reached == pytest.approx(expected.value, abs=1e-6)
+    assert (np.linalg.norm(found.weights) > 0.999 * radius) == active
+    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
+    assert found.gap <= 1e-7
+    assert reached - found.gap <= lower_bound(risks, found, radius) + 1e-12
+    assert found.group_weights.min() >= 0
+    assert found.group_weights.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("max_newton_steps", [0, 1, 3, 10, 500])
+def test_gap_is_sound_however_early_it_stops(loss, max_newton_steps):
+    risks = make_risks(loss, (18, 7, 4), 2, seed=4)
+    optimum = worst_group(risks, radius=3.0).value
+    found = worst_group_optimum(risks, radius=3.0, max_newton_steps=max_newton_steps)
+    assert found.n_newton_steps <= max_newton_steps
+    excess = risks.risks(found.weights).max() - optimum
+    assert -1e-7 <= excess <= found.gap + 1e-7
+    # the gap is that of the pair: against the best response to the returned mixture as well
+    response = mixture(
+        risks, found.group_weights, radius=3.0, mu_weights=0.0, center=np.zeros(risks.n_weights)
+    )
+    assert risks.risks(found.weights).max() - response.value <= found.gap + 1e-7
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    loss=st.sampled_from(LOSSES),
+    sizes=st.lists(st.integers(1, 10), min_size=1, max_size=6),
+    log_radius=st.floats(-1.3, 1.3),
+    noise=st.sampled_from([0.0, 1.0]),
+    kind=st.sampled_from(["plain", "collinear", "zero", "one row"]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_gap_on_any_data(loss, sizes, log_radius, noise, kind, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(sum(sizes), 3))
+    if kind == "collinear":
+        rows = rows[:, :1] * np.array([1.0, -2.0, 0.5])
+    elif kind == "zero":
+        rows[:] = 0.0
+    elif kind == "one row":
+        rows[:] = rows[0]
+    risks = make_risks(loss, sizes, seed=seed, label_noise=noise, rows=rows)
+    radius = 10**log_radius
+    found = worst_group_optimum(risks, radius=radius)
+    # the rounding of risks over a vanishing μ_λ keeps a few of them above the 1e-8 asked for
+    assert found.gap <= 1e-8 + 2e-8 * radius
+    assert np.linalg.norm(found.weights) <= radius * (1 + 1e-12)
+    reached = naive(risks, found.weights)[0].max()
+    assert reached - found.gap <= lower_bound(risks, found, radius) + 1e-11 * (1 + reached)
+    # nothing random does better
+    others = rng.normal(size=(20, risks.n_weights))
+    others *= radius * rng.uniform(size=(20, 1)) / np.linalg.norm(others, axis=1, keepdims=True)
+    nearby = found.weights + 0.01 * radius * rng.normal(size=(20, risks.n_weights))
+    nearby *= np.minimum(1.0, radius / np.linalg.norm(nearby, axis=1, keepdims=True))
+    for other in np.vstack([others, nearby]):
+        assert risks.risks(other).max() >= reached - found.gap - 1e-12
+
+
+def test_tolerance_is_met():
+    risks = make_risks(BinaryLogLoss(), (30, 20), seed=6)
+    for tolerance in (1e-2, 1e-4, 1e-7):
+        assert worst_group_optimum(risks, radius=4.0, tolerance=tolerance).gap <= tolerance
+
+
+def test_regularised_solution_is_within_its_bias():
+    risks = make_risks(BinaryLogLoss(), (30, 20, 10), seed=6)
+    optimum = risks.risks(worst_group_optimum(risks, radius=4.0).weights).max()
+    for mu_weights, mu_groups in ((1e-2, 1e-2), (1e-3, 0.1), (0.1, 1e-3)):
+        found = solve_saddle_point(
+            risks, radius=4.0, prior=np.full(3, 1 / 3), mu_weights=mu_weights, mu_groups=mu_groups
+        )
+        excess = risks.risks(found.weights).max() - optimum
+        assert excess >= -1e-7
+        assert excess <= mu_groups * math.log(3) + mu_weights * 4.0**2 / 2
+
+
+class PopulationRisks:
+    """A population's exact risks behind the interface of `GroupRisks`."""
+
+    def __init__(self, population):
+        self.population = population
+        self.n_groups, self.n_weights = len(population.group_weights), len(population.coef)
+
+    def risks(self, weights):
+        return self.population.group_risks(weights)
+
+    def risks_and_gradients(self, weights):
+        return self.risks(weights), self.population.group_gradients(weights)
+
+    def hessian(self, weights, group_weights):
+        margins = self.population.atoms @ weights
+        curvature = expit(margins) * expit(-margins)
+        mass = (group_weights @ self.population.atom_probabilities) * curvature
+        return (self.population.atoms.T * mass) @ self.population.atoms
+
+
+@pytest.mark.parametrize("boundary", [False, True])
+@pytest.mark.parametrize("n_easy", [0, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_finds_the_known_optimum_of_a_population(boundary, n_easy, seed):
+    made = make_worst_group_classification(
+        n_groups=5, n_easy=n_easy, boundary=boundary, random_state=seed
+    )
+    found = worst_group_optimum(PopulationRisks(made.population), radius=made.radius)
+    assert found.gap <= 1e-7
+    reached = made.population.group_risks(found.weights).max()
+    assert made.optimum - 1e-12 <= reached <= made.optimum + found.gap
+    np.testing.assert_allclose(found.weights, made.coef, atol=2e-3)
+    np.testing.assert_allclose(found.group_weights, made.group_weights, atol=1e-2)

@@ -1,0 +1,266 @@
+"""Events, ε and δ: against dp_accounting's accountants and against integrals of our own."""
+
+import math
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.privacy import Release, delta_of, epsilon_of, gdp_epsilon, part_events
+
+Relation = dp_accounting.NeighboringRelation
+GAUSSIAN = dp_event.GaussianDpEvent(2.0)
+LAPLACE = dp_event.LaplaceDpEvent(5.0)
+SAMPLED = dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(1.0))
+
+
+def repeat(event, count):
+    return dp_event.SelfComposedDpEvent(event, count)
+
+
+@pytest.mark.parametrize(("multiplier", "count"), [(0.7, 1), (20.0, 1), (20.0, 300)])
+def test_closed_form_equals_pld_and_is_below_rdp(multiplier, count):
+    event = repeat(dp_event.GaussianDpEvent(multiplier), count)
+    ours = epsilon_of(event, 1e-5)
+    assert ours == pytest.approx(gdp_epsilon(1e-5, math.sqrt(count) / multiplier), rel=1e-12)
+    pld = PLDAccountant(Relation.ADD_OR_REMOVE_ONE).compose(event)
+    assert pld.get_epsilon(1e-5) == pytest.approx(ours, rel=1e-4)
+    assert delta_of(event, ours) == pytest.approx(pld.get_delta(ours), rel=1e-3)
+    rdp = RdpAccountant(neighboring_relation=Relation.REPLACE_ONE).compose(event)
+    assert ours <= rdp.get_epsilon(1e-5)
+
+
+def test_the_unit_of_a_multiplier_is_the_replacement_not_the_norm():
+    """dp_accounting 0.6 under REPLACE_ONE reads the first as half the noise; we must not."""
+    trap = PLDAccountant(Relation.REPLACE_ONE).compose(GAUSSIAN).get_epsilon(1e-5)
+    doubled = dp_event.GaussianDpEvent(4.0)
+    right = PLDAccountant(Relation.REPLACE_ONE).compose(doubled).get_epsilon(1e-5)
+    assert epsilon_of(GAUSSIAN, 1e-5) == pytest.approx(right, rel=1e-4)
+    assert trap > 2.0 * right
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 1e-2])
+@pytest.mark.parametrize("mu", [0.0015, 0.3, 9.0])
+def test_the_mixed_path_agrees_with_the_closed_form(mu, delta):
+    """300 Gaussians through the code that Laplace and sampled events go through."""
+    from dp_accounting.pld import privacy_loss_distribution as distributions
+
+    from sklearn_dpwg.privacy.accounting import loss_distribution as ours
+
+    z = math.sqrt(300) / mu
+    interval = 0.01 * mu / math.sqrt(300)
+    split = distributions.from_gaussian_mechanism(z, value_discretization_interval=interval)
+    pld = split.self_compose(300)
+    exact = gdp_epsilon(delta, mu)
+    error = 301 * 2.0**-53
+    found = pld.get_epsilon_for_delta(delta - error)
+    assert exact * (1.0 - 1e-9) <= found <= exact * (1.0 + 2e-3 if delta < 1e-9 else 1.0 + 1e-4)
+    composition = ours.Composition(laplace=((z, 300),))
+    assert ours._interval(composition) == pytest.approx(interval, rel=0.01)
+    assert ours.privacy_loss(composition)[1] == error
+
+
+@pytest.mark.parametrize("event", [GAUSSIAN, LAPLACE, SAMPLED])
+def test_self_composition_is_the_list(event):
+    listed = dp_event.ComposedDpEvent([event] * 7)
+    assert epsilon_of(repeat(event, 7), 1e-6) == epsilon_of(listed, 1e-6)
+    assert epsilon_of(repeat(repeat(event, 7), 3), 1e-6) == epsilon_of(repeat(event, 21), 1e-6)
+    assert epsilon_of(repeat(event, 8), 1e-6) > epsilon_of(listed, 1e-6)
+
+
+def test_laplace_alone():
+    assert epsilon_of(LAPLACE, 1e-300) == pytest.approx(0.2, rel=1e-12)
+    assert delta_of(LAPLACE, 0.1) == pytest.approx(1.0 - math.exp(-0.05), rel=1e-12)
+    assert delta_of(LAPLACE, 0.2) == 0.0
+    assert epsilon_of(repeat(LAPLACE, 3), 1e-12) <= 0.6
+    pld = PLDAccountant(Relation.ADD_OR_REMOVE_ONE).compose(repeat(LAPLACE, 300))
+    assert epsilon_of(repeat(LAPLACE, 300), 1e-6) == pytest.approx(pld.get_epsilon(1e-6), rel=2e-4)
+
+
+def test_mixture_agrees_with_dp_accounting():
+    event = dp_event.ComposedDpEvent([repeat(GAUSSIAN, 3), repeat(LAPLACE, 20)])
+    pld = PLDAccountant(Relation.ADD_OR_REMOVE_ONE).compose(event)
+    assert epsilon_of(event, 1e-6) == pytest.approx(pld.get_epsilon(1e-6), rel=1e-4)
+    for epsilon in (0.0, 1.0, 5.0):
+        assert delta_of(event, epsilon) == pytest.approx(pld.get_delta(epsilon), rel=1e-3)
+
+
+def replace_one_delta(epsilon, rate, multiplier):
+    """Integrate the hockey stick of (1-q) N(0, σ²) + q N(±C, σ²) with C = 1, σ = 2z."""
+    sigma = 2.0 * multiplier
+
+    def density(x, shift):
+        return (1.0 - rate) * norm.pdf(x, 0.0, sigma) + rate * norm.pdf(x, shift, sigma)
+
+    def hockey_stick(x):
+        return max(0.0, density(x, 1.0) - math.exp(epsilon) * density(x, -1.0))
+
+    def log_ratio(x):
+        return density(x, 1.0) - math.exp(epsilon) * density(x, -1.0)
+
+    far = 1.0 + 12.0 * sigma
+    if log_ratio(far) <= 0.0:
+        return 0.0
+    start = brentq(log_ratio, -far, far)
+    return quad(hockey_stick, start, far, epsabs=1e-14, limit=500)[0]
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.5])
+@pytest.mark.parametrize("multiplier", [0.5, 2.0])
+def test_sampled_units_against_an_integral(rate, multiplier):
+    event = dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(multiplier))
+    for epsilon in (0.0, 0.05, 0.3):
+        exact = replace_one_delta(epsilon, rate, multiplier)
+        assert exact <= delta_of(event, epsilon) + 1e-12
+        assert delta_of(event, epsilon) == pytest.approx(exact, rel=2e-3, abs=1e-9)
+
+
+def test_sampled_agrees_with_dp_accounting_in_its_units():
+    doubled = dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(2.0))
+    pld = PLDAccountant(Relation.REPLACE_ONE).compose(repeat(doubled, 50))
+    assert epsilon_of(repeat(SAMPLED, 50), 1e-6) == pytest.approx(pld.get_epsilon(1e-6), rel=1e-4)
+
+
+def test_sampling_tends_to_no_sampling():
+    nearly = dp_event.PoissonSampledDpEvent(1.0 - 1e-9, GAUSSIAN)
+    assert epsilon_of(nearly, 1e-5) == pytest.approx(epsilon_of(GAUSSIAN, 1e-5), rel=1e-4)
+    all_of_them = dp_event.PoissonSampledDpEvent(1.0, GAUSSIAN)
+    assert epsilon_of(all_of_them, 1e-5) == epsilon_of(GAUSSIAN, 1e-5)
+
+
+def test_no_other_pair_of_contributions_is_worse():
+    """Search pairs u, v of norm at most C in the plane for a larger δ than the antipodal pair."""
+    rng = np.random.default_rng(3)
+    rate, sigma, epsilon = 0.3, 0.8, 0.4
+    points = rng.normal(0.0, sigma, (200_000, 2))
+    joins = rng.random(200_000) < rate
+
+    def estimate(u, v):
+        sample = points + joins[:, None] * u
+        upper = 1 - rate + rate * np.exp((sample @ u - u @ u / 2) / sigma**2)
+        lower = 1 - rate + rate * np.exp((sample @ v - v @ v / 2) / sigma**2)
+        return np.mean(np.maximum(0.0, 1.0 - math.exp(epsilon) * lower / upper))
+
+    event = dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(sigma / 2.0))
+    bound = delta_of(event, epsilon)
+    assert estimate(np.array([1.0, 0.0]), np.array([-1.0, 0.0])) == pytest.approx(bound, rel=0.03)
+    for _ in range(40):
+        u, v = rng.normal(size=(2, 2))
+        u, v = u / np.linalg.norm(u), v / np.linalg.norm(v) * rng.random() ** 0.3
+        assert estimate(u, v) <= bound * 1.03
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1])
+def test_tiny_epsilon_is_accurate(delta):
+    """A fixed grid of 1e-4 would be as coarse as the answer."""
+    event = dp_event.ComposedDpEvent(
+        [dp_event.GaussianDpEvent(800.0), repeat(dp_event.LaplaceDpEvent(30_000.0), 300)]
+    )
+    as_if_gaussian = gdp_epsilon(delta, math.sqrt(1 / 800**2 + 300 / 30_000**2))
+    assert epsilon_of(event, delta) == pytest.approx(as_if_gaussian, rel=2e-3, abs=1e-12)
+
+
+def test_one_event_a_part():
+    releases = [
+        Release("all", "gaussian", 4.0, max_count=2),
+        Release("first", "gaussian", 1.0, max_count=1, part=0),
+        Release("second", "laplace", 2.0, max_count=3, part=5),
+    ]
+    first, second = part_events(releases)
+    shared = repeat(dp_event.GaussianDpEvent(4.0), 2)
+    assert first == dp_event.ComposedDpEvent([shared, dp_event.GaussianDpEvent(1.0)])
+    assert second == dp_event.ComposedDpEvent([shared, repeat(dp_event.LaplaceDpEvent(2.0), 3)])
+    assert part_events(releases[:1]) == (shared,)
+    with pytest.raises(ValueError, match="releases must not be empty"):
+        part_events([])
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        dp_event.RandomizedResponseDpEvent(0.5, 2),
+        repeat(dp_event.RandomizedResponseDpEvent(0.5, 2), 3),  # PLD ignores the count
+        dp_event.PoissonSampledDpEvent(0.1, LAPLACE),
+        dp_event.PoissonSampledDpEvent(0.1, dp_event.ComposedDpEvent([GAUSSIAN])),
+        dp_event.SampledWithReplacementDpEvent(100, 5, GAUSSIAN),
+        dp_event.SampledWithoutReplacementDpEvent(100, 5, GAUSSIAN),
+        dp_event.UnsupportedDpEvent(),
+        dp_event.ZCDpEvent(0.1),
+    ],
+)
+def test_refuses_by_name(event):
+    with pytest.raises(UnsupportedMechanismError, match="DpEvent"):
+        epsilon_of(dp_event.ComposedDpEvent([GAUSSIAN, event]), 1e-5)
+
+
+def test_refuses_a_delta_below_its_resolution():
+    with pytest.raises(UnsupportedMechanismError, match="delta = 1e-13 is below"):
+        epsilon_of(repeat(LAPLACE, 3000), 1e-13)
+
+
+def test_no_noise_and_no_release():
+    for event in (dp_event.NonPrivateDpEvent(), dp_event.LaplaceDpEvent(0.0)):
+        together = dp_event.ComposedDpEvent([GAUSSIAN, event])
+        assert epsilon_of(together, 1e-5) == math.inf
+        assert delta_of(together, 7.0) == 1.0
+    assert epsilon_of(dp_event.NoOpDpEvent(), 1e-5) == 0.0
+    assert delta_of(dp_event.NoOpDpEvent(), 0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"name": ""}, ValueError, "name must be a non-empty string"),
+        ({"mechanism": "uniform"}, ValueError, "mechanism must be 'gaussian' or 'laplace'"),
+        ({"noise_multiplier": 0.0}, ValueError, "noise_multiplier must be positive"),
+        ({"noise_multiplier": math.inf}, ValueError, "noise_multiplier must be positive"),
+        ({"noise_multiplier": math.nan}, ValueError, "noise_multiplier must be a number"),
+        ({"max_count": 0}, ValueError, "max_count must be at least 1"),
+        ({"max_count": 1.5}, TypeError, "max_count must be a whole number"),
+        ({"part": -1}, ValueError, "part must be at least 0"),
+        ({"sampling_rate": 0.0}, ValueError, "sampling_rate must be above 0"),
+        ({"sampling_rate": 1.1}, ValueError, "sampling_rate must be above 0"),
+        (
+            {"mechanism": "laplace", "sampling_rate": 0.5},
+            UnsupportedMechanismError,
+            "Poisson-sampled Laplace noise has no tight accountant",
+        ),
+    ],
+)
+def test_release_refuses(changes, error, said):
+    facts = {"name": "a", "mechanism": "gaussian", "noise_multiplier": 1.0, "max_count": 1}
+    with pytest.raises(error, match=said):
+        Release(**{**facts, **changes})
+
+
+def test_release_is_plain_data():
+    release = Release("a", "gaussian", np.float64(2.0), np.int64(3), np.int64(0), 0.5)
+    assert release == Release("a", "gaussian", 2.0, 3, 0, 0.5)
+    assert type(release.max_count) is int
+    assert release.scaled(2.0) == Release("a", "gaussian", 4.0, 3, 0, 0.5)
+    assert release.event == repeat(
+        dp_event.PoissonSampledDpEvent(0.5, dp_event.GaussianDpEvent(2.0)), 3
+    )
+    with pytest.raises(ValueError, match="factor must be positive"):
+        release.scaled(0.0)
+
+
+def test_a_record_pays_for_the_draws_that_it_can_move():
+    """Draws on disjoint batches: as many as one record is in, however many there are."""
+    many = Release("losses", "laplace", 1.0, max_count=1000, part=1, draws_per_record=1)
+    once = Release("losses", "laplace", 1.0, max_count=1, part=1)
+    assert (many.paid_count, once.paid_count) == (1, 1)
+    assert part_events([many]) == part_events([once])
+    twice = Release("sums", "gaussian", 2.0, max_count=9, draws_per_record=2)
+    assert part_events([twice]) == part_events([Release("sums", "gaussian", 2.0, max_count=2)])
+    assert twice.scaled(2.0).draws_per_record == 2
+    for wrong in (0, 10):
+        with pytest.raises(ValueError, match="draws_per_record must be at"):
+            Release("sums", "gaussian", 2.0, max_count=9, draws_per_record=wrong)

@@ -1,0 +1,93 @@
+"""Calibrated noise keeps the budget and does not waste it."""
+
+import math
+import time
+from dataclasses import replace
+
+import pytest
+
+from sklearn_dpwg.exceptions import CalibrationError
+from sklearn_dpwg.privacy import Budget, Release, calibrate, epsilon_of, part_events
+from sklearn_dpwg.privacy.accounting import calibration
+
+GAUSSIANS = [Release("a", "gaussian", 1.0, 100), Release("b", "gaussian", 3.0, 5)]
+MIXED = [Release("a", "gaussian", 1.0, 300), Release("b", "laplace", 0.8, 300)]
+PURE = [Release("b", "laplace", 1.0, 3)]
+SAMPLED = [
+    Release("a", "gaussian", 1.0, 200, sampling_rate=0.05),
+    Release("b", "laplace", 20.0, 10),
+]
+PARTS = [
+    Release("all", "gaussian", 5.0, 2),
+    Release("one", "gaussian", 1.0, 1, part=0),
+    Release("two", "laplace", 1.0, 4, part=1),
+]
+
+
+def achieved(releases, delta):
+    return max(epsilon_of(event, delta) for event in part_events(releases))
+
+
+FULL = [
+    (releases, epsilon, delta)
+    for releases in (GAUSSIANS, MIXED)
+    for epsilon in (0.01, 0.1, 1.0, 10.0, 100.0)
+    for delta in (1e-12, 1e-5, 1e-2)
+]
+CORNERS = [
+    (releases, epsilon, delta)
+    for releases in (PURE, SAMPLED, PARTS)
+    for epsilon, delta in [(0.01, 1e-12), (0.01, 1e-2), (1.0, 1e-6), (100.0, 1e-12), (100.0, 1e-2)]
+]
+
+
+@pytest.mark.parametrize(("releases", "epsilon", "delta"), FULL + CORNERS)
+def test_keeps_and_uses_the_budget(releases, epsilon, delta):
+    calibrated = calibrate(releases, Budget(epsilon, delta))
+    assert 0.99 * epsilon <= achieved(calibrated, delta) <= epsilon
+    factor = calibrated[0].noise_multiplier / releases[0].noise_multiplier
+    for before, after in zip(releases, calibrated, strict=True):
+        assert after.noise_multiplier == pytest.approx(factor * before.noise_multiplier, rel=1e-12)
+        assert replace(after, noise_multiplier=before.noise_multiplier) == before
+
+
+@pytest.mark.parametrize("releases", [GAUSSIANS, MIXED])
+def test_scale_of_the_input_does_not_matter(releases):
+    budget = Budget(1.0, 1e-6)
+    plain = calibrate(releases, budget)
+    louder = calibrate([release.scaled(1000.0) for release in releases], budget)
+    for one, other in zip(plain, louder, strict=True):
+        assert one.noise_multiplier == pytest.approx(other.noise_multiplier, rel=3e-6)
+
+
+def test_closed_form_is_rounded_up():
+    budget = Budget(1.0, 1e-6)
+    (release,) = calibrate([Release("a", "gaussian", 1.0, 100)], budget)
+    assert release.noise_multiplier == pytest.approx(10.0 / budget.mu * (1 + 1e-6), rel=1e-12)
+
+
+def test_parts_pay_for_the_worst_one():
+    budget = Budget(1.0, 1e-6)
+    one = [Release("w", "gaussian", 1.0, 10, part=0)]
+    both = [*one, Release("w", "gaussian", 1.0, 10, part=1)]
+    assert calibrate(both, budget)[:1] == calibrate(one, budget)
+
+
+def test_is_fast():
+    calibrate(MIXED, Budget(2.0, 1e-5))
+    start = time.perf_counter()
+    calibrate(MIXED, Budget(1.0, 1e-6))
+    assert time.perf_counter() - start < 5.0  # 0.6 s alone on a core
+
+
+def test_refuses():
+    with pytest.raises(ValueError, match=r"budget.epsilon must be finite"):
+        calibrate(GAUSSIANS, Budget(math.inf, 1e-6))
+    with pytest.raises(ValueError, match="releases must not be empty"):
+        calibrate([], Budget(1.0, 1e-6))
+
+
+def test_an_accountant_that_disagrees_is_noticed(monkeypatch):
+    monkeypatch.setattr(calibration, "composition_epsilon", lambda *_: 1.1)
+    with pytest.raises(CalibrationError, match="above the budget"):
+        calibrate(GAUSSIANS, Budget(1.0, 1e-6))

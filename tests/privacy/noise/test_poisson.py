@@ -1,0 +1,205 @@
+"""Who joins a sample: independent coins, drawn anew for every draw, and never told."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
+from sklearn_dpwg.privacy import NoiseSource, Release, poisson_sample
+from tests.helpers.noise_checks import scale_faults
+
+SAMPLED = Release("g", "gaussian", 2.0, 3, part=0, sampling_rate=0.3)
+FULL = Release("g", "gaussian", 5.0, 3, part=1)
+
+
+def seeded(seed, *releases):
+    with pytest.warns(SeededNoiseWarning):
+        return NoiseSource(seed, releases)
+
+
+# --- coins -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.2, 0.3, 0.7])
+def test_every_subset_has_its_probability(rate):
+    """All 2^4 subsets, on both sides of the rate where gaps give way to coins."""
+    rng = np.random.default_rng(0)
+    n_draws = 20_000
+    drawn = [tuple(poisson_sample(4, rate, rng)) for _ in range(n_draws)]
+    subsets = [s for k in range(5) for s in itertools.combinations(range(4), k)]
+    observed = [drawn.count(subset) for subset in subsets]
+    expected = [n_draws * rate ** len(s) * (1 - rate) ** (4 - len(s)) for s in subsets]
+    assert stats.chisquare(observed, expected).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(("n", "rate"), [(1_000_000, 0.001), (100_000, 0.24), (100_000, 0.26)])
+def test_large_samples(n, rate):
+    rng = np.random.default_rng(1)
+    joined = poisson_sample(n, rate, rng)
+    assert (np.diff(joined) > 0).all()
+    assert joined[0] >= 0
+    assert joined[-1] < n
+    spread = np.sqrt(n * rate * (1 - rate))
+    assert abs(len(joined) - n * rate) < 6 * spread
+    # evenly over the positions, and the gaps are geometric
+    assert stats.kstest(joined / n, "uniform").pvalue > 1e-6
+    gaps = np.diff(joined)
+    assert abs((gaps == 1).mean() - rate) < 6 * np.sqrt(rate / len(gaps))
+
+
+@pytest.mark.parametrize("rate", [1e-300, 1e-18, 1e-9])
+def test_tiny_rates_leave_nobody(rate):
+    assert len(poisson_sample(1000, rate, np.random.default_rng(0))) == 0
+
+
+def test_nobody_and_everybody():
+    rng = np.random.default_rng(0)
+    assert len(poisson_sample(0, 0.1, rng)) == 0
+    np.testing.assert_array_equal(poisson_sample(7, 1.0, rng), np.arange(7))
+
+
+def test_a_margin_that_is_too_short_is_made_up_for(monkeypatch):
+    monkeypatch.setitem(poisson_sample.__globals__, "_MARGIN", -13.0)
+    rng = np.random.default_rng(0)
+    counts = [len(poisson_sample(1000, 0.2, rng)) for _ in range(200)]
+    assert abs(np.mean(counts) - 200) < 6
+
+
+# --- a sample for every draw -------------------------------------------------------------------
+
+
+def test_a_draw_needs_a_sample_of_its_own():
+    noise = seeded(0, SAMPLED)
+    with pytest.raises(PlanExceededError, match="no sample was drawn for this one"):
+        noise.gaussian([0.0], sensitivity=1.0, release=SAMPLED)
+    noise.poisson_sample([5], release=SAMPLED)
+    noise.gaussian([0.0], sensitivity=1.0, release=SAMPLED)
+    with pytest.raises(PlanExceededError, match="no sample was drawn for this one"):
+        noise.gaussian([0.0], sensitivity=1.0, release=SAMPLED)
+    # two samples pay for one draw: the coins of the first are known to nobody
+    noise.poisson_sample([5], release=SAMPLED)
+    noise.poisson_sample([5], release=SAMPLED)
+    noise.gaussian([0.0], sensitivity=1.0, release=SAMPLED)
+    with pytest.raises(PlanExceededError, match="no sample was drawn for this one"):
+        noise.gaussian([0.0], sensitivity=1.0, release=SAMPLED)
+    assert len(noise.releases) == 2
+
+
+def test_a_sample_of_what_is_not_planned_is_refused():
+    noise = seeded(0, SAMPLED)
+    with pytest.raises(PlanExceededError, match="does not hold"):
+        noise.poisson_sample([5], release=SAMPLED.scaled(1.01))
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3])
+def test_a_source_samples_at_the_rate_that_is_accounted_for(rate):
+    """The accountant and the sampler read one number."""
+    release = Release("g", "gaussian", 2.0, 1, sampling_rate=rate)
+    for noise in (seeded(0, release), NoiseSource(None, [release])):
+        joined = [len(found) for found in noise.poisson_sample([250_000] * 4, release=release)]
+        assert stats.binomtest(sum(joined), 1_000_000, rate).pvalue > 1e-9
+        assert stats.binomtest(sum(joined), 1_000_000, 1.05 * rate).pvalue < 1e-3  # it would show
+
+
+def test_coins_are_those_of_no_other_randomness():
+    """Public choices tell nothing of the coins, nor do the coins of one sample of the next."""
+    release = Release("g", "gaussian", 2.0, 5, sampling_rate=0.5)
+    first, second = (seeded(7, release) for _ in range(2))
+    second.rng.random(1000)
+    for _ in range(3):
+        one, two = (s.poisson_sample([200], release=release)[0] for s in (first, second))
+        np.testing.assert_array_equal(one, two)
+    secure = NoiseSource(None, [release])
+    drawn = {tuple(secure.poisson_sample([200], release=release)[0]) for _ in range(50)}
+    assert len(drawn) == 50
+
+
+def test_unseeded_coins_have_fresh_entropy_every_time(monkeypatch):
+    asked = []
+    monkeypatch.setattr("secrets.randbits", lambda k: asked.append(k) or len(asked))
+    noise = NoiseSource(None, [SAMPLED])
+    asked.clear()
+    for _ in range(3):
+        noise.poisson_sample([50, 60], release=SAMPLED)
+    assert asked == [256] * 3
+
+
+# --- one value, several payers -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["seeded", "secure"])
+@pytest.mark.parametrize("sensitivities", [(1.0, 0.1), (0.1, 1.0), (0.5, 0.2)])
+def test_shared_noise_is_that_of_the_part_that_needs_most(source, sensitivities):
+    releases = [SAMPLED, FULL]
+    noise = seeded(1, *releases) if source == "seeded" else NoiseSource(None, releases)
+    noise.poisson_sample([9], release=SAMPLED)
+    n = 20_000 if source == "seeded" else 4000
+    units = np.linspace(0.1, 30.0, n)
+    noisy = noise.shared_gaussian(
+        np.full(n, 3.0), units=units, sensitivities=sensitivities, releases=releases
+    )
+    std = max(2.0 * sensitivities[0], 5.0 * sensitivities[1])
+    assert scale_faults((noisy - 3.0) / units, Release("u", "gaussian", 1.0, 1), std) == []
+    assert [draw.release for draw in noise.releases] == releases
+    assert {draw.shape for draw in noise.releases} == {(n,)}
+
+
+def test_every_payer_pays_or_none():
+    noise = seeded(0, SAMPLED, FULL)
+    options = {"units": [1.0], "sensitivities": [1.0, 1.0], "releases": [FULL, SAMPLED]}
+    with pytest.raises(PlanExceededError, match="no sample"):
+        noise.shared_gaussian([0.0], **options)
+    assert noise.releases == ()
+    for _ in range(3):
+        noise.poisson_sample([4], release=SAMPLED)
+        noise.shared_gaussian([0.0], **options)
+    noise.poisson_sample([4], release=SAMPLED)
+    with pytest.raises(PlanExceededError, match="3 draws of 'g'"):
+        noise.shared_gaussian([0.0], **options)
+    assert len(noise.releases) == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"units": [1.0, 1.0]}, "units must be positive"),
+        ({"units": [0.0]}, "units must be positive"),
+        ({"units": [np.nan]}, "units must be positive"),
+        ({"sensitivities": [1.0]}, "one for each of the 2 releases"),
+        ({"sensitivities": [1.0, 0.0]}, "sensitivities must be positive"),
+        ({"sensitivities": [1.0, np.inf]}, "sensitivities must be positive"),
+        ({"sensitivities": [], "releases": []}, "sensitivities must be positive"),
+        ({"releases": [FULL, FULL]}, "must differ"),
+        ({"value": [np.nan]}, "must be finite"),
+        ({"value": 0.0, "units": 1.0}, "units must be positive"),
+    ],
+)
+def test_wrong_shares_are_refused_before_anything_is_drawn(changes, message):
+    noise = seeded(0, SAMPLED, FULL)
+    noise.poisson_sample([4], release=SAMPLED)
+    options = {
+        "value": [0.0], "units": [1.0], "sensitivities": [1.0, 1.0], "releases": [SAMPLED, FULL],
+    }  # fmt: skip
+    options.update(changes)
+    value = options.pop("value")
+    with pytest.raises(ValueError, match=message):
+        noise.shared_gaussian(value, **options)
+    assert noise.releases == ()
+
+
+def test_the_grid_of_a_sampled_release_leaves_room_on_both_sides():
+    """A record may be there or not: rounding to a grid adds √d to C, so 2√d to Δ."""
+    from sklearn_dpwg.privacy.noise import samplers as _samplers
+
+    full, sampled = (
+        _samplers._measurement("gaussian", 2.0, 1.0, 100, is_sampled).map(1.0)
+        for is_sampled in (False, True)
+    )
+    assert sampled < full <= 0.5 / 2.0**2
+    for is_sampled, share in ((False, 1.0), (True, 2.0)):
+        exponent = _samplers.grid_exponent("gaussian", 2.0, 1.0, 100, is_sampled)
+        assert share * 10.0 * 2.0**exponent <= 2.0**-30

@@ -1,0 +1,367 @@
+"""Does MGR compute what it says, and does it hold up where numbers are extreme?"""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.exceptions import SeededNoiseWarning
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.solvers import MGR, Solution
+from tests.helpers.mgr_cases import Ball, make_data, make_problem, random_data
+from tests.helpers.replay import fixed_transcript, mutant, silent
+
+BUDGET = Budget(1.0, 1e-6)
+
+
+def seeded(seed, plan):
+    with pytest.warns(SeededNoiseWarning):
+        return NoiseSource(seed, plan.releases)
+
+
+def reference_run(plan, data, answers, drawn, start=None):
+    """Algorithm 3 as docs/theory/mgr.md states it, in plain arithmetic; answers are given."""
+    schedule, problem = plan.schedule, plan.problem
+    sizes = np.array(problem.group_sizes, dtype=float)
+    weights = np.zeros(problem.n_weights)
+    group_weights = np.array(schedule.prior)
+    if start is not None:
+        weights, group_weights = start.weights, start.group_weights
+    ball = Ball.at_rest(schedule, problem.n_weights)
+    path, group_path = [], []
+    answers = iter(answers)
+    for t in range(schedule.n_steps):
+        influence = (
+            max(group_weights / sizes)
+            if schedule.step == "weighted"
+            else math.sqrt(sum(group_weights / sizes**2))
+        )
+        noise = schedule.gradient_multiplier * schedule.gradient_diameter * influence
+        risks, gradients = data.risks_and_gradients(weights, ceiling=schedule.ceiling)
+        exact = group_weights @ gradients if drawn is None else gradients[drawn[t]]
+        asked = next(answers)
+        np.testing.assert_allclose(asked.value, exact, rtol=1e-9, atol=1e-12)
+        ball = ball.pushed(schedule, asked.answer, noise)
+        weights = weights + ball.velocity
+        weights = weights * min(1.0, problem.radius / np.linalg.norm(weights))
+        if problem.n_groups > 1:
+            asked = next(answers)
+            np.testing.assert_allclose(asked.value, risks, rtol=1e-9)
+            group_weights = group_weights * np.exp(
+                schedule.group_rate * asked.answer - np.array(schedule.noise_correction)
+            )
+            group_weights = group_weights / group_weights.sum()
+        path.append(weights)
+        group_path.append(group_weights)
+    kept = slice(schedule.n_steps - schedule.averaged, None)
+    return np.mean(path[kept], axis=0), np.mean(group_path[kept], axis=0)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        MGR(n_steps=9, averaging=1.0),
+        MGR(n_steps=9),
+        MGR(n_steps=9, averaging=0.01),
+        MGR(n_steps=9, step_size=0.3),
+        MGR(n_steps=9, risk_noise="laplace", group_rate=0.5),
+        MGR(n_steps=60),
+        MGR(n_steps=1),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(4), SquaredError()], ids=repr)
+@pytest.mark.parametrize("sizes", [(20,), (4, 9, 30)])
+def test_a_weighted_run_is_the_stated_algorithm(solver, loss, sizes):
+    problem = make_problem(sizes, loss=loss)
+    plan = solver.plan(problem, Budget(1e6, 1e-6) if solver.n_steps == 60 else BUDGET)
+    noise_std = plan.schedule.gradient_multiplier * plan.schedule.gradient_diameter
+    _, momentum = plan.schedule.step_and_momentum(noise_std / min(sizes), problem.n_weights)
+    assert (momentum > 0) == (solver.n_steps == 60)
+    data = make_data(problem, *random_data(problem, 0))
+    source = fixed_transcript(0, {"gradient": 0.3, "group risks": 2.0})
+    found = solver.run(plan, data, source)
+    weights, group_weights = reference_run(plan, data, source.asked, None)
+    np.testing.assert_allclose(found.weights, weights, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.group_weights, group_weights, rtol=1e-9)
+    assert found.n_iter == plan.n_steps
+
+
+@pytest.mark.parametrize("solver", [MGR(n_steps=30, step="sampled"), MGR(schedule="paper")])
+def test_a_sampled_run_is_the_stated_algorithm(solver):
+    problem = make_problem((4, 9, 30))
+    plan = solver.plan(problem, Budget(20.0, 1e-6))
+    data = make_data(problem, *random_data(problem, 0))
+    source = silent()
+    found = solver.run(plan, data, source)
+    sensitivities = [float(asked.sensitivity) for asked in source.asked[::2]]
+    of_group = plan.schedule.gradient_diameter / np.array(problem.group_sizes)
+    drawn = [int(np.argmin(abs(of_group - one))) for one in sensitivities]
+    np.testing.assert_allclose(sensitivities, of_group[drawn], rtol=1e-12)
+    assert len(set(drawn)) > 1
+    weights, group_weights = reference_run(plan, data, source.asked, drawn)
+    np.testing.assert_allclose(found.weights, weights, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.group_weights, group_weights, rtol=1e-9)
+
+
+def test_groups_are_drawn_from_their_weights():
+    problem = make_problem((4, 9, 30), prior=(0.5, 0.3, 0.2))
+    solver = MGR(n_steps=4000, step="sampled", group_rate=1e-12)
+    plan = solver.plan(problem, BUDGET)
+    source = silent()
+    solver.run(plan, make_data(problem, *random_data(problem, 0)), source)
+    sensitivities = np.array([float(asked.sensitivity) for asked in source.asked[::2]])
+    for size, share in zip(problem.group_sizes, problem.prior, strict=True):
+        drawn = np.isclose(sensitivities, plan.schedule.gradient_diameter / size).mean()
+        assert abs(drawn - share) < 6 * math.sqrt(share * (1 - share) / 4000)
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 30])
+def test_every_release_counts(n_steps):
+    """A release that does not move the output is budget wasted; the last ones are no exception."""
+    problem = make_problem((4, 9))
+    plan = MGR(n_steps=n_steps).plan(problem, BUDGET)
+    data = make_data(problem, *random_data(problem, 0))
+    base = fixed_transcript(0, {})
+    before = MGR().run(plan, data, base)
+    for changed in range(2 * n_steps):
+        source = fixed_transcript(0, {})
+        answer, place = source.answer_with, iter(range(2 * n_steps))
+
+        def other(release, value, sensitivity, answer=answer, place=place, changed=changed):
+            shift = np.linspace(0.0, 1e-3, value.size) * (next(place) == changed)
+            return answer(release, value, sensitivity) + shift
+
+        source.answer_with = other
+        after = MGR().run(plan, data, source)
+        is_risk = changed % 2 == 1
+        moved = after.group_weights if is_risk else after.weights
+        assert not np.array_equal(moved, before.group_weights if is_risk else before.weights)
+
+
+def test_averaging_before_the_step_is_caught():
+    """The fault that this solver once had: the last releases were paid for and not used."""
+    late = mutant(
+        (
+            "risks, gradients = data",
+            "weights_sum += weights\n            risks, gradients = data",
+        ),
+        ("if t >= schedule.n_steps - schedule.averaged:", "if False:"),
+    )
+    problem = make_problem((4, 9))
+    plan = MGR(n_steps=1).plan(problem, BUDGET)
+    data = make_data(problem, *random_data(problem, 0))
+    assert not late().run(plan, data, fixed_transcript(0, {})).weights.any()
+    assert MGR().run(plan, data, fixed_transcript(0, {})).weights.any()
+
+
+# --- shapes and extremes -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [(1,), (50,), (1, 1), (3, 400), (1, 2, 30), tuple(range(1, 51))])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("step", ["weighted", "sampled"])
+def test_outputs_are_feasible(sizes, epsilon, step):
+    problem = make_problem(sizes, radius=2.0)
+    solver = MGR(n_steps=25, step=step)
+    plan = solver.plan(problem, Budget(epsilon, 1e-6))
+    data = make_data(problem, *random_data(problem, 1))
+    found = solver.run(plan, data, seeded(0, plan))
+    assert found.weights.shape == (problem.n_weights,)
+    assert np.linalg.norm(found.weights) <= problem.radius * (1 + 1e-12)
+    assert found.group_weights.shape == (len(sizes),)
+    assert (found.group_weights >= 0.0).all()
+    assert found.group_weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert data.n_passes == plan.n_steps == found.n_iter
+
+
+@pytest.mark.parametrize("step", ["weighted", "sampled"])
+@pytest.mark.parametrize("scale", [1e3, 1e6, 1e100])
+def test_wild_answers_leave_no_nan(scale, step):
+    problem = make_problem((1, 2, 30))
+    solver = MGR(n_steps=25, step=step, group_rate=10.0)
+    plan = solver.plan(problem, BUDGET)
+    data = make_data(problem, *random_data(problem, 1))
+    source = fixed_transcript(3, {"gradient": scale, "group risks": scale})
+    found = solver.run(plan, data, source)
+    assert np.linalg.norm(found.weights) <= problem.radius * (1 + 1e-12)
+    assert found.group_weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert all(np.all(asked.sensitivity > 0.0) for asked in source.asked)
+
+
+@pytest.mark.parametrize("least", [1e-12, 1e-300, 0.0])
+def test_tiny_group_weights_recover(least):
+    """In log space a weight of 1e-300 grows back; it is not stuck and not NaN."""
+    problem = make_problem((5, 5))
+    plan = MGR(n_steps=40, group_rate=100.0, averaging=0.01).plan(problem, BUDGET)
+    rows, targets = random_data(problem, 0)
+    start = Solution(np.zeros(problem.n_weights), np.array([least, 1.0 - least]), 0)
+    source = silent()
+    source.answer_with = lambda release, value, _: (
+        np.array([1.0, 0.0]) if release.name == "group risks" else value
+    )
+    schedule = dataclasses.replace(plan.schedule, noise_correction=(0.0, 0.0))
+    plan = dataclasses.replace(plan, schedule=schedule)
+    found = MGR().run(plan, make_data(problem, rows, targets), source, start=start)
+    assert found.group_weights[0] == pytest.approx(1.0)
+
+
+def test_start_is_where_a_run_starts():
+    problem = make_problem((4, 9), radius=2.0)
+    plan = MGR(n_steps=2).plan(problem, BUDGET)
+    data = make_data(problem, *random_data(problem, 0))
+    start = Solution(np.array([0.3, -0.2, 0.1]), np.array([0.9, 0.1]), 0)
+    source = silent()
+    MGR().run(plan, data, source, start=start)
+    risks, gradients = data.risks_and_gradients(start.weights, ceiling=plan.schedule.ceiling)
+    np.testing.assert_allclose(source.asked[0].value, start.group_weights @ gradients)
+    np.testing.assert_allclose(source.asked[1].value, risks)
+    assert start.weights.tolist() == [0.3, -0.2, 0.1]  # not changed in place
+
+    far = Solution(np.array([30.0, 0.0, 0.0]), None, 0)  # projected; the prior where None
+    source = silent()
+    MGR().run(plan, data, source, start=far)
+    risks, gradients = data.risks_and_gradients(
+        np.array([2.0, 0, 0]), ceiling=plan.schedule.ceiling
+    )
+    np.testing.assert_allclose(source.asked[0].value, np.array(problem.prior) @ gradients)
+
+
+def test_a_warm_start_helps():
+    problem, data = easy_regression(sizes=(3000, 1000))
+    best = worst_group_optimum(data, radius=problem.radius)
+    solver = MGR(n_steps=5)
+    plan = solver.plan(problem, BUDGET)
+    start = Solution(best.weights, best.group_weights, 0)
+    excess = {
+        name: np.mean(
+            [
+                data.risks(solver.run(plan, data, seeded(seed, plan), start=at).weights).max()
+                for seed in range(10)
+            ]
+        )
+        for name, at in (("cold", None), ("warm", start))
+    }
+    assert excess["warm"] < excess["cold"]
+
+
+# --- the step rule -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise_std", 10.0 ** np.arange(-8, 4))
+@pytest.mark.parametrize("n_steps", [1, 10, 200])
+def test_step_and_momentum_move_like_the_planned_plain_step(noise_std, n_steps):
+    schedule = MGR(n_steps=n_steps).plan(make_problem((40, 90)), BUDGET).schedule
+    step, momentum = schedule.step_and_momentum(noise_std, n_weights=7)
+    wanted = schedule.aim / (noise_std * math.sqrt(n_steps * 7))
+    assert 0.0 <= momentum <= schedule.max_momentum <= max(0.0, 1 - 5 / n_steps)
+    assert 0.0 < step <= schedule.step_size
+    effective = step / (1.0 - momentum)
+    longest = schedule.step_size / (1.0 - schedule.max_momentum)
+    assert effective == pytest.approx(min(wanted, longest))
+    if wanted <= schedule.step_size:
+        assert momentum == 0.0
+    # the minimiser of the two terms that the bound is made of
+    rival = effective * np.array([0.9, 1.1])
+    cost = schedule.aim**2 / (2 * n_steps * rival) + rival * 7 * noise_std**2 / 2
+    at_best = schedule.aim**2 / (2 * n_steps * effective) + effective * 7 * noise_std**2 / 2
+    assert wanted > longest or (at_best < cost).all()
+
+
+def test_a_fixed_step_size_is_kept_whatever_the_noise():
+    problem = make_problem((40, 90), radius=100.0)
+    plan = MGR(n_steps=3, step_size=0.25, averaging=0.01).plan(problem, BUDGET)
+    assert [plan.schedule.step_and_momentum(std, 3) for std in (1e-9, 1e9)] == [(0.25, 0.0)] * 2
+    source = fixed_transcript(0, {})
+    found = MGR().run(plan, make_data(problem, *random_data(problem, 0)), source)
+    moved = sum(asked.answer for asked in source.asked[::2])
+    np.testing.assert_allclose(found.weights, -0.25 * moved)
+
+
+# --- it learns ---------------------------------------------------------------------------------
+
+
+def easy_regression(sizes, radius=2.0):
+    rng = np.random.default_rng(0)
+    problem = make_problem(sizes, loss=SquaredError(), n_features=3, radius=radius)
+    rows = rng.standard_normal((problem.n_records, 3))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    slopes = np.array([[0.9, 0.2, 0.0], [0.2, 0.9, 0.0], [0.5, 0.5, 0.3]])[groups]
+    targets = np.einsum("ij,ij->i", rows, slopes) + 0.1 * rng.uniform(-1, 1, len(rows))
+    return problem, make_data(problem, rows, np.clip(targets, -1, 1))
+
+
+def easy_classification(sizes, radius=5.0):
+    rng = np.random.default_rng(1)
+    problem = make_problem(sizes, n_features=3, radius=radius)
+    rows = rng.standard_normal((problem.n_records, 3))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    slopes = np.array([[4.0, 1.0, 0.0], [1.0, 4.0, 0.0], [2.0, 2.0, 1.0]])[groups]
+    wrong = rng.random(len(rows)) < 0.1
+    signs = np.sign(np.einsum("ij,ij->i", rows, slopes))
+    return problem, make_data(problem, rows, np.where(wrong, -signs, signs))
+
+
+@pytest.mark.parametrize("easy", [easy_regression, easy_classification])
+@pytest.mark.parametrize("step", ["weighted", "sampled"])
+def test_without_noise_worth_the_name_it_reaches_the_optimum(easy, step):
+    problem, data = easy((3000, 400, 100))
+    best = data.risks(worst_group_optimum(data, radius=problem.radius).weights).max()
+    start = data.risks(np.zeros(problem.n_weights)).max()
+    solver = MGR(
+        n_steps=800,
+        step=step,
+        loss_ceiling=math.inf,
+        group_rate=0.3,
+        step_size=1.0 / problem.smoothness,
+    )
+    plan = solver.plan(problem, Budget(1e5, 1e-6))
+    found = solver.run(plan, data, seeded(0, plan))
+    excess = data.risks(found.weights).max() - best
+    assert excess >= -1e-9
+    assert excess <= (start - best) * (0.002 if step == "weighted" else 0.03)
+
+
+def test_the_worst_group_gains_from_reweighting():
+    """With weights frozen at the prior the small group is left behind."""
+    problem, data = easy_regression((4000, 500, 500))
+    solver = MGR(n_steps=400)
+    plan = solver.plan(problem, Budget(1e3, 1e-6))
+    worst = {}
+    for rate in (plan.schedule.group_rate, 0.0, -plan.schedule.group_rate):
+        schedule = dataclasses.replace(plan.schedule, group_rate=rate)
+        found = solver.run(dataclasses.replace(plan, schedule=schedule), data, seeded(0, plan))
+        worst[rate] = data.risks(found.weights).max()
+    adapted, frozen, wrong_sign = worst.values()
+    assert adapted < frozen < wrong_sign
+
+
+@pytest.mark.parametrize("easy", [easy_regression, easy_classification])
+@pytest.mark.parametrize("epsilon", [10.0, 1e5])
+def test_the_planned_rule_keeps_what_it_predicts(easy, epsilon):
+    """The planned rates trust nobody and are slow without noise, but the prediction says so."""
+    problem, data = easy((3000, 400, 100))
+    risks = data.risks(worst_group_optimum(data, radius=problem.radius).weights)
+    solver = MGR(n_steps=300)
+    plan = solver.plan(problem, Budget(epsilon, 1e-6))
+    found = data.risks(solver.run(plan, data, seeded(0, plan)).weights)
+    assert (found - risks.max() <= plan.predicted_excess_if_worst).all()
+
+
+@pytest.mark.parametrize("risk_noise", ["gaussian", "laplace"])
+def test_it_learns_at_epsilon_one(risk_noise):
+    problem, data = easy_regression((20_000, 5_000, 5_000))
+    solver = MGR(n_steps=50, risk_noise=risk_noise)
+    plan = solver.plan(problem, BUDGET)
+    best = data.risks(worst_group_optimum(data, radius=problem.radius).weights).max()
+    start = data.risks(np.zeros(problem.n_weights)).max()
+    reached = [
+        data.risks(solver.run(plan, data, seeded(seed, plan)).weights).max() for seed in range(5)
+    ]
+    assert np.mean(reached) - best < 0.3 * (start - best)
+    assert np.mean(reached) - best < plan.predicted_excess_if_worst[1]

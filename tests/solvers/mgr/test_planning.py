@@ -1,0 +1,488 @@
+"""Is the plan what the theory page says, and does it keep the budget?"""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from sklearn_dpwg.exceptions import SeededNoiseWarning
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release
+from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers.mgr.planning import paper_plan
+from sklearn_dpwg.solvers.mgr.schedule import (
+    RISK_SPREAD,
+    best_sharpness,
+    excess_bound_by_group,
+    noise_of_passes,
+)
+from tests.helpers.mgr_cases import make_data, make_problem, random_data
+
+BUDGET = Budget(1.0, 1e-6)
+
+
+def seeded(seed, plan):
+    with pytest.warns(SeededNoiseWarning):
+        return NoiseSource(seed, plan.releases)
+
+
+# --- the bound ---------------------------------------------------------------------------------
+
+
+def written_out(problem, mu, share, n_steps, aim, longest, b, theta):
+    """Return the bound of docs/theory/mgr.md, section 6, minimised by a search."""
+    found = []
+    for size, prior in zip(problem.group_sizes, problem.prior, strict=True):
+        std = problem.gradient_diameter / (size * mu * math.sqrt(1 - share))
+        total = np.geomspace(1e-9 * longest, longest, 200_001)
+        descent = aim**2 / (2 * total) + total * problem.n_weights * std**2 / 2
+        hedge = 0.0
+        if problem.n_groups > 1:
+            variance = (b / (size * mu * math.sqrt(share))) ** 2
+            hedge = (
+                -math.log(prior) / theta
+                + theta * (RISK_SPREAD * b) ** 2 / n_steps
+                + theta * variance / 2
+            )
+        found.append(descent.min() + hedge)
+    return found
+
+
+@pytest.mark.parametrize("sizes", [(40,), (40, 500), (3, 2000, 100)])
+@pytest.mark.parametrize("share", [0.05, 0.4])
+@pytest.mark.parametrize("mu", [0.05, 0.5, 20.0])
+def test_bound_is_the_one_written_down(sizes, share, mu):
+    problem = make_problem(sizes)
+    share = share if len(sizes) > 1 else 0.0
+    limits = {"step_size": 0.7, "max_momentum": 0.9}
+    found = excess_bound_by_group(
+        problem,
+        noise_of_passes(problem, mu=mu, risk_share=share, feedback_range=0.9),
+        n_steps=50,
+        aim=1.3,
+        feedback_range=0.9,
+        sharpness=12.0,
+        **limits,
+    )
+    wanted = written_out(problem, mu, share, 50, 1.3, 50 * 0.7 / 0.1, 0.9, 12.0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("prior", [(0.1, 0.9), (0.5, 0.5), (0.999, 0.001)])
+@pytest.mark.parametrize("mu", [0.01, 1.0])
+def test_best_sharpness_is_best(prior, mu):
+    problem = make_problem((40, 500), prior=prior)
+    noise = noise_of_passes(problem, mu=mu, risk_share=0.2, feedback_range=0.9)
+    options = {"noise": noise, "n_steps": 50, "feedback_range": 0.9}
+
+    def average(theta):
+        by_group = excess_bound_by_group(
+            problem, **options, aim=1.0, step_size=1.0, max_momentum=0.0, sharpness=theta
+        )
+        return float(np.array(prior) @ by_group)
+
+    best = best_sharpness(problem, **options)
+    assert average(best) < min(average(0.95 * best), average(1.05 * best))
+
+
+@pytest.mark.parametrize("sizes", [(400, 500), (30, 2000, 100), (5, 5, 5, 5000)])
+def test_risk_share_is_nearly_the_best_of_a_grid(sizes):
+    problem = make_problem(sizes)
+    planned = MGR(n_steps=40).plan(problem, BUDGET).predicted_excess
+    grid = [
+        MGR(n_steps=40, risk_share=share).plan(problem, BUDGET).predicted_excess
+        for share in np.linspace(0.01, 0.5, 50)
+    ]
+    assert planned <= min(grid) * (1 + 1e-4)
+
+
+def test_where_steps_end_the_bound_is_that_of_the_longest_ones():
+    plan = MGR(n_steps=20).plan(make_problem((10**9,)), Budget(10.0, 1e-6))
+    schedule = plan.schedule
+    reach = 20 * 8.0 / plan.problem.smoothness / (1.0 - schedule.max_momentum)
+    assert plan.predicted_excess == pytest.approx(schedule.aim**2 / (2 * reach), rel=1e-3)
+
+
+@pytest.mark.parametrize("solver", [MGR(n_steps=30), MGR(n_steps=30, step_size=0.2)], ids=repr)
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(5), SquaredError()], ids=repr)
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (1, 9), (1, 3, 30)])
+def test_more_records_or_a_larger_budget_never_predict_worse(solver, loss, shape):
+    excess = np.array(
+        [
+            [
+                solver.plan(
+                    make_problem(np.array(shape) * scale, loss=loss), Budget(epsilon, 1e-6)
+                ).predicted_excess
+                for scale in (1, 10, 1000, 100_000)
+            ]
+            for epsilon in (0.01, 0.1, 1.0, 10.0, 100.0)
+        ]
+    )
+    assert np.isfinite(excess).all()
+    assert (excess > 0).all()
+    slack = 1 + 1e-6  # of the search for the share
+    assert (excess[:, 1:] <= excess[:, :-1] * slack).all()
+    assert (excess[1:] <= excess[:-1] * slack).all()
+
+
+@pytest.mark.parametrize("parameter", ["n_steps", "max_passes"])
+def test_more_steps_never_predict_worse(parameter):
+    problem = make_problem((40, 900))
+    excess = [
+        MGR(**{parameter: n_steps}).plan(problem, BUDGET).predicted_excess
+        for n_steps in (1, 2, 5, 20, 100, 1000)
+    ]
+    assert excess == sorted(excess, reverse=True)
+
+
+def test_prediction_is_the_prior_average_of_the_predictions_by_group():
+    plan = MGR(n_steps=30).plan(make_problem((30, 2000, 100)), BUDGET)
+    average = np.array(plan.problem.prior) @ plan.predicted_excess_if_worst
+    assert plan.predicted_excess == pytest.approx(average)
+    assert np.argmax(plan.predicted_excess_if_worst) == 0
+    assert not plan.is_weak
+    assert MGR(n_steps=30).plan(make_problem((3, 4)), BUDGET).is_weak
+
+
+def test_a_fixed_step_size_has_a_prediction_of_its_own():
+    """It once was NaN."""
+    problem = make_problem((400, 900))
+    free = MGR(n_steps=30).plan(problem, BUDGET).predicted_excess
+    fixed = [
+        MGR(n_steps=30, step_size=step).plan(problem, BUDGET).predicted_excess
+        for step in (1e-3, 0.1, 10.0, 1e3)
+    ]
+    assert np.isfinite(fixed).all()
+    assert min(fixed) >= free * (1 - 1e-6)
+    assert fixed[0] > fixed[1] < fixed[3]
+    assert fixed[2] < fixed[3]
+
+
+def test_laplace_noise_is_predicted_with_its_own_variance():
+    """Equal cost in the limit of many steps, twice the variance: the prediction must be worse."""
+    problem = make_problem((400, 900))
+    options = {"n_steps": 200, "risk_share": 0.2, "group_rate": 0.05}
+    gaussian = MGR(**options).plan(problem, BUDGET)
+    laplace = MGR(**options, risk_noise="laplace").plan(problem, BUDGET)
+    theta, sizes = 0.05 * 200, np.array(problem.group_sizes)
+    scale = laplace.releases[1].noise_multiplier * laplace.schedule.feedback_range / sizes
+    shared = theta * (RISK_SPREAD * gaussian.schedule.feedback_range) ** 2 / 200
+    shared = shared - np.log(problem.prior) / theta
+    alone = make_problem((400,))
+    descent = excess_bound_by_group(
+        alone,
+        noise_of_passes(
+            alone, mu=math.sqrt(200) / laplace.releases[0].noise_multiplier, risk_share=0.0,
+            feedback_range=1.0,
+        ),
+        n_steps=200, aim=laplace.schedule.aim,
+        step_size=laplace.schedule.step_size, max_momentum=laplace.schedule.max_momentum,
+        feedback_range=1.0, sharpness=1.0,
+    )  # fmt: skip
+    wanted = descent[0] + shared[0] + theta * (2 * scale[0] ** 2 / 200) / 2
+    assert laplace.predicted_excess_if_worst[0] == pytest.approx(wanted)
+    assert laplace.predicted_excess > gaussian.predicted_excess
+
+
+# --- the theorems behind it --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+@pytest.mark.parametrize("rate", [None, 0.3])
+def test_noise_alone_does_not_raise_an_expected_weight(law, rate):
+    """E exp(ηN - c) = 1 for the correction c, by quadrature."""
+    problem = make_problem((20, 500))
+    plan = MGR(n_steps=50, risk_noise=law, group_rate=rate, risk_share=0.3).plan(
+        problem, Budget(8.0, 1e-6)
+    )
+    schedule = plan.schedule
+    for size, correction in zip(problem.group_sizes, schedule.noise_correction, strict=True):
+        scale = schedule.group_rate * schedule.risk_multiplier * schedule.feedback_range / size
+        assert 0.0 < scale < 0.9
+        noise = stats.norm(scale=scale) if law == "gaussian" else stats.laplace(scale=scale)
+        mean, _ = integrate.quad(
+            lambda x, noise=noise: math.exp(x) * noise.pdf(x), -60 * scale, 700 * scale,
+            points=[0.0], limit=500, epsabs=1e-12,
+        )  # fmt: skip
+        assert mean * math.exp(-correction) == pytest.approx(1.0, abs=1e-8)
+
+
+def hedge_regret(risks, noise, rate, correction, prior):
+    """Return average regret against every group, for given exact risks and noise."""
+    log_weights = np.log(prior)
+    earned = 0.0
+    for exact, added in zip(risks, noise, strict=True):
+        weights = np.exp(log_weights - log_weights.max())
+        weights /= weights.sum()
+        earned += weights @ exact
+        log_weights = log_weights + rate * (exact + added) - correction
+    return (risks.sum(axis=0) - earned) / len(risks)
+
+
+@pytest.mark.parametrize("kind", ["constant", "random", "switching"])
+@pytest.mark.parametrize("loudness", [0.1, 3.0])
+def test_hedge_with_noise_keeps_its_bound(kind, loudness):
+    rng = np.random.default_rng(0)
+    n_steps, b = 60, 0.8
+    prior, std = np.array([0.1, 0.3, 0.6]), loudness * np.array([1.0, 0.3, 0.1])
+    for theta in (2.0, 10.0):
+        rate = theta / n_steps
+        regrets = []
+        for _ in range(400):
+            risks = {
+                "constant": np.tile([b, 0.5 * b, 0.0], (n_steps, 1)),
+                "random": rng.uniform(0, b, (n_steps, 3)),
+                "switching": b * np.eye(3)[np.arange(n_steps) * 3 // n_steps],
+            }[kind]
+            noise = std * rng.standard_normal((n_steps, 3))
+            regrets.append(hedge_regret(risks, noise, rate, rate**2 * std**2 / 2, prior))
+        error = 5 * np.std(regrets, axis=0) / math.sqrt(400)
+        bound = -np.log(prior) / theta + theta * b**2 / (8 * n_steps)
+        bound += theta * std**2 / n_steps / 2
+        assert (np.mean(regrets, axis=0) <= bound + error).all()
+
+
+def test_hedge_without_the_correction_breaks_its_bound():
+    """Left out, a loud group of low risk gets weight that nobody asked for."""
+    rng = np.random.default_rng(0)
+    n_steps, b, theta = 60, 0.8, 10.0
+    rate, prior, std = theta / n_steps, np.array([0.5, 0.5]), np.array([30.0, 0.0])
+    risks = np.tile([0.0, b], (n_steps, 1))
+    draws = [std * rng.standard_normal((n_steps, 2)) for _ in range(400)]
+    found = {
+        name: np.mean([hedge_regret(risks, noise, rate, c, prior)[1] for noise in draws])
+        for name, c in (("with", rate**2 * std**2 / 2), ("without", np.zeros(2)))
+    }
+    bound = math.log(2) / theta + theta * b**2 / (8 * n_steps)
+    assert found["with"] <= bound < found["without"]
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError()], ids=repr)
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_the_theorem_holds_for_the_plain_form(loss, law):
+    """Theorem 3 of docs/theory/mgr.md: expected risk of every group, with every constant."""
+    problem = make_problem((40, 400), loss=loss, radius=2.0)
+    data = make_data(problem, *random_data(problem, 0))
+    n_steps = 40
+    solver = MGR(
+        n_steps=n_steps,
+        step_size=0.05,
+        averaging=1.0,
+        loss_ceiling=math.inf,
+        risk_noise=law,
+        group_rate=0.2,
+        risk_share=0.3,
+    )
+    plan = solver.plan(problem, Budget(3.0, 1e-3))
+    schedule, sizes = plan.schedule, np.array(problem.group_sizes)
+    best = worst_group_optimum(data, radius=problem.radius)
+    optimum = data.risks(best.weights).max()
+    reached = np.array(
+        [data.risks(solver.run(plan, data, seeded(seed, plan)).weights) for seed in range(40)]
+    )
+    std = schedule.gradient_multiplier * problem.gradient_diameter / sizes.min()
+    eta, rate, steps = 0.05, 0.2, n_steps + 1
+    bound = np.linalg.norm(best.weights) ** 2 / (2 * eta * steps)
+    bound += eta * (problem.lipschitz**2 + problem.n_weights * std**2) / 2
+    bound = bound - np.log(problem.prior) / (rate * steps) + rate * problem.loss_range**2 / 8
+    bound = bound + np.array(schedule.noise_correction) / rate
+    bound = bound * steps / n_steps
+    bound = bound + np.maximum(optimum - data.risks(np.zeros(problem.n_weights)), 0.0) / n_steps
+    error = 5 * reached.std(axis=0) / math.sqrt(len(reached))
+    assert (reached.mean(axis=0) - optimum <= bound + error).all()
+
+
+# --- the paper's schedule ----------------------------------------------------------------------
+
+
+def theorem_9_and_10(problem, budget, max_passes):
+    n, d, p = min(problem.group_sizes), problem.n_weights, problem.n_groups
+    M, L, B = 2 * problem.radius, problem.lipschitz, problem.loss_range
+    log_delta = math.log(1 / budget.delta)
+    T = (M * L + B * math.sqrt(math.log(p))) * (n * budget.epsilon) ** 2 / (L * B * d * log_delta)
+    T = max(1, min(max_passes, int(T)))
+    tau = B / (n * budget.epsilon) * math.sqrt(T * log_delta)
+    sigma = math.sqrt(T * L**2 * math.log(T / budget.delta) * log_delta) / (n * budget.epsilon)
+    return T, sigma, tau
+
+
+@pytest.mark.parametrize("sizes", [(30,), (30, 30), (30, 500, 60)])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 20.0])
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError()], ids=repr)
+def test_paper_schedule_is_the_papers(sizes, epsilon, loss):
+    problem, budget = make_problem(sizes, loss=loss), Budget(epsilon, 1e-5)
+    plan = MGR(schedule="paper", max_passes=60).plan(problem, budget)
+    schedule = plan.schedule
+    T, sigma, tau = theorem_9_and_10(problem, budget, 60)
+    n, p = min(sizes), len(sizes)
+    assert plan.n_steps == schedule.n_steps == schedule.averaged == T <= 60
+    constant = schedule.gradient_multiplier * problem.gradient_diameter / n / sigma
+    assert constant >= 1.0 - 1e-12
+    assert f"constant used: {constant:.4g}" in str(schedule)
+    if p > 1:
+        scale = schedule.risk_multiplier * problem.loss_range / n
+        assert scale / tau == pytest.approx(constant)
+        U = problem.loss_range + 8 * scale * max(0.0, math.log(p * n * T / 2))
+        assert schedule.group_rate == pytest.approx(math.sqrt(math.log(p) / (T * U**2)))
+    noise = problem.n_weights * (constant * sigma) ** 2
+    step = 2 * problem.radius / math.sqrt(T * (problem.lipschitz**2 + noise))
+    assert schedule.step_and_momentum(1.0, problem.n_weights) == (pytest.approx(step), 0.0)
+    assert schedule.step == "sampled"
+    assert schedule.prior == (1 / p,) * p
+    assert set(schedule.noise_correction) == {0.0}
+
+    assert plan.guarantee.epsilon <= epsilon
+    with_constant_one = [release.scaled(1.0 / constant) for release in plan.releases]
+    cost = PrivacyGuarantee.from_releases(with_constant_one, budget.delta).epsilon
+    if constant > 1.0 + 1e-9:
+        assert cost > epsilon
+        assert plan.guarantee.epsilon == pytest.approx(epsilon, rel=1e-3)
+    else:
+        assert cost <= epsilon * (1 + 1e-9)
+
+
+def test_paper_noise_does_break_the_budget_somewhere_and_somewhere_not():
+    constants = []
+    for epsilon in (0.5, 8.0):
+        problem = make_problem((3000, 3000))
+        plan = MGR(schedule="paper", max_passes=30).plan(problem, Budget(epsilon, 1e-6))
+        constants.append(float(plan.schedule.remark.rsplit(" ", 1)[1]))
+    assert min(constants) >= 1.0
+    assert max(constants) > 1.0
+
+
+def test_paper_steps_are_capped_and_the_cap_is_all_that_is_read():
+    problem = make_problem((3000, 3000))
+    capped = paper_plan(problem, BUDGET, max_passes=17)
+    assert capped.n_steps == 17
+    other = MGR(schedule="paper", max_passes=17, n_steps=5, aim=0.7, step="weighted")
+    assert other.plan(problem, BUDGET) == capped
+
+
+# --- parameters and previews -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_steps": 0}, "n_steps of MGR must be a positive whole number, got 0"),
+        ({"n_steps": 2.5}, "n_steps of MGR must be a positive whole number, got 2.5"),
+        ({"n_steps": math.nan}, "n_steps of MGR must be a positive whole number, got nan"),
+        ({"n_steps": "9"}, "n_steps of MGR must be a positive whole number, got '9'"),
+        ({"n_steps": True}, "n_steps of MGR must be a positive whole number, got True"),
+        ({"max_passes": -1}, "max_passes of MGR must be a positive whole number, got -1"),
+        ({"max_passes": None}, "max_passes of MGR must be a positive whole number, got None"),
+        ({"max_passes": math.inf}, "max_passes of MGR must be a positive whole number, got inf"),
+        ({"group_rate": 0.0}, "group_rate of MGR must be positive and finite, got 0.0"),
+        ({"group_rate": math.inf}, "group_rate of MGR must be positive and finite, got inf"),
+        ({"aim": -0.1}, "aim of MGR must be positive and finite, got -0.1"),
+        ({"aim": None}, "aim of MGR must be positive and finite, got None"),
+        ({"step_size": math.nan}, "step_size of MGR must be positive and finite, got nan"),
+        ({"step_size": "fast"}, "step_size of MGR must be positive and finite, got 'fast'"),
+        ({"risk_share": 1.0}, "risk_share of MGR must be between 0 and 1, got 1.0"),
+        ({"risk_share": 0.0}, "risk_share of MGR must be between 0 and 1, got 0.0"),
+        ({"averaging": 0.0}, "averaging of MGR must be above 0, at most 1, got 0.0"),
+        ({"averaging": 1.5}, "averaging of MGR must be above 0, at most 1, got 1.5"),
+        ({"loss_ceiling": math.nan}, "loss_ceiling of MGR must be a number, got nan"),
+        ({"loss_ceiling": -1.0}, "loss_ceiling of MGR must be above the smallest possible loss"),
+        ({"step": "both"}, "step of MGR must be one of ('weighted', 'sampled'), got 'both'"),
+        ({"schedule": "mine"}, "schedule of MGR must be one of ('planned', 'paper'), got 'mine'"),
+        ({"risk_noise": "none"}, "risk_noise of MGR must be one of ('gaussian', 'laplace')"),
+    ],
+)
+def test_an_invalid_parameter_gets_one_sentence(parameters, message):
+    problem = make_problem((4, 9))
+    schedules = ["planned", "paper"] if not {"schedule", "loss_ceiling"} & set(parameters) else []
+    for schedule in schedules:
+        with pytest.raises(ValueError, match="MGR must be") as caught:
+            MGR(**{"schedule": schedule, **parameters}).plan(problem, BUDGET)
+        assert str(caught.value).startswith(message)
+    with pytest.raises(ValueError, match="MGR must be") as caught:
+        MGR(**parameters).plan(problem, BUDGET)
+    text = str(caught.value)
+    assert text.startswith(message)
+    assert text.endswith(".")
+    assert "\n" not in text
+
+
+def test_numpy_scalars_are_numbers():
+    problem = make_problem((4, 9))
+    solver = MGR(n_steps=np.int64(4), aim=np.float32(0.5), risk_share=np.float64(0.25))
+    assert solver.plan(problem, BUDGET).n_steps == 4
+
+
+def test_an_infinite_budget_is_refused():
+    for schedule in ("planned", "paper"):
+        with pytest.raises(ValueError, match="needs a finite epsilon"):
+            MGR(schedule=schedule).plan(make_problem((4, 9)), Budget(math.inf, 1e-6))
+
+
+def test_ceiling_is_capped_at_the_largest_loss():
+    problem = make_problem((4, 9))
+    constants = problem.constants
+    planned = MGR(n_steps=2).plan(problem, BUDGET).schedule
+    assert planned.ceiling == pytest.approx(1.5 * constants.zero_score)
+    assert planned.feedback_range == pytest.approx(planned.ceiling - constants.infimum)
+    none = MGR(n_steps=2, loss_ceiling=math.inf).plan(problem, BUDGET).schedule
+    assert none.ceiling == constants.supremum
+    assert none.feedback_range == pytest.approx(constants.loss_range)
+
+
+def test_plan_and_schedule_are_readable():
+    plan = MGR(n_steps=50).plan(make_problem((1000, 3000)), BUDGET)
+    text = str(plan)
+    for part in (
+        "4,000 records in 2 group(s), 3 weights, 50 steps",
+        f"gradient: 50 x gaussian, noise multiplier {plan.releases[0].noise_multiplier:.4g}",
+        f"group risks: 50 x gaussian, noise multiplier {plan.releases[1].noise_multiplier:.4g}",
+        "weighted step, average of the last 33 of 50 iterates",
+        "group weights start at (0.25, 0.75)",
+        "aimed at weights of norm 0.9",
+        "losses counted up to 1.04",
+        f"planning bound on the excess worst-group loss: {plan.predicted_excess:.3g}",
+        f"(1,000 records) is the worst off: {plan.predicted_excess_if_worst[0]:.3g}",
+        "epsilon = 1 at delta = 1e-06",
+    ):
+        assert part in text
+    many = str(MGR(n_steps=2, step_size=0.1).plan(make_problem((9,) * 8), BUDGET).schedule)
+    assert "0.12, ...)" in many
+    assert "aimed" not in many
+    one = str(MGR(n_steps=2).plan(make_problem((9,)), BUDGET))
+    assert "group weights" not in one
+    assert "group risks" not in one
+    paper = str(MGR(schedule="paper", max_passes=5).plan(make_problem((900, 900)), BUDGET))
+    assert "sampled step, average of the last 5 of 5 iterates" in paper
+    assert "laplace" in paper
+
+
+@pytest.mark.parametrize("averaging", [1e-9, 0.5, 1.0])
+def test_at_least_one_iterate_is_averaged(averaging):
+    schedule = MGR(n_steps=11, averaging=averaging).plan(make_problem((9,)), BUDGET).schedule
+    assert schedule.averaged == max(1, round(11 * averaging))
+
+
+def test_what_is_left_open_is_planned_from_it():
+    problem = make_problem((400, 900))
+    assert MGR().plan(problem, BUDGET).n_steps == 150
+    assert MGR(max_passes=30).plan(problem, BUDGET).n_steps == 30
+    assert MGR(n_steps=300).plan(problem, BUDGET).n_steps == 300
+    given = MGR(n_steps=9, group_rate=0.7, risk_share=0.25).plan(problem, BUDGET)
+    assert given.schedule.group_rate == pytest.approx(0.7)
+    gradient, risks = given.releases
+    assert gradient.noise_multiplier**2 * 3 == pytest.approx(risks.noise_multiplier**2)
+    planned = MGR(n_steps=9).plan(problem, BUDGET)
+    assert dataclasses.replace(planned) == planned
+    assert (
+        Release("gradient", "gaussian", planned.schedule.gradient_multiplier, 9)
+        == (planned.releases[0])
+    )
+
+
+def test_facts_under_which_rounding_could_show_a_record_are_refused():
+    problem = make_problem((100_000, 100_000), radius=1e-12)
+    with pytest.raises(ValueError, match="choose a larger radius or loss_ceiling"):
+        MGR().plan(problem, BUDGET)
+    MGR().plan(make_problem((10_000_000, 100_000)), BUDGET)

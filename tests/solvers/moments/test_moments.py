@@ -1,0 +1,495 @@
+"""Are moments exact sums, is what is learned from them right, and do plans follow the budget?"""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from sklearn_dpwg import DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import SeededNoiseWarning
+from sklearn_dpwg.kernels import partition
+from sklearn_dpwg.losses import BinaryLogLoss, Huber, SquaredError
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import Moments, Solution
+from sklearn_dpwg.solvers import moments as moments_module
+from sklearn_dpwg.solvers.moments import noisy_moments
+from sklearn_dpwg.solvers.moments.noisy_moments import (
+    NoisyRisks,
+    positive_part,
+    robust_optimum,
+    shrunk,
+    triangle,
+)
+from tests.helpers.mgr_cases import make_data, make_problem, random_data
+from tests.helpers.plan_check import assert_releases_match
+from tests.helpers.replay import Recorder, silent
+
+BUDGET = Budget(1.0, 1e-6)
+LOSS = SquaredError()
+
+
+def linear_data(sizes, seed=0, *, n_features=3, noise=0.05, **facts):
+    """Return a problem and records whose groups differ in their best weights."""
+    rng = np.random.default_rng(seed)
+    problem = make_problem(sizes, loss=LOSS, n_features=n_features, **facts)
+    rows = rng.standard_normal((sum(sizes), n_features))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    own = np.repeat(rng.uniform(-0.3, 0.3, size=(len(sizes), n_features)), sizes, axis=0)
+    targets = (rows * own).sum(axis=1) + 0.1 + noise * rng.uniform(-1, 1, size=len(rows))
+    return problem, make_data(problem, rows, targets)
+
+
+def excess(problem, data, weights):
+    exact = worst_group_optimum(data, radius=problem.radius)
+    return data.risks(weights).max() - data.risks(exact.weights).max()
+
+
+# --- sums --------------------------------------------------------------------------------------
+
+
+def vectors(data, weights, *, clip, constant, length, step):
+    """Return v of every record, computed apart."""
+    rows = data.records.rows * data.records.row_scale[:, None]
+    parts = [rows]
+    scores = rows @ weights[: rows.shape[1]]
+    if data.intercept_scaling > 0:
+        parts.append(np.full((len(rows), 1), constant))
+        scores = scores + data.intercept_scaling * weights[-1]
+    residuals = np.clip(data.records.targets - scores, -clip, clip)
+    v = np.hstack([*parts, residuals[:, None] * length / clip])
+    return step * np.rint(v / step)
+
+
+SCALES = {"clip": 0.4, "constant": 0.75, "length": 1.25, "step": 2.0**-20}
+
+
+@pytest.mark.parametrize("scaling", [0.0, 0.5])
+def test_moments_are_sums_of_outer_products(scaling):
+    problem, data = linear_data((300, 40, 7), scaling=scaling)
+    weights = np.random.default_rng(1).standard_normal(problem.n_weights)
+    found = data.residual_moments(weights, **SCALES)
+    v = vectors(data, weights, **SCALES)
+    for group, (first, last) in enumerate(zip([0, 300, 340], [300, 340, 347], strict=True)):
+        np.testing.assert_array_equal(found[group], v[first:last].T @ v[first:last])
+    assert data.n_passes == 1
+
+
+@given(st.integers(0, 1000), st.sampled_from(["sparse", "single", "columns", "tasks"]))
+@settings(deadline=None, max_examples=12)
+def test_sums_are_exact_however_rows_are_held(seed, kind):
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((2_000, 5)) * (rng.random((2_000, 5)) < 0.5)
+    rows = rows.astype(np.float32).astype(float)
+    targets = rng.uniform(-1, 1, size=2_000)
+    codes = np.repeat([0, 1], [1_500, 500])
+    encoder, weights = RecordEncoder(2, 1.0), np.zeros(6)
+    step = 2.0**-20
+    scales = {**SCALES, "step": step}
+
+    def moments(rows):
+        records = encoder.encode(rows, targets, codes)
+        return GroupRisks(records, LOSS, 0.5).residual_moments(weights, **scales)
+
+    expected = moments(rows)
+    if kind == "tasks":
+        # another order of the same records of a group
+        order = np.concatenate([rng.permutation(1_500), 1_500 + rng.permutation(500)])
+        rows, targets = rows[order], targets[order]
+        found = moments(rows)
+    else:
+        held = {
+            "sparse": csr_array(rows),
+            "single": rows.astype(np.float32),
+            "columns": np.asfortranarray(rows),
+        }
+        found = moments(held[kind])
+    # a norm in single precision may differ in its last digit, and so a rounded entry by a step
+    slack = 0.0 if kind == "tasks" else 4_000 * step
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=slack)
+
+
+def test_sums_do_not_depend_on_tasks(monkeypatch):
+    problem, data = linear_data((3000, 40, 700))
+    weights = np.ones(problem.n_weights) / 3
+    expected = data.residual_moments(weights, **SCALES)
+    monkeypatch.setattr("sklearn_dpwg.risks.ENTRIES_PER_TASK", 50)
+    assert partition.MAX_TASKS > 1
+    np.testing.assert_array_equal(data.residual_moments(weights, **SCALES), expected)
+
+
+# --- what is learned from them -----------------------------------------------------------------
+
+
+def test_shrinkage_in_closed_form():
+    rng = np.random.default_rng(0)
+    stds = np.array([1.0, 0.5])
+    block = np.ones((3, 3), dtype=bool)
+    block[2, 2] = False
+    matrices = rng.standard_normal((2, 3, 3))
+    matrices = 10.0 * (matrices + np.swapaxes(matrices, 1, 2))
+    mean = (matrices[0] + 4.0 * matrices[1]) / 5.0
+    found = shrunk(matrices, stds, block)
+    for matrix, result, noise in zip(matrices, found, (0.8, 0.05), strict=True):
+        # the variance of a difference from the mean: (1 - 2 w) s² + Σ w² s²
+        difference = np.where(block, matrix - mean, 0.0)
+        kept = 1.0 - noisy_moments.CAUTION * 3 * noise / (difference**2).sum()
+        assert 0.0 < kept < 1.0
+        np.testing.assert_allclose(result, np.where(block, mean + kept * difference, matrix))
+    # where noise explains all, groups are the same; where there is none, they are themselves
+    alike = shrunk(matrices, 1e3 * stds, block)
+    np.testing.assert_allclose(alike[0][block], alike[1][block])
+    np.testing.assert_allclose(shrunk(matrices, 1e-9 * stds, block), matrices, rtol=1e-12)
+    assert shrunk(matrices[:1], stds[:1], block) is not None
+    np.testing.assert_array_equal(shrunk(matrices[:1], stds[:1], block), matrices[:1])
+
+
+def test_the_variance_of_a_difference_from_the_mean():
+    rng = np.random.default_rng(0)
+    stds = np.array([1.0, 0.5, 0.2])
+    draws = rng.standard_normal((100_000, 3)) * stds
+    weights = stds**-2 / (stds**-2).sum()
+    measured = (draws - (draws @ weights)[:, None]).var(axis=0)
+    stated = stds**2 * (1 - 2 * weights) + weights**2 @ stds**2
+    np.testing.assert_allclose(measured, stated, rtol=0.02)
+
+
+def test_positive_parts_are_projections():
+    rng = np.random.default_rng(0)
+    matrices = rng.standard_normal((4, 3, 3))
+    matrices = matrices + np.swapaxes(matrices, 1, 2)
+    found = positive_part(matrices)
+    for matrix, positive in zip(matrices, found, strict=True):
+        assert np.linalg.eigvalsh(positive).min() > -1e-12
+        assert np.linalg.eigvalsh(positive - matrix).min() > -1e-12
+        assert abs(np.sum(positive * (positive - matrix))) < 1e-9
+    np.testing.assert_allclose(positive_part(found), found, atol=1e-12)
+
+
+@pytest.mark.parametrize("smoothing", [0.03, 0.3])
+def test_slacks_smooth_the_maximum(smoothing):
+    """Two groups, one weight: the mixture is found by search."""
+    risks = NoisyRisks(
+        np.array([[[1.0]], [[2.0]]]),
+        np.array([[0.5], [-0.4]]),
+        np.array([0.3, 0.2]),
+        smoothing=smoothing,
+        radius=2.0,
+    )
+    found = worst_group_optimum(risks, radius=2.0, tolerance=1e-10)
+    shares = np.linspace(0.0, 1.0, 20_001)
+    hessian, linear = 1.0 * shares + 2.0 * (1 - shares), 0.5 * shares - 0.4 * (1 - shares)
+    constant = 0.3 * shares + 0.2 * (1 - shares)
+    value = constant / 2 - linear**2 / (2 * hessian)
+    value -= smoothing * (shares**2 + (1 - shares) ** 2) / 2
+    best = int(np.argmax(value))
+    assert found.group_weights[0] == pytest.approx(shares[best], abs=1e-3)
+    assert found.weights[0] == pytest.approx(linear[best] / hessian[best], abs=1e-3)
+    assert risks.risks(found.weights).max() == pytest.approx(value[best], abs=1e-6)
+
+
+def test_gradients_of_noisy_risks_are_those_of_the_risks():
+    rng = np.random.default_rng(0)
+    hessians = positive_part(rng.standard_normal((3, 2, 2)))
+    risks = NoisyRisks(
+        hessians, rng.standard_normal((3, 2)), rng.standard_normal(3), smoothing=0.2, radius=1.0
+    )
+    at, along = rng.standard_normal((2, risks.n_weights))
+    step = 1e-5
+    slopes = (risks.risks(at + step * along) - risks.risks(at - step * along)) / (2 * step)
+    np.testing.assert_allclose(risks.risks_and_gradients(at)[1] @ along, slopes, rtol=1e-6)
+    mixture = np.array([0.2, 0.5, 0.3])
+    curvature = mixture @ (risks.risks(at + along) + risks.risks(at - along) - 2 * risks.risks(at))
+    assert along @ risks.hessian(at, mixture) @ along == pytest.approx(curvature)
+
+
+def test_without_noise_the_model_is_the_risks():
+    """What the moments show around any centre is the exact optimum, whatever the units."""
+    problem, data = linear_data((400, 300), radius=2.0)
+    exact = worst_group_optimum(data, radius=2.0)
+    for seed in range(3):
+        center = 0.3 * np.random.default_rng(seed).standard_normal(problem.n_weights)
+        scales = {"clip": 5.0, "constant": 0.75, "length": 1.25, "step": 2.0**-22}
+        moments = data.residual_moments(center, **scales) / np.array([[[400.0]], [[300.0]]])
+        weights, mixture = robust_optimum(
+            moments,
+            np.array([1.0, 1.0, 1.0, 0.5 / 0.75, 5.0 / 1.25]),
+            center=center,
+            mean_noise=0.0,
+            pooled_noise=0.0,
+            ridge=0.25,
+            smoothing=0.0,
+            shares=np.array([0.5, 0.5]),
+            radius=2.0,
+        )
+        np.testing.assert_allclose(weights, exact.weights, atol=2e-4)
+        np.testing.assert_allclose(mixture, exact.group_weights, atol=5e-3)
+
+
+def test_a_triangle_leaves_out_what_is_public():
+    rows, columns = triangle(4, has_constant=True)
+    assert len(rows) == 9
+    assert (2, 2) not in set(zip(rows.tolist(), columns.tolist(), strict=True))
+    assert len(triangle(4, has_constant=False)[0]) == 10
+
+
+# --- runs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scaling", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("n_rounds", [1, 3])
+def test_much_budget_is_the_exact_optimum(scaling, n_rounds):
+    problem, data = linear_data((900, 700, 500), scaling=scaling)
+    plan = Moments(n_rounds).plan(problem, Budget(1e8, 1e-6))
+    for source in (silent(), NoiseSource(releases=plan.releases)):
+        found = Moments(n_rounds).run(plan, data, source)
+        assert excess(problem, data, found.weights) < 1e-5
+
+
+def test_more_budget_is_less_excess():
+    problem, data = linear_data((3000, 2000, 500))
+    means = []
+    for epsilon in (0.5, 4.0, 32.0):
+        plan = Moments().plan(problem, Budget(epsilon, 1e-6))
+        with pytest.warns(SeededNoiseWarning):
+            runs = [
+                Moments().run(plan, data, NoiseSource(seed, plan.releases)) for seed in range(8)
+            ]
+        means.append(np.mean([excess(problem, data, run.weights) for run in runs]))
+    assert means[0] > 3 * means[1] > 9 * means[2]
+
+
+def test_later_rounds_are_about_short_residuals():
+    """The last round tells weights from their neighbours where the first cannot."""
+    problem, data = linear_data((3000, 2000), noise=0.05)
+    errors = {}
+    for n_rounds in (1, 3):
+        plan = Moments(n_rounds).plan(problem, BUDGET)
+        with pytest.warns(SeededNoiseWarning):
+            found = [
+                Moments(n_rounds).run(plan, data, NoiseSource(seed, plan.releases)).weights
+                for seed in range(10)
+            ]
+        errors[n_rounds] = np.mean([excess(problem, data, weights) for weights in found])
+    assert errors[3] < 0.5 * errors[1]
+
+
+def test_targets_are_read_again_where_residuals_are_no_shorter():
+    problem = make_problem((400, 300), loss=LOSS, scaling=0.0)
+    rows, _ = random_data(problem, 0)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=700)
+    data, asked = make_data(problem, rows, signs), []
+    original = GroupRisks.residual_moments
+
+    class Watched(GroupRisks):
+        def residual_moments(self, weights, **facts):
+            asked.append((weights.copy(), facts["clip"]))
+            return original(self, weights, **facts)
+
+    watched = Watched(data.records, data.loss, data.intercept_scaling)
+    plan = Moments().plan(problem, Budget(1e6, 1e-6))
+    found = Moments().run(plan, watched, silent())
+    assert [clip for _, clip in asked] == [1.0] * 3
+    assert not np.any([center for center, _ in asked])
+    assert excess(problem, data, found.weights) < 1e-5
+
+
+@given(st.integers(0, 10_000), st.floats(-3, 5))
+@settings(deadline=None, max_examples=25)
+def test_any_transcript_gives_weights_in_the_ball(seed, log_scale):
+    rng = np.random.default_rng(seed)
+    sizes = tuple(int(n) for n in rng.integers(1, 200, size=rng.integers(1, 5)))
+    problem = make_problem(
+        sizes, loss=LOSS, n_features=int(rng.integers(1, 6)), scaling=float(rng.choice([0.0, 0.5]))
+    )
+    rows, targets = random_data(problem, seed)
+    source = Recorder(
+        lambda release, value, sensitivity: (
+            value + 10.0**log_scale * rng.standard_normal(value.shape)
+        )
+    )
+    found = Moments().run(
+        Moments().plan(problem, BUDGET), make_data(problem, rows, targets), source
+    )
+    assert np.linalg.norm(found.weights) <= problem.radius * (1 + 1e-12)
+    assert found.group_weights.min() >= 0.0
+    assert found.group_weights.sum() == pytest.approx(1.0)
+    assert found.n_iter == 3
+
+
+def test_a_run_draws_what_was_planned_and_no_start_matters():
+    problem, data = linear_data((300, 200))
+    plan = Moments().plan(problem, BUDGET)
+    found = []
+    for start in (None, Solution(np.ones(problem.n_weights), None, 0)):
+        with pytest.warns(SeededNoiseWarning):
+            noise = NoiseSource(3, plan.releases)
+        found.append(Moments().run(plan, data, noise, start=start).weights)
+        assert_releases_match(noise, plan)
+    np.testing.assert_array_equal(*found)
+
+
+def test_an_estimator_learns_with_it():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, size=(6000, 3))
+    groups = rng.choice(["a", "b"], size=6000)
+    y = X @ [1.0, -0.5, 0.2] + np.where(groups == "a", 0.1, -0.1) * X[:, 0]
+    model = DPWorstGroupRegressor(4.0, 1e-6, solver="moments", random_state=0)
+    with pytest.warns(SeededNoiseWarning):
+        model.fit(X, y, groups=groups)
+    assert model.score(X, y) > 0.9
+    assert model.n_iter_ == 3
+    assert model.group_weights_.sum() == pytest.approx(1.0)
+    assert "second moments" in str(model.plan_)
+
+
+# --- plans -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_rounds", "growth"), [(1, 2.0), (3, 2.0), (4, 0.5)])
+def test_rounds_share_the_budget(n_rounds, growth):
+    plan = Moments(n_rounds, growth=growth).plan(make_problem((50, 60), loss=LOSS), BUDGET)
+    paid = np.array([release.noise_multiplier**-2.0 for release in plan.releases])
+    assert len(paid) == n_rounds
+    assert [release.max_count for release in plan.releases] == [1] * n_rounds
+    np.testing.assert_allclose(paid[1:] / paid[:-1], growth)
+    assert math.sqrt(paid.sum()) == pytest.approx(gdp_mu(1.0, 1e-6), rel=1e-5)
+    assert plan.guarantee.epsilon <= 1.0
+
+
+SIZES = st.lists(st.integers(1, 100_000), min_size=1, max_size=5).map(tuple)
+
+
+@given(SIZES, st.integers(1, 100), st.floats(-3, 4), st.floats(1, 6), st.sampled_from([0.0, 0.5]))
+@settings(deadline=None, max_examples=30)
+def test_more_records_or_budget_never_predict_more_excess(sizes, d, log_eps, more, scaling):
+    budget = Budget(2.0**log_eps, 1e-6)
+    problem = make_problem(sizes, loss=LOSS, n_features=d, scaling=scaling)
+    before = Moments().plan(problem, budget)
+    larger = dataclasses.replace(problem, group_sizes=tuple(math.ceil(more * n) for n in sizes))
+    for after in (
+        Moments().plan(larger, budget),
+        Moments().plan(problem, Budget(more * budget.epsilon, 1e-6)),
+    ):
+        assert after.predicted_excess <= before.predicted_excess * (1 + 1e-6)
+        assert np.all(
+            np.array(after.predicted_excess_if_worst)
+            <= np.array(before.predicted_excess_if_worst) * (1 + 1e-6)
+        )
+    assert 0.0 < before.predicted_excess <= problem.constants.zero_score
+    assert before.predicted_seconds > 0.0
+
+
+def test_noise_of_a_quadratic_is_what_the_bound_counts():
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal((40_000, 4, 4))
+    # independent entries of deviation 1 on the diagonal and 1/√2 off it
+    draws = (draws + np.swapaxes(draws, 1, 2)) / 2.0
+    along = np.array([0.5, -1.0, 0.2, 1.5])
+    square = along @ along
+    assert (draws @ along @ along / 2.0).std() == pytest.approx(square / 2.0, rel=0.02)
+    total = (draws @ along)[:, :3].var(axis=0).sum()
+    assert 0.7 * square * 4 / 2.0 < total <= square * 4 / 2.0
+    first, second = rng.standard_normal((2, 4))
+    difference = (first @ draws[0] @ first - second @ draws[0] @ second) / 2.0
+    assert draws[0] @ (first + second) / 2.0 @ (first - second) == pytest.approx(difference)
+
+
+@pytest.mark.parametrize("n_rounds", [1, 3])
+@pytest.mark.parametrize("scaling", [0.0, 0.5, 3.0])
+def test_the_bound_is_the_one_written_down(n_rounds, scaling):
+    problem = make_problem((5_000, 200_000), loss=SquaredError(0.7), radius=2.0, scaling=scaling)
+    plan = Moments(n_rounds, aim=0.4).plan(problem, Budget(4.0, 1e-6))
+    square, beta = (1 + 0.5625 + 1.5625, 1.25) if scaling else (2.0, 1.0)
+    ratio = max(1.0, scaling / 0.75) if scaling else 1.0
+    a, d = 0.8 * ratio, problem.n_weights
+    length = math.hypot(a, 0.7 / beta) / (2 if n_rounds > 1 else 1)
+    bounds = []
+    for n in (5_000, 200_000):
+        sigma = 1.005 * math.sqrt(2) * square * plan.releases[-1].noise_multiplier / n
+        level = sum(
+            share * 1.005 * math.sqrt(2) * square * plan.releases[-1].noise_multiplier / size
+            for share, size in zip(problem.prior, problem.group_sizes, strict=True)
+        )
+        levels = math.sqrt(2 * math.log(2)) * (sigma + level) * length**2 / 2
+        bounds.append(a * sigma * length * math.sqrt((d + 1) / 2) + levels)
+    assert max(bounds) < problem.constants.zero_score
+    assert plan.predicted_excess_if_worst == pytest.approx(bounds)
+    assert plan.predicted_excess == pytest.approx(float(np.dot(problem.prior, bounds)))
+
+
+def test_noise_does_not_depend_on_the_radius():
+    plans = [
+        Moments().plan(make_problem((50, 60), loss=LOSS, radius=radius), BUDGET)
+        for radius in (0.1, 20.0)
+    ]
+    assert plans[0].releases == plans[1].releases
+    assert plans[0].schedule == plans[1].schedule
+
+
+@given(st.integers(1, 2**26), st.integers(1, 100))
+@settings(deadline=None, max_examples=60)
+def test_steps_keep_sums_exact_and_sensitivities_true(size, n_features):
+    problem = make_problem((size,), loss=LOSS, n_features=n_features)
+    schedule = Moments().plan(problem, BUDGET).schedule
+    step, norm = schedule.step, math.sqrt(1 + schedule.constant**2 + schedule.length**2)
+    rounded = norm * (1 + 1e-9) + math.sqrt(problem.n_columns + 1) * step / 2
+    assert size * (rounded / step) ** 2 <= 2.0**53
+    assert math.log2(step).is_integer()
+    # of the vectors as rounded, with √2 beside the entries off the diagonal rounded too
+    from_sums = math.sqrt(2.0) * rounded**2
+    from_root = 2.0 * 2.0**-53 * size * rounded**2
+    assert from_sums + from_root <= schedule.sensitivity
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_rounds": 0}, r"^n_rounds of Moments must be a whole number from 1 to 20, got 0\.$"),
+        ({"n_rounds": 2.0}, r"^n_rounds of Moments must be a whole number"),
+        ({"growth": 0.0}, r"^growth of Moments must be positive and finite, got 0\.0\.$"),
+        ({"clip": math.inf}, r"^clip of Moments must be positive and finite, got inf\.$"),
+        ({"aim": math.nan}, r"^aim of Moments must be positive and finite, got nan\.$"),
+        ({"ridge": -1.0}, r"^ridge of Moments must be at least 0 and finite, got -1\.0\.$"),
+        ({"smoothing": "a"}, r"^smoothing of Moments must be at least 0 and finite, got 'a'\.$"),
+    ],
+)
+def test_parameters_out_of_range(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        Moments(**parameters).plan(make_problem((5, 5), loss=LOSS), BUDGET)
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), Huber()])
+def test_other_losses_are_refused(loss):
+    with pytest.raises(ValueError, match=r"^solver 'moments' is for loss 'squared_error' alone"):
+        Moments().plan(make_problem((5, 5), loss=loss), BUDGET)
+
+
+def test_what_cannot_be_planned_is_refused():
+    with pytest.raises(ValueError, match=r"^solver 'moments' adds noise and needs a finite"):
+        Moments().plan(make_problem((5, 5), loss=LOSS), Budget(math.inf, 1e-6))
+    huge = make_problem((2**40, 5), loss=LOSS)
+    with pytest.raises(ValueError, match=r"^solver 'moments' cannot add up 1,099,511,627,776"):
+        Moments().plan(huge, BUDGET)
+    problem, _ = linear_data((300, 200))
+    _, other = linear_data((200, 300))
+    plan = Moments().plan(problem, BUDGET)
+    noise = NoiseSource(releases=plan.releases)
+    with pytest.raises(ValueError, match=r"^The plan is for other records"):
+        Moments().run(plan, other, noise)
+    assert noise.releases == ()
+
+
+def test_a_preview_says_what_is_clipped():
+    plan = Moments().plan(make_problem((50, 60), loss=LOSS), BUDGET)
+    text = str(plan)
+    assert "second moments: 1 x gaussian" in text
+    assert "3 round(s)" in text
+    assert "2 times their root mean square" in text
+    assert moments_module.LEAST_CLIP > 0.0

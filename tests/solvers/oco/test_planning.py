@@ -1,0 +1,221 @@
+"""Plans of the online solver: the written bound, the choice by it, the paper's numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.learners import FTRL
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
+from sklearn_dpwg.solvers import OCO
+from sklearn_dpwg.solvers.oco.designs import WEIGHT_SHARES
+from sklearn_dpwg.solvers.oco.planning import RISK_SPREAD, excess_bound_by_group
+from sklearn_dpwg.solvers.oco.schedule import LONGEST_STEP, StrengthRule
+from tests.helpers.oco_cases import make_problem
+
+BUDGET = Budget(1.0, 1e-6)
+SIZES = (20_000, 3_000, 900)
+
+
+@pytest.mark.parametrize("n_rounds", [8, 32, 128, 512, 1024])
+def test_share_of_the_variance_that_averages_keep(n_rounds):
+    """The number in the rule is that of the Toeplitz mechanism with the default averages."""
+    mechanism = make_prefix_sums("toeplitz", n_steps=n_rounds, n_dimensions=1)
+    decoder, _ = mechanism.factors()
+    shares = np.arange(1.0, n_rounds + 1) ** OCO().averaging
+    shares /= shares.sum()
+    # round t plays the sum of the rounds before it
+    kept = np.linalg.norm(shares[1:] @ decoder[:-1]) / np.linalg.norm(decoder[-1])
+    assert 0.75 < kept**2 / StrengthRule.averaged_variance < 1.6
+
+
+@pytest.mark.parametrize("smoothness", [0.3, math.inf])
+@pytest.mark.parametrize("noise_std", [0.5, 5.0, 100.0])
+def test_the_strength_is_the_best_one(smoothness, noise_std):
+    rule = StrengthRule(n_rounds=100, aim=4.0, smoothness=smoothness, lipschitz=1.1)
+    strength = rule.strength(noise_std)
+    if strength > 1.0001 * smoothness / LONGEST_STEP or math.isinf(smoothness):
+        # the rule minimises the curved part for smooth losses, the general one for others
+        def bound(gamma):
+            moved = noise_std / gamma * math.sqrt(rule.averaged_variance)
+            start = 16.0 * gamma / 200.0
+            if math.isinf(smoothness):
+                return start + 1.1**2 / (2 * gamma) + 1.1 * moved
+            return start + 0.5 * smoothness * moved**2
+
+        assert all(bound(strength) <= bound(f * strength) for f in (0.5, 0.9, 1.1, 2.0))
+    assert rule.strength(2.0 * noise_std) >= strength
+    assert dataclasses.replace(rule, fixed=7.0).strength(noise_std) == 7.0
+
+
+@pytest.mark.parametrize("play", ["weighted", "sampled"])
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), Hinge(), MultinomialLogLoss(3)], ids=repr)
+def test_bound_is_the_one_written_down(play, loss):
+    problem = make_problem(SIZES, loss=loss)
+    plan = OCO(play=play, n_rounds=50).plan(problem, BUDGET)
+    s = plan.schedule
+    for i, size in enumerate(SIZES):
+        own, other = s.weight_rates[i], s.feedback_rates[i]
+        played = 50.0 if play == "weighted" else min(50.0, size / (own + other))
+        std = s.gradient_multiplier * s.worst_std * problem.gradient_diameter / own
+        gamma = s.strength_rule.strength(std)
+        moved = math.sqrt(0.35) * std / gamma
+        bound = (0.4 * problem.radius) ** 2 * gamma / (2 * played)
+        if math.isinf(problem.smoothness):
+            bound += problem.lipschitz * moved + problem.lipschitz**2 / (2 * gamma)
+        else:
+            curved = 0.5 * problem.smoothness * loss.n_outputs * moved**2
+            bound += min(problem.lipschitz * moved, curved)
+        variance = 2.0 * (s.feedback_multiplier * s.feedback_range / other) ** 2
+        bound += -math.log(problem.prior[i]) / (s.group_rate * played)
+        if play == "weighted":
+            spread = (RISK_SPREAD * s.feedback_range) ** 2
+            bound += s.group_rate * (spread + 0.5 * variance * min(1.0, other))
+        else:
+            bound += s.group_rate * 0.5 * 3 * (s.feedback_bound**2 + variance)
+        assert math.isclose(plan.predicted_excess_if_worst[i], bound, rel_tol=1e-9)
+    average = float(np.array(problem.prior) @ plan.predicted_excess_if_worst)
+    assert math.isclose(plan.predicted_excess, average)
+
+
+@pytest.mark.parametrize("play", ["weighted", "sampled"])
+def test_a_plan_is_the_best_of_what_is_tried(play):
+    problem = make_problem(SIZES)
+    best = OCO(play=play).plan(problem, BUDGET)
+    for n_rounds in (10, 40, 128):
+        for share in WEIGHT_SHARES:
+            tried = OCO(play=play, n_rounds=n_rounds, weight_share=share).plan(problem, BUDGET)
+            assert best.predicted_excess <= tried.predicted_excess * (1 + 0.02)
+    # the group player's rate is the best one for the average over the prior, without early ends
+    rate = best.schedule.group_rate
+    for factor in (0.8, 1.25):
+        other = dataclasses.replace(best.schedule, group_rate=factor * rate)
+        if play == "weighted":
+            average = float(np.array(problem.prior) @ excess_bound_by_group(problem, other))
+            assert best.predicted_excess <= average
+
+
+def test_more_records_or_a_larger_budget_never_predict_worse():
+    bounds = [
+        OCO().plan(make_problem([factor * size for size in SIZES]), BUDGET).predicted_excess
+        for factor in (1, 2, 8, 64)
+    ]
+    assert sorted(bounds, reverse=True) == bounds
+    bounds = [
+        OCO().plan(make_problem(SIZES), Budget(e, 1e-6)).predicted_excess for e in (0.5, 1, 4)
+    ]
+    assert sorted(bounds, reverse=True) == bounds
+
+
+@pytest.mark.parametrize("horizon", [1, 3, 10])
+def test_rounds_divide_among_the_calls(horizon):
+    plan = OCO(horizon=horizon).plan(make_problem(SIZES), BUDGET)
+    assert plan.n_steps % horizon == 0 or plan.n_steps == OCO().max_rounds
+
+
+@pytest.mark.parametrize("play", ["weighted", "sampled"])
+@pytest.mark.parametrize("sizes", [(2, 2), (2, 50_000), (3,), (1,), (5, 6, 7, 8)])
+def test_tiny_groups_have_a_plan(play, sizes):
+    plan = OCO(play=play).plan(make_problem(sizes), BUDGET)
+    assert plan.n_steps >= 1
+    assert math.isfinite(plan.predicted_excess)
+    assert plan.n_drawn <= sum(sizes)
+    rates = np.add(plan.schedule.weight_rates, plan.schedule.feedback_rates)
+    if play == "weighted":
+        assert np.allclose(rates * plan.n_steps, sizes)
+    if len(sizes) > 1:
+        assert min(plan.schedule.feedback_rates) > 0 < min(plan.schedule.weight_rates)
+
+
+def test_predicted_seconds_count_the_secure_noise():
+    problem = make_problem((22_000, 23_000), n_features=99)
+    plan = OCO().plan(problem, BUDGET)
+    assert 0.05 < plan.predicted_seconds < 30.0
+    # 200 microseconds a call and 20 a coordinate
+    assert plan.predicted_seconds > plan.n_steps * (200e-6 + 100 * 20e-6)
+    twice = OCO(n_rounds=2 * plan.n_steps).plan(problem, BUDGET)
+    assert 1.5 < twice.predicted_seconds / plan.predicted_seconds < 2.5
+
+
+@pytest.mark.parametrize("schedule", ["planned", "paper"])
+@pytest.mark.parametrize("play", ["weighted", "sampled"])
+def test_the_range_of_the_feedback_is_never_rounded_down(schedule, play):
+    """In a small ball the largest and the smallest loss are nearly equal."""
+    for radius in np.geomspace(1e-6, 1e-4, 12):
+        problem = make_problem((4_000, 2_000), loss=BinaryLogLoss(), radius=float(radius))
+        solver = OCO(schedule=schedule, play=play, n_rounds=500, batch_size=2)
+        plan = solver.plan(problem, BUDGET)
+        # log(1 + e^r) - log(1 + e^-r) is r
+        least = float(radius) * math.hypot(1.0, problem.intercept_scaling)
+        assert least <= plan.schedule.feedback_range < least + 2e-15
+
+
+def test_paper_schedule_is_the_papers():
+    """Theorem 7: one record each, T = K/2, U and eta as printed, uniform, plain averages."""
+    problem = make_problem((4_000, 2_000), loss=SquaredError(), radius=1.0)
+    plan = OCO(schedule="paper", noise="tree").plan(problem, BUDGET)
+    s, p, n_rounds = plan.schedule, 2, 3_000
+    assert plan.n_steps == n_rounds
+    assert (s.play, s.averaging, s.prior) == ("sampled", 0.0, (0.5, 0.5))
+    assert s.weight_rates == s.feedback_rates == (1.0, 1.0)
+    assert s.feedback_range == problem.loss_range
+    bound = problem.loss_range * (1.0 + 2.0 / BUDGET.epsilon * math.log(n_rounds))
+    assert math.isclose(s.feedback_bound, bound, rel_tol=1e-4)  # exact accounting saves a touch
+    rate = math.sqrt(math.log(p) / (p * n_rounds)) / s.feedback_bound
+    assert math.isclose(s.group_rate, rate)
+    mechanism = make_prefix_sums("tree", n_steps=n_rounds, n_dimensions=3)
+    noise = s.gradient_multiplier * problem.gradient_diameter * mechanism.standard_deviations()
+    variation = 0.5 * n_rounds * problem.lipschitz**2
+    variation += problem.lipschitz * math.sqrt(3) * noise[:-1].sum()
+    assert math.isclose(s.strength_rule.fixed, math.sqrt(2 * variation) / problem.radius)
+    regret = math.sqrt(2 * variation) * problem.radius / n_rounds
+    bandit = math.log(2) / (rate * n_rounds) + rate * 2 * 2 * s.feedback_bound**2
+    assert math.isclose(plan.predicted_excess, regret + bandit)
+    assert "the paper's parameters" in str(plan)
+
+
+def test_a_learner_keeps_its_strength():
+    problem = make_problem(SIZES)
+    plan = OCO(FTRL(strength=33.0)).plan(problem, BUDGET)
+    assert plan.schedule.strength_rule.strength(1e9) == 33.0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_rounds": 0}, "n_rounds of OCO must be a positive whole number, got 0"),
+        ({"batch_size": 2.5}, "batch_size of OCO must be a positive whole number, got 2.5"),
+        ({"max_rounds": None}, "max_rounds of OCO must be a positive whole number, got None"),
+        ({"horizon": True}, "horizon of OCO must be a positive whole number, got True"),
+        ({"group_rate": 0.0}, "group_rate of OCO must be positive and finite, got 0.0"),
+        ({"aim": None}, "aim of OCO must be positive and finite, got None"),
+        ({"weight_share": 1.0}, "weight_share of OCO must be between 0 and 1, got 1.0"),
+        ({"averaging": -1}, "averaging of OCO must be from 0 to 100, got -1"),
+        ({"loss_ceiling": math.nan}, "loss_ceiling of OCO must be a number, got nan"),
+        ({"loss_ceiling": -1.0}, "loss_ceiling of OCO must be above the smallest possible loss"),
+        ({"play": "all"}, "play of OCO must be one of ('weighted', 'sampled'), got 'all'"),
+        ({"schedule": "best"}, "schedule of OCO must be one of ('planned', 'paper'), got 'best'"),
+        ({"noise": "none"}, "noise of OCO must be one of ('honaker', 'independent', 'toeplitz'"),
+        ({"learner": "sgd"}, "learner of OCO must be one of ['ftrl', 'gradient-descent'] or a"),
+    ],
+)
+def test_parameters_out_of_range(parameters, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        OCO(**parameters).plan(make_problem(SIZES), BUDGET)
+    assert str(caught.value).startswith(message)
+
+
+def test_what_cannot_be_planned():
+    with pytest.raises(TypeError, match="learner of OCO must be a name or a Learner instance"):
+        OCO(learner=3).plan(make_problem(SIZES), BUDGET)
+    with pytest.raises(ValueError, match="needs a finite epsilon, got inf"):
+        OCO().plan(make_problem(SIZES), Budget(math.inf, 1e-6))
+    with pytest.raises(ValueError, match="OCO needs at least 2 records of every group"):
+        OCO().plan(make_problem((1, 30)), BUDGET)
+    with pytest.raises(ValueError, match="where rounding may show a record: take more rounds"):
+        OCO(n_rounds=1).plan(make_problem((10**9, 10**9)), BUDGET)

@@ -1,0 +1,69 @@
+"""Parts are disjoint, of the planned sizes, and drawn by coins alone."""
+
+import inspect
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sklearn_dpwg.solvers.phased_erm.disjoint_parts import draw_parts, part_sizes
+
+
+@st.composite
+def splits(draw):
+    n_parts = draw(st.integers(1, 6))
+    sizes = draw(st.lists(st.integers(n_parts, 60), min_size=1, max_size=4))
+    shares = draw(st.lists(st.floats(1e-6, 1.0), min_size=n_parts, max_size=n_parts))
+    return sizes, [share / sum(shares) for share in shares]
+
+
+@given(splits())
+def test_sizes_are_whole_positive_and_add_up(split):
+    sizes, shares = split
+    parts = part_sizes(sizes, shares)
+    assert len(parts) == len(shares)
+    assert all(size >= 1 for part in parts for size in part)
+    assert [sum(column) for column in zip(*parts, strict=True)] == sizes
+
+
+def test_large_groups_are_split_by_their_shares():
+    assert part_sizes([1000, 100], [0.1, 0.2, 0.7]) == ((100, 10), (200, 20), (700, 70))
+    assert part_sizes([7], [1 / 3, 1 / 3, 1 / 3]) == ((2,), (3,), (2,))
+    assert part_sizes([3, 100], [0.001, 0.001, 0.998]) == ((1, 1), (1, 1), (1, 98))
+
+
+@given(splits(), st.integers(0, 2**32))
+def test_parts_are_disjoint_and_hold_every_record(split, seed):
+    sizes, shares = split
+    planned = part_sizes(sizes, shares)
+    parts = draw_parts(sizes, planned, np.random.default_rng(seed))
+    assert tuple(tuple(map(len, part)) for part in parts) == planned
+    for group, size in enumerate(sizes):
+        positions = np.concatenate([part[group] for part in parts])
+        assert sorted(positions) == list(range(size))
+        assert all((np.diff(part[group]) > 0).all() for part in parts)
+
+
+def test_parts_may_leave_records_out():
+    parts = draw_parts([9], [(2,), (2,)], np.random.default_rng(0))
+    positions = np.concatenate([part[0] for part in parts])
+    assert len(set(positions)) == 4
+
+
+def test_every_record_is_as_likely_in_every_part():
+    rng = np.random.default_rng(0)
+    n_runs, counts = 4000, np.zeros((2, 6))
+    for _ in range(n_runs):
+        for part, (positions,) in enumerate(draw_parts([6], [(2,), (3,)], rng)):
+            counts[part, positions] += 1
+    expected = n_runs * np.array([[2 / 6], [3 / 6]])
+    spread = np.sqrt(expected * (1 - expected / n_runs))
+    assert np.abs((counts - expected) / spread).max() < 5.0
+
+
+def test_nothing_but_sizes_and_coins_is_asked_for():
+    assert list(inspect.signature(draw_parts).parameters) == [
+        "group_sizes",
+        "sizes_of_parts",
+        "rng",
+    ]

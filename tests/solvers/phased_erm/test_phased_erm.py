@@ -1,0 +1,203 @@
+"""Is a run the algorithm that the theory page states, and does it learn?"""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.exceptions import SeededNoiseWarning
+from sklearn_dpwg.losses import (
+    AbsoluteError,
+    BinaryLogLoss,
+    Hinge,
+    MultinomialLogLoss,
+    SquaredError,
+)
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.solvers import MGR, PhasedERM, Solution
+from tests.helpers.convex_programs import mixture, regularised
+from tests.helpers.group_data import make_risks
+from tests.helpers.mgr_cases import make_data, make_problem, random_data
+from tests.helpers.replay import Recorder, fixed_transcript, silent
+
+BUDGET = Budget(1.0, 1e-6)
+
+
+def clipped_risks(data, weights, ceiling):
+    records = data.records
+    rows = records.rows * records.row_scale[:, None]
+    matrix = weights.reshape(data.loss.n_outputs, -1)
+    scores = rows @ matrix[:, :-1].T + data.intercept_scaling * matrix[:, -1]
+    scores = scores[:, 0] if data.loss.n_outputs == 1 else scores
+    values = np.minimum(data.loss.value(scores, records.targets), ceiling)
+    return np.array([part.mean() for part in np.split(values, records.starts[1:-1])])
+
+
+@pytest.mark.parametrize("composition", ["sequential", "parallel"])
+@pytest.mark.parametrize("mu_groups", [np.inf, 0.3])
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), SquaredError()])
+def test_a_run_is_the_stated_algorithm(composition, mu_groups, loss):
+    """Against CVXPY and the formulas of the page, on fixed answers instead of noise."""
+    problem = make_problem((12, 30), loss=loss, radius=2.0)
+    solver = PhasedERM(
+        3,
+        composition=composition,
+        mu_weights=0.2,
+        sharpening=1.0,
+        mu_groups=mu_groups,
+        averaging=0.7,
+    )
+    plan = solver.plan(problem, BUDGET)
+    data = make_data(problem, *random_data(problem, 0))
+    source = fixed_transcript(3, {"phase weights": 0.7})
+    solution = solver.run(plan, data, source)
+
+    asked, schedule = list(source.asked), plan.schedule
+    parts = [data] * 3
+    if composition == "parallel":
+        coins = np.random.default_rng(3)
+        permutations = [coins.permutation(size) for size in (12, 30)]
+        ends = np.cumsum([(0, 0), *schedule.sizes], axis=0)
+        parts = [
+            data.part(
+                [np.sort(each[a:b]) for each, a, b in zip(permutations, start, end, strict=True)]
+            )
+            for start, end in pairwise(ends)
+        ]
+    center, log_prior = np.zeros(problem.n_weights), np.log(problem.prior)
+    centers = []
+    for t in range(3):
+        if t > 0:
+            risks = asked.pop(0)
+            expected = clipped_risks(parts[t], center, schedule.ceiling)
+            assert risks.value == pytest.approx(expected, rel=1e-9)
+            assert risks.sensitivity == pytest.approx(
+                schedule.feedback_range / np.array(schedule.sizes[t])
+            )
+            variance = (schedule.risks_multiplier * risks.sensitivity) ** 2
+            rate = schedule.group_rate
+            log_prior += rate * risks.answer - rate**2 * variance / 2
+        prior = np.exp(log_prior) / np.exp(log_prior).sum()
+        weights = asked.pop(0)
+        phase = schedule.phase(t, prior)
+        assert phase.mu_groups == mu_groups
+        if composition == "sequential":
+            assert phase.mu_weights == pytest.approx(0.2)
+        common = {"radius": 2.0, "mu_weights": phase.mu_weights, "center": center}
+        if mu_groups == np.inf:
+            found = mixture(parts[t], prior, **common)
+        else:
+            found = regularised(parts[t], prior=prior, mu_groups=mu_groups, **common)
+        distance = np.linalg.norm(weights.value - found.weights)
+        assert distance <= 0.006 * phase.sensitivity + 1e-3
+        assert float(weights.sensitivity) == pytest.approx(phase.sensitivity, rel=1e-6)
+        center = weights.answer * min(1.0, 2.0 / np.linalg.norm(weights.answer))
+        centers.append(center)
+    assert asked == []
+    assert plan.schedule.averaged == 2
+    assert solution.weights == pytest.approx((centers[1] + centers[2]) / 2)
+
+
+def test_a_run_starts_where_it_is_told_to():
+    problem = make_problem((40,), radius=3.0)
+    data = make_data(problem, *random_data(problem, 0))
+    solver = PhasedERM(1, mu_weights=1e4)
+    plan = solver.plan(problem, BUDGET)
+    for start in (np.array([1.0, -1.0, 2.0]), np.array([30.0, 0.0, 0.0])):
+        found = solver.run(plan, data, silent(), start=Solution(start, None, 0)).weights
+        inside = start * min(1.0, 3.0 / np.linalg.norm(start))
+        assert found == pytest.approx(inside, abs=1e-3)
+
+
+def test_noise_leaves_the_ball_and_the_output_does_not():
+    problem = make_problem((40,), radius=3.0)
+    data = make_data(problem, *random_data(problem, 0))
+    plan = PhasedERM(1).plan(problem, BUDGET)
+    loud = Recorder(lambda release, value, sensitivity: value + 100.0)
+    assert np.linalg.norm(PhasedERM(1).run(plan, data, loud).weights) == pytest.approx(3.0)
+
+
+def test_passes_are_near_what_the_plan_says():
+    risks = make_risks(BinaryLogLoss(), (9000, 4000), 8, intercept=0.5)
+    problem = make_problem((9000, 4000), n_features=8, radius=20.0)
+    plan = PhasedERM().plan(problem, BUDGET)
+    with pytest.warns(SeededNoiseWarning):
+        noise = NoiseSource(0, plan.releases)
+    PhasedERM().run(plan, risks, noise)
+    assert risks.n_passes <= 20 * plan.n_steps
+
+
+def conflicting(loss, sizes=(40_000, 6_000), seed=0):
+    """Return data whose groups want different things, the smaller of them the harder."""
+    risks = make_risks(loss, sizes, 3, intercept=0.5, seed=seed, label_noise=0.3, data_norm=1.5)
+    return risks, make_problem(sizes, loss=loss, n_features=3, radius=10.0)
+
+
+def excess(solver, risks, problem, budget, seed=0):
+    plan = solver.plan(problem, budget)
+    with pytest.warns(SeededNoiseWarning):
+        noise = NoiseSource(seed, plan.releases)
+    weights = solver.run(plan, risks, noise).weights
+    optimum = worst_group_optimum(risks, radius=problem.radius, tolerance=1e-5)
+    least = risks.risks(optimum.weights).max()
+    zero = risks.risks(np.zeros_like(weights)).max() - least
+    return risks.risks(weights).max() - least, zero, plan
+
+
+@pytest.mark.parametrize(
+    "loss", [BinaryLogLoss(), MultinomialLogLoss(3), SquaredError(), Hinge(), AbsoluteError()]
+)
+def test_plans_learn_for_the_worst_group(loss):
+    """Far better than predicting nothing and than a phase of the average risk."""
+    risks, problem = conflicting(loss)
+    if loss.task == "binary":
+        risks.records.targets[:] = np.where(risks.records.targets > 0, 1.0, -1.0)
+    found, zero, plan = excess(PhasedERM(), risks, problem, Budget(2.0, 1e-6))
+    assert found < 0.4 * zero
+    assert found <= plan.predicted_excess + max(plan.predicted_excess_if_worst)
+    average, _, _ = excess(PhasedERM(1, mu_groups=np.inf), risks, problem, Budget(2.0, 1e-6))
+    assert found < 0.8 * average
+
+
+def test_feedback_moves_the_prior_to_the_worst_group():
+    risks, problem = conflicting(BinaryLogLoss())
+    plan = PhasedERM().plan(problem, Budget(2.0, 1e-6))
+    seen = []
+    original = type(plan.schedule).phase
+
+    def spy(schedule, index, prior):
+        seen.append(prior)
+        return original(schedule, index, prior)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(plan.schedule), "phase", spy)
+        PhasedERM().run(plan, risks, silent())
+    worst = int(np.argmax(risks.risks(np.zeros(problem.n_weights) + 1e-3)))
+    assert seen[0] == pytest.approx(problem.prior)
+    assert np.ptp([prior[worst] for prior in seen]) > 0.1
+
+
+def test_kinks_are_learned_better_than_by_short_steps():
+    """What the exact inner solution is for: MGR takes plain subgradient steps here."""
+    risks, problem = conflicting(Hinge())
+    budget = Budget(1.0, 1e-6)
+    phased = np.mean([excess(PhasedERM(), risks, problem, budget, seed)[0] for seed in range(3)])
+    steps = np.mean([excess(MGR(), risks, problem, budget, seed)[0] for seed in range(3)])
+    assert phased < 0.7 * steps
+
+
+def test_disjoint_parts_cost_more():
+    """On the training records; docs/theory/phased-erm.md says why they do."""
+    risks, problem = conflicting(BinaryLogLoss())
+    budget = Budget(1.0, 1e-6)
+    found = {
+        composition: np.mean(
+            [
+                excess(PhasedERM(8, composition=composition), risks, problem, budget, seed)[0]
+                for seed in range(3)
+            ]
+        )
+        for composition in ("sequential", "parallel")
+    }
+    assert found["sequential"] < found["parallel"]

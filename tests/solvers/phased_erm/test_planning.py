@@ -1,0 +1,371 @@
+"""Is the bound that plans minimise a bound, and do plans minimise it?"""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, Quantile, SquaredError
+from sklearn_dpwg.privacy import Budget, lemma3_sensitivity
+from sklearn_dpwg.solvers import PhasedERM
+from sklearn_dpwg.solvers.mgr.schedule import RISK_SPREAD
+from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
+from sklearn_dpwg.solvers.phased_erm.planning import PHASES, WIDTHS, passes_of_a_phase
+from tests.helpers.mgr_cases import make_problem
+
+BUDGET = Budget(1.0, 1e-5)
+
+
+# --- the bound for the weights -----------------------------------------------------------------
+
+
+def exact_excess(eigenvalues, target, strengths, stds, averaged):
+    """Return the expected excess of averaged noisy proximal steps on a quadratic, by matrices."""
+    n_phases, d = len(strengths), len(eigenvalues)
+    hessian = np.diag(eigenvalues)
+    # coordinates of (start - target, noise of each phase) in each iterate
+    state = np.zeros((d, 1 + n_phases, d))
+    state[:, 0, :] = np.eye(d)
+    average = np.zeros_like(state)
+    for t, strength in enumerate(strengths):
+        step = strength * np.linalg.inv(hessian + strength * np.eye(d))
+        state = np.einsum("ij,jkl->ikl", step, state)
+        state[:, 1 + t, :] = np.eye(d)
+        if t >= n_phases - averaged:
+            average += state / averaged
+    bias = average[:, 0, :] @ -target
+    noise = sum(
+        std**2 * np.trace(average[:, 1 + t].T @ hessian @ average[:, 1 + t])
+        for t, std in enumerate(stds)
+    )
+    return 0.5 * bias @ hessian @ bias + 0.5 * noise
+
+
+@st.composite
+def descents(draw):
+    n_phases = draw(st.integers(1, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    d = int(rng.integers(1, 6))
+    eigenvalues = 10.0 ** rng.uniform(-4, 1, size=d) * (rng.random(d) < 0.8)
+    target = rng.standard_normal(d)
+    ratios = 10.0 ** rng.uniform(-0.5, 2, size=(2, n_phases))
+    ratios[:, -1] = 1.0
+    bound = DescentBound(
+        aim=float(np.linalg.norm(target)) * float(rng.choice([1.0, 2.0])),
+        lipschitz=1e9,  # so that the quadratic part counts
+        trace=max(float(eigenvalues.sum()), 1e-4) * float(rng.choice([1.0, 3.0])),
+        n_weights=d,
+        noise_ratios=tuple(ratios[0]),
+        strength_ratios=tuple(ratios[1]),
+        averaged=int(rng.integers(1, n_phases + 1)),
+    )
+    return bound, eigenvalues, target, 10.0 ** rng.uniform(-3, 1)
+
+
+@given(descents())
+@settings(deadline=None, max_examples=60)
+def test_no_quadratic_exceeds_the_bound(descent):
+    bound, eigenvalues, target, std = descent
+    bounds = bound.at_strengths(np.full_like(STRENGTHS, std))
+    for index in range(0, len(STRENGTHS), 6):
+        strengths = STRENGTHS[index] * np.array(bound.strength_ratios)
+        stds = std * np.array(bound.noise_ratios) / np.array(bound.strength_ratios)
+        found = exact_excess(eigenvalues, target, strengths, stds, bound.averaged)
+        assert found <= bounds[index] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("n_phases", "averaged"), [(1, 1), (4, 1), (8, 5), (16, 11)])
+def test_the_bound_is_nearly_attained(n_phases, averaged):
+    """One direction alone attains the bias, equal ones nearly the noise."""
+    bound = DescentBound(2.0, 1e9, 0.3, 8, (1.0,) * n_phases, (1.0,) * n_phases, averaged)
+    index = int(np.argmin(np.abs(STRENGTHS - 0.01)))
+    strengths = np.full(n_phases, STRENGTHS[index])
+    silent, noisy = (bound.at_strengths(np.full_like(STRENGTHS, std))[index] for std in (1e-9, 1e3))
+    bias = max(
+        exact_excess(np.array([h]), np.array([2.0]), strengths, [0.0] * n_phases, averaged)
+        for h in np.geomspace(1e-5, 0.3, 60)
+    )
+    assert bias > 0.9 * silent
+    noise = exact_excess(np.full(8, 0.3 / 8), np.zeros(8), strengths, [1e3] * n_phases, averaged)
+    assert noise > 0.7 * noisy
+
+
+@pytest.mark.parametrize("loss", [AbsoluteError(), Hinge(), BinaryLogLoss(), SquaredError()])
+def test_noise_on_one_release_costs_at_most_the_bound(loss):
+    """The excess from noise alone, on records, against the smaller of the two noise bounds."""
+    problem = make_problem((50,), loss=loss, radius=2.0)
+    solved = problem
+    if not loss.smooth:
+        solved = dataclasses.replace(problem, loss=loss.smoothed(0.1))
+    bound = DescentBound(1e-9, solved.lipschitz, solved.smoothness, 3, (1.0,), (1.0,), 1)
+    rng = np.random.default_rng(0)
+    scores, targets = rng.uniform(-2, 2, 50), rng.choice([-1.0, 1.0], 50)
+    # squared errors are Lipschitz on the ball only, which more noise would leave
+    for std in (0.01, 0.1, 1.0) if isinstance(loss, SquaredError) else (0.01, 0.1, 1.0, 10.0):
+        # a score moves by a normal variable whose deviation is at most that of the weights times
+        # the row norm; the strength of the grid is of no account with a single release
+        moved = scores + std * problem.row_norm * rng.standard_normal((20_000, 1))
+        rise = (loss.value(moved, targets) - loss.value(scores, targets)).mean()
+        allowed = bound.at_strengths(np.full_like(STRENGTHS, std)).min()
+        slack = 0.1 * problem.constants.lipschitz if not loss.smooth else 0.0
+        assert rise <= 1.02 * allowed + slack
+
+
+def test_best_is_the_least_of_the_grid():
+    bound = DescentBound(2.0, 1.0, 0.3, 8, (1.0,) * 4, (1.0,) * 4, 2)
+    stds = 0.01 / STRENGTHS
+    strength, value = bound.best(stds)
+    bounds = bound.at_strengths(stds)
+    assert value == bounds.min()
+    assert strength == STRENGTHS[bounds.argmin()]
+    assert 1e-6 < strength < 1e2
+
+
+# --- the bound for the groups, and the whole ---------------------------------------------------
+
+
+def test_the_whole_bound_is_the_one_written_down():
+    problem = make_problem((300, 900), radius=5.0)
+    plan = PhasedERM(4, risk_share=0.2, averaging=0.5).plan(problem, BUDGET)
+    schedule, mu = plan.schedule, BUDGET.mu
+    c = 1.5 * math.log(2.0) - problem.constants.infimum
+    assert schedule.feedback_range == pytest.approx(c)
+    noise_of_risks = math.sqrt(3 / 0.2) / mu * c / np.array([300, 900])
+    quadratic = (RISK_SPREAD * c) ** 2 / 4 + noise_of_risks**2 / 8
+    prior = np.array(problem.prior)
+    theta = math.sqrt(-prior @ np.log(prior) / (prior @ quadratic))
+    assert schedule.group_rate == pytest.approx(theta / 4)
+    expected = -np.log(prior) / theta + theta * quadratic
+    z = math.sqrt(4 / 0.8) / mu
+    for group, size in enumerate(problem.group_sizes):
+        stds = z * problem.gradient_diameter / (size * STRENGTHS)
+        weights_part = schedule.bound.best(stds).bound
+        assert plan.predicted_excess_if_worst[group] == pytest.approx(
+            weights_part + expected[group], rel=1e-6
+        )
+    assert plan.predicted_excess == pytest.approx(prior @ plan.predicted_excess_if_worst)
+    assert schedule.noise_correction(1) == pytest.approx(
+        (schedule.group_rate * noise_of_risks) ** 2 / 2, rel=1e-5
+    )
+
+
+VARIANTS = (
+    {},
+    {"n_phases": 1},
+    {"mu_groups": 1.0, "n_phases": 2},
+    {"mu_weights": 0.01},
+)
+
+
+@pytest.mark.parametrize("parameters", VARIANTS, ids=str)
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError(), AbsoluteError()])
+def test_more_records_or_a_larger_budget_never_predict_worse(parameters, loss):
+    solver = PhasedERM(**parameters)
+    sizes = np.array([345, 7, 61])
+    predicted = [
+        solver.plan(
+            make_problem(factor * sizes, loss=loss, radius=4.0), Budget(epsilon, 1e-5)
+        ).predicted_excess
+        for factor, epsilon in ((1, 0.3), (3, 0.3), (3, 1.0), (30, 8.0))
+    ]
+    assert all(np.diff(predicted) <= 1e-9)
+
+
+def test_a_larger_budget_never_predicts_worse_with_disjoint_parts():
+    problem = make_problem((70, 210, 20), radius=4.0)
+    solver = PhasedERM(composition="parallel")
+    predicted = [
+        solver.plan(problem, Budget(epsilon, 1e-5)).predicted_excess
+        for epsilon in (0.1, 0.3, 1.0, 3.0, 10.0)
+    ]
+    assert all(np.diff(predicted) <= 1e-9)
+    assert np.ptp(predicted) > 0.01
+
+
+@pytest.mark.parametrize("composition", ["sequential", "parallel"])
+def test_plans_are_the_best_of_what_they_may_choose(composition):
+    problem = make_problem((900, 40, 60), n_features=8, radius=10.0)
+    best = PhasedERM(composition=composition).plan(problem, BUDGET)
+    most = 300 // passes_of_a_phase(problem)
+    for n_phases in PHASES[1:]:
+        if composition == "sequential" and n_phases > most:
+            break
+        for averaging in (None, 1.0):
+            other = PhasedERM(n_phases, composition=composition, averaging=averaging)
+            predicted = other.plan(problem, BUDGET).predicted_excess
+            if averaging is None:
+                assert best.predicted_excess <= predicted + 1e-12
+            assert predicted < 10.0
+
+
+def test_the_number_of_passes_is_kept():
+    problem = make_problem((10**6, 10**6), n_features=60)
+    for max_passes in (1, 50, 300, 1000):
+        plan = PhasedERM(max_passes=max_passes).plan(problem, BUDGET)
+        assert plan.n_steps == max(n for n in PHASES if n == 1 or n * 19 <= max_passes)
+
+
+@pytest.mark.parametrize("composition", ["sequential", "parallel"])
+def test_phases_become_stronger_as_planned(composition):
+    """By the sharpening, and where parts are disjoint in proportion to the noise."""
+    problem = make_problem((4000, 900))
+    prior = np.array(problem.prior)
+    for parameters in ({}, {"sharpening": 1.0}, {"mu_weights": 0.3, "sharpening": 2.0}):
+        schedule = (
+            PhasedERM(4, composition=composition, **parameters).plan(problem, BUDGET).schedule
+        )
+        found = [schedule.phase(t, prior).mu_weights for t in range(4)]
+        totals = [sum(sizes) for sizes in schedule.sizes]
+        rises = np.array(found[1:]) / found[:-1] * np.array(totals[1:]) / totals[:-1]
+        if "sharpening" not in parameters:
+            assert rises.min() > 1.2 * (STRENGTHS[0] / STRENGTHS[1])
+        elif "mu_weights" in parameters:
+            assert rises == pytest.approx(2.0)
+            assert found[-1] == pytest.approx(0.3)
+        else:
+            # the first part has no risks to pay for, which may move it along the grid
+            assert np.abs(np.log(rises)).max() <= 1.01 * math.log(STRENGTHS[1] / STRENGTHS[0])
+
+
+def test_plans_of_one_group_release_no_risks():
+    plan = PhasedERM().plan(make_problem((500,)), BUDGET)
+    assert [release.name for release in plan.releases] == ["phase weights"]
+    assert plan.schedule.group_rate == 0.0
+
+
+@pytest.mark.parametrize("sizes", [(1,), (1, 1), (1, 2, 3), (3, 2, 1000)])
+@pytest.mark.parametrize("composition", ["sequential", "parallel"])
+@pytest.mark.parametrize("schedule", ["planned", "paper"])
+def test_tiny_groups_have_plans(sizes, composition, schedule):
+    problem = make_problem(sizes)
+    plan = PhasedERM(schedule=schedule, composition=composition).plan(problem, BUDGET)
+    assert plan.guarantee.epsilon <= 1.0
+    for part in plan.schedule.sizes:
+        assert min(part) >= 1
+    if composition == "parallel":
+        assert plan.n_steps <= min(sizes)
+    assert "phase(s)" in str(plan)
+
+
+def test_a_group_smaller_than_the_parts_asked_for():
+    problem = make_problem((3, 100))
+    message = r"^n_phases of PhasedERM must be at most the size of the smallest group, 3, .* got 4"
+    with pytest.raises(ValueError, match=message):
+        PhasedERM(4, composition="parallel").plan(problem, BUDGET)
+    assert PhasedERM(4).plan(problem, BUDGET).n_steps == 4
+
+
+@pytest.mark.parametrize("loss", [Hinge(), AbsoluteError(), Quantile(0.3)])
+def test_kinks_are_rounded_off_by_a_public_width(loss):
+    problem = make_problem((3000, 500), loss=loss)
+    plan = PhasedERM().plan(problem, BUDGET)
+    width = plan.schedule.smoothing_width
+    assert width in WIDTHS
+    assert plan.schedule.solved.loss == loss.smoothed(width)
+    # narrower where there is more to learn from
+    small = PhasedERM().plan(make_problem((9, 5), loss=loss), BUDGET)
+    assert small.schedule.smoothing_width >= width
+    fixed = PhasedERM(smoothing_width=0.3).plan(problem, BUDGET)
+    assert fixed.schedule.smoothing_width == 0.3
+    assert fixed.predicted_excess >= plan.predicted_excess - 1e-12
+    assert PhasedERM().plan(make_problem((9,)), BUDGET).schedule.smoothing_width == 0.0
+
+
+# --- the paper ---------------------------------------------------------------------------------
+
+
+def test_paper_schedule_is_the_papers():
+    problem = make_problem((1000, 4000), radius=5.0, n_features=4)
+    plan = PhasedERM(schedule="paper").plan(problem, Budget(2.0, 1e-6))
+    schedule, n, d, p = plan.schedule, 1000, 5, 2
+    assert schedule.n_phases == 9  # floor(log2(1000))
+    assert schedule.sizes == ((111, 111),) * 9
+    assert schedule.prior == (0.5, 0.5)
+    big = max(problem.lipschitz, problem.loss_range)
+    log_delta = math.log(1e6)
+    eta = (10.0 / big) * min(
+        2.0 / math.sqrt(72 * d * math.log(n) * log_delta),
+        math.sqrt(p) / (math.log(2000) ** 0.75 * math.sqrt(2000)),
+    )
+    for t in range(9):
+        eta_t = eta * 2.0 ** -(t + 1)
+        phase = schedule.phase(t, np.array([0.5, 0.5]))
+        assert phase.mu_weights == pytest.approx(1 / (eta_t * 111))
+        assert phase.mu_groups == pytest.approx(1 / (eta * n))
+        std = 6 * big * math.sqrt(2 * math.log2(n) * log_delta * eta * eta_t) / 2.0
+        released = schedule.weights_multipliers[t] * phase.sensitivity
+        assert released == pytest.approx(std)
+        # the proof's own sensitivity is covered by its noise, ours is smaller
+        assert phase.sensitivity < lemma3_sensitivity(
+            group_sizes=(111, 111),
+            lipschitz=problem.lipschitz,
+            loss_range=problem.loss_range,
+            strong_convexity=phase.mu_weights,
+            entropy_weight=phase.mu_groups,
+        )
+    assert plan.guarantee.epsilon < 0.2  # exact accounting of noise that was meant for 2
+    assert schedule.averaged == 1
+
+
+# --- parameters --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_phases": 0}, "n_phases of PhasedERM must be a positive whole number, got 0"),
+        ({"n_phases": True}, "n_phases of PhasedERM must be a positive whole number, got True"),
+        ({"n_phases": 2.0}, "n_phases of PhasedERM must be a positive whole number"),
+        ({"max_passes": None}, "max_passes of PhasedERM must be a positive whole number"),
+        ({"schedule": "best"}, "schedule of PhasedERM must be one of"),
+        ({"composition": "both"}, "composition of PhasedERM must be one of"),
+        ({"mu_weights": 0.0}, "mu_weights of PhasedERM must be positive and finite, got 0.0"),
+        ({"aim": None}, "aim of PhasedERM must be positive and finite, got None"),
+        ({"smoothing_width": math.inf}, "smoothing_width of PhasedERM must be positive and"),
+        ({"mu_groups": -1.0}, "mu_groups of PhasedERM must be positive or infinite, got -1.0"),
+        ({"mu_groups": math.nan}, "mu_groups of PhasedERM must be positive or infinite, got nan"),
+        ({"risk_share": 1.0}, "risk_share of PhasedERM must be between 0 and 1, got 1.0"),
+        ({"averaging": 0.0}, "averaging of PhasedERM must be above 0, at most 1, got 0.0"),
+        ({"sharpening": 0.5}, "sharpening of PhasedERM must be from 1 to 10, got 0.5"),
+        ({"schedule": "paper", "n_phases": 3}, "n_phases of PhasedERM must be None with schedule="),
+    ],
+)
+def test_wrong_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        PhasedERM(**parameters).plan(make_problem((30, 40)), BUDGET)
+
+
+def test_without_a_budget():
+    with pytest.raises(ValueError, match="needs a finite epsilon"):
+        PhasedERM().plan(make_problem((30, 40)), Budget(math.inf, 1e-6))
+
+
+# --- stand-ins for losses with kinks ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [Hinge(), AbsoluteError(0.7), Quantile(0.2), Quantile(0.9)])
+@pytest.mark.parametrize("width", [0.025, 0.3, 3.0])
+def test_stand_ins_keep_their_constants(loss, width):
+    """Value, slope and curvature on a fine grid of scores and targets, and against the loss."""
+    score_bound = 2.0
+    stand_in, constants = loss.smoothed(width), loss.smoothed(width).constants(score_bound)
+    bound = getattr(loss, "target_bound", 1.0)
+    inner = [-1.0, 1.0] if loss.task == "binary" else np.linspace(-bound, bound, 41)
+    targets, scores = map(np.ravel, np.meshgrid(inner, np.linspace(-2.0, 2.0, 4001)))
+    values, slopes = stand_in.value_and_derivative(scores, targets)
+    exact = loss.value(scores, targets)
+    lipschitz = loss.constants(score_bound).lipschitz
+    assert (values >= exact - 1e-12).all()
+    assert (values - exact).max() <= lipschitz * width / 2 + 1e-12
+    assert values.min() >= constants.infimum - 1e-12
+    assert values.max() <= constants.supremum + 1e-12
+    exact_range = loss.constants(score_bound).loss_range
+    assert constants.loss_range <= exact_range + lipschitz * width / 2 + 1e-9
+    assert np.abs(slopes).max() <= constants.lipschitz == lipschitz
+    assert constants.gradient_diameter == 2 * lipschitz
+    assert stand_in.curvature(scores, targets).max() <= constants.smoothness + 1e-12
+    steps = np.diff(slopes.reshape(4001, -1), axis=0) / 1e-3
+    assert -1e-9 <= steps.min() <= steps.max() <= constants.smoothness + 1e-6
