@@ -156,9 +156,25 @@ def within(low: float, high: float, *, or_none: bool = False) -> Rule:
     )
 
 
+def inside(low: float, high: float) -> Rule:
+    """Allow a number from one to another, both excluded."""
+    return _rule(
+        f"strictly between {low:g} and {high:g}",
+        lambda value: _is(value, Real) and low < value < high,
+    )
+
+
+def above(low: float, *, most: float) -> Rule:
+    """Allow a number above one, up to another."""
+    return _rule(
+        f"above {low:g} and at most {most:g}",
+        lambda value: _is(value, Real) and low < value <= most,
+    )
+
+
 def one_of(*choices: str) -> Rule:
     """Allow one of several names."""
-    return _rule(f"one of {choices}", lambda value: value in choices, False)
+    return _rule(f"one of {choices}", lambda value: value in choices)
 
 
 def key_of(table: Mapping[str, object]) -> Rule:
@@ -175,7 +191,7 @@ def accepted_by(make: Callable[[Any], object]) -> Rule:
     return rule
 
 
-def _rule(wanted: str, holds: Callable[[Any], bool], or_none: bool) -> Rule:
+def _rule(wanted: str, holds: Callable[[Any], bool], or_none: bool = False) -> Rule:
     def rule(value: Any) -> str | None:
         return None if (or_none and value is None) or holds(value) else wanted
 
