@@ -21,12 +21,16 @@ import sklearn_dpwg
 
 CHECKS = parse_config(Path(__file__).parents[1])["checks"]
 
+# Packages that other packages of this library import from, and no page of the reference names.
+INTERNAL = {"sklearn_dpwg.kernels"}
+
 
 def exporting_modules() -> list[str]:
     """Return the packages, and the modules at the top, which a user imports from."""
     found = pkgutil.walk_packages(sklearn_dpwg.__path__, "sklearn_dpwg.")
     names = [module.name for module in found if module.ispkg or module.name.count(".") == 1]
-    return ["sklearn_dpwg", *(name for name in names if "._" not in name)]
+    public = (name for name in names if "._" not in name and name not in INTERNAL)
+    return ["sklearn_dpwg", *public]
 
 
 def exported_names(module_name: str) -> Iterator[str]:
