@@ -69,6 +69,30 @@ def non_empty_string(value: object, name: str) -> str:
     return value
 
 
+def count_within(value: Any, name: str, least: int, most: int | None = None) -> int:
+    """Return a whole number within limits, both included; for a generator's arguments."""
+    if not _is(value, Integral) or not least <= value <= (math.inf if most is None else most):
+        limits = f"at least {least}" if most is None else f"between {least} and {most}"
+        raise ValueError(f"{name}={value!r} must be a whole number {limits}.")
+    return int(value)
+
+
+def finite_within(value: Any, name: str, least: float, most: float = math.inf) -> float:
+    """Return a finite number within limits, both included; for a generator's arguments."""
+    if not _is(value, Real) or not least <= value <= most or math.isinf(value):
+        limits = f"at least {least:g}" if most == math.inf else f"between {least:g} and {most:g}"
+        raise ValueError(f"{name}={value!r} must be a finite number {limits}.")
+    return float(value)
+
+
+def finite_above(value: Any, name: str, low: float, most: float = math.inf) -> float:
+    """Return a finite number above one, up to another; for a generator's arguments."""
+    if not _is(value, Real) or not low < value <= most or math.isinf(value):
+        limits = f"above {low:g}" if most == math.inf else f"above {low:g} and at most {most:g}"
+        raise ValueError(f"{name}={value!r} must be a finite number {limits}.")
+    return float(value)
+
+
 class Rules:
     """The parameters of a class and what each may be.
 
@@ -104,7 +128,9 @@ def whole(least: int = 1, most: int | None = None, *, or_none: bool = False) -> 
         wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
     return _rule(
         wanted,
-        lambda value: _is(value, Integral) and least <= value <= (most or math.inf),
+        lambda value: (
+            _is(value, Integral) and least <= value <= (math.inf if most is None else most)
+        ),
         or_none,
     )
 
