@@ -18,6 +18,7 @@ from sklearn_dpwg.oracles import SampleOracle
 from sklearn_dpwg.privacy import Budget, gdp_mu
 from sklearn_dpwg.solvers import OCO, Solution
 from sklearn_dpwg.solvers.oco.game import OCOGame
+from tests.helpers.group_data import make_problem
 from tests.helpers.lower_bounds import (
     DELTA,
     audited_mu,
@@ -26,7 +27,7 @@ from tests.helpers.lower_bounds import (
     say,
     verdict,
 )
-from tests.helpers.oco_cases import make_problem, mutant
+from tests.helpers.oco_cases import mutant
 
 pytestmark = pytest.mark.audit
 

@@ -16,15 +16,8 @@ import pytest
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
 from sklearn_dpwg.solvers.mgr import batches as mgr_batches
-from tests.helpers.mgr_cases import (
-    LOSSES,
-    Case,
-    bad_rows,
-    make_data,
-    make_problem,
-    random_data,
-    random_targets,
-)
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import LOSSES, Case, bad_rows, random_data, random_targets
 from tests.helpers.replay import Recorder
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, Release
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import OCO, Plan, Solution
 from sklearn_dpwg.solvers.oco.game import OCOGame
+from tests.helpers.group_data import make_data, make_problem
 
 LOSSES = (BinaryLogLoss(), SquaredError(), MultinomialLogLoss(3))
 BUDGET = Budget(1.0, 1e-6)
@@ -110,19 +110,6 @@ class Case(NamedTuple):
     data: GroupRisks
     neighbour: GroupRisks
     start: Solution | None
-
-
-def make_problem(sizes, *, loss=None, n_features=2, radius=3.0, prior=None, scaling=0.5) -> Problem:
-    sizes = tuple(sizes)
-    if prior is None:
-        prior = tuple(size / sum(sizes) for size in sizes)
-    return Problem(loss or BinaryLogLoss(), sizes, n_features, radius, prior, scaling)
-
-
-def make_data(problem: Problem, rows, targets) -> GroupRisks:
-    codes = np.repeat(np.arange(problem.n_groups), problem.group_sizes)
-    records = RecordEncoder(problem.n_groups, 1.0).encode(rows, targets, codes)
-    return GroupRisks(records, problem.loss, problem.intercept_scaling)
 
 
 def random_records(problem: Problem, rng: np.random.Generator):

@@ -17,7 +17,8 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import PhasedERM, Plan, Solution
-from tests.helpers.mgr_cases import bad_rows, make_data, make_problem, random_data, random_targets
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import bad_rows, random_data, random_targets
 
 LOSSES = (
     BinaryLogLoss(),

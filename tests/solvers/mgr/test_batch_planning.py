@@ -25,7 +25,7 @@ from sklearn_dpwg.solvers.mgr.sampling import (
 )
 from sklearn_dpwg.solvers.mgr.schedule import RISK_SPREAD, noise_of_batches
 from sklearn_dpwg.solvers.mgr.step_rule import Outline
-from tests.helpers.mgr_cases import make_problem
+from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(1.0, 1e-6)
 

@@ -14,7 +14,8 @@ from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.oracles import SampleOracle
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import OCO, Exact, FreshSolver, Solution
-from tests.helpers.oco_cases import BUDGET, make_data, make_problem, random_records
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.oco_cases import BUDGET, random_records
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
 

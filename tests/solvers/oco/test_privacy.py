@@ -11,31 +11,19 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
+from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.oracles.records import RecordOracle
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO, Solution
-from tests.helpers.oco_cases import (
-    BUDGET,
-    Case,
-    bad_case,
-    make_data,
-    make_problem,
-    mutant,
-    play_both,
-    random_records,
-)
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.oco_cases import BUDGET, Case, bad_case, mutant, play_both, random_records
 from tests.helpers.plan_check import assert_releases_match
+from tests.helpers.sources import seeded
 
 ROUNDING = 1e-9
 PLAYS = ("weighted", "sampled")
-
-
-def seeded(seed, releases):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(seed, releases)
 
 
 # --- the replay ----------------------------------------------------------------------------------

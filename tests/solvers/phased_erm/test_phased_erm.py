@@ -17,8 +17,8 @@ from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR, PhasedERM, Solution
 from tests.helpers.convex_programs import mixture, regularised
-from tests.helpers.group_data import make_risks
-from tests.helpers.mgr_cases import make_data, make_problem, random_data
+from tests.helpers.group_data import make_data, make_problem, make_risks
+from tests.helpers.mgr_cases import random_data
 from tests.helpers.replay import Recorder, fixed_transcript, silent
 
 BUDGET = Budget(1.0, 1e-6)

@@ -14,7 +14,7 @@ from sklearn_dpwg.solvers import PhasedERM
 from sklearn_dpwg.solvers.mgr.schedule import RISK_SPREAD
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.phased_erm.planning import PHASES, WIDTHS, passes_of_a_phase
-from tests.helpers.mgr_cases import make_problem
+from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(1.0, 1e-5)
 

@@ -10,25 +10,22 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
+from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum.saddle_point import attainable_gap
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.solvers import PhasedERM, phased_erm
 from sklearn_dpwg.solvers.phased_erm.schedule import sensitivity
-from tests.helpers.mgr_cases import make_data, make_problem, random_data
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import random_data
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.phased_cases import bad_phased_case, phased_plans
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import fixed_transcript, mutant, recorded
+from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
 ROUNDING = 1e-6  # of solutions at points where their gap is certified
-
-
-def seeded(seed, releases):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(seed, releases)
 
 
 def attack(case, seed):
