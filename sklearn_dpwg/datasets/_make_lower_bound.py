@@ -159,10 +159,7 @@ def make_lower_bound(
         )
     secret = _secret_rows(n_hard, n_secret, informative, rng)
     if classify:
-        share = (informative / n_hard) ** 2
-        public = share / (1.0 - share)
-        hard = np.column_stack([np.full(n_hard, public), math.sqrt(1.0 - public**2) * secret])
-        others = np.eye(1, n_features).repeat(n_other, axis=0)
+        hard, others = _classified_rows(secret, informative, n_other)
         signs = rng.choice([-1.0, 1.0], size=(n_hard + n_other, 1))
         X = np.concatenate([hard, others]) * signs
         y: npt.NDArray[np.generic] = (signs[:, 0] > 0).astype(np.int64)
@@ -199,6 +196,14 @@ def make_lower_bound(
         ),
         **extra,
     )
+
+
+def _classified_rows(secret: Floats, informative: int, n_other: int) -> tuple[Floats, Floats]:
+    """Return the rows of both kinds of groups before signs: a public coordinate, then the rest."""
+    share = (informative / len(secret)) ** 2
+    public = share / (1.0 - share)
+    hard = np.column_stack([np.full(len(secret), public), math.sqrt(1.0 - public**2) * secret])
+    return hard, np.eye(1, hard.shape[1]).repeat(n_other, axis=0)
 
 
 def _secret_rows(n_rows: int, n_columns: int, informative: int, rng: np.random.Generator) -> Floats:
