@@ -10,6 +10,7 @@ from typing import ClassVar, final
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import GroupRisks as Risks
@@ -70,6 +71,10 @@ class Solver(BaseEstimator, ABC):
         self._check_parameters()
         self._check_budget(budget)
         plan = self._plan(problem, budget)
+        if plan.budget != budget:
+            raise PlanExceededError(
+                f"solver {self.name!r} planned for {plan.budget}, but the budget is {budget}."
+            )
         plan.guarantee  # noqa: B018 - raises where the releases cost more than the budget
         return plan
 
