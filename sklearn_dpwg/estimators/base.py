@@ -128,7 +128,7 @@ class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
         solver, plan = self._plan_for(problem, labels, budget)
         # without releases nothing is drawn, so random_state does not matter
         seed = self.random_state if plan.releases else None
-        noise = NoiseSource(seed, plan.releases, stacklevel=4)
+        noise = NoiseSource(seed, plan.releases)
         with spending(noise, budget, plan, self):
             data = self._group_risks(rows, targets, codes, problem)
             del rows, targets, codes  # copies of them are not kept for as long as the solver runs
@@ -365,7 +365,7 @@ class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
                 stacklevel=5,
             )
         n_records = plan.problem.n_records if plan.n_drawn is None else plan.n_drawn
-        check_delta(budget.delta, n_records, stacklevel=6)
+        check_delta(budget.delta, n_records)
         if plan.is_weak:
             warnings.warn(
                 f"the plan's bound on the excess worst-group loss is "

@@ -211,7 +211,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         for parameters in known_candidates(self.param_distributions):
             self._candidate(parameters, plan, facts)
         if source.seeded:
-            NoiseSource(0, stacklevel=3)  # for its warning
+            NoiseSource(0)  # for its warning
         fitted_on = (take(X, train), y[train], labels[codes[train]])
         scored_on = (take(X, held_out), y[held_out], codes[held_out])
         guarantee = replace(plan.guarantee, seeded=source.seeded)
