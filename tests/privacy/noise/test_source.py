@@ -12,6 +12,7 @@ from scipy import stats
 from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.noise import samplers as _samplers
+from tests.helpers import sources
 from tests.helpers.noise_checks import noise_faults, scale_faults
 from tests.helpers.plan_check import assert_releases_match
 
@@ -21,8 +22,7 @@ BOTH = pytest.mark.parametrize("release", [GAUSSIAN, LAPLACE], ids=["gaussian", 
 
 
 def seeded(random_state=0, releases=(GAUSSIAN, LAPLACE)):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(random_state, releases)
+    return sources.seeded(random_state, releases)
 
 
 def secure(releases=(GAUSSIAN, LAPLACE)):
