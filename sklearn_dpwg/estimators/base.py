@@ -25,7 +25,7 @@ from sklearn_dpwg.estimators.spending import spending
 from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanWarning
 from sklearn_dpwg.groups import encode_groups, ordered_sizes, select_groups
 from sklearn_dpwg.kernels import canonical_rows, linear_scores, row_norms
-from sklearn_dpwg.ledger.charge import with_ledgers, without_ledgers
+from sklearn_dpwg.ledger.charge import join_ledgers, with_ledgers
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
 from sklearn_dpwg.problem import Problem
@@ -128,7 +128,7 @@ class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
         solver, plan = self._plan_for(problem, labels, budget)
         # without releases nothing is drawn, so random_state does not matter
         seed = self.random_state if plan.releases else None
-        noise = NoiseSource(seed, plan.releases, stacklevel=4)
+        noise = NoiseSource(seed, plan.releases)
         with spending(noise, budget, plan, self):
             data = self._group_risks(rows, targets, codes, problem)
             del rows, targets, codes  # copies of them are not kept for as long as the solver runs
@@ -252,7 +252,7 @@ class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, and charge fits to the ledgers that it names."""
-        super().__setstate__(without_ledgers(state))
+        super().__setstate__(join_ledgers(state))
 
     @property
     def group_weights_(self) -> FloatArray:
@@ -365,7 +365,7 @@ class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
                 stacklevel=5,
             )
         n_records = plan.problem.n_records if plan.n_drawn is None else plan.n_drawn
-        check_delta(budget.delta, n_records, stacklevel=6)
+        check_delta(budget.delta, n_records)
         if plan.is_weak:
             warnings.warn(
                 f"the plan's bound on the excess worst-group loss is "

@@ -99,7 +99,7 @@ class FreshFitting:
             oracle, labels.tolist(), n_features, float(self.data_norm), encode_targets
         )
         solver, plan = self._plan_for(problem, labels, budget)
-        noise = NoiseSource(self.random_state, plan.releases, stacklevel=4)
+        noise = NoiseSource(self.random_state, plan.releases)
         with spending(noise, budget, plan, self):
             solution = self._with_progress(plan, noise, lambda: solver.run(plan, encoded, noise))
         self.__dict__.pop("feature_names_in_", None)
@@ -183,7 +183,7 @@ class FreshFitting:
         horizon = positive_whole(solver.horizon, "horizon of the solver")
         problem = self._problem(loss, [horizon * int(size) for size in sizes], rows.shape[1])
         _, plan = self._plan_for(problem, labels, budget)
-        noise = NoiseSource(self.random_state, plan.releases, stacklevel=4)
+        noise = NoiseSource(self.random_state, plan.releases)
         key = uuid4().hex
         with spending(noise, budget, plan, self, key):
             game = solver.begin(plan, noise)
