@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg.exceptions import SeededNoiseWarning
-from sklearn_dpwg.groups import GroupBy, encode_groups, select_groups
+from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups, take_rows
 from sklearn_dpwg.ledger.charge import charge, paid_for
 from sklearn_dpwg.model_selection._search_steps import (
     check_releases,
@@ -26,7 +26,6 @@ from sklearn_dpwg.model_selection._search_steps import (
     known_candidates,
     noisy_score,
     split,
-    take,
 )
 from sklearn_dpwg.model_selection.record_scores import Scoring
 from sklearn_dpwg.model_selection.search_plan import SearchPlan, count_runs, plan_search
@@ -211,9 +210,9 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         for parameters in known_candidates(self.param_distributions):
             self._candidate(parameters, plan, facts)
         if source.seeded:
-            NoiseSource(0, stacklevel=3)  # for its warning
-        fitted_on = (take(X, train), y[train], labels[codes[train]])
-        scored_on = (take(X, held_out), y[held_out], codes[held_out])
+            NoiseSource(0)  # for its warning
+        fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
+        scored_on = (take_rows(X, held_out), y[held_out], codes[held_out])
         guarantee = replace(plan.guarantee, seeded=source.seeded)
         runs = _Runs()
         with charge(guarantee, runs, type(self).__name__), warnings.catch_warnings():
@@ -352,12 +351,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
                 "group_by of the estimator must be None, as the search needs the groups too: set "
                 "group_by of DPSearchCV."
             )
-        if self.group_by is not None:
-            if groups is not None:
-                raise ValueError(
-                    "groups were passed and group_by is set: use one of them, not both."
-                )
-            groups = select_groups(X, self.group_by)
+        groups = find_groups(X, groups, self.group_by)
         if groups is None:
             raise ValueError("groups must be given to fit, or group_by set, got neither.")
         return encode_groups(groups, n_records, final.group_labels)
