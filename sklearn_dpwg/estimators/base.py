@@ -18,7 +18,7 @@ from sklearn_dpwg.estimators.fresh import FreshMethod
 from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
 from sklearn_dpwg.estimators.spending import plan_within, spending, unchanged_on_failure
 from sklearn_dpwg.groups import ordered_sizes
-from sklearn_dpwg.ledger.charge import with_ledgers, without_ledgers
+from sklearn_dpwg.ledger.charge import join_ledgers, with_ledgers
 from sklearn_dpwg.oracles import SampleOracle
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import FreshSolver, Plan
@@ -261,7 +261,7 @@ class DPWorstGroupEstimator(Fitting):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, and charge fits to the ledgers that it names."""
-        super().__setstate__(without_ledgers(state))
+        super().__setstate__(join_ledgers(state))
 
     @property
     def group_weights_(self) -> FloatArray:
