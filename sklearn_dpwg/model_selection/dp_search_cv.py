@@ -20,14 +20,14 @@ from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups, take_rows
 from sklearn_dpwg.ledger.charge import charge, paid_for
 from sklearn_dpwg.model_selection._search_steps import (
+    Scoring,
     check_releases,
     final_step,
-    keep_quiet,
     known_candidates,
     noisy_score,
     split,
+    switch_off_output,
 )
-from sklearn_dpwg.model_selection.record_scores import Scoring
 from sklearn_dpwg.model_selection.search_plan import SearchPlan, count_runs, plan_search
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
 
@@ -94,7 +94,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    A record is either fitted on or held out, by coins, so a run is as private as the worse of
+    A record is either fitted on or held out, at random, so a run is as private as the worse of
     its two parts, and each has the whole budget of a run. The best of a random number of runs is
     accounted for by Theorem 2 of Papernot and Steinke, "Hyperparameter Tuning with Renyi
     Differential Privacy" (2022), through dp_accounting's ``RepeatAndSelectDpEvent``. Candidates
@@ -373,7 +373,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         if classes is not None and final.classes is None:
             # all classes are public; which of them a run is fitted on is not
             final.set_params(classes=classes)
-        keep_quiet(candidate)
+        switch_off_output(candidate)
         if candidate is final:  # what a pipeline makes of the columns shows only in its fit
             guarantee = final.plan(**known).guarantee
         else:
