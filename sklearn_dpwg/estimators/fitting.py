@@ -182,10 +182,10 @@ class Fitting(Progress, BaseEstimator):
             )
 
     def _group_risks(
-        self, rows: Any, targets: FloatArray, codes: NDArray[np.intp], problem: Problem
+        self, rows: Any, encoded: FloatArray, codes: NDArray[np.intp], problem: Problem
     ) -> GroupRisks:
         encoder = RecordEncoder(problem.n_groups, float(self.data_norm))
-        records = encoder.encode(rows, targets, codes)
+        records = encoder.encode(rows, encoded, codes)
         return GroupRisks(records, problem.loss, problem.intercept_scaling)
 
     def _keep_outcome(

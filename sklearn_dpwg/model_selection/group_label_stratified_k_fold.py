@@ -77,13 +77,7 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
         self.group_by = group_by
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what scikit-learn should hand to ``split``.
-
-        Returns
-        -------
-        MetadataRequest
-            The groups, unless `group_by` finds them in X.
-        """
+        """Return what scikit-learn should hand to ``split``: groups, unless X holds them."""
         if self.group_by is not None:
             return MetadataRequest(owner=self)
         return super().get_metadata_routing()
