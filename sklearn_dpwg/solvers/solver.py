@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks as Risks
+from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.plan import Plan
 
 
