@@ -15,11 +15,7 @@ from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver
 
 # What a plan is chosen from; of equal bounds the first one's.
-BACKENDS: dict[str, type[Solver]] = {
-    "mgr": MGR,
-    "phased-erm": PhasedERM,
-    "moments": Moments,
-}
+BACKENDS: dict[str, type[Solver]] = {solver.name: solver for solver in (MGR, PhasedERM, Moments)}
 
 
 class Auto(Solver):

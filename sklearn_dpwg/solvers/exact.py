@@ -56,7 +56,7 @@ class Exact(Solver):
     def _check_budget(self, budget: Budget) -> None:
         if budget.epsilon != math.inf:
             raise ValueError(
-                f"solver 'exact' adds no noise and needs epsilon=inf, got epsilon="
+                f"solver {self.name!r} adds no noise and needs epsilon=inf, got epsilon="
                 f"{budget.epsilon!r}."
             )
 

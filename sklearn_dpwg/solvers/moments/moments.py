@@ -88,8 +88,8 @@ class Moments(MomentsParameters, Solver):
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if not isinstance(problem.loss, SquaredError):
             raise ValueError(
-                "solver 'moments' is for loss 'squared_error' alone, whose risks are quadratic, "
-                f"got {problem.loss!r}."
+                f"solver {self.name!r} is for loss 'squared_error' alone, whose risks are "
+                f"quadratic, got {problem.loss!r}."
             )
         return plan_of_rounds(problem, budget, self)
 
