@@ -59,7 +59,7 @@ def test_steps_of_a_loss_with_kinks(loss):
     assert plan.schedule.max_momentum == 0.0
     assert step_and_momentum(plan.schedule, 1e-9, 3) == (pytest.approx(longest), 0.0)
     loud = 100.0 * problem.lipschitz
-    step, momentum = plan.schedule.step_and_momentum(loud, 3)
+    step, momentum = step_and_momentum(plan.schedule, loud, 3)
     assert step == pytest.approx(0.4 * 3.0 / (loud * math.sqrt(50 * 3)))
     assert momentum == 0.0
 
