@@ -15,8 +15,7 @@ from sklearn.base import clone
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import LARGEST_QUOTIENT, Budget, Release, calibrate
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers.mgr.schedule import RISK_SPREAD
-from sklearn_dpwg.solvers.mgr.step_rule import CEILING_OVER_ZERO_SCORE
+from sklearn_dpwg.solvers.group_player import CEILING_OVER_ZERO_SCORE, RISK_SPREAD
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.phased_erm.disjoint_parts import part_sizes
 from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule, noise_stds

@@ -18,15 +18,15 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Moments, Solution
-from sklearn_dpwg.solvers import moments as moments_module
+from sklearn_dpwg.solvers.moments import moments as moments_module
 from sklearn_dpwg.solvers.moments import noisy_moments
 from sklearn_dpwg.solvers.moments.noisy_moments import (
     NoisyRisks,
     positive_part,
     robust_optimum,
     shrunk,
-    triangle,
 )
+from sklearn_dpwg.solvers.moments.releases import triangle
 from tests.helpers.mgr_cases import make_data, make_problem, random_data
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import Recorder, silent
@@ -119,7 +119,7 @@ def test_sums_do_not_depend_on_tasks(monkeypatch):
     problem, data = linear_data((3000, 40, 700))
     weights = np.ones(problem.n_weights) / 3
     expected = data.residual_moments(weights, **SCALES)
-    monkeypatch.setattr("sklearn_dpwg.risks.ENTRIES_PER_TASK", 50)
+    monkeypatch.setattr("sklearn_dpwg.risks._group_risks.ENTRIES_PER_TASK", 50)
     assert partition.MAX_TASKS > 1
     np.testing.assert_array_equal(data.residual_moments(weights, **SCALES), expected)
 
