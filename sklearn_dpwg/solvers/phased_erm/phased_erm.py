@@ -10,7 +10,7 @@ import numpy as np
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks as Risks
+from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.group_player import normalised
 from sklearn_dpwg.solvers.phased_erm.disjoint_parts import draw_parts
 from sklearn_dpwg.solvers.phased_erm.paper import paper_plan

@@ -14,7 +14,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.optimum.saddle_point import solve_saddle_point
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks as Risks
+from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.group_player import refuse_rounding
 from sklearn_dpwg.solvers.phased_erm.schedule import Phase, PhasedERMSchedule
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
