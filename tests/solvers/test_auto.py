@@ -14,11 +14,8 @@ from sklearn_dpwg.datasets import dataset_names
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR, Auto, PhasedERM
-from sklearn_dpwg.solvers.auto import (
-    BACKENDS,
-    MOST_WEIGHTS_OF_MOMENTS,
-    MOST_WEIGHTS_OF_PHASES,
-)
+from sklearn_dpwg.solvers.auto import BACKENDS, MOST_WEIGHTS_OF_PHASES
+from sklearn_dpwg.solvers.moments.moments import MOST_WEIGHTS_OF_MOMENTS
 from tests.helpers.mgr_cases import make_data, make_problem
 
 BUDGET = Budget(1.0, 1e-5)
