@@ -11,6 +11,7 @@ from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, Plan, Solution
+from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
 from tests.helpers.group_data import make_data, make_problem
 
 
@@ -49,7 +50,7 @@ class Ball(NamedTuple):
             limits = [0.9 * longest, *([2.0 / curvature] if curvature > 0 else [])]
             longest = max(min(limits), schedule.step_size)
             velocity = 0.0 * velocity
-        step, momentum = schedule.step_and_momentum(noise, len(gradient), longest=longest)
+        step, momentum = step_and_momentum(schedule, noise, len(gradient), longest=longest)
         return Ball(momentum * velocity - step * gradient, longest, gradient)
 
 

@@ -11,22 +11,19 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.exceptions import (
     PlanExceededError,
-    SeededNoiseWarning,
     UnsupportedMechanismError,
 )
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.noise import samplers as _samplers
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.plan_check import assert_releases_match
+from tests.helpers.sources import seeded
 
 SUMS = Release("sums", "gaussian", 2.5, max_count=1)
 
 
 def source(seed=0, release=SUMS):
-    if seed is None:
-        return NoiseSource(releases=[release])
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(seed, releases=[release])
+    return NoiseSource(releases=[release]) if seed is None else seeded(seed, [release])
 
 
 def noise_of(n_rows, n_columns, seed, sensitivity=3.0):
@@ -116,7 +113,7 @@ def test_a_matrix_is_one_draw_of_the_plan():
     noise = source()
     rows = noise.gaussian_rows((3, 2), release=SUMS)
     rows.add([1.0, 2.0], 1.0)
-    assert [(draw.release, draw.shape) for draw in noise.releases] == [(SUMS, (3, 2))]
+    assert [(draw.release, draw.shape) for draw in noise.draws] == [(SUMS, (3, 2))]
     assert_releases_match(noise, type("Plan", (), {"releases": (SUMS,)}))
     with pytest.raises(PlanExceededError, match="all were made"):
         noise.gaussian_rows((3, 2), release=SUMS)
