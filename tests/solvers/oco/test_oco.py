@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.learners import FTRL
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum.objective import project_to_ball
@@ -284,8 +283,5 @@ def test_one_group_is_dp_ftrl():
     assert [draw.release.name for draw in noise.draws] == ["gradient sums"]
 
 
-def test_data_model():
-    assert OCO.data_model == "fresh"
+def test_it_draws_fresh_records():
     assert issubclass(OCO, FreshSolver)
-    with pytest.warns(SeededNoiseWarning):
-        NoiseSource(0)
