@@ -88,7 +88,8 @@ def sample(n_mutants: int, seed: int) -> list[MutationSpec]:
 
 
 def copy_tree(to: Path) -> None:
-    """Copy what git knows of the tree, as it is on disk; compiled kernels are kept."""
+    """Copy what git knows of the tree, as it is on disk."""
+    shutil.rmtree(to, ignore_errors=True)
     names = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
