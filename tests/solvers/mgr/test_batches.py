@@ -22,19 +22,15 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, delta_of
 from sklearn_dpwg.solvers import MGR, Solution
 from tests.helpers.batch_cases import FAULTS, batch_problems, canary_case, moves, with_batches
-from tests.helpers.group_data import make_risks
-from tests.helpers.mgr_cases import Ball, make_data, make_problem, random_data
+from tests.helpers.group_data import make_data, make_problem, make_risks
+from tests.helpers.mgr_cases import Ball, random_data
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import recorded
+from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
 ROUNDING = 1e-9
-
-
-def seeded(seed, releases):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(seed, releases)
 
 
 # --- sensitivity -------------------------------------------------------------------------------

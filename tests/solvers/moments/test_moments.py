@@ -27,7 +27,8 @@ from sklearn_dpwg.solvers.moments.noisy_moments import (
     shrunk,
 )
 from sklearn_dpwg.solvers.moments.releases import triangle
-from tests.helpers.mgr_cases import make_data, make_problem, random_data
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import random_data
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import Recorder, silent
 
