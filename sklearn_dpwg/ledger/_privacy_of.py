@@ -108,14 +108,8 @@ def _visit(part: Any, found: _Findings) -> None:
     elif _is_composite(part):
         for step in _steps(part).values():
             _visit(step, found)
-    elif hasattr(part, "cv_results_"):  # a search
-        if not hasattr(part, "best_estimator_"):
-            raise ValueError(f"fitted must have a best_estimator_: {name} has refit=False.")
-        for parameters in part.cv_results_["params"]:
-            candidate = clone(part.estimator).set_params(**clone(parameters, safe=False))
-            found.guarantees += part.n_splits_ * _planned(candidate, part.best_estimator_)
-        found.outside.append(f"{name}: the choice by scores of held-out records")
-        _visit(part.best_estimator_, found)
+    elif hasattr(part, "cv_results_"):
+        _visit_search(part, found)
     elif hasattr(part, "calibrated_classifiers_"):
         kept = [calibrated.estimator for calibrated in part.calibrated_classifiers_]
         if not part.ensemble:  # the folds predicted and are gone
@@ -126,16 +120,33 @@ def _visit(part: Any, found: _Findings) -> None:
         found.outside.append(f"{name}: the choice of the threshold")
         found.guarantees += _n_folds(part.cv) * _planned(part.estimator, part.estimator_)
         _visit(part.estimator_, found)
-    elif hasattr(part, "estimators_samples_"):  # bagging
-        for one, samples in zip(part.estimators_, part.estimators_samples_, strict=True):
-            inside = _Findings(outside=found.outside)
-            _visit(one, inside)
-            # a record drawn several times is several records, all of one owner
-            times = int(np.bincount(samples).max())
-            several = (guarantee.for_records(times) for guarantee in inside.guarantees)
-            found.guarantees += [replace(guarantee, records_per_person=1) for guarantee in several]
+    elif hasattr(part, "estimators_samples_"):
+        _visit_bagging(part, found)
     else:
         _visit_unknown(part, found)
+
+
+def _visit_search(part: Any, found: _Findings) -> None:
+    """Collect the folds of every candidate, then the model that was fitted to all records."""
+    name = type(part).__name__
+    if not hasattr(part, "best_estimator_"):
+        raise ValueError(f"fitted must have a best_estimator_: {name} has refit=False.")
+    for parameters in part.cv_results_["params"]:
+        candidate = clone(part.estimator).set_params(**clone(parameters, safe=False))
+        found.guarantees += part.n_splits_ * _planned(candidate, part.best_estimator_)
+    found.outside.append(f"{name}: the choice by scores of held-out records")
+    _visit(part.best_estimator_, found)
+
+
+def _visit_bagging(part: Any, found: _Findings) -> None:
+    """Collect every model, for as many rows of one owner as its sample repeats one."""
+    for one, samples in zip(part.estimators_, part.estimators_samples_, strict=True):
+        inside = _Findings(outside=found.outside)
+        _visit(one, inside)
+        # a record drawn several times is several records, all of one owner
+        times = int(np.bincount(samples).max())
+        several = (guarantee.for_records(times) for guarantee in inside.guarantees)
+        found.guarantees += [replace(guarantee, records_per_person=1) for guarantee in several]
 
 
 def _visit_unknown(part: Any, found: _Findings) -> None:
