@@ -38,7 +38,7 @@ class DatabaseOracle(SampleOracle):
     table : str
         Name of a table. Views and virtual tables are refused: values may decide what they show.
     features : sequence of str
-        Columns of numbers, in the order of the columns of X.
+        Columns of numbers, in the order of the columns of X; NULL is NaN.
     target : str
         Column of y.
     groups : str or sequence of str
@@ -147,7 +147,6 @@ class DatabaseOracle(SampleOracle):
         return sizes
 
     def draw(self, group: Hashable, size: int) -> tuple[FloatArray, NDArray[Any]]:
-        """Return rows of one group, a tuple where there are several columns; NULL is NaN."""
         size = whole_number(size, "size", least=1)
         start, n_rows = self._range_of(group)
         n_given = self._n_given.get(group, 0)
