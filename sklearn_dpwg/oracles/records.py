@@ -17,7 +17,7 @@ _AHEAD = 256
 
 
 class RecordOracle(SampleOracle):
-    """Hands out `GroupedRecords` without replacement; what a fit on fixed data draws from.
+    """Hands out `GroupedRecords` without replacement, to fresh solvers on fixed data.
 
     Each group is shuffled once and consumed by position. Groups are 0, 1, ..., rows have norm at
     most 1 and targets are in the form that the loss expects.
