@@ -57,6 +57,24 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
     return cells if several else cells[:, 0]
 
 
+def find_groups(rows: Any, groups: Any, group_by: GroupBy | None) -> Any:
+    """Return the groups that were passed, or else those that `group_by` finds in the rows."""
+    if group_by is None:
+        return groups
+    if groups is not None:
+        raise ValueError("groups were passed and group_by is set: use one of them, not both.")
+    return select_groups(rows, group_by)
+
+
+def take_rows(rows: Any, members: NDArray[np.intp]) -> Any:
+    """Return the rows of some records, in whatever holds them."""
+    if hasattr(rows, "iloc"):
+        return rows.iloc[members]
+    if hasattr(rows, "tocsr"):
+        return rows.tocsr()[members]
+    return rows[members] if hasattr(rows, "shape") else [rows[i] for i in members]
+
+
 def encode_groups(
     groups: Any,
     n_records: int,

@@ -1,4 +1,4 @@
-"""Show how far a fit is: scikit-learn's callbacks, and ``verbose``."""
+"""Progress of a fit: scikit-learn's callbacks, and ``verbose``."""
 
 from __future__ import annotations
 
@@ -16,18 +16,7 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks, and nothing is 
         """Stands in for scikit-learn's."""
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method as it is.
-
-        Parameters
-        ----------
-        method : callable
-            Any.
-
-        Returns
-        -------
-        callable
-            The same.
-        """
+        """Return a method as it is."""
         return method
 
 
@@ -59,7 +48,7 @@ class Progress(CallbackSupportMixin):
         if hasattr(self, "set_callbacks"):
             context = self._init_callback_context(max_subtasks=n_stages)
             context.call_on_fit_task_begin(estimator=self)
-        n_before = len(noise.releases)  # by earlier calls of partial_fit
+        n_before = len(noise.draws)  # by earlier calls of partial_fit
         stage, line = (n_before * n // max(n_planned, 1) for n in (n_stages, N_LINES))
 
         def say(text: str) -> None:

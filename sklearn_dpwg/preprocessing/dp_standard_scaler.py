@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.ledger.charge import charge, with_ledgers, without_ledgers
+from sklearn_dpwg.ledger.charge import charge, join_ledgers, with_ledgers
 from sklearn_dpwg.preprocessing.bounds import Bounds, column_bounds, to_unit_interval
 from sklearn_dpwg.privacy import (
     Budget,
@@ -140,9 +140,9 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         noise_std = 0.0
         guarantee = self.planned_guarantee()
         if guarantee.is_private:
-            check_delta(budget.delta, n_records, stacklevel=3)
+            check_delta(budget.delta, n_records)
             release = _release(budget)
-            noise = NoiseSource(self.random_state, [release], stacklevel=3)
+            noise = NoiseSource(self.random_state, [release])
             sensitivity = 2.0 * math.sqrt(n_columns)
             guarantee = replace(guarantee, seeded=noise.seeded)
             with charge(guarantee, noise, type(self).__name__):
@@ -214,7 +214,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, and charge fits to the ledgers that it names."""
-        super().__setstate__(without_ledgers(state))
+        super().__setstate__(join_ledgers(state))
 
 
 def _release(budget: Budget) -> Release:

@@ -123,7 +123,7 @@ def test_the_run_is_that_of_the_chosen_backend(size, backend):
         assert plan.solver == backend.plan(learned(problem), BUDGET).solver
         noise = seeded(7, plan)
         found.append(solver.run(plan, make_data(stated, rows, targets), noise))
-        assert len(noise.releases) == sum(release.max_count for release in plan.releases)
+        assert len(noise.draws) == sum(release.max_count for release in plan.releases)
     assert found[0].weights.tolist() == found[1].weights.tolist()
 
 
@@ -135,7 +135,7 @@ def test_records_of_another_loss_are_refused(loss):
     noise = seeded(7, plan)
     with pytest.raises(ValueError, match="The plan is for other records"):
         Auto().run(plan, make_data(other, np.zeros((900, 20)), np.ones(900)), noise)
-    assert noise.releases == ()
+    assert noise.draws == ()
 
 
 def test_an_infinite_budget_is_refused():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -11,13 +11,13 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import GroupRisks as Risks
 from sklearn_dpwg.solvers.heavy_ball import HeavyBall
 from sklearn_dpwg.solvers.mgr.batches import release_from_batch
 from sklearn_dpwg.solvers.mgr.planning import check_parameters, paper_plan, planned_plan
 from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver, check_match
+from sklearn_dpwg.solvers.solver import Solution, Solver
 
 
 class MGR(Solver):
@@ -96,6 +96,8 @@ class MGR(Solver):
     MGR(n_steps=50)
     """
 
+    name: ClassVar[str] = "mgr"
+
     def __init__(
         self,
         n_steps: int | None = None,
@@ -127,63 +129,18 @@ class MGR(Solver):
         self.max_seconds = max_seconds
         self.sampling_rate = sampling_rate
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
-        """Choose steps, rates and noise by minimising the planning bound.
-
-        Parameters
-        ----------
-        problem : Problem
-            Public facts of the problem.
-        budget : Budget
-            Privacy budget with finite ε.
-
-        Returns
-        -------
-        Plan
-            With an `MGRSchedule`.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range or ε is infinite.
-        """
+    def _check_parameters(self) -> None:
         check_parameters(self)
-        if budget.epsilon == float("inf"):
-            raise ValueError("solver 'mgr' adds noise and needs a finite epsilon, got inf.")
+
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, max_passes=self.max_passes)
         return planned_plan(problem, budget, self)
 
-    def run(
-        self, plan: Plan, data: GroupRisks, noise: NoiseSource, *, start: Solution | None = None
-    ) -> Solution:
-        """Descend.
-
-        Parameters
-        ----------
-        plan : Plan
-            What `plan` returned.
-        data : GroupRisks
-            The records.
-        noise : NoiseSource
-            Source of the plan's releases.
-        start : Solution, optional
-            First weights and group weights; zero and the prior by default.
-
-        Returns
-        -------
-        Solution
-            Averages of the last iterates of both players.
-
-        Raises
-        ------
-        ValueError
-            If the plan is not for these group sizes and this loss; nothing is released then.
-        """
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule = plan.schedule
         assert isinstance(schedule, MGRSchedule)
         problem, n_groups = plan.problem, plan.problem.n_groups
-        check_match(problem, data)
         sizes = np.asarray(problem.group_sizes, dtype=float)
         gradient_release, *risk_releases = plan.releases
         weights = np.zeros(problem.n_weights)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sklearn_dpwg.privacy import LARGEST_QUOTIENT, Budget, PrivacyGuarantee, Release, calibrate
-from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
+from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.mgr.batches import Batches
 from sklearn_dpwg.solvers.mgr.sampling import (
     Reading,
@@ -103,8 +103,7 @@ def _plan_of_passes(outline: Outline, budget: Budget, solver: MGR, reading: Read
         averaged=max(1, round(solver.averaging * n_steps)),
         remark=reading.remark,
     )
-    guarantee = PrivacyGuarantee.from_releases(calibrated, budget, public=PUBLIC_FACTS)
-    return _plan(problem, calibrated, guarantee, schedule, outline.bound(noise))
+    return _plan(problem, budget, calibrated, schedule, outline.bound(noise))
 
 
 def _plan_of_batches(outline: Outline, budget: Budget, solver: MGR, reading: Reading) -> Plan:
@@ -147,8 +146,7 @@ def _plan_of_batches(outline: Outline, budget: Budget, solver: MGR, reading: Rea
         batches=batches,
         remark=reading.remark,
     )
-    guarantee = PrivacyGuarantee.from_releases(releases, budget, public=PUBLIC_FACTS)
-    return _plan(problem, tuple(releases), guarantee, schedule, outline.bound(noise))
+    return _plan(problem, budget, releases, schedule, outline.bound(noise))
 
 
 def _floats(values: np.ndarray) -> tuple[float, ...]:
@@ -242,16 +240,15 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     # the regret bounds in the proof of Theorem 10
     excess = diameter * math.sqrt((lipschitz**2 + d * sigma**2) / n_steps)
     excess += 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
-    guarantee = PrivacyGuarantee.from_releases(releases, budget, public=PUBLIC_FACTS)
-    return _plan(problem, tuple(releases), guarantee, schedule, np.full(p, excess))
+    return _plan(problem, budget, releases, schedule, np.full(p, excess))
 
 
 def _plan(
     problem: Problem,
-    releases: tuple[Release, ...],
-    guarantee: PrivacyGuarantee,
+    budget: Budget,
+    releases: Sequence[Release],
     schedule: MGRSchedule,
-    excess_by_group: np.ndarray,
+    bounds: np.ndarray,
 ) -> Plan:
     rates = (1.0,) * problem.n_groups if schedule.batches is None else schedule.batches.rates
     quotient = max(problem.group_sizes) * schedule.ceiling / schedule.feedback_range
@@ -263,16 +260,15 @@ def _plan(
             f"{quotient:.2g} times what one record can move, where rounding may show a record: "
             f"choose a larger radius or loss_ceiling, or split the group."
         )
-    return Plan(
-        solver="mgr",
-        problem=problem,
+    return Plan.of(
+        "mgr",
+        problem,
+        budget,
         releases=releases,
-        guarantee=guarantee,
-        n_steps=schedule.n_steps,
         schedule=schedule,
-        predicted_excess=float(np.asarray(problem.prior) @ excess_by_group),
-        predicted_excess_if_worst=tuple(float(value) for value in excess_by_group),
-        predicted_seconds=seconds_of(problem, rates, schedule.n_steps),
+        bounds=bounds,
+        n_steps=schedule.n_steps,
+        seconds=seconds_of(problem, rates, schedule.n_steps),
     )
 
 

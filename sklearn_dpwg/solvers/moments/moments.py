@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import GroupRisks as Risks
 from sklearn_dpwg.solvers.moments.noisy_moments import robust_optimum, shrunk, triangle
 from sklearn_dpwg.solvers.moments.planning import (
     LEAST_CLIP,
@@ -19,7 +20,10 @@ from sklearn_dpwg.solvers.moments.planning import (
     planned_plan,
 )
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver, check_match
+from sklearn_dpwg.solvers.solver import Solution, Solver
+
+# Moments have an entry for each pair of weights, and noise on each takes 20 μs.
+MOST_WEIGHTS_OF_MOMENTS = 200
 
 
 class Moments(Solver):
@@ -71,6 +75,8 @@ class Moments(Solver):
     Moments(n_rounds=2)
     """
 
+    name: ClassVar[str] = "moments"
+
     def __init__(
         self,
         n_rounds: int = 3,
@@ -88,30 +94,14 @@ class Moments(Solver):
         self.smoothing = smoothing
         self.aim = aim
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
-        """Plan the releases from public facts.
-
-        Parameters
-        ----------
-        problem : Problem
-            Public facts, with the squared error.
-        budget : Budget
-            Budget with finite ε.
-
-        Returns
-        -------
-        Plan
-            One release a round.
-
-        Raises
-        ------
-        ValueError
-            If ε is infinite, the loss is another, a parameter is out of range, or there are so many
-            records that their sums would not be exact.
-        """
+    def _check_parameters(self) -> None:
         check_parameters(self)
-        if budget.epsilon == math.inf:
-            raise ValueError("solver 'moments' adds noise and needs a finite epsilon, got inf.")
+
+    def suits(self, problem: Problem) -> bool:
+        is_quadratic = isinstance(problem.loss, SquaredError)
+        return is_quadratic and problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS
+
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if not isinstance(problem.loss, SquaredError):
             raise ValueError(
                 "solver 'moments' is for loss 'squared_error' alone, whose risks are quadratic, "
@@ -119,35 +109,9 @@ class Moments(Solver):
             )
         return planned_plan(problem, budget, self)
 
-    def run(
-        self, plan: Plan, data: GroupRisks, noise: NoiseSource, *, start: Solution | None = None
-    ) -> Solution:
-        """Release moments round by round and solve what they show.
-
-        Parameters
-        ----------
-        plan : Plan
-            What `plan` returned.
-        data : GroupRisks
-            The records.
-        noise : NoiseSource
-            Source of the plan's releases.
-        start : Solution, optional
-            Not used: the first round is that of the targets themselves.
-
-        Returns
-        -------
-        Solution
-            Weights, and the mixture of groups of the last round.
-
-        Raises
-        ------
-        ValueError
-            If the plan is not for these group sizes and this loss; nothing is released then.
-        """
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem
         assert isinstance(schedule, MomentsSchedule)
-        check_match(problem, data)
         has_constant = schedule.constant > 0.0
         sizes = np.asarray(problem.group_sizes, dtype=float)
         n_columns = problem.n_columns + 1

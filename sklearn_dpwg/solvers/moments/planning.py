@@ -13,12 +13,11 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import (
     Budget,
-    PrivacyGuarantee,
     Release,
     calibrate,
     moment_sensitivity,
 )
-from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
+from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.moments.noisy_moments import triangle
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 
@@ -180,16 +179,15 @@ def planned_plan(problem: Problem, budget: Budget, solver: Moments) -> Plan:
     )
     # a product of rows with rows takes a pass for every eight columns
     n_passes = solver.n_rounds * (2 + problem.n_columns // 8)
-    return Plan(
-        solver="moments",
-        problem=problem,
-        releases=tuple(releases),
-        guarantee=PrivacyGuarantee.from_releases(releases, budget, public=PUBLIC_FACTS),
-        n_steps=solver.n_rounds,
+    return Plan.of(
+        "moments",
+        problem,
+        budget,
+        releases=releases,
         schedule=schedule,
-        predicted_excess=float(np.asarray(problem.prior) @ bounds),
-        predicted_excess_if_worst=tuple(float(value) for value in bounds),
-        predicted_seconds=predict_seconds(
+        bounds=bounds,
+        n_steps=solver.n_rounds,
+        seconds=predict_seconds(
             problem,
             n_passes,
             n_draws=solver.n_rounds,

@@ -361,7 +361,7 @@ def test_a_run_releases_what_was_planned(sizes, step, rate):
         data = make_data(problem, *random_data(problem, seed))
         found = solver.run(plan, data, noise)
         assert_releases_match(noise, plan)
-        transcripts.add(tuple((draw.release, draw.shape) for draw in noise.releases))
+        transcripts.add(tuple((draw.release, draw.shape) for draw in noise.draws))
         assert np.linalg.norm(found.weights) <= problem.radius * (1 + 1e-12)
         assert found.group_weights.sum() == pytest.approx(1.0, abs=1e-12)
     assert len(transcripts) == 1

@@ -322,7 +322,7 @@ def test_records_of_another_problem_are_refused(solver):
         noise = seeded(0, plan.releases)
         with pytest.raises(ValueError, match="for other records"):
             solver.run(plan, make_data(other, *random_data(other, 0)), noise)
-        assert noise.releases == ()
+        assert noise.draws == ()
 
 
 @EACH_SOLVER

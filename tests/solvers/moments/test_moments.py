@@ -483,7 +483,7 @@ def test_what_cannot_be_planned_is_refused():
     noise = NoiseSource(releases=plan.releases)
     with pytest.raises(ValueError, match=r"^The plan is for other records"):
         Moments().run(plan, other, noise)
-    assert noise.releases == ()
+    assert noise.draws == ()
 
 
 def test_a_preview_says_what_is_clipped():
