@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from sklearn_dpwg.estimators.targets import BoundedTargets
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.oracles import DatabaseOracle
 from sklearn_dpwg.oracles.records import RecordOracle
@@ -18,6 +19,7 @@ from sklearn_dpwg.privacy import GaussianRows, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers.phased_erm import phased_erm
 from tests.audit.front_door.attack import Run
 from tests.audit.front_door.scenarios import SCENARIOS, from_database
 
@@ -115,6 +117,16 @@ def first_again(true, self, group, size):
     return self._planted[group]
 
 
+def unclipped_targets(true, self, y):
+    """Map targets to the unit interval, wherever they are."""
+    return (np.asarray(y, dtype=float) - self._center) / self._half_width
+
+
+def same_part(sizes, sizes_of_parts, rng):
+    """Give every part the first records of each group."""
+    return [[np.arange(size) for size in part] for part in sizes_of_parts]
+
+
 class ScanOrder(DatabaseOracle):
     """Shuffles rows as a scan finds them, which is the order of an index over private values."""
 
@@ -129,7 +141,7 @@ class ScanOrder(DatabaseOracle):
 
 @contextlib.contextmanager
 def shared_noise(fresh: bool) -> Iterator[None]:
-    """Seed every source alike, per pair of fits: the noise of a clone, or of a fork, comes again."""
+    """Seed the sources of two fits alike: the noise of the one comes again in the other."""
     true = NoiseSource.__init__
     state = {"seed": 0, "n_made": 0}
 
@@ -242,6 +254,12 @@ FAULTS: dict[str, Fault] = {
     ),
     "residuals not clipped": Fault(
         wrapped(GroupRisks, "residual_moments", wide_residuals), "moments"
+    ),
+    "targets not clipped": Fault(
+        wrapped(BoundedTargets, "encode", unclipped_targets), "MGR, targets outside"
+    ),
+    "parts that share records": Fault(
+        lambda: patch.object(phased_erm, "draw_parts", same_part), "phased ERM, disjoint parts"
     ),
     "a record in every round": Fault(wrapped(RecordOracle, "draw", first_again), "OCO, weighted"),
     "a scaler's values not clipped": Fault(
