@@ -14,6 +14,9 @@ from scipy.stats import norm
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy import Release, delta_of, epsilon_of, gdp_epsilon, part_events
+from sklearn_dpwg.privacy.accounting.accountant import composition_deltas
+from sklearn_dpwg.privacy.accounting.composition import composition_of_event
+from sklearn_dpwg.privacy.accounting.loss_distribution import privacy_loss
 
 Relation = dp_accounting.NeighboringRelation
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
@@ -203,6 +206,25 @@ def test_refuses_by_name(event):
 def test_refuses_a_delta_below_its_resolution():
     with pytest.raises(UnsupportedMechanismError, match="delta = 1e-13 is below"):
         epsilon_of(repeat(LAPLACE, 3000), 1e-13)
+
+
+def test_the_error_of_fourier_transforms_is_paid_for():
+    """Added to every δ, and taken off a given one: dp_accounting's δ is pessimistic but for it."""
+    event = repeat(LAPLACE, 3000)
+    distribution, error = privacy_loss(composition_of_event(event))
+    assert error == 3001 * 2.0**-53
+    for epsilon in (150.0, 200.0, 590.0):  # at the last hardly any loss is left
+        assert delta_of(event, epsilon) == distribution.get_delta_for_epsilon(epsilon) + error
+    several = np.array([150.0, 200.0])
+    np.testing.assert_array_equal(
+        composition_deltas(composition_of_event(event), several),
+        distribution.get_delta_for_epsilon(several) + error,
+    )
+    for delta in (2.5 * error, 1e-11):
+        assert epsilon_of(event, delta) == distribution.get_epsilon_for_delta(delta - error)
+        assert epsilon_of(event, delta) > distribution.get_epsilon_for_delta(delta)
+    # one mechanism alone is not transformed
+    assert privacy_loss(composition_of_event(SAMPLED))[1] == 0.0
 
 
 def test_no_noise_and_no_release():
