@@ -220,7 +220,8 @@ def main() -> int:
             if outcome is TestOutcome.SURVIVED:
                 survivors.append(changed(diff))
                 print(f"\n{survivors[-1]}", flush=True)
-            print(f"\r{done} of {len(waiting)}", end="", file=sys.stderr, flush=True)
+            if sys.stderr.isatty():
+                print(f"\r{done} of {len(waiting)}", end="", file=sys.stderr, flush=True)
     n_judged = len(waiting) - counts["incompetent"]
     n_seen = n_judged - len(survivors)
     (WORK / "survivors.txt").write_text("\n\n".join(sorted(survivors)), encoding="utf-8")
