@@ -79,15 +79,7 @@ def plan_search(budget: Budget, *, mean_runs: float, distribution: str) -> Searc
     mu = _largest(fit_event, budget, start=budget.mu)
     rate = _largest(score_event, budget, start=budget.epsilon)
     events = (fit_event(mu), score_event(rate))
-    epsilon = max(epsilon_of(event, budget.delta) for event in events)
-    guarantee = PrivacyGuarantee(
-        epsilon,
-        budget.delta,
-        "replace one record within its group",
-        PUBLIC_FACTS,
-        events,
-        requested_epsilon=budget.epsilon,
-    )
+    guarantee = PrivacyGuarantee.from_events(events, budget, public=PUBLIC_FACTS)
     # a fit calibrates noise to (ε, δ): the one whose μ this is, rounded down
     run_epsilon = gdp_epsilon(budget.delta, mu) * (1.0 - 1e-9)
     return SearchPlan(mean, shape, run_epsilon, budget.delta, 1.0 / rate, guarantee)

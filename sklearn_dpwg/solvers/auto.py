@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks as Risks
+from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.mgr.mgr import MGR
 from sklearn_dpwg.solvers.moments.moments import Moments
 from sklearn_dpwg.solvers.phased_erm.phased_erm import MOST_WEIGHTS_OF_PHASES, PhasedERM
@@ -15,11 +15,7 @@ from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver
 
 # What a plan is chosen from; of equal bounds the first one's.
-BACKENDS: dict[str, type[Solver]] = {
-    "mgr": MGR,
-    "phased-erm": PhasedERM,
-    "moments": Moments,
-}
+BACKENDS: dict[str, type[Solver]] = {solver.name: solver for solver in (MGR, PhasedERM, Moments)}
 
 
 class Auto(Solver):
@@ -81,7 +77,7 @@ class Auto(Solver):
     def _adapt(self, plan: Plan, data: Risks) -> Risks:
         loss = plan.problem.loss
         if data.loss != loss and data.loss.with_bounded_slope() == loss:
-            return replace(data, loss=loss)
+            return data.with_loss(loss)
         return data
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:

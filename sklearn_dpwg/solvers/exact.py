@@ -9,7 +9,7 @@ from typing import ClassVar
 from sklearn_dpwg.optimum._worst_group_optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks as Risks
+from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.solver import Solution, Solver
 
@@ -56,7 +56,7 @@ class Exact(Solver):
     def _check_budget(self, budget: Budget) -> None:
         if budget.epsilon != math.inf:
             raise ValueError(
-                f"solver 'exact' adds no noise and needs epsilon=inf, got epsilon="
+                f"solver {self.name!r} adds no noise and needs epsilon=inf, got epsilon="
                 f"{budget.epsilon!r}."
             )
 

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from sklearn_dpwg.oracles import SampleOracle
 from sklearn_dpwg.privacy import NoiseSource
-from sklearn_dpwg.risks import GroupRisks as Risks
+from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver
 

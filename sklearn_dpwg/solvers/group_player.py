@@ -1,4 +1,4 @@
-"""Planning of the group player that the solvers share: loss ceiling, rate, noise correction."""
+"""Group player that the solvers share: loss ceiling, rate, noise correction, weights."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ from sklearn_dpwg.problem import Problem
 # Losses counted up to this multiple of what predicting nothing can cost: ceilings from 0.7 to 2
 # nats did equally well on three data sets, no ceiling much worse (benchmarks/mgr_defaults.py).
 CEILING_OVER_ZERO_SCORE = 1.5
+
+# Standard deviation of the group risks under the group weights that planning assumes, as a share
+# of the feedback range. Hoeffding's worst case would be 0.35; a tenth is what groups that carry
+# weight differ by in practice, and plans a group rate that is several times larger
+# (benchmarks/mgr_defaults.py varies the rate).
+RISK_SPREAD = 0.1
 
 
 def loss_ceiling(problem: Problem, wanted: float | None, owner: str) -> float:
@@ -55,3 +61,9 @@ def normalised(log_weights: FloatArray, *, least: float = 0.0) -> FloatArray:
     """
     weights = np.maximum(np.exp(log_weights - log_weights.max()), least)
     return np.asarray(weights / weights.sum())
+
+
+def shown(group_weights: tuple[float, ...]) -> str:
+    """Return the first few group weights, for people."""
+    first = ", ".join(f"{weight:.2g}" for weight in group_weights[:6])
+    return f"({first}{', ...' if len(group_weights) > 6 else ''})"

@@ -10,9 +10,10 @@ from typing import ClassVar, final
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks as Risks
+from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.plan import Plan
 
 
@@ -65,11 +66,15 @@ class Solver(BaseEstimator, ABC):
         ValueError
             If a parameter of the solver, the budget or the problem is not for it.
         PlanExceededError
-            If what the solver plans costs more than the budget: a fault of the solver.
+            If the solver plans for another budget, or for more than it: a fault of the solver.
         """
         self._check_parameters()
         self._check_budget(budget)
         plan = self._plan(problem, budget)
+        if plan.budget != budget:
+            raise PlanExceededError(
+                f"solver {self.name!r} planned for {plan.budget!r}, but {budget!r} was asked for."
+            )
         plan.guarantee  # noqa: B018 - raises where the releases cost more than the budget
         return plan
 

@@ -13,10 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import joblib
 import numpy as np
 import pytest
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import NeighboringRelation
 from dp_accounting.pld import PLDAccountant
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn import clone
 from sklearn.ensemble import BaggingRegressor
 from sklearn.linear_model import Ridge
@@ -38,7 +36,6 @@ from sklearn_dpwg.privacy import (
     gdp_epsilon,
     gdp_mu,
 )
-from sklearn_dpwg.privacy.accounting.composition import joint_compositions
 from sklearn_dpwg.solvers import MGR, OCO
 
 DELTA = 1e-6
@@ -428,25 +425,3 @@ def test_partial_fit_that_began_outside_is_charged_in_full_once():
     with book:
         learner.partial_fit(X, Y)
     assert_spent(book, 2)
-
-
-gaussians = st.floats(0.5, 20.0).map(dp_event.GaussianDpEvent)
-laplaces = st.floats(0.5, 20.0).map(dp_event.LaplaceDpEvent)
-
-
-@given(st.lists(st.lists(st.one_of(gaussians, laplaces), min_size=1, max_size=3), max_size=5))
-def test_every_overlap_of_parts_is_covered(results):
-    """Whatever part of each result a record was in, some total costs as much."""
-    totals = joint_compositions(results)
-    picks = [[min(pick, len(events) - 1) for events in results] for pick in range(3)]
-    for pick in picks:
-        paid = [events[i] for events, i in zip(results, pick, strict=True)]
-        mu = math.sqrt(
-            sum(e.noise_multiplier**-2 for e in paid if isinstance(e, dp_event.GaussianDpEvent))
-        )
-        laplace = sorted(e.noise_multiplier for e in paid if isinstance(e, dp_event.LaplaceDpEvent))
-        assert any(
-            total.mu >= mu * (1 - 1e-12)
-            and all(dict(total.laplace).get(b, 0) >= laplace.count(b) for b in laplace)
-            for total in totals
-        )

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import stats
 from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.noise import samplers as _samplers
+from tests.helpers import sources
 from tests.helpers.noise_checks import noise_faults, scale_faults
 from tests.helpers.plan_check import assert_releases_match
 
@@ -21,8 +23,7 @@ BOTH = pytest.mark.parametrize("release", [GAUSSIAN, LAPLACE], ids=["gaussian", 
 
 
 def seeded(random_state=0, releases=(GAUSSIAN, LAPLACE)):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(random_state, releases)
+    return sources.seeded(random_state, releases)
 
 
 def secure(releases=(GAUSSIAN, LAPLACE)):
@@ -152,6 +153,58 @@ def test_sensitivity_of_each_coordinate(release, make):
     assert scale_faults(in_units.ravel(), release, 1.0) == []
 
 
+class Spy:
+    """A sampler that keeps what it is to hide, and how far it is told that this can move."""
+
+    def __init__(self):
+        self.calls = []
+
+    def add_noise(self, values, sensitivity, release, n_rows=1):
+        self.calls.append((values.copy(), sensitivity))
+        return values
+
+
+def neighbours_of_large_quotients(bound, rng):
+    """Two floats whose exact distance is at most a bound, and a unit that divides them.
+
+    The quotients lie on both sides of 2²⁷, where floats become coarser.
+    """
+    unit = float(rng.uniform(0.5, 1.0))
+    value = (2.0**27 - float(rng.uniform(0.0, bound))) * unit
+    other = value + bound * unit
+    while Fraction(other) - Fraction(value) > Fraction(bound) * Fraction(unit):
+        other = math.nextafter(other, -math.inf)
+    return unit, value, other
+
+
+@pytest.mark.parametrize("bound", [1.0, 1.0 / 3.0])
+def test_rounding_of_quotients_is_paid_for(monkeypatch, bound):
+    """Dividing by the unit moves neighbours apart by more than the bound, but by no more than said.
+
+    A bound other than 1 is that of a value that several parts pay for.
+    """
+    release = Release("risks", "gaussian", 2.5, max_count=10_000)
+    source = secure([release])
+    spy = Spy()
+    monkeypatch.setattr(source, "_sampler", spy)
+    rng = np.random.default_rng(0)
+    farthest = Fraction(0)
+    for _ in range(1000):
+        unit, *pair = neighbours_of_large_quotients(bound, rng)
+        for value in pair:
+            if bound == 1.0:
+                source.gaussian([value], sensitivity=[unit], release=release)
+            else:
+                source.shared_gaussian(
+                    [value], units=[unit], sensitivities=[bound], releases=[release]
+                )
+        (one, _), (other, stated) = spy.calls[-2:]
+        moved = abs(Fraction(float(one[0])) - Fraction(float(other[0])))
+        assert moved <= Fraction(stated)
+        farthest = max(farthest, moved)
+    assert farthest > Fraction(bound)  # so that stating the bound itself would be too little
+
+
 def test_shapes_and_values():
     source = secure()
     assert isinstance(draw(source, GAUSSIAN, 3, 1e-12), float)
@@ -279,13 +332,9 @@ def test_the_global_stream_is_left_alone():
 
 
 def test_the_warning_names_the_caller():
-    def fit():
-        return NoiseSource(0, [GAUSSIAN], stacklevel=3)
-
     with pytest.warns(SeededNoiseWarning, match="void for anyone who knows the seed") as caught:
-        source = fit()
+        source = NoiseSource(0, [GAUSSIAN])
     assert [warning.filename for warning in caught] == [__file__]
-    assert caught[0].lineno > fit.__code__.co_firstlineno + 1
     draw(source, GAUSSIAN, 0.0, 1.0)  # no second warning, which pytest would raise
     assert source.seeded
 
