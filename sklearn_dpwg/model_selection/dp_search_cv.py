@@ -218,10 +218,12 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         runs = _Runs()
         with charge(guarantee, runs, type(self).__name__), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # their number would tell that of the runs
-            for _ in range(count_runs(plan, source.rng)):
-                seed = int(source.rng.integers(2**32))
+            # who knew the candidates in order would know that there were runs up to the winner's
+            coins = source.secret_rng("runs of a search")
+            for _ in range(count_runs(plan, coins)):
+                seed = int(coins.integers(2**32))
                 (parameters,) = ParameterSampler(
-                    self.param_distributions, 1, random_state=int(source.rng.integers(2**32))
+                    self.param_distributions, 1, random_state=int(coins.integers(2**32))
                 )
                 candidate = self._candidate(parameters, plan, facts)
                 runs.draws.append(parameters)
