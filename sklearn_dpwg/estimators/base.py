@@ -23,7 +23,7 @@ from sklearn_dpwg.estimators.progress import Progress
 from sklearn_dpwg.estimators.sizes import group_size, positive_whole
 from sklearn_dpwg.estimators.spending import spending
 from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanWarning
-from sklearn_dpwg.groups import encode_groups, ordered_sizes, select_groups
+from sklearn_dpwg.groups import encode_groups, grouping_names, ordered_sizes, select_groups
 from sklearn_dpwg.kernels import canonical_rows, linear_scores, row_norms
 from sklearn_dpwg.ledger.charge import join_ledgers, with_ledgers
 from sklearn_dpwg.losses import Loss
@@ -146,6 +146,7 @@ class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
             self, X, y, dtype=precisions(X), accept_sparse="csr", y_numeric=self._y_numeric
         )
         targets, loss = self._encode_targets(np.asarray(y), classes)
+        self._groupings = grouping_names(groups, self.group_by)
         if self.group_by is not None:
             groups = select_groups(X, self.group_by)
         codes, labels = self._encode_groups(groups, rows.shape[0])
@@ -186,7 +187,7 @@ class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
         self.__dict__.pop("_open", None)
         self.__dict__.pop("_why_closed", None)
         self.plan_ = plan
-        self.privacy_ = replace(plan.guarantee, seeded=noise.seeded)
+        self.privacy_ = replace(plan.guarantee, seeded=noise.seeded, groupings=self._groupings)
         self.group_labels_ = labels
         self.group_sizes_ = sizes
         self.n_iter_ = solution.n_iter

@@ -27,6 +27,8 @@ from sklearn_dpwg.solvers import FreshSolver, make_solver
 class FreshFitting:
     """``fit_oracle`` and ``partial_fit`` of the estimators, for solvers that use records once."""
 
+    _groupings: tuple[str, ...] = ()  # what the groups of the last fit are made of
+
     @FreshMethod
     def fit_oracle(
         self: Any,
@@ -91,6 +93,7 @@ class FreshFitting:
     ) -> Any:
         budget = self._check_parameters()
         labels, given = labelled_sizes(group_sizes, group_labels, self.group_labels)
+        self._groupings = ("groups of the oracle",)
         sizes = [group_size(size) for size in given]
         n_features = positive_whole(n_features, "n_features")
         encode_targets, loss = self._target_encoder(classes)

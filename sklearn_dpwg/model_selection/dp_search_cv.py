@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg.exceptions import SeededNoiseWarning
-from sklearn_dpwg.groups import GroupBy, encode_groups, select_groups
+from sklearn_dpwg.groups import GroupBy, encode_groups, grouping_names, select_groups
 from sklearn_dpwg.ledger.charge import charge, paid_for
 from sklearn_dpwg.model_selection._search_steps import (
     check_releases,
@@ -214,7 +214,11 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             NoiseSource(0)  # for its warning
         fitted_on = (take(X, train), y[train], labels[codes[train]])
         scored_on = (take(X, held_out), y[held_out], codes[held_out])
-        guarantee = replace(plan.guarantee, seeded=source.seeded)
+        guarantee = replace(
+            plan.guarantee,
+            seeded=source.seeded,
+            groupings=grouping_names(groups, self.group_by),
+        )
         runs = _Runs()
         with charge(guarantee, runs, type(self).__name__), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # their number would tell that of the runs
