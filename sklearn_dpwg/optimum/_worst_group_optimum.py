@@ -49,7 +49,8 @@ def worst_group_optimum(
     to vanishing regularisation: at strengths μ_λ and μ_w its solution is within
     ``μ_λ log p + μ_w R²/2`` of the optimum. The certificate needs neither: by convexity
     ``Σ λ_i L_i(v) >= Σ λ_i L_i(w) + <g, v - w>`` with g the gradient of the mixture, and the right
-    side is least at ``v = -R g/‖g‖``.
+    side is least at ``v = -R g/‖g‖``. Risks off by ρ and their gradients by η in floating point
+    make the gap off by at most ``2ρ + 2Rη``.
 
     References
     ----------

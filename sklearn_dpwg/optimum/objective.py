@@ -22,7 +22,8 @@ class SaddlePoint:
     group_weights : ndarray of shape (n_groups,)
         Best response of the group player to the weights.
     gap : float
-        Certified duality gap: no other choice of either player gains more than this together.
+        Certified duality gap: no other choice of either player gains more than this together, up
+        to the certificate's own rounding, which ``docs/theory/saddle-point.md`` bounds.
     n_newton_steps : int
         Newton steps taken.
     n_first_order_steps : int
@@ -53,7 +54,9 @@ class Evaluation:
     group_gradients : ndarray of shape (n_groups, n_weights)
         Gradients of the group risks.
     gap : float
-        Certified duality gap at the point.
+        Certified duality gap at the point, computed in double precision: risks off by ρ and their
+        gradients by η make it off by ``e min(2R, ‖v-w‖ + e/μ_w)`` with e = η + ρ L/μ_λ and v where
+        the certificate is attained.
     """
 
     weights: FloatArray
