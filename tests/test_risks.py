@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from sklearn_dpwg import risks as risks_module
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import _group_risks as risks_module
 from tests.helpers.group_data import make_records, make_risks, naive
 
 LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3), MultinomialLogLoss(5))

@@ -1,4 +1,4 @@
-"""The compiled pass over rows, dense or sparse, and what else reads or copies rows in bulk.
+"""Compiled pass over rows, dense or sparse, and other bulk reads and copies of rows.
 
 `fused_pass` computes the losses and gradients of all groups in one reading, for every loss that
 states a `kernel`; it is compiled at its first use. `run_on_threads` spreads such work over the
@@ -7,14 +7,14 @@ cores. Everything here gives the same bits on any number of threads.
 
 from sklearn_dpwg.kernels._fused_pass import fused_pass, has_kernel
 from sklearn_dpwg.kernels._run_on_threads import n_threads, one_blas_thread, run_on_threads
-from sklearn_dpwg.kernels.partition import Partition
-from sklearn_dpwg.kernels.sparse_products import (
+from sklearn_dpwg.kernels._sparse_products import (
     canonical_rows,
     linear_scores,
     row_block,
     row_norms,
     scale_rows,
 )
+from sklearn_dpwg.kernels.partition import Partition
 
 __all__ = [
     "Partition",

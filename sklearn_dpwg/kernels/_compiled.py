@@ -116,7 +116,7 @@ def _scale(slopes, row_scale, first):
 
 
 @_helper
-def _block_losses(branch, parameter, ceiling, scores, targets):
+def _block_losses(branch, parameter, ceiling, scores, targets):  # noqa: C901 – a branch a loss
     """Return the sum of the losses of a block and put their derivatives in place of the scores."""
     n_rows, total = len(targets), 0.0
     if branch == 0:

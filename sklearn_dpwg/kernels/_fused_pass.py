@@ -28,19 +28,7 @@ ENTRIES_PER_LOSS = 20
 
 
 def has_kernel(loss: Loss) -> bool:
-    """Return whether a loss has a branch in the compiled pass.
-
-    Parameters
-    ----------
-    loss : Loss
-        Any loss.
-
-    Returns
-    -------
-    bool
-        Whether its class itself states a `kernel`: what a class inherits from may have other
-        values than its own.
-    """
+    """Return whether a loss itself, not a class that it inherits from, states a `kernel`."""
     return type(loss).__dict__.get("kernel") is not None
 
 
@@ -56,45 +44,12 @@ def fused_pass(
     ceiling: float = np.inf,
     gradients: bool = True,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return each group's sum of losses and the gradient of that sum.
+    """Return each group's sum of losses and the gradient of that sum, in one reading.
 
-    Parameters
-    ----------
-    loss : Loss
-        A loss with a kernel.
-    rows : ndarray or csr_array of shape (n_records, n_features)
-        Rows sorted by group; of either precision, in any order of memory.
-    row_scale : ndarray of shape (n_records,)
-        Factor of each row.
-    targets : ndarray of shape (n_records,)
-        Encoded targets.
-    starts : ndarray of shape (n_groups + 1,)
-        Group i holds the rows ``starts[i]:starts[i + 1]``.
-    weights : ndarray of shape (n_outputs, n_features)
-        Weights of the features.
-    intercepts : ndarray of shape (n_outputs,)
-        Added to the scores.
-    ceiling : float, default=inf
-        Each record's loss counts for at most this much.
-    gradients : bool, default=True
-        Whether gradients are wanted.
-
-    Returns
-    -------
-    totals : ndarray of shape (n_groups,)
-        Sums of losses.
-    gradients : ndarray of shape (n_groups, n_outputs, n_features + 1)
-        Their gradients in `weights` and, last, in `intercepts`; no columns if not wanted.
-
-    Raises
-    ------
-    ValueError
-        If the loss states a kernel that is not there, or shapes do not belong together.
-
-    Notes
-    -----
-    Rows are read once, on all cores, and nothing of their size is written. Sums are in float64
-    and do not depend on the number of threads.
+    Rows are sorted by group, dense in any order of memory or compressed, of either precision; group
+    i holds ``starts[i]:starts[i + 1]``. Each loss counts for at most ``ceiling``. The last column
+    of the gradients is that in ``intercepts``, and there are no columns where none are wanted. Sums
+    are in float64 and do not depend on the number of threads.
     """
     from sklearn_dpwg.kernels._compiled import dense_pass, sparse_pass  # loads numba
 

@@ -21,11 +21,7 @@ Result = TypeVar("Result")
 def n_threads() -> int:
     """Return how many threads a pass may use.
 
-    Returns
-    -------
-    int
-        The number of cores, or less where the environment variable ``OMP_NUM_THREADS`` says so,
-        as it does in the workers of joblib.
+    The number of cores, or less where ``OMP_NUM_THREADS`` says so, as in the workers of joblib.
     """
     allowed = os.environ.get("OMP_NUM_THREADS", "")
     cores = _n_cores()
@@ -35,21 +31,9 @@ def n_threads() -> int:
 def run_on_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
     """Run tasks that release the interpreter's lock, each once, on a few threads.
 
-    Parameters
-    ----------
-    tasks : sequence of callable
-        Each is called without arguments. Which thread runs it depends on the time each takes, so
-        a task must not write where another one does.
-
-    Returns
-    -------
-    list
-        What the tasks returned, in their order.
-
-    Notes
-    -----
-    The calling thread works too, so a call always ends, whatever the threads of the pool are busy
-    with. Threads follow the caller's `numpy.errstate`, which NumPy keeps a thread.
+    Results are in the order of the tasks. Which thread runs a task depends on the time each takes,
+    so none may write where another does. The calling thread works too: a call always ends, whatever
+    the threads of the pool are busy with. Threads follow the caller's `numpy.errstate`.
     """
     n_helpers = min(n_threads(), len(tasks)) - 1
     if n_helpers < 1:
@@ -82,13 +66,7 @@ def run_on_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS from starting threads of its own below ours.
-
-    Yields
-    ------
-    None
-        While BLAS, of the whole process, has one thread.
-    """
+    """Keep BLAS, of the whole process, from starting threads of its own below ours."""
     global _n_inside, _limit
     with _LOCK:
         if _n_inside == 0:

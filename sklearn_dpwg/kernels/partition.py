@@ -1,4 +1,4 @@
-"""Which rows a task reads."""
+"""Rows of the tasks of a pass."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class PrivacyLedger:
 
     See Also
     --------
-    PrivacyGuarantee : What one fit promises.
+    sklearn_dpwg.privacy.PrivacyGuarantee : What one fit promises.
     privacy_of : What a fitted search cost, without a ledger.
 
     Notes

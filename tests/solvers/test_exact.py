@@ -69,4 +69,3 @@ def test_run_stops_at_the_tolerance_of_the_solver():
 
 def test_parameters():
     assert Exact(tolerance=1e-3).get_params() == {"tolerance": 1e-3}
-    assert Exact().data_model == "fixed"

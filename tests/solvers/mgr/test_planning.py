@@ -7,26 +7,19 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.mgr.planning import paper_plan
-from sklearn_dpwg.solvers.mgr.schedule import (
-    RISK_SPREAD,
-    best_sharpness,
-    excess_bound_by_group,
-    noise_of_passes,
-)
-from tests.helpers.mgr_cases import make_data, make_problem, random_data
+from sklearn_dpwg.solvers.group_player import RISK_SPREAD
+from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
+from sklearn_dpwg.solvers.mgr.bound import best_sharpness, excess_bound_by_group, noise_of_passes
+from sklearn_dpwg.solvers.mgr.paper import paper_plan
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import random_data
+from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
-
-
-def seeded(seed, plan):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(seed, plan.releases)
 
 
 # --- the bound ---------------------------------------------------------------------------------
@@ -281,7 +274,10 @@ def test_the_theorem_holds_for_the_plain_form(loss, law):
     best = worst_group_optimum(data, radius=problem.radius)
     optimum = data.risks(best.weights).max()
     reached = np.array(
-        [data.risks(solver.run(plan, data, seeded(seed, plan)).weights) for seed in range(40)]
+        [
+            data.risks(solver.run(plan, data, seeded(seed, plan.releases)).weights)
+            for seed in range(40)
+        ]
     )
     std = schedule.gradient_multiplier * problem.gradient_diameter / sizes.min()
     eta, rate, steps = 0.05, 0.2, n_steps + 1
@@ -329,7 +325,7 @@ def test_paper_schedule_is_the_papers(sizes, epsilon, loss):
         assert schedule.group_rate == pytest.approx(math.sqrt(math.log(p) / (T * U**2)))
     noise = problem.n_weights * (constant * sigma) ** 2
     step = 2 * problem.radius / math.sqrt(T * (problem.lipschitz**2 + noise))
-    assert schedule.step_and_momentum(1.0, problem.n_weights) == (pytest.approx(step), 0.0)
+    assert step_and_momentum(schedule, 1.0, problem.n_weights) == (pytest.approx(step), 0.0)
     assert schedule.step == "sampled"
     assert schedule.prior == (1 / p,) * p
     assert set(schedule.noise_correction) == {0.0}

@@ -13,21 +13,22 @@ from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.kernels import partition
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, SquaredError
-from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.optimum import smooth_optimum, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Moments, Solution
-from sklearn_dpwg.solvers import moments as moments_module
+from sklearn_dpwg.solvers.moments import moments as moments_module
 from sklearn_dpwg.solvers.moments import noisy_moments
 from sklearn_dpwg.solvers.moments.noisy_moments import (
     NoisyRisks,
     positive_part,
     robust_optimum,
     shrunk,
-    triangle,
 )
-from tests.helpers.mgr_cases import make_data, make_problem, random_data
+from sklearn_dpwg.solvers.moments.releases import triangle
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import random_data
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import Recorder, silent
 
@@ -119,7 +120,7 @@ def test_sums_do_not_depend_on_tasks(monkeypatch):
     problem, data = linear_data((3000, 40, 700))
     weights = np.ones(problem.n_weights) / 3
     expected = data.residual_moments(weights, **SCALES)
-    monkeypatch.setattr("sklearn_dpwg.risks.ENTRIES_PER_TASK", 50)
+    monkeypatch.setattr("sklearn_dpwg.risks._group_risks.ENTRIES_PER_TASK", 50)
     assert partition.MAX_TASKS > 1
     np.testing.assert_array_equal(data.residual_moments(weights, **SCALES), expected)
 
@@ -182,7 +183,7 @@ def test_slacks_smooth_the_maximum(smoothing):
         smoothing=smoothing,
         radius=2.0,
     )
-    found = worst_group_optimum(risks, radius=2.0, tolerance=1e-10)
+    found = smooth_optimum(risks, radius=2.0, tolerance=1e-10)
     shares = np.linspace(0.0, 1.0, 20_001)
     hessian, linear = 1.0 * shares + 2.0 * (1 - shares), 0.5 * shares - 0.4 * (1 - shares)
     constant = 0.3 * shares + 0.2 * (1 - shares)

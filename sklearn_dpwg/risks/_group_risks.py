@@ -1,9 +1,9 @@
-"""Group risks and their derivatives: the only place that reads rows in bulk."""
+"""Group risks of records in memory: the only reader of rows in bulk."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,7 @@ ENTRIES_PER_TASK = 2**16
 
 @dataclass(eq=False)
 class GroupRisks:
-    """Mean loss of each group, as a function of the weights.
+    """`Risks` of records in memory.
 
     Parameters
     ----------
@@ -46,7 +46,6 @@ class GroupRisks:
         Loss of one record.
     intercept_scaling : float
         Value of the constant column behind the features; 0 for none.
-
     n_passes : int, default=0
         How many times the rows have been read in full; counted, not set.
     """
@@ -77,20 +76,7 @@ class GroupRisks:
         return self.loss.n_outputs * self.n_columns
 
     def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
-        """Return the mean loss of each group.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights, one output after the other, the intercept last in each.
-        ceiling : float, optional
-            Each record's loss counts for at most this much.
-
-        Returns
-        -------
-        ndarray of shape (n_groups,)
-            Mean losses.
-        """
+        """Return the mean loss of each group, in one pass."""
         self.n_passes += 1
         totals, _ = self._totals(weights, ceiling, gradients=False)
         return totals / self.group_sizes
@@ -98,25 +84,7 @@ class GroupRisks:
     def risks_and_gradients(
         self, weights: FloatArray, *, ceiling: float | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return each group's mean loss and its gradient, in one pass over the rows.
-
-        Rows are sorted by group, so the gradients of all groups cost no more than the gradient
-        of one weighted sum.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights.
-        ceiling : float, optional
-            Each record's loss counts for at most this much; gradients are not affected.
-
-        Returns
-        -------
-        risks : ndarray of shape (n_groups,)
-            Mean losses.
-        gradients : ndarray of shape (n_groups, n_weights)
-            Gradients of the mean losses (not clipped).
-        """
+        """Return risks and gradients in one pass; rows are sorted, so groups cost nothing extra."""
         self.n_passes += 1
         totals, gradients = self._sums(weights, ceiling)
         sizes = np.asarray(self.group_sizes, dtype=float)
@@ -131,51 +99,14 @@ class GroupRisks:
         ceiling: float,
         center: float,
     ) -> tuple[FloatArray, FloatArray]:
-        """Estimate each group's mean loss and its gradient from the records of a batch.
-
-        Sums are divided by public expected sizes, never by how many records joined, which is
-        secret and would give a record influence over the divisor.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights.
-        batch : sequence of ndarray
-            For each group the positions of the records that joined; may be empty.
-        expected_sizes : ndarray of shape (n_groups,)
-            Expected number of records that join, ``q_i n_i``.
-        ceiling : float
-            Each record's loss counts for at most this much; gradients are not affected.
-        center : float
-            What a risk is where no record joins; a record adds its loss minus this.
-
-        Returns
-        -------
-        risks : ndarray of shape (n_groups,)
-            Unbiased estimates of the mean losses, ``center`` for a group that nobody joined.
-        gradients : ndarray of shape (n_groups, n_weights)
-            Unbiased estimates of the gradients, 0 for a group that nobody joined.
-        """
+        """Estimate risks and gradients from a copy of the records that joined."""
         joined = GroupRisks(self.records.take(batch), self.loss, self.intercept_scaling)
         totals, gradients = joined._sums(weights, ceiling)
         totals -= center * np.asarray(joined.group_sizes, dtype=float)
         return center + totals / expected_sizes, gradients / expected_sizes[:, None]
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
-        """Return the Hessian of the weighted sum of the groups' mean losses.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights.
-        group_weights : ndarray of shape (n_groups,)
-            Weight of each group; groups of weight 0 are not read.
-
-        Returns
-        -------
-        ndarray of shape (n_weights, n_weights)
-            The Hessian, symmetric.
-        """
+        """Return the Hessian of the weighted sum of the risks, in one pass."""
         self.n_passes += 1
         n_records, n_columns = self.records.rows.shape[0], self.n_columns
         # each task adds up a Hessian of its own: together a quarter of dense rows at most
@@ -201,31 +132,7 @@ class GroupRisks:
     def residual_moments(
         self, weights: FloatArray, *, clip: float, constant: float, length: float, step: float
     ) -> FloatArray:
-        """Return each group's sum of ``v v'``, v a row with a constant and its clipped residual.
-
-        With r the target minus the score of a record, clipped to ``[-clip, clip]``, v is
-        ``(x, constant, length r / clip)``, without the constant where there is no intercept.
-        Entries of v are rounded to multiples of a step. Where that is coarse enough for all sums
-        to be floating-point numbers, they are exact: a record adds what it would add to nothing.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights that residuals are those of; of a loss with one output.
-        clip : float
-            Bound on residuals; positive.
-        constant : float
-            Entry of v for the intercept.
-        length : float
-            Largest entry of v for the residual.
-        step : float
-            What entries of v are rounded to multiples of; a power of 2.
-
-        Returns
-        -------
-        ndarray of shape (n_groups, n_columns + 1, n_columns + 1)
-            Symmetric matrices.
-        """
+        """Return each group's sum of ``v v'``, exact where `step` is coarse enough."""
         self.n_passes += 1
         n_records, size = self.records.rows.shape[0], self.n_columns + 1
         n_tasks = n_records * size // max(ENTRIES_PER_TASK, 4 * self.n_groups * size**2)
@@ -259,33 +166,15 @@ class GroupRisks:
         return sums * step**2
 
     def as_oracle(self, rng: np.random.Generator) -> RecordOracle:
-        """Return an oracle that hands out these records, each group shuffled once.
-
-        Parameters
-        ----------
-        rng : Generator
-            Where the order comes from.
-
-        Returns
-        -------
-        RecordOracle
-            Draws without replacement.
-        """
+        """Return an oracle that draws these records without replacement."""
         return RecordOracle(self.records, rng)
 
+    def with_loss(self, loss: Loss) -> GroupRisks:
+        """Return the risks of the same rows under another loss."""
+        return replace(self, loss=loss)
+
     def part(self, positions: Sequence[NDArray[np.intp]]) -> GroupRisks:
-        """Return the risks of some of the records of each group.
-
-        Parameters
-        ----------
-        positions : sequence of ndarray
-            For each group, the positions within it of the records to keep.
-
-        Returns
-        -------
-        GroupRisks
-            Over a copy of these records; its passes count from 0.
-        """
+        """Return the risks of a copy of some of the records of each group."""
         return GroupRisks(self.records.take(positions), self.loss, self.intercept_scaling)
 
     def _add_curvature(self, hessian: FloatArray, block: slice, curvature: FloatArray) -> None:

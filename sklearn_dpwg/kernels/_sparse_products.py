@@ -1,4 +1,4 @@
-"""What NumPy does not do for rows in compressed form, and what it does for both."""
+"""Norms, blocks and products of dense rows and of rows in compressed form."""
 
 from __future__ import annotations
 
@@ -14,22 +14,10 @@ _BLOCK_BYTES = 2**18
 
 
 def canonical_rows(rows: Any) -> Any:
-    """Return rows in compressed form whose entries are sorted, each place held once.
+    """Return compressed rows whose entries are sorted, each place held once.
 
-    Parameters
-    ----------
-    rows : csr_array or csr_matrix of shape (n_records, n_features)
-        Rows; entries of one place add up. What its flags say is not relied on.
-
-    Returns
-    -------
-    csr_array of shape (n_records, n_features)
-        The rows; on the same memory where they are in order, and a copy otherwise.
-
-    Raises
-    ------
-    ValueError
-        If an index is out of range, or a sum of entries is not finite.
+    On the same memory where they are in order, and a copy otherwise; an index out of range and a
+    sum of entries that is not finite are refused. What the flags say is not relied on.
     """
     # a new object has looked at no flag
     fresh = csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
@@ -43,18 +31,7 @@ def canonical_rows(rows: Any) -> Any:
 
 
 def row_norms(rows: Any) -> FloatArray:
-    """Return the Euclidean norm of each row, in double precision.
-
-    Parameters
-    ----------
-    rows : ndarray or csr_array of shape (n_records, n_features)
-        Rows; those in compressed form must be canonical.
-
-    Returns
-    -------
-    ndarray of shape (n_records,)
-        Norms; infinite where squares overflow.
-    """
+    """Return the Euclidean norm of each row in double precision, infinite on overflow."""
     n_records = rows.shape[0]
     norms = np.zeros(n_records)
     row_bytes = 8 * (rows.nnz if isinstance(rows, csr_array) else rows.size) // max(n_records, 1)
@@ -76,20 +53,7 @@ def row_norms(rows: Any) -> FloatArray:
 
 
 def row_block(rows: Any, first: int, last: int) -> Any:
-    """Return some rows; dense ones are not copied.
-
-    Parameters
-    ----------
-    rows : ndarray or csr_array of shape (n_records, n_features)
-        Rows.
-    first, last : int
-        Which to return, ``first:last``.
-
-    Returns
-    -------
-    ndarray or csr_array of shape (last - first, n_features)
-        The rows.
-    """
+    """Return the rows ``first:last``; dense ones are not copied."""
     if not isinstance(rows, csr_array):
         return rows[first:last]
     bounds = rows.indptr[first : last + 1]
@@ -101,20 +65,7 @@ def row_block(rows: Any, first: int, last: int) -> Any:
 
 
 def scale_rows(rows: Any, factors: FloatArray) -> Any:
-    """Return rows, each times a factor, in double precision.
-
-    Parameters
-    ----------
-    rows : ndarray or csr_array of shape (n_records, n_features)
-        Rows.
-    factors : ndarray of shape (n_records,)
-        A factor each.
-
-    Returns
-    -------
-    ndarray or csr_array of shape (n_records, n_features)
-        The products.
-    """
+    """Return rows, each times a factor, in double precision."""
     if not isinstance(rows, csr_array):
         return rows * factors[:, None]
     entries = rows.data * np.repeat(factors, np.diff(rows.indptr))
@@ -122,20 +73,7 @@ def scale_rows(rows: Any, factors: FloatArray) -> Any:
 
 
 def linear_scores(rows: Any, weights: FloatArray) -> FloatArray:
-    """Return ``rows @ weights.T`` in double precision, without a copy of the rows.
-
-    Parameters
-    ----------
-    rows : ndarray or csr_array of shape (n_records, n_features)
-        Rows of either precision.
-    weights : ndarray of shape (n_outputs, n_features)
-        Weights.
-
-    Returns
-    -------
-    ndarray of shape (n_records, n_outputs)
-        Scores.
-    """
+    """Return ``rows @ weights.T`` in double precision, without a copy of the rows."""
     if rows.dtype == np.float64:
         return np.asarray(rows @ weights.T)
     n_records = rows.shape[0]

@@ -1,0 +1,207 @@
+"""Group risks as solvers and optimisers see them, wherever the records are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.oracles import SampleOracle
+
+
+class RiskFunctions(Protocol):
+    """Group risks as functions of the weights, which is all that an optimum needs."""
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights, intercepts included."""
+
+    def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
+        """Return the mean loss of each group.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights, one output after the other, the intercept last in each.
+        ceiling : float, optional
+            Each record's loss counts for at most this much.
+
+        Returns
+        -------
+        ndarray of shape (n_groups,)
+            Mean losses.
+        """
+
+    def risks_and_gradients(
+        self, weights: FloatArray, *, ceiling: float | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return each group's mean loss and its gradient.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights.
+        ceiling : float, optional
+            Each record's loss counts for at most this much; gradients are not affected.
+
+        Returns
+        -------
+        risks : ndarray of shape (n_groups,)
+            Mean losses.
+        gradients : ndarray of shape (n_groups, n_weights)
+            Gradients of the mean losses (not clipped).
+        """
+
+    def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
+        """Return the Hessian of the weighted sum of the groups' mean losses.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights.
+        group_weights : ndarray of shape (n_groups,)
+            Weight of each group; groups of weight 0 are not read.
+
+        Returns
+        -------
+        ndarray of shape (n_weights, n_weights)
+            The Hessian, symmetric.
+        """
+
+
+class Risks(RiskFunctions, Protocol):
+    """Group risks of records under a loss: all that a solver sees of the data."""
+
+    @property
+    def loss(self) -> Loss:
+        """Loss of one record."""
+
+    @property
+    def intercept_scaling(self) -> float:
+        """Value of the constant column behind the features; 0 for none."""
+
+    @property
+    def group_sizes(self) -> tuple[int, ...]:
+        """Number of records in each group."""
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of a row with the intercept's."""
+
+    @property
+    def n_passes(self) -> int:
+        """How many times the rows have been read in full."""
+
+    def sampled_risks_and_gradients(
+        self,
+        weights: FloatArray,
+        batch: Sequence[NDArray[np.intp]],
+        *,
+        expected_sizes: FloatArray,
+        ceiling: float,
+        center: float,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Estimate each group's mean loss and its gradient from the records of a batch.
+
+        Sums are divided by public expected sizes, never by how many records joined, which is
+        secret and would give a record influence over the divisor.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights.
+        batch : sequence of ndarray
+            For each group the positions of the records that joined; may be empty.
+        expected_sizes : ndarray of shape (n_groups,)
+            Expected number of records that join, ``q_i n_i``.
+        ceiling : float
+            Each record's loss counts for at most this much; gradients are not affected.
+        center : float
+            What a risk is where no record joins; a record adds its loss minus this.
+
+        Returns
+        -------
+        risks : ndarray of shape (n_groups,)
+            Unbiased estimates of the mean losses, ``center`` for a group that nobody joined.
+        gradients : ndarray of shape (n_groups, n_weights)
+            Unbiased estimates of the gradients, 0 for a group that nobody joined.
+        """
+
+    def residual_moments(
+        self, weights: FloatArray, *, clip: float, constant: float, length: float, step: float
+    ) -> FloatArray:
+        """Return each group's sum of ``v v'``, v a row with a constant and its clipped residual.
+
+        With r the target minus the score of a record, clipped to ``[-clip, clip]``, v is
+        ``(x, constant, length r / clip)``, without the constant where there is no intercept.
+        Entries of v are rounded to multiples of a step. Where that is coarse enough for all sums
+        to be floating-point numbers, they are exact: a record adds what it would add to nothing.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights that residuals are those of; of a loss with one output.
+        clip : float
+            Bound on residuals; positive.
+        constant : float
+            Entry of v for the intercept.
+        length : float
+            Largest entry of v for the residual.
+        step : float
+            What entries of v are rounded to multiples of; a power of 2.
+
+        Returns
+        -------
+        ndarray of shape (n_groups, n_columns + 1, n_columns + 1)
+            Symmetric matrices.
+        """
+
+    def with_loss(self, loss: Loss) -> Risks:
+        """Return the risks of the same records under another loss.
+
+        Parameters
+        ----------
+        loss : Loss
+            A loss of the same task, with as many outputs.
+
+        Returns
+        -------
+        Risks
+            Over the same rows, which are not copied.
+        """
+
+    def part(self, positions: Sequence[NDArray[np.intp]]) -> Risks:
+        """Return the risks of some of the records of each group.
+
+        Parameters
+        ----------
+        positions : sequence of ndarray
+            For each group, the positions within it of the records to keep.
+
+        Returns
+        -------
+        Risks
+            Over these records; its passes count from 0.
+        """
+
+    def as_oracle(self, rng: np.random.Generator) -> SampleOracle:
+        """Return an oracle that hands out these records, each group shuffled once.
+
+        Parameters
+        ----------
+        rng : Generator
+            Where the order comes from.
+
+        Returns
+        -------
+        SampleOracle
+            Draws without replacement.
+        """
