@@ -20,7 +20,7 @@ from sklearn_dpwg.estimators.public_facts import resolve_prior
 from sklearn_dpwg.estimators.spending import plan_within
 from sklearn_dpwg.estimators.targets import Targets
 from sklearn_dpwg.exceptions import UngroupedWarning, WeakPlanWarning, warn
-from sklearn_dpwg.groups import encode_groups, find_groups
+from sklearn_dpwg.groups import encode_groups, find_groups, grouping_names
 from sklearn_dpwg.kernels import canonical_rows, linear_scores
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
@@ -49,6 +49,7 @@ class Fitting(Progress, BaseEstimator):
     group_by: Any
     random_state: Any
     verbose: int
+    _groupings: tuple[str, ...]  # names of what the groups of the last fit are made of
 
     @abstractmethod
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:
@@ -94,6 +95,7 @@ class Fitting(Progress, BaseEstimator):
         )
         if first is None:
             targets = self._targets(np.asarray(y), classes)
+            self._groupings = grouping_names(groups, self.group_by)
         else:
             targets = first
             targets.check_later(classes)
@@ -211,7 +213,7 @@ class Fitting(Progress, BaseEstimator):
         self.__dict__.pop("_open", None)
         self.__dict__.pop("_why_closed", None)
         self.plan_ = plan
-        self.privacy_ = replace(plan.guarantee, seeded=noise.seeded)
+        self.privacy_ = replace(plan.guarantee, seeded=noise.seeded, groupings=self._groupings)
         self.group_labels_ = labels
         self.group_sizes_ = sizes
         self.n_iter_ = solution.n_iter

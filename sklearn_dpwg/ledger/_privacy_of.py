@@ -20,6 +20,7 @@ from sklearn.model_selection import (
 
 from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
 from sklearn_dpwg.exceptions import warn as warn_caller
+from sklearn_dpwg.groups import grouping_names
 from sklearn_dpwg.ledger.file import total_epsilon
 from sklearn_dpwg.ledger.learning_steps import learning_steps
 from sklearn_dpwg.privacy import PrivacyGuarantee, is_gaussian, joint_guarantee
@@ -197,7 +198,9 @@ def _planned(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
             n_features=fitted.n_features_in_,
             **({"classes": fitted.classes_} if hasattr(fitted, "classes_") else {}),
         )
-        return [_gaussian(plan.guarantee, kind)]
+        named = grouping_names(None, getattr(candidate, "group_by", None))
+        groupings = named or fitted.privacy_.groupings
+        return [replace(_gaussian(plan.guarantee, kind), groupings=groupings)]
     if _is_composite(candidate):
         places = _steps(fitted) if _is_composite(fitted) else {}
         steps = _steps(candidate).items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld import PLDAccountant
@@ -45,7 +47,9 @@ Y = X[:, 0]
 
 
 def model(**parameters):
-    return DPWorstGroupRegressor(solver=MGR(n_steps=3), delta=DELTA, group_by=ones, **parameters)
+    return DPWorstGroupRegressor(
+        **{"solver": MGR(n_steps=3), "delta": DELTA, "group_by": ones} | parameters
+    )
 
 
 def ones(rows):
@@ -425,3 +429,34 @@ def test_partial_fit_that_began_outside_is_charged_in_full_once():
     with book:
         learner.partial_fit(X, Y)
     assert_spent(book, 2)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
+def test_a_total_names_every_grouping(tmp_path):
+    """What each fit grouped by is in its guarantee, in the file and in the words of the total."""
+    frame = pd.DataFrame({"x": X[:, 0], "sex": np.arange(len(X)) % 2, "age": np.arange(len(X)) % 3})
+    with ledger(path=tmp_path / "ledger") as book:
+        model(group_by="sex").fit(frame, Y)
+        model(group_by=["sex", "age"]).fit(frame, Y)
+        model(group_by=half).fit(frame, Y)
+        model(group_by=None).fit(frame, Y, groups=frame["sex"])
+        model(group_by=None).fit(X, Y, groups=np.arange(len(X)) % 2)
+    names = [row.guarantee.groupings for row in book.rows]
+    assert names == [
+        ("column 'sex'",),
+        ("columns 'sex', 'age' together",),
+        ("function half",),
+        ("column 'sex'",),
+        ("groups passed to fit",),
+    ]
+    total = book.guarantee
+    assert total.groupings == tuple(dict.fromkeys(itertools.chain(*names)))
+    assert total.epsilon == book.epsilon_spent
+    said = " ".join(str(total).split())
+    for (name,) in names:
+        assert name in said
+    assert "stays in its group by each of them, in every fit that is counted here" in said
+
+
+def half(rows):
+    return np.arange(len(rows)) % 2
