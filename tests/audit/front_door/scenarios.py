@@ -28,7 +28,7 @@ N_OTHERS = 30
 
 # One short step from zero, far inside the ball: the model is the released gradient, times a number.
 STEP = MGR(n_steps=1, averaging=1.0, step_size=1e-6, risk_share=0.02)
-PHASE = PhasedERM(n_phases=1, mu_weights=1e3)
+PHASE = PhasedERM(n_phases=1, mu_weights=1e3, mu_groups=np.inf, averaging=1.0)
 FAR = 1e-2  # radius; scores are so small that slopes are those at zero
 SLOW = FTRL(strength=1e6)
 
