@@ -107,7 +107,8 @@ class DatabaseOracle(SampleOracle):
             raise ValueError(f"groups must name at least one column, got {groups!r}.")
         self._groups = [quoted(column) for column in group_columns]
         self._columns = [quoted(column) for column in [*features, target]]
-        self._secret = np.random.default_rng(random_state).bytes(32)
+        rng = np.random.default_rng(random_state)
+        self._secret = rng.bytes(32)
         self._owns_connection = not isinstance(database, sqlite3.Connection)
         self._connection = _connect(database)
         self._number = next(_numbers)

@@ -28,7 +28,7 @@ N_OTHERS = 30
 
 # One short step from zero, far inside the ball: the model is the released gradient, times a number.
 STEP = MGR(n_steps=1, averaging=1.0, step_size=1e-6, risk_share=0.02)
-PHASE = PhasedERM(n_phases=1, mu_weights=1e3)
+PHASE = PhasedERM(n_phases=1, mu_weights=1e3, mu_groups=np.inf, averaging=1.0)
 FAR = 1e-2  # radius; scores are so small that slopes are those at zero
 SLOW = FTRL(strength=1e6)
 
@@ -48,8 +48,9 @@ def table(canary, *, long=1.0, n_classes=2, values=None):
 
 
 def released(model):
-    """Return every number of a fitted model that anybody may see."""
-    parts = [model.coef_, model.intercept_, getattr(model, "group_weights_", ())]
+    """Return all numbers of a model that anybody may see; of group weights the logarithms."""
+    group_weights = np.maximum(getattr(model, "group_weights_", ()), 1e-300)
+    parts = [model.coef_, model.intercept_, np.log(group_weights)]
     return np.concatenate([np.ravel(part) for part in parts])
 
 
@@ -222,7 +223,9 @@ SINGLE = partial(np.asarray, dtype=np.float32)
 SCENARIOS: dict[str, Run] = {
     "MGR, a pass": plainly(classifier()),
     "MGR, a drawn group": plainly(
-        classifier(solver=MGR(n_steps=1, averaging=1.0, step="sampled", step_size=1e-6))
+        classifier(
+            solver=MGR(n_steps=1, averaging=1.0, step="sampled", step_size=1e-6), prior="uniform"
+        )
     ),
     "MGR, many passes": plainly(classifier(solver=MGR(n_steps=20), radius=1.0)),
     "MGR, group risks": plainly(

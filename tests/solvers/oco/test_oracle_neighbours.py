@@ -9,7 +9,8 @@ import pytest
 
 from sklearn_dpwg.oracles import DatabaseOracle, EncodingOracle, GeneratorOracle, InMemoryOracle
 from sklearn_dpwg.solvers import OCO
-from tests.helpers.oco_cases import BUDGET, Transcript, make_problem, moves
+from tests.helpers.group_data import make_problem
+from tests.helpers.oco_cases import BUDGET, Transcript, moves
 from tests.helpers.oracle_cases import LAYOUTS, database_oracle
 
 ROUNDING = 1e-9
