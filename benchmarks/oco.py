@@ -33,7 +33,7 @@ from rates_worlds import HardWorld
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import MGR, OCO, PhasedERM
+from sklearn_dpwg.solvers import MGR, OCO, FreshSolver, PhasedERM
 
 DATA_SETS = ("adult", "law-school", "minneapolis-stops", "census-income-kdd")
 N_SEEDS = 5
@@ -182,7 +182,7 @@ def hard_excess(solver, p: int, d: int, n_draws: int, n_seeds: int) -> float:
             world = HardWorld(p, d, signal=signal, seed=seed)
             rng, problem = np.random.default_rng([seed, 1]), world.problem(n_draws // p)
             data = world.draw(n_draws // p, rng)
-            if solver.data_model == "fresh":
+            if isinstance(solver, FreshSolver):
                 problem = replace(problem, group_sizes=(np.inf,) * p)
                 data = HardOracle(world, rng)
             plan = solver.plan(problem, Budget(1.0, 1e-6))

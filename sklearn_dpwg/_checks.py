@@ -125,7 +125,7 @@ def whole(least: int = 1, most: int | None = None, *, or_none: bool = False) -> 
     if most is not None:
         wanted = f"a whole number from {least} to {most}"
     else:
-        wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
+        wanted = "a positive whole number" if least == 1 else f"a whole number, at least {least}"
     return _rule(
         wanted,
         lambda value: (

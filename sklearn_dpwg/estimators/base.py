@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,12 @@ from sklearn_dpwg.estimators import fresh
 from sklearn_dpwg.estimators.fitting import Fitting, precisions
 from sklearn_dpwg.estimators.fresh import FreshMethod
 from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
-from sklearn_dpwg.estimators.spending import plan_within, spending, unchanged_on_failure
+from sklearn_dpwg.estimators.spending import (
+    check_solution,
+    plan_within,
+    spending,
+    unchanged_on_failure,
+)
 from sklearn_dpwg.groups import ordered_sizes
 from sklearn_dpwg.kernels import canonical_rows, row_norms
 from sklearn_dpwg.ledger.charge import join_ledgers, with_ledgers
@@ -100,11 +106,13 @@ class DPWorstGroupEstimator(Fitting):
         # without releases nothing is drawn, so random_state does not matter
         seed = self.random_state if plan.releases else None
         noise = NoiseSource(seed, plan.releases)
-        with spending(noise, budget, plan, self):
+        with spending(noise, budget, plan, self) as guarantee:
             data = self._group_risks(rows, encoded, codes, problem)
             del rows, encoded, codes  # copies of them are not kept for as long as the solver runs
-            solution = self._with_progress(plan, noise, lambda: solver.run(plan, data, noise))
-        self._keep_outcome(plan, noise, targets, labels, sizes, solution)
+            of_solver = replace(plan)  # what it does to its own does not reach `plan_`
+            solution = self._with_progress(plan, noise, lambda: solver.run(of_solver, data, noise))
+            check_solution(plan, solution, self.solver)
+        self._keep_outcome(plan, guarantee, targets, labels, sizes, solution)
 
     @FreshMethod
     def fit_oracle(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from sklearn_dpwg.exceptions import UngroupedWarning, WeakPlanWarning, warn
 from sklearn_dpwg.groups import encode_groups, find_groups, grouping_names
 from sklearn_dpwg.kernels import canonical_rows, linear_scores
 from sklearn_dpwg.losses import Loss
-from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, check_delta
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
@@ -193,7 +192,7 @@ class Fitting(Progress, BaseEstimator):
     def _keep_outcome(
         self,
         plan: Plan,
-        noise: NoiseSource,
+        guarantee: PrivacyGuarantee,
         targets: Targets,
         labels: NDArray[np.object_],
         sizes: NDArray[Any],
@@ -202,18 +201,13 @@ class Fitting(Progress, BaseEstimator):
         """Set the fitted attributes; each is public or paid for."""
         problem = plan.problem
         weights = np.asarray(solution.weights, dtype=float)
-        if weights.shape != (problem.n_weights,) or not np.isfinite(weights).all():
-            raise RuntimeError(
-                f"solver {self.solver!r} must return {problem.n_weights} weights, all finite, got "
-                f"an array of shape {weights.shape}."
-            )
         for name, value in targets.attributes.items():
             setattr(self, name, value)
         # whatever an earlier partial_fit began has ended
         self.__dict__.pop("_open", None)
         self.__dict__.pop("_why_closed", None)
         self.plan_ = plan
-        self.privacy_ = replace(plan.guarantee, seeded=noise.seeded, groupings=self._groupings)
+        self.privacy_ = guarantee
         self.group_labels_ = labels
         self.group_sizes_ = sizes
         self.n_iter_ = solution.n_iter

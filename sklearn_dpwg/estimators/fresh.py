@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import MethodType
 from typing import Any
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_dpwg.estimators.fitting import Fitting
 from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
-from sklearn_dpwg.estimators.spending import spending, unchanged_on_failure
+from sklearn_dpwg.estimators.spending import check_solution, spending, unchanged_on_failure
 from sklearn_dpwg.estimators.targets import Targets
 from sklearn_dpwg.exceptions import UnusedRecordsWarning, warn
 from sklearn_dpwg.groups import labelled_sizes
@@ -118,13 +118,15 @@ def fit_oracle(
         assert isinstance(solver, FreshSolver)
         plan = estimator._plan_for(solver, problem, labels, budget)
         noise = NoiseSource(estimator.random_state, plan.releases)
-        with spending(noise, budget, plan, estimator):
+        with spending(noise, budget, plan, estimator) as guarantee:
+            of_solver = replace(plan)  # what it does to its own does not reach `plan_`
             solution = estimator._with_progress(
-                plan, noise, lambda: solver.run(plan, encoded, noise)
+                plan, noise, lambda: solver.run(of_solver, encoded, noise)
             )
+            check_solution(plan, solution, estimator.solver)
         estimator.__dict__.pop("feature_names_in_", None)
         estimator.n_features_in_ = n_features
-        estimator._keep_outcome(plan, noise, targets, labels, np.asarray(sizes), solution)
+        estimator._keep_outcome(plan, guarantee, targets, labels, np.asarray(sizes), solution)
 
 
 def partial_fit(
@@ -164,12 +166,14 @@ def _begin(
     plan = estimator._plan_for(solver, problem, labels, budget)
     noise = NoiseSource(estimator.random_state, plan.releases)
     key = uuid4().hex
-    with spending(noise, budget, plan, estimator, key):
-        game = solver.begin(plan, noise)
+    with spending(noise, budget, plan, estimator, key) as guarantee:
+        game = solver.begin(replace(plan), noise)
         opened = OpenGame(game, plan, budget, noise, targets, _parameters(estimator), key)
         data = estimator._group_risks(rows, encoded, codes, problem)
         n_played = _play(estimator, opened, data, sizes)
-    estimator._keep_outcome(plan, noise, targets, labels, sizes, game.finish())
+        solution = game.finish()
+        check_solution(plan, solution, estimator.solver)
+    estimator._keep_outcome(plan, guarantee, targets, labels, sizes, solution)
     estimator._open = opened
     _warn_if_unused(n_played, False)
 
@@ -190,15 +194,17 @@ def _go_on(
     )
     sizes = np.bincount(codes, minlength=plan.problem.n_groups)
     # a ledger that was opened since the first call is charged for the whole plan
-    with spending(noise, opened.budget, plan, estimator, opened.key):
+    with spending(noise, opened.budget, plan, estimator, opened.key) as guarantee:
         opened.is_lost = True  # until the rounds are through
         data = estimator._group_risks(rows, encoded, codes, plan.problem)
         was_over = opened.game.is_over
         n_played = _play(estimator, opened, data, sizes)
+        solution = opened.game.finish()
+        check_solution(plan, solution, estimator.solver)
         opened.is_lost = False
     # records of a call without a round were not looked at, and may come again
     total = estimator.group_sizes_ + sizes * (n_played > 0)
-    estimator._keep_outcome(plan, noise, targets, labels, total, opened.game.finish())
+    estimator._keep_outcome(plan, guarantee, targets, labels, total, solution)
     estimator._open = opened
     _warn_if_unused(n_played, was_over)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import lru_cache
 from typing import Any, Literal, NoReturn, Self, final
 
 import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy import (
     SECONDS_PER_SECURE_CALL,
     SECONDS_PER_SECURE_COORDINATE,
@@ -145,12 +147,17 @@ class Plan:
     def __init_subclass__(cls) -> NoReturn:
         raise TypeError("Plan has no subclasses: its guarantee is that of its releases.")
 
-    @cached_property
+    def __post_init__(self) -> None:
+        # a list could be emptied later, and a subclass could say that it is another release
+        object.__setattr__(self, "releases", tuple(self.releases))
+        for kind, value in [*((Release, each) for each in self.releases), (Budget, self.budget)]:
+            if type(value) is not kind:
+                raise TypeError(f"a plan is made of a Budget and of Releases, got {value!r}.")
+
+    @property
     def guarantee(self) -> PrivacyGuarantee:
         """What the releases cost together, of which no plan may state anything else."""
-        if not self.releases:
-            return PrivacyGuarantee.non_private(self.budget.delta)
-        return PrivacyGuarantee.from_releases(self.releases, self.budget, public=PUBLIC_FACTS)
+        return _guarantee(self.releases, self.budget)
 
     @property
     def is_weak(self) -> bool:
@@ -196,6 +203,18 @@ class Plan:
         lines.append(f"  about {self.predicted_seconds:.2g} seconds")
         lines += ["", str(guarantee)]
         return "\n".join(lines)
+
+
+@lru_cache(maxsize=256)
+def _guarantee(releases: tuple[Release, ...], budget: Budget) -> PrivacyGuarantee:
+    """Account for the releases of a plan; kept by value, so that no plan can hold another."""
+    if not releases:
+        if budget.epsilon < math.inf:
+            raise PlanExceededError(
+                f"a plan without releases promises nothing and needs epsilon=inf, got {budget!r}."
+            )
+        return PrivacyGuarantee.non_private(budget.delta)
+    return PrivacyGuarantee.from_releases(releases, budget, public=PUBLIC_FACTS)
 
 
 def _who_pays(release: Release, parts: list[int | None]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 from sklearn.base import BaseEstimator
@@ -71,6 +71,11 @@ class Solver(BaseEstimator, ABC):
         self._check_parameters()
         self._check_budget(budget)
         plan = self._plan(problem, budget)
+        if type(plan) is not Plan:
+            raise TypeError(f"_plan of solver {self.name!r} must return a Plan, got {plan!r}.")
+        stated = (problem.loss, problem.loss.with_bounded_slope())
+        if plan.problem.loss not in stated or replace(plan.problem, loss=problem.loss) != problem:
+            raise PlanExceededError(f"solver {self.name!r} planned for another problem.")
         if plan.budget != budget:
             raise PlanExceededError(
                 f"solver {self.name!r} planned for {plan.budget!r}, but {budget!r} was asked for."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,9 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.oracles import InMemoryOracle
-from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR, OCO
+from tests.helpers.group_data import make_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
 
@@ -97,3 +100,93 @@ def test_classes_of_later_parts_are_refused_for_a_regressor_as_for_the_first():
         with pytest.raises(ValueError, match="classes must be None for a regressor, got"):
             model.partial_fit(X, X[:, 0], GROUPS, classes=[0, 1])
         model.partial_fit(X, X[:, 0], GROUPS)
+
+
+class CheapMGR(MGR):
+    """Asks a plan what it costs, then puts other releases into it."""
+
+    def _plan(self, problem, budget):
+        plan = super()._plan(problem, budget)
+        assert plan.guarantee.epsilon <= budget.epsilon
+        loud = tuple(release.scaled(1e-3) for release in plan.releases)
+        object.__setattr__(plan, "releases", loud)
+        return plan
+
+
+class ForgetfulMGR(MGR):
+    def _plan(self, problem, budget):
+        super()._plan(problem, budget)
+
+
+class ChangingMGR(MGR):
+    """Changes its plan while it runs."""
+
+    def _run(self, plan, data, noise, start):
+        found = super()._run(plan, data, noise, start)
+        object.__setattr__(plan, "releases", ())
+        object.__setattr__(plan, "solver", "another")
+        return found
+
+
+class FarMGR(MGR):
+    def _run(self, plan, data, noise, start):
+        found = super()._run(plan, data, noise, start)
+        return dataclasses.replace(found, **self.changes)
+
+
+class Permit:
+    def __init_subclass__(cls):
+        pass
+
+
+def test_a_plan_that_is_changed_after_it_was_asked_is_refused(draws):
+    model = DPWorstGroupClassifier(solver=CheapMGR(n_steps=3))
+    with pytest.raises(PlanExceededError, match="above the budget"):
+        model.fit(X, Y, GROUPS)
+    assert not draws()
+
+
+def test_what_is_no_plan_is_refused(draws):
+    with pytest.raises(TypeError, match="_plan of solver 'mgr' must return a Plan, got None"):
+        DPWorstGroupClassifier(solver=ForgetfulMGR(n_steps=3)).fit(X, Y, GROUPS)
+    assert not draws()
+
+
+def test_no_run_changes_what_is_kept_of_a_plan():
+    model = DPWorstGroupClassifier(epsilon=0.7, solver=ChangingMGR(n_steps=3)).fit(X, Y, GROUPS)
+    assert model.plan_.solver == "mgr"
+    assert model.plan_.guarantee.epsilon == model.privacy_.epsilon > 0.69
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"weights": np.full(3, 1e3)},
+        {"weights": np.full(3, np.nan)},
+        {"group_weights": np.ones(7)},
+        {"group_weights": np.array([np.nan, 1.0])},
+        {"n_iter": 12345},
+    ],
+)
+def test_an_outcome_that_was_not_planned_is_refused_and_the_budget_is_spent(changes):
+    solver = FarMGR(n_steps=3)
+    solver.changes = changes
+    with pytest.raises(RuntimeError, match=r"must (return|take)") as caught:
+        DPWorstGroupClassifier(solver=solver).fit(X, Y, GROUPS)
+    assert "as spent" in caught.value.__notes__[0]
+
+
+def test_releases_are_what_they_are():
+    plan = MGR(n_steps=3).plan(make_problem((50, 50)), Budget(1.0, 1e-6))
+    (first, *_) = plan.releases
+    Cheap = type("Cheap", (type(first),), {"paid_count": 1, "__hash__": type(first).__hash__})
+    facts = {field.name: getattr(first, field.name) for field in dataclasses.fields(first)}
+    with pytest.raises(TypeError, match="a plan is made of a Budget and of Releases"):
+        dataclasses.replace(plan, releases=(Cheap(**facts),))
+    with pytest.raises(TypeError, match="releases must hold Releases"):
+        NoiseSource(releases=[Cheap(**facts)])
+    noise = NoiseSource(releases=plan.releases)
+    with pytest.raises(RuntimeError, match="made once"):
+        noise.__init__(None, plan.releases)
+    with pytest.raises(PlanExceededError, match="promises nothing"):
+        dataclasses.replace(plan, releases=()).guarantee  # noqa: B018

@@ -20,6 +20,7 @@ from sklearn_dpwg.exceptions import (
     UnsupportedMechanismError,
     warn,
 )
+from sklearn_dpwg.privacy.noise._values import are_positive, check_sensitivity, check_value
 from sklearn_dpwg.privacy.noise.poisson import poisson_sample
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.privacy.noise.samplers import (
@@ -90,8 +91,12 @@ class NoiseSource:
     """
 
     def __init__(self, random_state: Seed | None = None, releases: Sequence[Release] = ()) -> None:
+        if hasattr(self, "_allowed"):
+            raise RuntimeError("a NoiseSource is made once: what it may draw was fixed then.")
         self._allowed: Counter[Release] = Counter()
         for release in releases:
+            if type(release) is not Release:
+                raise TypeError(f"releases must hold Releases and nothing else, got {release!r}.")
             self._allowed[release] += release.max_count
         self._spent: Counter[Release] = Counter()
         self._samples: Counter[Release] = Counter()
@@ -259,13 +264,13 @@ class NoiseSource:
         values = np.array(value, dtype=np.float64)
         scales = np.array(units, dtype=np.float64)
         bounds = np.array(sensitivities, dtype=np.float64)
-        _check_value(values)
-        if values.ndim == 0 or scales.shape != values.shape or not _are_positive(scales):
+        check_value(values)
+        if values.ndim == 0 or scales.shape != values.shape or not are_positive(scales):
             raise ValueError(
                 f"units must be positive and finite and have the shape of the value, "
                 f"{values.shape}, got {units!r}."
             )
-        if len(releases) == 0 or bounds.shape != (len(releases),) or not _are_positive(bounds):
+        if len(releases) == 0 or bounds.shape != (len(releases),) or not are_positive(bounds):
             raise ValueError(
                 f"sensitivities must be positive and finite, one for each of the {len(releases)} "
                 f"releases, got {sensitivities!r}."
@@ -353,8 +358,8 @@ class NoiseSource:
             return self._add_noise_to_scalar(value, sensitivity, release, mechanism)
         values = np.array(value, dtype=np.float64)
         bounds = np.array(sensitivity, dtype=np.float64)
-        _check_value(values)
-        _check_sensitivity(bounds, values.shape)
+        check_value(values)
+        check_sensitivity(bounds, values.shape)
         self._spend(release, mechanism, values.shape)
         flat = values.reshape(-1)
         if bounds.ndim == 0:
@@ -410,7 +415,8 @@ class NoiseSource:
             )
 
     def _check_allowed(self, release: Release) -> None:
-        if release not in self._allowed:
+        # a subclass could claim to equal what was paid for
+        if type(release) is not Release or release not in self._allowed:
             known = sorted({repr(allowed.name) for allowed in self._allowed}) or ["nothing"]
             raise PlanExceededError(
                 f"The plan does not hold {release!r}; it pays for {', '.join(known)}."
@@ -420,28 +426,3 @@ class NoiseSource:
         raise TypeError(
             "A NoiseSource cannot be copied or pickled: the copy would repeat its noise."
         )
-
-
-def _check_value(values: FloatArray) -> None:
-    if values.size == 0:
-        raise ValueError("value must have at least one entry.")
-    if not np.isfinite(values).all():
-        raise ValueError("value must be finite, got NaN or infinity.")
-
-
-def _are_positive(numbers: FloatArray) -> bool:
-    return bool(((numbers > 0.0) & (numbers < np.inf)).all())
-
-
-def _check_sensitivity(bounds: FloatArray, shape: tuple[int, ...]) -> None:
-    if bounds.ndim == 0:
-        if not 0.0 < bounds < np.inf:
-            raise ValueError(f"sensitivity must be positive and finite, got {float(bounds)!r}.")
-        return
-    if bounds.shape != shape:
-        raise ValueError(
-            f"sensitivity must be a number or have the shape of the value, {shape}, "
-            f"got shape {bounds.shape}."
-        )
-    if not ((bounds >= 0.0) & (bounds < np.inf)).all():
-        raise ValueError(f"sensitivity must be at least 0 and finite everywhere, got {bounds!r}.")

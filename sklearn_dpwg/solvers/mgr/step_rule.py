@@ -1,4 +1,4 @@
-"""Step rule of a run, and the planning bound at a given noise."""
+"""Step rule of a run: step sizes, momentum, ceiling and group rate before the noise is known."""
 
 from __future__ import annotations
 

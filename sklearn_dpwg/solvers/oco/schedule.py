@@ -32,7 +32,8 @@ class StrengthRule:
     fixed: float | None = None  # a strength that does not follow the noise
 
     # what is left of the variance of the last sum's noise in the averaged weights: 0.28 to 0.38
-    # for the square-root Toeplitz mechanism with 8 to 1024 rounds (tests/solvers/test_oco_planning)
+    # for the square-root Toeplitz mechanism with 8 to 1024 rounds
+    # (tests/solvers/oco/test_planning.py)
     averaged_variance = 0.35
 
     def strength(self, noise_std: float) -> float:
