@@ -32,9 +32,13 @@ from sklearn_dpwg.privacy.noise.source import (
 )
 from sklearn_dpwg.privacy.release import Budget, Draw, Release
 from sklearn_dpwg.privacy.sensitivity import (
+    grid_step,
     lemma3_sensitivity,
     moment_sensitivity,
+    record_rounding,
     saddle_point_sensitivity,
+    summation_slack,
+    weighting_slack,
 )
 
 __all__ = [
@@ -54,11 +58,15 @@ __all__ = [
     "gdp_delta",
     "gdp_epsilon",
     "gdp_mu",
+    "grid_step",
     "is_gaussian",
     "lemma3_sensitivity",
     "moment_sensitivity",
     "part_events",
     "poisson_sample",
     "predict_multiplier",
+    "record_rounding",
     "saddle_point_sensitivity",
+    "summation_slack",
+    "weighting_slack",
 ]
