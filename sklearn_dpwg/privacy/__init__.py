@@ -32,6 +32,7 @@ from sklearn_dpwg.privacy.noise.source import (
 )
 from sklearn_dpwg.privacy.release import Budget, Draw, Release
 from sklearn_dpwg.privacy.sensitivity import (
+    SumGrid,
     grid_step,
     lemma3_sensitivity,
     moment_sensitivity,
@@ -51,6 +52,7 @@ __all__ = [
     "NoiseSource",
     "PrivacyGuarantee",
     "Release",
+    "SumGrid",
     "calibrate",
     "check_delta",
     "delta_of",

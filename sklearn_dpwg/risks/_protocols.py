@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.oracles import SampleOracle
+from sklearn_dpwg.privacy.sensitivity import SumGrid
 
 
 class RiskFunctions(Protocol):
@@ -133,6 +134,69 @@ class Risks(RiskFunctions, Protocol):
             Unbiased estimates of the mean losses, ``center`` for a group that nobody joined.
         gradients : ndarray of shape (n_groups, n_weights)
             Unbiased estimates of the gradients, 0 for a group that nobody joined.
+        """
+
+    def sums(
+        self, weights: FloatArray, *, ceiling: float, grid: SumGrid, gradients: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return each group's sum of losses and that of their gradients, for a release.
+
+        The sums of each block of records are rounded to the grid, which makes the rest exact:
+        which block a record is in is public, and one record moves the rounding of its own block
+        alone (``docs/theory/sums.md``).
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights.
+        ceiling : float
+            Each record's loss counts for at most this much; gradients are not affected.
+        grid : SumGrid
+            Steps and blocks, from public facts.
+        gradients : bool, default=True
+            Whether gradients are wanted.
+
+        Returns
+        -------
+        losses : ndarray of shape (n_groups,)
+            Sums of losses, multiples of a step.
+        gradients : ndarray of shape (n_groups, n_weights)
+            Sums of gradients, multiples of the other step, for intercepts times their scaling; no
+            columns if not wanted.
+        """
+
+    def sampled_sums(
+        self,
+        weights: FloatArray,
+        batch: Sequence[NDArray[np.intp]],
+        *,
+        ceiling: float,
+        center: float,
+        grid: SumGrid,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the sums over the records of a batch, for a release.
+
+        Blocks are of ranks in the group, so that whoever joins shifts nobody to another block.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights.
+        batch : sequence of ndarray
+            For each group the increasing positions of the records that joined; may be empty.
+        ceiling : float
+            Each record's loss counts for at most this much; gradients are not affected.
+        center : float
+            What is taken off each loss, a multiple of the step of losses.
+        grid : SumGrid
+            Steps and blocks, from public facts.
+
+        Returns
+        -------
+        losses : ndarray of shape (n_groups,)
+            Sums of losses minus the centre, 0 for a group that nobody joined.
+        gradients : ndarray of shape (n_groups, n_weights)
+            Sums of gradients, 0 for a group that nobody joined.
         """
 
     def residual_moments(

@@ -10,6 +10,7 @@ from sklearn_dpwg.privacy.sensitivity._lemma3 import lemma3_sensitivity
 from sklearn_dpwg.privacy.sensitivity._moments import moment_sensitivity
 from sklearn_dpwg.privacy.sensitivity._saddle_point import saddle_point_sensitivity
 from sklearn_dpwg.privacy.sensitivity._sums import (
+    SumGrid,
     grid_step,
     record_rounding,
     summation_slack,
@@ -17,6 +18,7 @@ from sklearn_dpwg.privacy.sensitivity._sums import (
 )
 
 __all__ = [
+    "SumGrid",
     "grid_step",
     "lemma3_sensitivity",
     "moment_sensitivity",

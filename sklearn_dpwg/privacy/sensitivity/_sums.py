@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from sklearn_dpwg._checks import non_negative, positive_finite, whole_number
 
@@ -14,6 +15,23 @@ _STEPS = 2.0**52
 _EXTRA_ROUNDINGS = 64
 # Relative error of a loss or a slope, in roundings of a score: a margin for exp, log and the like.
 _ROUNDINGS_OF_A_RECORD = 64
+
+
+@dataclass(frozen=True)
+class SumGrid:
+    """Blocks and steps with which sums of losses and gradients are made.
+
+    Parameters
+    ----------
+    loss_step, gradient_step : float
+        Powers of two that the sums of a block are rounded to multiples of; 0 to round nothing.
+    block_size : int
+        Most records of a block; in batches, how many successive ranks make one.
+    """
+
+    loss_step: float
+    gradient_step: float
+    block_size: int
 
 
 def grid_step(bound: float, n_terms: int) -> float:
