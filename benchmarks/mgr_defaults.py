@@ -18,7 +18,8 @@ from common import EPSILON, excess_of_fits, load_dataset, make_estimator
 
 from sklearn_dpwg.datasets import dataset_names
 from sklearn_dpwg.losses import binary_log_loss
-from sklearn_dpwg.solvers import MGR, heavy_ball, mgr_outline, mgr_schedule
+from sklearn_dpwg.solvers import MGR, heavy_ball
+from sklearn_dpwg.solvers.mgr import bound, step_rule
 
 N_SEEDS = 5
 CLASSIFICATION = (
@@ -47,9 +48,9 @@ ESTIMATOR_GRID = {
 }
 # The assumed spread of the group risks sets the planned group rate.
 CONSTANTS = (
-    (mgr_schedule, "RISK_SPREAD", (0.35, 0.1, 0.05)),
-    (mgr_outline, "LONGEST_MEMORY", (0.1, 0.2, 0.4)),
-    (mgr_outline, "BOLDNESS", (1.0, 4.0, 8.0, 16.0)),
+    (bound, "RISK_SPREAD", (0.35, 0.1, 0.05)),
+    (step_rule, "LONGEST_MEMORY", (0.1, 0.2, 0.4)),
+    (step_rule, "BOLDNESS", (1.0, 4.0, 8.0, 16.0)),
     (heavy_ball, "SHORTER", (0.5, 0.8, 0.9, 1.0)),
     (binary_log_loss, "BOUNDED_SLOPE", (0.7, 0.8, 0.85, 0.9, 1.0)),
 )

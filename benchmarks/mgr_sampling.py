@@ -28,7 +28,7 @@ from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.mgr.sampling import compare_readings, seconds_of
+from sklearn_dpwg.solvers.mgr.sampling import options, seconds_of
 
 N_SEEDS = 5
 EPSILONS = (0.1, 1.0, 8.0)
@@ -105,13 +105,13 @@ def report(case: Case, epsilon: float, limit: float | None) -> None:
     planned = MGR(max_seconds=limit).plan(case.problem, budget)
     within = seconds_of(case.problem, (1.0,) * case.problem.n_groups, MGR().max_passes)
     within = within if limit is None else min(within, limit)
-    found = compare_readings(case.problem, budget, MGR(max_seconds=limit), within)
+    found = options(case.problem, budget, MGR(max_seconds=limit), within)
     for kind in (True, False):
-        _, reading = min(
-            (one for one in found if one[1].is_full == kind and one[1].n_steps),
-            key=lambda one: one[0],
+        _, sampling = min(
+            (one for one in found if one.sampling.is_full == kind and one.sampling.n_steps),
+            key=lambda option: option.bound,
         )
-        solver = MGR(reading.n_steps, sampling_rate=reading.rates)
+        solver = MGR(sampling.n_steps, sampling_rate=sampling.rates)
         plan = solver.plan(case.problem, budget)
         runs = [
             solver.run(plan, case.data, NoiseSource(seed, plan.releases)).weights
@@ -122,7 +122,7 @@ def report(case: Case, epsilon: float, limit: float | None) -> None:
         solver.run(plan, case.data, NoiseSource(None, plan.releases))
         seconds = time.perf_counter() - start
         is_planned = (planned.schedule.batches is None) == kind
-        share = float(np.dot(reading.rates, case.problem.group_sizes)) / case.problem.n_records
+        share = float(np.dot(sampling.rates, case.problem.group_sizes)) / case.problem.n_records
         half = student.ppf(0.975, N_SEEDS - 1) * excess.std(ddof=1) / np.sqrt(N_SEEDS)
         print(
             f"{case.name:<20}{epsilon:>7g}{'none' if limit is None else f'{limit:g} s':>7}"

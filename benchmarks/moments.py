@@ -28,7 +28,8 @@ from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers import MGR, Auto, Moments, Solver, moments_planning, noisy_moments
+from sklearn_dpwg.solvers import MGR, Auto, Moments, Solver
+from sklearn_dpwg.solvers.moments import noisy_moments, planning
 
 warnings.simplefilter("ignore", SeededNoiseWarning)
 
@@ -149,13 +150,13 @@ def main(asked: list[str]) -> None:
         ],
         "constant": [
             (
-                star(value, moments_planning.CONSTANT),
-                varied(moments_planning, CONSTANT=value, LENGTH=float(np.hypot(1.0, value))),
+                star(value, planning.CONSTANT),
+                varied(planning, CONSTANT=value, LENGTH=float(np.hypot(1.0, value))),
             )
             for value in (0.25, 0.5, 0.75, 1.0, 1.5)
         ],
         "length": [
-            (star(value, moments_planning.LENGTH), varied(moments_planning, LENGTH=value))
+            (star(value, planning.LENGTH), varied(planning, LENGTH=value))
             for value in (0.75, 1.0, 1.25, 1.5, 2.0)
         ],
     }

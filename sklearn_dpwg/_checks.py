@@ -1,9 +1,15 @@
-"""Checks of plain numbers, each with one sentence that says what is allowed."""
+"""Checks of numbers and of parameters, each with one sentence that says what is allowed."""
 
 from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+# What a value must be, in words, or None where it is.
+Rule = Callable[[Any], str | None]
 
 
 def real_number(value: object, name: str) -> float:
@@ -61,3 +67,120 @@ def non_empty_string(value: object, name: str) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{name} must be a non-empty string, got {value!r}.")
     return value
+
+
+class Rules:
+    """The parameters of a class and what each may be.
+
+    Parameters are checked in the order given, each by its rule, and after them the relations
+    between several, which take the object and raise their own sentence.
+    """
+
+    def __init__(self, owner: str, /, *relations: Callable[[Any], None], **rules: Rule) -> None:
+        self.owner = owner
+        self.relations = relations
+        self.rules = rules
+
+    def check(self, parameters: object) -> None:
+        """Refuse an object with a parameter that breaks a rule."""
+        for name, rule in self.rules.items():
+            value = getattr(parameters, name)
+            try:
+                wanted = rule(value)
+            except (TypeError, ValueError) as error:
+                sentence = str(error).replace(f"{name} must", f"{name} of {self.owner} must", 1)
+                raise type(error)(sentence) from None
+            if wanted is not None:
+                raise ValueError(f"{name} of {self.owner} must be {wanted}, got {value!r}.")
+        for relation in self.relations:
+            relation(parameters)
+
+
+def whole(least: int = 1, most: int | None = None, *, or_none: bool = False) -> Rule:
+    """Allow a whole number that is large enough, and not too large."""
+    if most is not None:
+        wanted = f"a whole number from {least} to {most}"
+    else:
+        wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
+    return _rule(
+        wanted,
+        lambda value: _is(value, Integral) and least <= value <= (most or math.inf),
+        or_none,
+    )
+
+
+def any_number(*, or_none: bool = False) -> Rule:
+    """Allow a real number, infinite or not."""
+    return _rule("a number", lambda value: _is(value, Real) and not math.isnan(value), or_none)
+
+
+def positive(*, least: float = 0.0, or_infinite: bool = False, or_none: bool = False) -> Rule:
+    """Allow a positive number; one that is below the least has a sentence of its own."""
+    is_positive = _rule(
+        "positive or infinite" if or_infinite else "positive and finite",
+        lambda value: _is(value, Real) and value > 0.0 and (or_infinite or value < math.inf),
+        or_none,
+    )
+
+    def rule(value: Any) -> str | None:
+        too_small = _is(value, Real) and 0.0 < value < least
+        return f"at least {least:g}" if too_small else is_positive(value)
+
+    return rule
+
+
+def at_least_zero(*, or_none: bool = False) -> Rule:
+    """Allow a finite number that is not negative."""
+    return _rule(
+        "at least 0 and finite",
+        lambda value: _is(value, Real) and 0.0 <= value < math.inf,
+        or_none,
+    )
+
+
+def share(*, or_all: bool = False, or_none: bool = False) -> Rule:
+    """Allow a part of a whole, or also all of it."""
+    return _rule(
+        "above 0, at most 1" if or_all else "between 0 and 1",
+        lambda value: _is(value, Real) and (0.0 < value < 1.0 or (or_all and value == 1.0)),
+        or_none,
+    )
+
+
+def within(low: float, high: float, *, or_none: bool = False) -> Rule:
+    """Allow a number from one to another, both included."""
+    return _rule(
+        f"from {low:g} to {high:g}",
+        lambda value: _is(value, Real) and low <= value <= high,
+        or_none,
+    )
+
+
+def one_of(*choices: str) -> Rule:
+    """Allow one of several names."""
+    return _rule(f"one of {choices}", lambda value: value in choices, False)
+
+
+def key_of(table: Mapping[str, object]) -> Rule:
+    """Allow a name in a table, as the table is when the parameter is checked."""
+    return lambda value: one_of(*sorted(table))(value)
+
+
+def accepted_by(make: Callable[[Any], object]) -> Rule:
+    """Allow what a function takes; its sentence must begin with the name of the parameter."""
+
+    def rule(value: Any) -> None:
+        make(value)
+
+    return rule
+
+
+def _rule(wanted: str, holds: Callable[[Any], bool], or_none: bool) -> Rule:
+    def rule(value: Any) -> str | None:
+        return None if (or_none and value is None) or holds(value) else wanted
+
+    return rule
+
+
+def _is(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)

@@ -32,10 +32,6 @@ SIDE_IMPORTS = {
     "preprocessing": {"ledger", "privacy"},
     "datasets": set(),
 }
-    "metrics": {"privacy", "groups"},
-    "preprocessing": {"ledger", "privacy"},
-    "datasets": set(),
-}
 SIDE_IMPORTERS = {
     "metrics": {"cli", "model_selection", "inspection"},
     "preprocessing": {"cli"},

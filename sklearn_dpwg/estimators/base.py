@@ -25,7 +25,7 @@ from sklearn_dpwg.estimators.spending import spending
 from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanWarning
 from sklearn_dpwg.groups import encode_groups, ordered_sizes, select_groups
 from sklearn_dpwg.kernels import canonical_rows, linear_scores, row_norms
-from sklearn_dpwg.ledger.charge import with_ledgers, without_ledgers
+from sklearn_dpwg.ledger.charge import join_ledgers, with_ledgers
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
 from sklearn_dpwg.problem import Problem
@@ -252,7 +252,7 @@ class DPWorstGroupEstimator(FreshFitting, Progress, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, and charge fits to the ledgers that it names."""
-        super().__setstate__(without_ledgers(state))
+        super().__setstate__(join_ledgers(state))
 
     @property
     def group_weights_(self) -> FloatArray:

@@ -59,7 +59,7 @@ class Progress(CallbackSupportMixin):
         if hasattr(self, "set_callbacks"):
             context = self._init_callback_context(max_subtasks=n_stages)
             context.call_on_fit_task_begin(estimator=self)
-        n_before = len(noise.releases)  # by earlier calls of partial_fit
+        n_before = len(noise.draws)  # by earlier calls of partial_fit
         stage, line = (n_before * n // max(n_planned, 1) for n in (n_stages, N_LINES))
 
         def say(text: str) -> None:

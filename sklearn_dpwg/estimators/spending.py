@@ -46,7 +46,7 @@ def spending(
         with np.errstate(all="ignore"), charge(guarantee, noise, name, key, is_paid=is_paid):
             yield
     except BaseException as error:
-        if noise.releases:
+        if noise.draws:
             # how many is not said: where a run fails may depend on the records
             error.add_note(
                 f"Noisy values had been released before this error: count the budget of "

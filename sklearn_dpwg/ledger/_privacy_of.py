@@ -148,7 +148,7 @@ def _visit(part: Any, found: _Findings) -> None:
             # a record drawn several times is several records, all of one owner
             times = int(np.bincount(samples).max())
             several = (guarantee.for_records(times) for guarantee in inside.guarantees)
-            found.guarantees += [replace(guarantee, n_records=1) for guarantee in several]
+            found.guarantees += [replace(guarantee, records_per_person=1) for guarantee in several]
     else:
         _visit_unknown(part, found)
 

@@ -40,7 +40,7 @@ def charge(
     guarantee : PrivacyGuarantee
         What the whole plan costs.
     noise : NoiseSource
-        The source that the noise is drawn from, or whatever else lists its ``releases``: where
+        The source that the noise is drawn from, or whatever else lists its ``draws``: where
         there are none at a failure, nothing is charged.
     what : str
         Name of what is fitted, for the report.
@@ -76,7 +76,7 @@ def charge(
         yield
     except BaseException:
         for ledger in reserved:
-            ledger.settle(key, spent=bool(noise.releases))
+            ledger.settle(key, spent=bool(noise.draws))
         raise
     for ledger in reserved:
         ledger.settle(key, spent=True)
@@ -199,7 +199,7 @@ def with_ledgers(state: Any) -> dict[str, Any]:
     return {**state, "_ledgers": _tokens()} if _active else {**state}
 
 
-def without_ledgers(state: dict[str, Any]) -> dict[str, Any]:
+def join_ledgers(state: dict[str, Any]) -> dict[str, Any]:
     """Charge the fits of this process to the ledgers that an estimator's state names.
 
     Parameters

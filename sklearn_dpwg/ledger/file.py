@@ -149,7 +149,7 @@ def rows_of(path: str) -> list[LedgerRow]:
 def total_epsilon(guarantees: list[PrivacyGuarantee], delta: float) -> float:
     """Return ε at δ of all together."""
     for guarantee in guarantees:
-        if guarantee.n_records != 1:
+        if guarantee.records_per_person != 1:
             raise ValueError("a ledger counts guarantees of one record, not of several together.")
     if any(not guarantee.is_private for guarantee in guarantees):
         return math.inf

@@ -224,7 +224,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
                     self.param_distributions, 1, random_state=int(source.rng.integers(2**32))
                 )
                 candidate = self._candidate(parameters, plan, facts)
-                runs.releases.append(parameters)
+                runs.draws.append(parameters)
                 with paid_for(final_step(candidate)):  # and nothing else that is fitted on the way
                     self._fit(candidate, seed if source.seeded else None, *fitted_on)
                 check_releases(final_step(candidate).plan_.guarantee, parameters)
@@ -400,7 +400,7 @@ class _Runs:
     """The best run so far, and how many there were, for the ledger alone."""
 
     def __init__(self) -> None:
-        self.releases: list[object] = []
+        self.draws: list[object] = []
         self._best: tuple[float, dict[str, Any], Any] | None = None
 
     def keep(self, score: float, parameters: dict[str, Any], candidate: Any) -> None:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.ledger.charge import charge, with_ledgers, without_ledgers
+from sklearn_dpwg.ledger.charge import charge, join_ledgers, with_ledgers
 from sklearn_dpwg.preprocessing.bounds import Bounds, column_bounds, to_unit_interval
 from sklearn_dpwg.privacy import (
     Budget,
@@ -219,7 +219,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, and charge fits to the ledgers that it names."""
-        super().__setstate__(without_ledgers(state))
+        super().__setstate__(join_ledgers(state))
 
 
 def _exact_sums(unit: FloatArray, step: float) -> FloatArray:

@@ -53,7 +53,7 @@ class PrivacyGuarantee:
         Whether the noise comes from a seed; then the guarantee is void if the seed is known.
     requested_epsilon : float, optional
         The ε that was asked for, at least ``epsilon``.
-    n_records : int, default=1
+    records_per_person : int, default=1
         How many records of one person are protected together.
     outside : tuple of str, default=()
         What else was learned from the records and is not covered, by name.
@@ -77,7 +77,7 @@ class PrivacyGuarantee:
     events: tuple[DpEvent, ...]
     seeded: bool = False
     requested_epsilon: float | None = None
-    n_records: int = 1
+    records_per_person: int = 1
     outside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -90,7 +90,8 @@ class PrivacyGuarantee:
         object.__setattr__(self, "outside", tuple(self.outside))
         if not self.events:
             raise ValueError("events must hold at least one event.")
-        object.__setattr__(self, "n_records", whole_number(self.n_records, "n_records", least=1))
+        count = whole_number(self.records_per_person, "records_per_person", least=1)
+        object.__setattr__(self, "records_per_person", count)
 
     @classmethod
     def from_releases(
@@ -240,14 +241,14 @@ class PrivacyGuarantee:
         """
         n_records = whole_number(n_records, "n_records", least=1)
         if n_records == 1 or not self.is_private:
-            return replace(self, n_records=self.n_records * n_records)
+            return replace(self, records_per_person=self.records_per_person * n_records)
         events = events_for_records(self.events, n_records)
         return replace(
             self,
             epsilon=_worst_epsilon(_compositions(events), self.delta),
             events=events,
             requested_epsilon=None,
-            n_records=self.n_records * n_records,
+            records_per_person=self.records_per_person * n_records,
         )
 
     def to_json(self) -> str:
@@ -266,7 +267,7 @@ class PrivacyGuarantee:
             "events": [event_to_dict(event) for event in self.events],
             "seeded": self.seeded,
             "requested_epsilon": _to_plain(self.requested_epsilon),
-            "n_records": self.n_records,
+            "records_per_person": self.records_per_person,
             "outside": list(self.outside),
         }
         return json.dumps(described, allow_nan=False, indent=2)
@@ -295,14 +296,14 @@ class PrivacyGuarantee:
             events=tuple(event_from_dict(event) for event in described["events"]),
             seeded=described["seeded"],
             requested_epsilon=None if requested is None else float(requested),
-            n_records=described["n_records"],
+            records_per_person=described["records_per_person"],
             outside=tuple(described.get("outside", ())),
         )
 
     def __repr__(self) -> str:
         facts = [f"epsilon={self.epsilon:.6g}", f"delta={self.delta:.6g}", repr(self.relation)]
-        if self.n_records > 1:
-            facts.append(f"n_records={self.n_records}")
+        if self.records_per_person > 1:
+            facts.append(f"records_per_person={self.records_per_person}")
         if self.seeded:
             facts.append("seeded=True")
         return f"PrivacyGuarantee({', '.join(facts)})"

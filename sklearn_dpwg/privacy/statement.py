@@ -65,10 +65,11 @@ def _headline(guarantee: PrivacyGuarantee) -> str:
 
 
 def _promise(guarantee: PrivacyGuarantee) -> str:
+    count = guarantee.records_per_person
     changed = (
         "one record of one group is replaced by any other record of the same group"
-        if guarantee.n_records == 1
-        else f"{guarantee.n_records} records are replaced, each by any other record of its group"
+        if count == 1
+        else f"{count} records are replaced, each by any other record of its group"
     )
     factor = math.exp(guarantee.epsilon) if guarantee.epsilon < 700.0 else math.inf
     return (
@@ -91,8 +92,8 @@ def _attack(guarantee: PrivacyGuarantee) -> str:
 
 
 def _unit(guarantee: PrivacyGuarantee) -> str:
-    if guarantee.n_records > 1:
-        return f"a person with up to {guarantee.n_records} rows."
+    if guarantee.records_per_person > 1:
+        return f"a person with up to {guarantee.records_per_person} rows."
     text = "one row. It protects a person only if no person has more than one row"
     try:
         several = guarantee.for_records(2)

@@ -11,7 +11,7 @@ from sklearn_dpwg.solvers.mgr.mgr import MGR
 from sklearn_dpwg.solvers.moments.moments import Moments
 from sklearn_dpwg.solvers.oco.oco import OCO
 from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
-from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.registry import SOLVERS, make_solver
 from sklearn_dpwg.solvers.solver import Solution, Solver
 
@@ -29,4 +29,5 @@ __all__ = [
     "Solution",
     "Solver",
     "make_solver",
+    "predict_seconds",
 ]

@@ -1,32 +1,21 @@
-"""The solver whose plan promises the most."""
+"""Choice of the solver with the least planning bound."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
+from typing import ClassVar
 
-from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.mgr.mgr import MGR
 from sklearn_dpwg.solvers.moments.moments import Moments
-from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
+from sklearn_dpwg.solvers.phased_erm.phased_erm import MOST_WEIGHTS_OF_PHASES, PhasedERM
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver
 
 # What a plan is chosen from; of equal bounds the first one's.
-BACKENDS: dict[str, type[Solver]] = {
-    "mgr": MGR,
-    "phased-erm": PhasedERM,
-    "moments": Moments,
-}
-
-# A phase takes Hessians apart, which with more weights takes longer than all steps of `MGR`.
-MOST_WEIGHTS_OF_PHASES = 500
-
-# Moments have an entry for each pair of weights, and noise on each takes 20 μs.
-MOST_WEIGHTS_OF_MOMENTS = 200
+BACKENDS: dict[str, type[Solver]] = {solver.name: solver for solver in (MGR, PhasedERM, Moments)}
 
 
 class Auto(Solver):
@@ -64,35 +53,13 @@ class Auto(Solver):
     'mgr'
     """
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
-        """Return the plan with the least bound, made from public facts.
+    name: ClassVar[str] = "auto"
 
-        Parameters
-        ----------
-        problem : Problem
-            Public facts of the problem.
-        budget : Budget
-            Privacy budget with finite ε.
-
-        Returns
-        -------
-        Plan
-            That of the chosen solver, with a remark that says so.
-
-        Raises
-        ------
-        ValueError
-            If ε is infinite, or a solver refuses the problem.
-        """
-        if budget.epsilon == math.inf:
-            raise ValueError("solver 'auto' adds noise and needs a finite epsilon, got inf.")
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
         stated, loss = problem.loss, problem.loss.with_bounded_slope()
         problem = replace(problem, loss=loss)
-        plans = [
-            backend().plan(problem, budget)
-            for name, backend in BACKENDS.items()
-            if _is_for(name, problem)
-        ]
+        backends = [backend() for backend in BACKENDS.values()]
+        plans = [each.plan(problem, budget) for each in backends if each.suits(problem)]
         chosen = min(plans, key=lambda plan: plan.predicted_excess)
         others = ", ".join(
             f"{plan.predicted_excess:.3g} of {plan.solver!r}"
@@ -107,42 +74,11 @@ class Auto(Solver):
         learned = "" if loss == stated else f"; 'auto' learns with {loss!r}"
         return replace(chosen, remark=f"chosen by 'auto': {why}{learned}")
 
-    def run(
-        self, plan: Plan, data: GroupRisks, noise: NoiseSource, *, start: Solution | None = None
-    ) -> Solution:
-        """Run the solver that was chosen.
-
-        Parameters
-        ----------
-        plan : Plan
-            What `plan` returned.
-        data : GroupRisks
-            The records.
-        noise : NoiseSource
-            Source of the plan's releases.
-        start : Solution, optional
-            Public or already released point to start from.
-
-        Returns
-        -------
-        Solution
-            That of the chosen solver.
-
-        Raises
-        ------
-        ValueError
-            If the plan is not for these group sizes and this loss; nothing is released then.
-        """
+    def _adapt(self, plan: Plan, data: Risks) -> Risks:
         loss = plan.problem.loss
         if data.loss != loss and data.loss.with_bounded_slope() == loss:
-            data = replace(data, loss=loss)
+            return data.with_loss(loss)
+        return data
+
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         return BACKENDS[plan.solver]().run(plan, data, noise, start=start)
-
-
-def _is_for(name: str, problem: Problem) -> bool:
-    """Whether a solver is considered at all."""
-    if name == "moments":
-        return (
-            isinstance(problem.loss, SquaredError) and problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS
-        )
-    return name != "phased-erm" or problem.n_weights <= MOST_WEIGHTS_OF_PHASES

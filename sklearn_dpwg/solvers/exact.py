@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sklearn_dpwg.optimum._worst_group_optimum import worst_group_optimum
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
+from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.solver import Solution, Solver
 
@@ -46,67 +48,32 @@ class Exact(Solver):
     Exact(tolerance=1e-10)
     """
 
+    name: ClassVar[str] = "exact"
+
     def __init__(self, tolerance: float = 1e-6) -> None:
         self.tolerance = tolerance
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
-        """Return a plan without releases, whose guarantee says that nothing is private.
-
-        Parameters
-        ----------
-        problem : Problem
-            Public facts of the problem.
-        budget : Budget
-            Must have infinite ε.
-
-        Returns
-        -------
-        Plan
-            No releases.
-
-        Raises
-        ------
-        ValueError
-            If ε is finite.
-        """
-        if budget.epsilon != float("inf"):
+    def _check_budget(self, budget: Budget) -> None:
+        if budget.epsilon != math.inf:
             raise ValueError(
-                f"solver 'exact' adds no noise and needs epsilon=inf, got epsilon="
+                f"solver {self.name!r} adds no noise and needs epsilon=inf, got epsilon="
                 f"{budget.epsilon!r}."
             )
-        return Plan(
-            solver="exact",
-            problem=problem,
+
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+        return Plan.of(
+            self.name,
+            problem,
+            budget,
             releases=(),
-            guarantee=PrivacyGuarantee.non_private(budget.delta),
-            n_steps=0,
             schedule=ExactSchedule(self.tolerance),
-            predicted_excess=self.tolerance,
-            predicted_excess_if_worst=(self.tolerance,) * problem.n_groups,
+            bounds=(self.tolerance,) * problem.n_groups,
+            n_steps=0,
             # ten passes, samples and all, and a few Hessians of a sample
-            predicted_seconds=predict_seconds(problem, 12 + problem.n_weights // 16),
+            seconds=predict_seconds(problem, 12 + problem.n_weights // 16),
         )
 
-    def run(
-        self, plan: Plan, data: GroupRisks, noise: NoiseSource, *, start: Solution | None = None
-    ) -> Solution:
-        """Solve.
-
-        Parameters
-        ----------
-        plan : Plan
-            What `plan` returned.
-        data : GroupRisks
-            The records.
-        noise : NoiseSource
-            Not used.
-        start : Solution, optional
-            Not used: the solution does not depend on where Newton's method starts.
-
-        Returns
-        -------
-        Solution
-            Exact weights and the least favourable mixture of groups.
-        """
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
+        # where Newton's method starts has no influence on what it finds
         found = worst_group_optimum(data, radius=plan.problem.radius, tolerance=self.tolerance)
         return Solution(found.weights, found.group_weights, found.n_newton_steps)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Literal, NoReturn
+from typing import NoReturn
 
 from sklearn_dpwg.oracles import SampleOracle
 from sklearn_dpwg.privacy import NoiseSource
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver, check_match
+from sklearn_dpwg.solvers.solver import Solution, Solver
 
 
 class Game(ABC):
@@ -62,7 +62,6 @@ class FreshSolver(Solver):
     the first.
     """
 
-    data_model: ClassVar[Literal["fixed", "fresh"]] = "fresh"
     horizon: int
 
     @abstractmethod
@@ -87,37 +86,22 @@ class FreshSolver(Solver):
     def run(
         self,
         plan: Plan,
-        data: GroupRisks | SampleOracle,
+        data: Risks | SampleOracle,
         noise: NoiseSource,
         *,
         start: Solution | None = None,
     ) -> Solution:
-        """Play from beginning to end.
+        """Play from beginning to end; of fixed records each group is shuffled once."""
+        if isinstance(data, SampleOracle):
+            return self._play(plan, data, noise, start)
+        return super().run(plan, data, noise, start=start)
 
-        Parameters
-        ----------
-        plan : Plan
-            What `plan` returned for this problem.
-        data : GroupRisks or SampleOracle
-            Fixed records, of which each group is shuffled once, or an oracle of encoded records.
-        noise : NoiseSource
-            Source of the plan's releases.
-        start : Solution, optional
-            Public or already released point to start from.
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
+        return self._play(plan, data.as_oracle(noise.rng), noise, start)
 
-        Returns
-        -------
-        Solution
-            Averages over the rounds played.
-
-        Raises
-        ------
-        ValueError
-            If fixed records are not those of the plan; nothing is released then.
-        """
-        if isinstance(data, GroupRisks):
-            check_match(plan.problem, data)
-            data = data.as_oracle(noise.rng)
+    def _play(
+        self, plan: Plan, oracle: SampleOracle, noise: NoiseSource, start: Solution | None
+    ) -> Solution:
         game = self.begin(plan, noise, start=start)
-        game.advance(data, plan.problem.group_sizes)
+        game.advance(oracle, plan.problem.group_sizes)
         return game.finish()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from typing import Protocol
+
 import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
 
 # A noisy gradient points uphill along the velocity if it does so by more than this many standard
 # deviations of its noise, which noise alone does in one step of 740.
@@ -17,21 +19,55 @@ UPHILL = 3.0
 SHORTER = 0.9
 
 
+class StepLimits(Protocol):
+    """Numbers of a step rule that a plan fixes."""
+
+    @property
+    def aim(self) -> float:
+        """Norm of the weights that step sizes are planned for; 0 where `step_size` is fixed."""
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps T."""
+
+    @property
+    def step_size(self) -> float:
+        """Longest plain step that is safe for every data set."""
+
+    @property
+    def longest_step(self) -> float:
+        """Longest plain step that is tried, at least `step_size`."""
+
+    @property
+    def max_momentum(self) -> float:
+        """Largest momentum."""
+
+
+def step_and_momentum(
+    limits: StepLimits, noise_std: float, n_weights: int, *, longest: float | None = None
+) -> tuple[float, float]:
+    """Return step length and momentum for a gradient with noise of a standard deviation.
+
+    The deviation follows from earlier releases. Together they move like a plain step of
+    ``aim / (noise_std √(T d))``, the minimiser of ``aim²/(2 η T) + η d noise_std²/2``, as far as
+    plain steps up to `longest` (by default `step_size`) and `max_momentum` allow.
+    """
+    if limits.aim == 0.0:
+        return limits.step_size, 0.0
+    longest = limits.step_size if longest is None else longest
+    effective = limits.aim / (noise_std * math.sqrt(limits.n_steps * n_weights))
+    momentum = min(max(0.0, 1.0 - longest / effective), limits.max_momentum)
+    return min(effective * (1.0 - momentum), longest), momentum
+
+
 class HeavyBall:
     """The velocity of the weights, from released gradients only.
 
-    A step may be as long as the schedule's `longest_step` as long as the velocity points downhill.
-    Where a gradient clearly points the other way, the ball has run through a valley: its velocity
-    is set to zero, and the longest step shrinks to nine tenths, or to 2/h if that is less, with h
-    the curvature along the velocity by the last two gradients. It never falls below `step_size`,
+    A step may be as long as `longest_step` as long as the velocity points downhill. Where a
+    gradient clearly points the other way, the ball has run through a valley: its velocity is set to
+    zero, and the longest step shrinks to nine tenths, or to 2/h if that is less, with h the
+    curvature along the velocity by the last two gradients. It never falls below `step_size`,
     which is safe for every data set.
-
-    Parameters
-    ----------
-    schedule : MGRSchedule
-        Step rule.
-    n_weights : int
-        Number of weights d.
 
     References
     ----------
@@ -39,38 +75,25 @@ class HeavyBall:
     with the noise's standard deviation as the threshold.
     """
 
-    def __init__(self, schedule: MGRSchedule, n_weights: int) -> None:
-        self.schedule = schedule
+    def __init__(self, limits: StepLimits, n_weights: int) -> None:
+        self.limits = limits
         self.velocity: FloatArray = np.zeros(n_weights)
-        self.longest = schedule.longest_step
+        self.longest = limits.longest_step
         self._last_gradient = self.velocity
 
     def push(self, gradient: FloatArray, noise_std: float) -> FloatArray:
-        """Return the next move of the weights.
-
-        Parameters
-        ----------
-        gradient : ndarray of shape (n_weights,)
-            A released gradient.
-        noise_std : float
-            Standard deviation of its noise on each coordinate.
-
-        Returns
-        -------
-        ndarray of shape (n_weights,)
-            The velocity.
-        """
-        schedule, velocity = self.schedule, self.velocity
-        if schedule.longest_step > schedule.step_size:
+        """Return the next move of the weights, for a released gradient and the std of its noise."""
+        limits, velocity = self.limits, self.velocity
+        if limits.longest_step > limits.step_size:
             uphill = float(gradient @ velocity)
             if uphill > UPHILL * noise_std * float(np.linalg.norm(velocity)):
                 change = uphill - float(self._last_gradient @ velocity)
                 stable = 2.0 * float(velocity @ velocity) / change if change > 0.0 else np.inf
-                self.longest = max(min(SHORTER * self.longest, stable), schedule.step_size)
+                self.longest = max(min(SHORTER * self.longest, stable), limits.step_size)
                 velocity = np.zeros_like(velocity)
             self._last_gradient = gradient
-        step_size, momentum = schedule.step_and_momentum(
-            noise_std, len(gradient), longest=self.longest
+        step_size, momentum = step_and_momentum(
+            limits, noise_std, len(gradient), longest=self.longest
         )
         self.velocity = momentum * velocity - step_size * gradient
         return self.velocity

@@ -1,19 +1,23 @@
-"""What a solver decides before it sees a record."""
+"""Plans: everything that a solver decides before it sees a record."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal, NoReturn, Self, final
 
 import numpy as np
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import (
     SECONDS_PER_SECURE_CALL,
     SECONDS_PER_SECURE_COORDINATE,
+    Budget,
     PrivacyGuarantee,
     Release,
 )
-from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
 
 # Cost of one pass for risks and gradients, fitted to 10^3..10^6 rows of 5..100 columns on two
 # cores (benchmarks/pass_cost.py); good to a factor of two, which is all that a preview needs.
@@ -25,9 +29,13 @@ SECONDS_PER_GATHERED_ENTRY = 3.5e-9
 SECONDS_PER_GATHERED_RECORD = 7.0e-8
 
 
+@final
 @dataclass(frozen=True)
 class Plan:
     """Everything a run will do, made from public facts alone.
+
+    What it costs is no field: `guarantee` follows from the releases and the budget, so that neither
+    a solver nor ``dataclasses.replace`` can make it say anything else.
 
     Parameters
     ----------
@@ -35,10 +43,11 @@ class Plan:
         Name of the solver.
     problem : Problem
         The public facts that the plan was made from.
+    budget : Budget
+        The (ε, δ) that was asked for.
     releases : tuple of Release
-        What will leave the records, with noise per unit of sensitivity and counts.
-    guarantee : PrivacyGuarantee
-        What the releases cost together.
+        What will leave the records, with noise per unit of sensitivity and counts; none for the
+        exact solution.
     n_steps : int
         Steps of the solver.
     schedule : object
@@ -65,8 +74,8 @@ class Plan:
 
     solver: str
     problem: Problem
+    budget: Budget
     releases: tuple[Release, ...]
-    guarantee: PrivacyGuarantee
     n_steps: int
     schedule: object
     predicted_excess: float
@@ -77,6 +86,71 @@ class Plan:
     early_stop: bool = False
     n_drawn: int | None = None
     remark: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        solver: str,
+        problem: Problem,
+        budget: Budget,
+        *,
+        releases: Sequence[Release],
+        schedule: object,
+        bounds: Sequence[float] | FloatArray,
+        n_steps: int,
+        seconds: float,
+        **others: Any,
+    ) -> Self:
+        """Return a plan whose predictions follow from one bound a group.
+
+        Parameters
+        ----------
+        solver : str
+            Name of the solver.
+        problem : Problem
+            Public facts.
+        budget : Budget
+            The (ε, δ) that was asked for.
+        releases : sequence of Release
+            What will leave the records; their order is kept.
+        schedule : object
+            The solver's own public numbers.
+        bounds : sequence of float
+            For each group a bound on the excess risk if that group is the worst-off one.
+        n_steps : int
+            Steps of the solver.
+        seconds : float
+            Expected time of the run.
+        **others : dict
+            ``children``, ``composition``, ``early_stop``, ``n_drawn`` and ``remark`` of a plan.
+
+        Returns
+        -------
+        Plan
+            Its `predicted_excess` is the mean of the bounds under the prior.
+        """
+        return cls(
+            solver=solver,
+            problem=problem,
+            budget=budget,
+            releases=tuple(releases),
+            n_steps=n_steps,
+            schedule=schedule,
+            predicted_excess=float(np.asarray(problem.prior) @ np.asarray(bounds)),
+            predicted_excess_if_worst=tuple(float(bound) for bound in bounds),
+            predicted_seconds=seconds,
+            **others,
+        )
+
+    def __init_subclass__(cls) -> NoReturn:
+        raise TypeError("Plan has no subclasses: its guarantee is that of its releases.")
+
+    @cached_property
+    def guarantee(self) -> PrivacyGuarantee:
+        """What the releases cost together, of which no plan may state anything else."""
+        if not self.releases:
+            return PrivacyGuarantee.non_private(self.budget.delta)
+        return PrivacyGuarantee.from_releases(self.releases, self.budget, public=PUBLIC_FACTS)
 
     @property
     def is_weak(self) -> bool:

@@ -11,12 +11,7 @@ from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.solver import Solver
 
 SOLVERS: dict[str, type[Solver]] = {
-    "auto": Auto,
-    "exact": Exact,
-    "mgr": MGR,
-    "moments": Moments,
-    "oco": OCO,
-    "phased-erm": PhasedERM,
+    solver.name: solver for solver in (Auto, Exact, MGR, Moments, OCO, PhasedERM)
 }
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, final
 
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.plan import Plan
 
 
@@ -37,13 +39,13 @@ class Solution:
 class Solver(BaseEstimator, ABC):
     """A way to solve worst-group problems under a budget.
 
-    Parameters of a solver are public; ``None`` means planned. ``data_model`` says what `run`
-    reads: "fixed" solvers get `GroupRisks`.
+    `plan` and `run` are templates that check what they are given; a solver writes `_plan` and
+    `_run`. Parameters of a solver are public; ``None`` means planned.
     """
 
-    data_model: ClassVar[Literal["fixed", "fresh"]] = "fixed"
+    name: ClassVar[str]
 
-    @abstractmethod
+    @final
     def plan(self, problem: Problem, budget: Budget) -> Plan:
         """Decide everything that can be decided from public facts.
 
@@ -57,12 +59,27 @@ class Solver(BaseEstimator, ABC):
         Returns
         -------
         Plan
-            Releases with their noise, steps, guarantee, predictions.
-        """
+            Releases with their noise, steps, predictions, guarantee.
 
-    @abstractmethod
+        Raises
+        ------
+        ValueError
+            If a parameter of the solver, the budget or the problem is not for it.
+        PlanExceededError
+            If the solver plans for another budget, or for more than it: a fault of the solver.
+        """
+        self._check_parameters()
+        self._check_budget(budget)
+        plan = self._plan(problem, budget)
+        if plan.budget != budget:
+            raise PlanExceededError(
+                f"solver {self.name!r} planned for {plan.budget!r}, but {budget!r} was asked for."
+            )
+        plan.guarantee  # noqa: B018 - raises where the releases cost more than the budget
+        return plan
+
     def run(
-        self, plan: Plan, data: GroupRisks, noise: NoiseSource, *, start: Solution | None = None
+        self, plan: Plan, data: Risks, noise: NoiseSource, *, start: Solution | None = None
     ) -> Solution:
         """Learn from the records, releasing no more than the plan.
 
@@ -70,7 +87,7 @@ class Solver(BaseEstimator, ABC):
         ----------
         plan : Plan
             What `plan` returned for this problem.
-        data : GroupRisks
+        data : Risks
             The private records.
         noise : NoiseSource
             Source of the plan's releases.
@@ -81,24 +98,56 @@ class Solver(BaseEstimator, ABC):
         -------
         Solution
             Learned weights.
+
+        Raises
+        ------
+        ValueError
+            If the plan is for other group sizes or another loss; nothing is released then.
         """
+        data = self._adapt(plan, data)
+        check_match(plan.problem, data)
+        return self._run(plan, data, noise, start)
+
+    def suits(self, problem: Problem) -> bool:
+        """Whether `Auto` considers the solver for a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            Public facts.
+
+        Returns
+        -------
+        bool
+            True unless the solver says otherwise.
+        """
+        return True
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are out of range or of a wrong type."""
+
+    def _check_budget(self, budget: Budget) -> None:
+        """Refuse a budget that the solver has no use for."""
+        if budget.epsilon == math.inf:
+            raise ValueError(
+                f"solver {self.name!r} adds noise and needs a finite epsilon, got inf."
+            )
+
+    @abstractmethod
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+        """Return the plan; parameters and budget are checked."""
+
+    def _adapt(self, plan: Plan, data: Risks) -> Risks:
+        """Return the records as the plan takes them."""
+        return data
+
+    @abstractmethod
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
+        """Learn from records that the plan is for."""
 
 
-def check_match(problem: Problem, data: GroupRisks) -> None:
-    """Refuse records that the noise was not planned for; only public facts are compared.
-
-    Parameters
-    ----------
-    problem : Problem
-        What the plan was made for.
-    data : GroupRisks
-        The records of a run.
-
-    Raises
-    ------
-    ValueError
-        If sizes, loss, weights or intercept differ.
-    """
+def check_match(problem: Problem, data: Risks) -> None:
+    """Refuse records that the noise was not planned for; only public facts are compared."""
     planned = (problem.group_sizes, problem.loss, problem.n_weights, problem.intercept_scaling)
     found = (data.group_sizes, data.loss, data.n_weights, data.intercept_scaling)
     if planned != found:

@@ -27,23 +27,44 @@ from tests.helpers.lower_bounds import (
     verdict,
 )
 from tests.helpers.mgr_cases import make_data, make_problem, random_data
-from tests.helpers.replay import distances, mutant, recorded, replayed, silent
+from tests.helpers.replay import (
+    Instead,
+    distances,
+    faulty,
+    misstated,
+    recorded,
+    replayed,
+    silent,
+)
 
 pytestmark = pytest.mark.audit
 
 N_RUNS = {1.0: 30_000, 4.0: 20_000}
 N_FITS = 5000
 
-SECOND_DRAW = mutant(
-    ("gradient = noise.gaussian(", "exact = gradient\n            gradient = noise.gaussian("),
-    (
-        "noise_std = schedule.gradient_multiplier",
-        "gradient = (gradient + noise.gaussian(exact, release=gradient_release,\n"
-        "                sensitivity=float(schedule.gradient_diameter * influence))) / 2\n"
-        "            noise_std = schedule.gradient_multiplier",
-    ),
-)
-NO_DIAMETER = mutant(("float(schedule.gradient_diameter * influence)", "float(influence)"))
+
+def drawn_twice(run, plan, data, noise, start):
+    """Release every gradient twice, and step along the mean."""
+
+    def gaussian(value, *, sensitivity, release):
+        times = 2 if release == plan.releases[0] else 1
+        return sum(
+            noise.gaussian(value, sensitivity=sensitivity, release=release) for _ in range(times)
+        ) / times  # fmt: skip
+
+    return run(plan, data, Instead(noise, gaussian=gaussian), start)
+
+
+def without_the_diameter(run, plan, data, noise, start):
+    def change(release, value, stated):
+        is_gradient = release == plan.releases[0]
+        return value, stated / (plan.schedule.gradient_diameter if is_gradient else 1.0)
+
+    return run(plan, data, misstated(noise, change), start)
+
+
+SECOND_DRAW = faulty(MGR, drawn_twice)
+NO_DIAMETER = faulty(MGR, without_the_diameter)
 
 
 # --- lower bounds ------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from scipy import stats
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR, Solution
-from tests.helpers.batch_cases import faulty, with_batches
+from tests.helpers.batch_cases import FAULTS, with_batches
 from tests.helpers.mgr_cases import make_data, make_problem
 from tests.helpers.replay import recorded
 
@@ -133,12 +133,10 @@ def test_a_sampler_at_another_rate_is_caught():
     assert verdict("planted: sampled twice", *runs, plan)[0]
 
 
-def test_noise_for_whole_groups_is_caught():
+def test_noise_for_whole_groups_is_caught(monkeypatch):
     solver, plan = planned(risk_share=0.01)
-    with faulty(
-        ("self.expected_sizes / np.sqrt(1.0 -", "np.array(self.group_sizes) / np.sqrt(1.0 -")
-    ):
-        runs = [scores(solver, plan, targets, seed) for seed, targets in enumerate(PAIR)]
+    FAULTS["noise for n_i, not for q_i n_i"](monkeypatch)
+    runs = [scores(solver, plan, targets, seed) for seed, targets in enumerate(PAIR)]
     assert verdict("planted: noise for whole groups", *runs, plan)[0]
 
 

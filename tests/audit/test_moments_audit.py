@@ -8,9 +8,10 @@ import pytest
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Moments
+from sklearn_dpwg.solvers.moments.releases import triangle
 from tests.helpers.lower_bounds import DELTA, audited_mu, quiet_source, verdict
 from tests.helpers.mgr_cases import make_data, make_problem, random_data
-from tests.helpers.replay import mutant, recorded
+from tests.helpers.replay import Instead, faulty, misstated, recorded
 
 pytestmark = pytest.mark.audit
 
@@ -57,18 +58,34 @@ def test_outputs_of_runs(n_rounds, released):
         assert mu > 0.6 * claimed  # so that the attack means something
 
 
-PLANTED = {
-    "half the sensitivity": (
-        "sensitivity=schedule.sensitivity,",
-        "sensitivity=schedule.sensitivity / 2,",
-    ),
-    "longer residuals": ("length=schedule.length", "length=2 * schedule.length"),
-    "more than the root of 2": ("1.0, math.sqrt(2.0))", "1.0, 4.0)"),
-}
+def half_the_sensitivity(run, plan, data, noise, start):
+    source = misstated(noise, lambda release, value, stated: (value, stated / 2))
+    return run(plan, data, source, start)
 
 
-@pytest.mark.parametrize("name", PLANTED)
-def test_planted_faults(name):
-    faulty = mutant(PLANTED[name], of=Moments)
-    mu, claimed = audited(faulty(1), released=True, n_runs=N_RUNS // 2)
-    assert verdict(f"planted: {name}", mu, claimed)
+def longer_residuals(run, plan, data, noise, start):
+    def read(center, **facts):
+        return data.residual_moments(center, **{**facts, "length": 2 * facts["length"]})
+
+    return run(plan, Instead(data, residual_moments=read), noise, start)
+
+
+def more_than_the_root_of_two(run, plan, data, noise, start):
+    """Count entries off the diagonal four times."""
+    rows, columns = triangle(plan.problem.n_columns + 1, has_constant=False)
+    more = np.where(rows == columns, 1.0, 4.0 / math.sqrt(2.0))
+
+    def gaussian(value, *, sensitivity, release):
+        return noise.gaussian(value * more, sensitivity=sensitivity, release=release) / more
+
+    return run(plan, data, Instead(noise, gaussian=gaussian), start)
+
+
+PLANTED = [half_the_sensitivity, longer_residuals, more_than_the_root_of_two]
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_planted_faults(fault):
+    planted = faulty(Moments, fault)
+    mu, claimed = audited(planted(1), released=True, n_runs=N_RUNS // 2)
+    assert verdict(f"planted: {fault.__name__}", mu, claimed)

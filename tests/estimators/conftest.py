@@ -78,4 +78,4 @@ def draws(monkeypatch):
 
     for module in (base, fresh_fitting):
         monkeypatch.setattr(module, "NoiseSource", WatchedSource)
-    return lambda: [draw for source in sources for draw in source.releases]
+    return lambda: [draw for source in sources for draw in source.draws]

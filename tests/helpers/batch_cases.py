@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
-import sys
-import textwrap
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, Solution
-from sklearn_dpwg.solvers.mgr import batches as mgr_batches
+from sklearn_dpwg.solvers.mgr import releases
+from sklearn_dpwg.solvers.mgr.batches import Batches
 from tests.helpers.mgr_cases import (
     LOSSES,
     Case,
@@ -25,7 +25,7 @@ from tests.helpers.mgr_cases import (
     random_data,
     random_targets,
 )
-from tests.helpers.replay import Recorder
+from tests.helpers.replay import Instead, Recorder
 
 
 def batch_problems(seed: int, n_plans: int):
@@ -150,31 +150,65 @@ def moves(canary: Canary, seed: int) -> dict[str, float]:
     return found
 
 
-@contextmanager
-def faulty(*replacements: tuple[str, str]):
-    """Put pieces into the source of the released step, or of the noise of its batches."""
-    sources = {
-        owner: textwrap.dedent(inspect.getsource(thing))
-        for owner, thing in (
-            ("release_from_batch", mgr_batches.release_from_batch),
-            ("gradient_stds", mgr_batches.Batches.gradient_stds.fget),  # type: ignore[attr-defined]
-            ("risk_stds", mgr_batches.Batches.risk_stds.fget),  # type: ignore[attr-defined]
-        )
-    }
-    for old, new in replacements:
-        holders = [owner for owner, source in sources.items() if old in source]
-        assert len(holders) == 1, f"{old!r} is in {holders}"
-        assert sources[holders[0]].count(old) == 1
-        sources[holders[0]] = sources[holders[0]].replace(old, new)
-    namespace = dict(vars(mgr_batches))
-    for source in sources.values():
-        exec(compile(source, "planted fault", "exec"), namespace)
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("gradient_stds", "risk_stds"):
-            patch.setattr(mgr_batches.Batches, name, namespace[name])
-        module = sys.modules[MGR.__module__]
-        patch.setattr(module, "release_from_batch", namespace["release_from_batch"])
-        yield
+def _batch_beside_the_noise(honest, plan, data, *others):
+    seen = []
+
+    def sampled(*arguments, **facts):
+        seen.append(data.sampled_risks_and_gradients(*arguments, **facts))
+        return seen[-1]
+
+    found = honest(plan, Instead(data, sampled_risks_and_gradients=sampled), *others)
+    return found._replace(gradient=found.gradient + 1e-9 * seen[0][1][0])
+
+
+def _stds(name: str, wrong: Callable[..., np.ndarray]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Plant ``wrong(batches, right)`` for the noise that batches state."""
+    right = vars(Batches)[name].fget
+    return lambda patch: patch.setattr(
+        Batches, name, property(lambda batches: wrong(batches, right(batches)))
+    )
+
+
+def _gradient_std(wrong: Callable[..., float]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Plant ``wrong(needed by group)`` for the noise of the group that needs most."""
+    return lambda patch: patch.setattr(
+        Batches,
+        "gradient_std",
+        lambda batches, coefficients: wrong(coefficients, coefficients * batches.gradient_stds),
+    )
+
+
+def _reads(**wrong: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Plant other facts in what is asked of a batch."""
+    right = GroupRisks.sampled_risks_and_gradients
+
+    def read(risks, weights, batch, **facts):
+        facts |= {name: of_batch(batch) for name, of_batch in wrong.items()}
+        return right(risks, weights, batch, **facts)
+
+    return lambda patch: patch.setattr(GroupRisks, "sampled_risks_and_gradients", read)
+
+
+# Each plants a fault in what a step on batches releases.
+FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "noise for n_i, not for q_i n_i": _stds("gradient_stds", lambda b, right: right * b.rates),
+    "the mean group": _gradient_std(lambda coefficients, needed: needed.mean()),
+    "the weighted mean group": _gradient_std(lambda coefficients, needed: coefficients @ needed),
+    "gradient spends the whole": _stds(
+        "gradient_stds", lambda b, right: right * np.sqrt(1.0 - b.risk_share)
+    ),
+    "risks spend the whole": _stds("risk_stds", lambda b, right: right * np.sqrt(b.risk_share)),
+    "half the noise on risks": _stds("risk_stds", lambda b, right: right / 2.0),
+    "no ceiling": _reads(ceiling=lambda batch: np.inf),
+    "risks that are not centred": _reads(center=lambda batch: 0.0),
+    # each record changes the weight of all
+    "the same coins tell the divisor": _reads(
+        expected_sizes=lambda batch: np.maximum([len(of_group) for of_group in batch], 1)
+    ),
+    "the batch beside the noise": lambda patch: patch.setattr(
+        releases, "from_batch", partial(_batch_beside_the_noise, releases.from_batch)
+    ),
+}
 
 
 def with_batches(plan, **changes: Any):

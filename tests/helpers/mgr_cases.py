@@ -12,6 +12,7 @@ from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, Plan, Solution
+from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
 
 
 def make_problem(sizes, *, loss=None, n_features=2, radius=3.0, prior=None, scaling=0.5) -> Problem:
@@ -65,7 +66,7 @@ class Ball(NamedTuple):
             limits = [0.9 * longest, *([2.0 / curvature] if curvature > 0 else [])]
             longest = max(min(limits), schedule.step_size)
             velocity = 0.0 * velocity
-        step, momentum = schedule.step_and_momentum(noise, len(gradient), longest=longest)
+        step, momentum = step_and_momentum(schedule, noise, len(gradient), longest=longest)
         return Ball(momentum * velocity - step * gradient, longest, gradient)
 
 

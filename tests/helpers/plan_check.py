@@ -17,7 +17,7 @@ def assert_releases_match(noise: NoiseSource, plan: Any) -> None:
     planned: Counter[object] = Counter()
     for release in plan.releases:
         planned[release] += release.max_count
-    drawn = Counter(draw.release for draw in noise.releases)
+    drawn = Counter(draw.release for draw in noise.draws)
     may_stop_early = getattr(plan, "early_stop", False)
     wrong = [
         f"{getattr(release, 'name', release)!r}: {drawn[release]} drawn, {planned[release]} planned"

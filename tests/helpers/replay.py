@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-import sys
-import textwrap
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 from sklearn_dpwg.privacy import Release
-from sklearn_dpwg.solvers import MGR, Solver
+from sklearn_dpwg.solvers import Solver
 
 
 class Asked(NamedTuple):
@@ -181,12 +180,49 @@ def row_distance(first: list[Asked], second: list[Asked]) -> float:
     return math.hypot(*(distance for _, distance in distances(first, second)))
 
 
-def mutant(*replacements: tuple[str, str], of: type[Solver] = MGR) -> type[Any]:
-    """Return a solver with pieces of the source of its ``run`` replaced; each must occur once."""
-    source = textwrap.dedent(inspect.getsource(of.run))
-    for old, new in replacements:
-        assert source.count(old) == 1, f"{old!r} occurs {source.count(old)} times in the run"
-        source = source.replace(old, new)
-    namespace = dict(vars(sys.modules[of.__module__]))
-    exec(compile(source, f"mutant of {of.__name__}.run", "exec"), namespace)
-    return type(f"Mutant{of.__name__}", (of,), {"run": namespace["run"]})
+# --- planted faults ----------------------------------------------------------------------------
+
+
+class Instead:
+    """Stands in for an object: what is named is another, all else is the object's own."""
+
+    def __init__(self, real: Any, **others: Any) -> None:
+        self.real = real
+        vars(self).update(others)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+
+def misstated(noise: Any, change: Callable[..., tuple[Any, Any]]) -> Any:
+    """Return a source for which ``change(release, value, sensitivity)`` comes before the noise."""
+
+    def through(draw):
+        def add_noise(value, *, sensitivity, release):
+            value, sensitivity = change(release, value, sensitivity)
+            return draw(value, sensitivity=sensitivity, release=release)
+
+        return add_noise
+
+    return Instead(noise, gaussian=through(noise.gaussian), laplace=through(noise.laplace))
+
+
+def faulty(of: type[Solver], fault: Callable[..., Any]) -> type[Any]:
+    """Return a solver whose run is ``fault(honest run, plan, data, noise, start)``."""
+
+    class Faulty(of):  # type: ignore[valid-type,misc]
+        def _run(self, plan, data, noise, start):
+            return fault(super()._run, plan, data, noise, start)
+
+    return Faulty
+
+
+def instead_of(module: Any, name: str, fault: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a fault of a run: in it a function f of a module is ``fault(f, *arguments)``."""
+
+    def through(run, *arguments):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, name, partial(fault, getattr(module, name)))
+            return run(*arguments)
+
+    return through

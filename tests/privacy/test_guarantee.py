@@ -140,8 +140,8 @@ def test_tradeoff_is_convex_and_decreasing(mixed):
 def test_several_records_of_one_person(gaussian):
     three = gaussian.for_records(3)
     assert three.epsilon == pytest.approx(gdp_epsilon(1e-6, 3.0 * mu_of(gaussian)), rel=1e-12)
-    assert three.n_records == 3
-    assert three.for_records(2).n_records == 6
+    assert three.records_per_person == 3
+    assert three.for_records(2).records_per_person == 6
     assert three.for_records(2).epsilon == pytest.approx(gaussian.for_records(6).epsilon)
     assert gaussian.for_records(1) == gaussian
     laplace = PrivacyGuarantee.from_releases([Release("b", "laplace", 4.0, 1)], 1e-6)
@@ -302,7 +302,7 @@ def test_no_privacy_is_said():
         ({"delta": 0.0}, ValueError, "delta must be strictly between"),
         ({"public": "everything"}, TypeError, "public must be a sequence of strings"),
         ({"events": ()}, ValueError, "events must hold at least one event"),
-        ({"n_records": 0}, ValueError, "n_records must be at least 1"),
+        ({"records_per_person": 0}, ValueError, "records_per_person must be at least 1"),
     ],
 )
 def test_refuses(change, error, said):

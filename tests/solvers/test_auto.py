@@ -14,11 +14,8 @@ from sklearn_dpwg.datasets import dataset_names
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR, Auto, PhasedERM
-from sklearn_dpwg.solvers.auto import (
-    BACKENDS,
-    MOST_WEIGHTS_OF_MOMENTS,
-    MOST_WEIGHTS_OF_PHASES,
-)
+from sklearn_dpwg.solvers.auto import BACKENDS, MOST_WEIGHTS_OF_PHASES
+from sklearn_dpwg.solvers.moments.moments import MOST_WEIGHTS_OF_MOMENTS
 from tests.helpers.mgr_cases import make_data, make_problem
 
 BUDGET = Budget(1.0, 1e-5)
@@ -123,7 +120,7 @@ def test_the_run_is_that_of_the_chosen_backend(size, backend):
         assert plan.solver == backend.plan(learned(problem), BUDGET).solver
         noise = seeded(7, plan)
         found.append(solver.run(plan, make_data(stated, rows, targets), noise))
-        assert len(noise.releases) == sum(release.max_count for release in plan.releases)
+        assert len(noise.draws) == sum(release.max_count for release in plan.releases)
     assert found[0].weights.tolist() == found[1].weights.tolist()
 
 
@@ -135,7 +132,7 @@ def test_records_of_another_loss_are_refused(loss):
     noise = seeded(7, plan)
     with pytest.raises(ValueError, match="The plan is for other records"):
         Auto().run(plan, make_data(other, np.zeros((900, 20)), np.ones(900)), noise)
-    assert noise.releases == ()
+    assert noise.draws == ()
 
 
 def test_an_infinite_budget_is_refused():

@@ -46,7 +46,7 @@ def test_run_draws_nothing_and_solves(loss):
     noise = NoiseSource(None, plan.releases)
     risks = make_risks(loss, (20, 10))
     solution = Exact().run(plan, risks, noise)
-    assert noise.releases == ()
+    assert noise.draws == ()
     assert_releases_match(noise, plan)
     expected = worst_group_optimum(
         make_risks(loss, (20, 10)), radius=4.0, tolerance=Exact().tolerance
@@ -69,4 +69,3 @@ def test_run_stops_at_the_tolerance_of_the_solver():
 
 def test_parameters():
     assert Exact(tolerance=1e-3).get_params() == {"tolerance": 1e-3}
-    assert Exact().data_model == "fixed"

@@ -8,7 +8,7 @@ import pytest
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.heavy_ball import SHORTER, UPHILL, HeavyBall
+from sklearn_dpwg.solvers.heavy_ball import SHORTER, UPHILL, HeavyBall, step_and_momentum
 from tests.helpers.mgr_cases import make_problem
 
 
@@ -22,13 +22,13 @@ def test_a_ball_that_rolls_uphill_stops_and_takes_shorter_steps():
     down = np.array([0.0, 2.0, 0.0])
     first = ball.push(down, 1e-6)
     assert ball.longest == schedule.longest_step == 8 * schedule.step_size
-    step, _ = schedule.step_and_momentum(1e-6, 3, longest=ball.longest)
+    step, _ = step_and_momentum(schedule, 1e-6, 3, longest=ball.longest)
     np.testing.assert_allclose(first, -step * down)
     # the gradient now points along the velocity: the valley has been crossed
     second = ball.push(-down, 1e-6)
     # crossed with curvature 2/step, so steps beyond that would diverge; it is less than 0.9 of it
     assert ball.longest == pytest.approx(min(SHORTER * schedule.longest_step, step))
-    step, _ = schedule.step_and_momentum(1e-6, 3, longest=ball.longest)
+    step, _ = step_and_momentum(schedule, 1e-6, 3, longest=ball.longest)
     np.testing.assert_allclose(second, step * down)  # nothing is left of the first velocity
 
 
@@ -38,7 +38,7 @@ def test_noise_alone_is_no_reason(factor, restarts):
     noise_std = 0.1
     ball.push(np.array([0.0, -1.0]), noise_std)
     ball.push(np.array([5.0, factor * UPHILL * noise_std]), noise_std)
-    assert (ball.longest < ball.schedule.longest_step) == restarts
+    assert (ball.longest < ball.limits.longest_step) == restarts
 
 
 def test_steps_never_get_shorter_than_what_is_safe():
@@ -47,7 +47,7 @@ def test_steps_never_get_shorter_than_what_is_safe():
     for _ in range(200):
         sign = -sign
         ball.push(np.array([sign]), 1e-9)
-    assert ball.longest == ball.schedule.step_size
+    assert ball.longest == ball.limits.step_size
 
 
 @pytest.mark.parametrize("parameters", [{"step_size": 0.3}, {"step": "sampled"}])
@@ -55,7 +55,7 @@ def test_fixed_and_sampled_steps_are_left_alone(parameters):
     schedule = schedule_of(**parameters)
     assert schedule.longest_step == schedule.step_size
     ball = HeavyBall(schedule, 1)
-    step, momentum = schedule.step_and_momentum(1e-9, 1)
+    step, momentum = step_and_momentum(schedule, 1e-9, 1)
     velocity = ball.push(np.array([1.0]), 1e-9)
     np.testing.assert_allclose(ball.push(np.array([-1.0]), 1e-9), momentum * velocity + step)
 

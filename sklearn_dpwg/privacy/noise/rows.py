@@ -44,7 +44,7 @@ class GaussianRows:
     >>> rows = noise.gaussian_rows((3, 2), release=sums)
     >>> rows.add([0.5, 0.7], sensitivity=0.1).shape
     (2,)
-    >>> [draw.shape for draw in noise.releases]
+    >>> [draw.shape for draw in noise.draws]
     [(3, 2)]
     """
 

@@ -59,7 +59,7 @@ class NoiseSource:
 
     Attributes
     ----------
-    releases : tuple of Draw
+    draws : tuple of Draw
         Every draw so far, in order.
     rng : numpy.random.Generator
         For random choices that may become known.
@@ -84,7 +84,7 @@ class NoiseSource:
     >>> risks = Release("risks", "gaussian", noise_multiplier=4.0, max_count=1)
     >>> noise = NoiseSource(releases=[risks])
     >>> noisy = noise.gaussian([0.5, 0.7], sensitivity=[0.01, 0.002], release=risks)
-    >>> [draw.release.name for draw in noise.releases]
+    >>> [draw.release.name for draw in noise.draws]
     ['risks']
     >>> noise.gaussian([0.5, 0.7], sensitivity=[0.01, 0.002], release=risks)
     Traceback (most recent call last):
@@ -126,7 +126,7 @@ class NoiseSource:
         return isinstance(self._sampler, SeededSampler)
 
     @property
-    def releases(self) -> tuple[Draw, ...]:
+    def draws(self) -> tuple[Draw, ...]:
         """Every draw so far, in order; each names the release it was counted against."""
         return tuple(self._draws)
 

@@ -1,16 +1,12 @@
-"""Poisson batches of the multiplicative group reweighting solver, and what a step releases."""
+"""Poisson batches of the multiplicative group reweighting solver, and their noise."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.risks import GroupRisks
 
 
 @dataclass(frozen=True)
@@ -83,45 +79,29 @@ class Batches:
     def log_mean_exp_of_coins(self, group_rate: float) -> FloatArray:
         """Return a bound on log E exp(η_λ S) of what the coins add to each group's risk.
 
-        Parameters
-        ----------
-        group_rate : float
-            Step size η_λ of the group weights.
-
-        Returns
-        -------
-        ndarray of shape (n_groups,)
-            ``q_i n_i (exp(x_i) - 1 - x_i)`` with ``x_i = η_λ b / (2 q_i n_i)``; 0 where all join.
+        It is ``q_i n_i (exp(x_i) - 1 - x_i)`` with ``x_i = η_λ b / (2 q_i n_i)``; 0 where all join.
         """
         expected = self.expected_sizes
         most = group_rate * self.feedback_range / (2.0 * expected)
         bounds = expected * (np.expm1(np.minimum(most, 700.0)) - most)
         return np.where(np.asarray(self.rates) < 1.0, bounds, 0.0)
 
+    def gradient_std(self, coefficients: FloatArray) -> float:
+        """Return the noise on a sum of the groups' gradients: that of the group needing most."""
+        return (coefficients * self.gradient_stds).max()
+
     def step_std(self, group_weights: FloatArray, *, is_drawn: bool, n_weights: int) -> float:
         """Return the deviation of a gradient's coordinate that a step size is chosen for.
 
-        Parameters
-        ----------
-        group_weights : ndarray of shape (n_groups,)
-            Weights of the groups.
-        is_drawn : bool
-            Whether one group is drawn from the weights, not all are averaged.
-        n_weights : int
-            Number of weights d.
-
-        Returns
-        -------
-        float
-            Root of the noise's variance plus the coins' variance over d.
+        Its square is the noise's variance plus the coins' variance over d, of one group drawn from
+        the weights or of the average of all.
         """
+        stds, coins = self.gradient_stds, self.sampling_variances
         if is_drawn:
-            noise = group_weights @ self.gradient_stds**2
-            coins = group_weights @ self.sampling_variances
+            variance = group_weights @ stds**2 + group_weights @ coins / n_weights
         else:
-            noise = (group_weights * self.gradient_stds).max() ** 2
-            coins = group_weights**2 @ self.sampling_variances
-        return float(np.sqrt(noise + coins / n_weights))
+            variance = self.gradient_std(group_weights) ** 2 + group_weights**2 @ coins / n_weights
+        return float(np.sqrt(variance))
 
     def __str__(self) -> str:
         """Return a line for people."""
@@ -133,74 +113,3 @@ class Batches:
             f"Poisson batches of about {self.expected_sizes.sum():,.0f} of "
             f"{sum(self.group_sizes):,} records, each joining with probability {shown}{full}"
         )
-
-
-def release_from_batch(
-    batches: Batches,
-    data: GroupRisks,
-    weights: FloatArray,
-    coefficients: FloatArray,
-    *,
-    ceiling: float,
-    releases: Sequence[Release],
-    noise: NoiseSource,
-) -> tuple[FloatArray, FloatArray]:
-    """Draw a batch and release its weighted gradient and its group risks, with noise.
-
-    Parameters
-    ----------
-    batches : Batches
-        Who may join, and the noise.
-    data : GroupRisks
-        The records.
-    weights : ndarray of shape (n_weights,)
-        Where gradient and risks are wanted.
-    coefficients : ndarray of shape (n_groups,)
-        Weight of each group in the gradient; at least 0, not all 0.
-    ceiling : float
-        A record's loss counts for at most this much in the risks.
-    releases : sequence of Release
-        What the parts pay for.
-    noise : NoiseSource
-        Source of the coins and of the noise.
-
-    Returns
-    -------
-    gradient : ndarray of shape (n_weights,)
-        Noisy gradient of the weighted sum of the group risks.
-    risks : ndarray of shape (n_groups,)
-        Noisy group risks; empty with one group.
-    """
-    risks, gradients = data.sampled_risks_and_gradients(
-        weights,
-        _draw(batches, releases, noise),
-        expected_sizes=batches.expected_sizes,
-        ceiling=ceiling,
-        center=batches.center,
-    )
-    gradient_std = (coefficients * batches.gradient_stds).max()
-    risk_stds = batches.risk_stds
-    released = noise.shared_gaussian(
-        np.concatenate([coefficients @ gradients, risks[: len(risk_stds)]]),
-        units=np.concatenate([np.full(len(weights), gradient_std), risk_stds]),
-        sensitivities=[1.0 / release.noise_multiplier for release in releases],
-        releases=releases,
-    )
-    return released[: len(weights)], released[len(weights) :]
-
-
-def _draw(
-    batches: Batches, releases: Sequence[Release], noise: NoiseSource
-) -> list[NDArray[np.intp]]:
-    """Return who joins, by group; one sample for each release that is sampled."""
-    joined = [np.zeros(0, dtype=np.intp)] * len(batches.parts)
-    for part, release in enumerate(releases):
-        groups = [group for group, of_group in enumerate(batches.parts) if of_group == part]
-        sizes = [batches.group_sizes[group] for group in groups]
-        if release.sampling_rate < 1.0:
-            drawn = noise.poisson_sample(sizes, release=release)
-        else:
-            drawn = tuple(np.arange(size) for size in sizes)
-        for group, positions in zip(groups, drawn, strict=True):
-            joined[group] = positions
-    return joined

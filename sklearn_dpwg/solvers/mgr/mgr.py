@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,16 +10,19 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import Risks
+from sklearn_dpwg.solvers.group_player import normalised
 from sklearn_dpwg.solvers.heavy_ball import HeavyBall
-from sklearn_dpwg.solvers.mgr.batches import release_from_batch
-from sklearn_dpwg.solvers.mgr.planning import check_parameters, paper_plan, planned_plan
+from sklearn_dpwg.solvers.mgr import releases
+from sklearn_dpwg.solvers.mgr.paper import paper_plan
+from sklearn_dpwg.solvers.mgr.parameters import RULES, MGRParameters
+from sklearn_dpwg.solvers.mgr.planning import least_bound_plan
 from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver, check_match
+from sklearn_dpwg.solvers.solver import Solution, Solver
 
 
-class MGR(Solver):
+class MGR(MGRParameters, Solver):
     """Noisy gradient descent with multiplicative group reweighting, on all records or batches.
 
     Every step takes a noisy gradient of the group-weighted risk, moves the weights within their
@@ -96,150 +98,32 @@ class MGR(Solver):
     MGR(n_steps=50)
     """
 
-    def __init__(
-        self,
-        n_steps: int | None = None,
-        *,
-        step: Literal["weighted", "sampled"] = "weighted",
-        schedule: Literal["planned", "paper"] = "planned",
-        risk_noise: Literal["gaussian", "laplace"] = "gaussian",
-        risk_share: float | None = None,
-        group_rate: float | None = None,
-        loss_ceiling: float | None = None,
-        aim: float = 0.3,
-        step_size: float | None = None,
-        averaging: float = 2 / 3,
-        max_passes: int = 150,
-        max_seconds: float | None = None,
-        sampling_rate: float | Sequence[float] | None = None,
-    ) -> None:
-        self.n_steps = n_steps
-        self.step = step
-        self.schedule = schedule
-        self.risk_noise = risk_noise
-        self.risk_share = risk_share
-        self.group_rate = group_rate
-        self.loss_ceiling = loss_ceiling
-        self.aim = aim
-        self.step_size = step_size
-        self.averaging = averaging
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.sampling_rate = sampling_rate
+    name: ClassVar[str] = "mgr"
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
-        """Choose steps, rates and noise by minimising the planning bound.
+    def _check_parameters(self) -> None:
+        RULES.check(self)
 
-        Parameters
-        ----------
-        problem : Problem
-            Public facts of the problem.
-        budget : Budget
-            Privacy budget with finite ε.
-
-        Returns
-        -------
-        Plan
-            With an `MGRSchedule`.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range or ε is infinite.
-        """
-        check_parameters(self)
-        if budget.epsilon == float("inf"):
-            raise ValueError("solver 'mgr' adds noise and needs a finite epsilon, got inf.")
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, max_passes=self.max_passes)
-        return planned_plan(problem, budget, self)
+        return least_bound_plan(problem, budget, self)
 
-    def run(
-        self, plan: Plan, data: GroupRisks, noise: NoiseSource, *, start: Solution | None = None
-    ) -> Solution:
-        """Descend.
-
-        Parameters
-        ----------
-        plan : Plan
-            What `plan` returned.
-        data : GroupRisks
-            The records.
-        noise : NoiseSource
-            Source of the plan's releases.
-        start : Solution, optional
-            First weights and group weights; zero and the prior by default.
-
-        Returns
-        -------
-        Solution
-            Averages of the last iterates of both players.
-
-        Raises
-        ------
-        ValueError
-            If the plan is not for these group sizes and this loss; nothing is released then.
-        """
-        schedule = plan.schedule
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
+        schedule, problem = plan.schedule, plan.problem
         assert isinstance(schedule, MGRSchedule)
-        problem, n_groups = plan.problem, plan.problem.n_groups
-        check_match(problem, data)
-        sizes = np.asarray(problem.group_sizes, dtype=float)
-        gradient_release, *risk_releases = plan.releases
-        weights = np.zeros(problem.n_weights)
-        log_group_weights = np.log(np.asarray(schedule.prior))
-        if start is not None:
-            weights = project_to_ball(start.weights, problem.radius)
-            if start.group_weights is not None:
-                log_group_weights = np.log(np.maximum(start.group_weights, 1e-300))
-        group_weights = _normalised(log_group_weights)
+        release = releases.from_pass if schedule.batches is None else releases.from_batch
+        weights, log_group_weights = _first_weights(problem, schedule, start)
+        group_weights = normalised(log_group_weights)
         correction = np.asarray(schedule.noise_correction)
         ball = HeavyBall(schedule, problem.n_weights)
-        weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(n_groups)
+        weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(problem.n_groups)
         for t in range(schedule.n_steps):
-            if schedule.batches is None:
-                risks, gradients = data.risks_and_gradients(weights, ceiling=schedule.ceiling)
-                if schedule.step == "weighted":
-                    gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
-                    typical = influence
-                else:
-                    drawn = int(noise.rng.choice(n_groups, p=group_weights))
-                    gradient, influence = gradients[drawn], 1.0 / sizes[drawn]
-                    typical = float(np.sqrt(group_weights @ sizes**-2.0))
-                gradient = noise.gaussian(
-                    gradient,
-                    sensitivity=float(schedule.gradient_diameter * influence),
-                    release=gradient_release,
-                )
-                noisy = np.zeros(0)
-                for release in risk_releases:
-                    add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
-                    noisy = add_noise(
-                        risks, sensitivity=schedule.feedback_range / sizes, release=release
-                    )
-                noise_std = schedule.gradient_multiplier * schedule.gradient_diameter * typical
-            else:
-                is_drawn = schedule.step == "sampled"
-                coefficients = group_weights
-                if is_drawn:
-                    coefficients = np.eye(n_groups)[noise.rng.choice(n_groups, p=group_weights)]
-                gradient, noisy = release_from_batch(
-                    schedule.batches,
-                    data,
-                    weights,
-                    coefficients,
-                    ceiling=schedule.ceiling,
-                    releases=plan.releases,
-                    noise=noise,
-                )
-                noise_std = schedule.batches.step_std(
-                    group_weights, is_drawn=is_drawn, n_weights=problem.n_weights
-                )
+            gradient, risks, noise_std = release(plan, data, weights, group_weights, noise)
             move = ball.push(gradient, noise_std)
             weights = project_to_ball(weights + move, problem.radius)
-            if n_groups > 1:
-                log_group_weights = log_group_weights + schedule.group_rate * noisy - correction
-            group_weights = _normalised(log_group_weights)
+            if problem.n_groups > 1:
+                log_group_weights = log_group_weights + schedule.group_rate * risks - correction
+            group_weights = normalised(log_group_weights)
             # after the step, so that the last releases count too
             if t >= schedule.n_steps - schedule.averaged:
                 weights_sum += weights
@@ -248,7 +132,13 @@ class MGR(Solver):
         return Solution(weights_sum / averaged, group_weights_sum / averaged, schedule.n_steps)
 
 
-def _normalised(log_weights: FloatArray) -> FloatArray:
-    """Return the distribution of log weights; SciPy's softmax takes longer than a small pass."""
-    weights = np.exp(log_weights - log_weights.max())
-    return np.asarray(weights / weights.sum())
+def _first_weights(
+    problem: Problem, schedule: MGRSchedule, start: Solution | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weights and the logarithms of the group weights that a run starts with."""
+    weights, log_group_weights = np.zeros(problem.n_weights), np.log(np.asarray(schedule.prior))
+    if start is not None:
+        weights = project_to_ball(start.weights, problem.radius)
+        if start.group_weights is not None:
+            log_group_weights = np.log(np.maximum(start.group_weights, 1e-300))
+    return weights, log_group_weights

@@ -1,26 +1,19 @@
-"""What a plan of the multiplicative group reweighting solver fixes before its noise."""
+"""Step rule of a run, and the planning bound at a given noise."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers.mgr.schedule import RunNoise, best_sharpness, excess_bound_by_group
-
-if TYPE_CHECKING:
-    from sklearn_dpwg.solvers.mgr.mgr import MGR
-
-
-# Losses counted up to this multiple of what predicting nothing can cost: ceilings from 0.7 to 2
-# nats did equally well on three data sets, no ceiling much worse (benchmarks/mgr_defaults.py).
-CEILING_OVER_ZERO_SCORE = 1.5
+from sklearn_dpwg.solvers.group_player import loss_ceiling
+from sklearn_dpwg.solvers.mgr.bound import RunNoise, best_sharpness, excess_bound_by_group
+from sklearn_dpwg.solvers.mgr.parameters import MGRParameters
 
 # Heavy-ball momentum may remember at most a fifth of the run.
 LONGEST_MEMORY = 0.2
@@ -32,8 +25,8 @@ BOLDNESS = 8.0
 
 
 @dataclass(frozen=True)
-class Outline:
-    """Steps, step rule and ceiling of a run; the bound follows once the noise is known.
+class StepRule:
+    """Steps, their limits and the loss ceiling of a run; the bound follows once the noise is known.
 
     Parameters
     ----------
@@ -64,49 +57,20 @@ class Outline:
     group_rate: float | None
 
     @classmethod
-    def of(cls, problem: Problem, solver: MGR, n_steps: int) -> Outline:
-        """Return what a solver's parameters ask for.
-
-        Parameters
-        ----------
-        problem : Problem
-            Public facts.
-        solver : MGR
-            Its parameters; ``None`` means open.
-        n_steps : int
-            Steps T.
-
-        Returns
-        -------
-        Outline
-            The outline.
-
-        Raises
-        ------
-        ValueError
-            If no loss can be below the ceiling.
-        """
-        constants = problem.constants
-        ceiling = solver.loss_ceiling
-        if ceiling is None:
-            ceiling = CEILING_OVER_ZERO_SCORE * constants.zero_score
-        ceiling = min(ceiling, constants.supremum)
-        if ceiling <= constants.infimum:
-            raise ValueError(
-                f"loss_ceiling of MGR must be above the smallest possible loss, "
-                f"{constants.infimum:.3g}, got {ceiling:.3g}."
-            )
-        aim = solver.aim * problem.radius
+    def of(cls, problem: Problem, parameters: MGRParameters, n_steps: int) -> StepRule:
+        """Return what the parameters ask for; refuse a ceiling that no loss can be below."""
+        ceiling = loss_ceiling(problem, parameters.loss_ceiling, "MGR")
+        aim = parameters.aim * problem.radius
         boldness = 1.0
-        if solver.step_size is not None:
-            step_size, max_momentum = solver.step_size, 0.0
+        if parameters.step_size is not None:
+            step_size, max_momentum = parameters.step_size, 0.0
         elif math.isinf(problem.smoothness):
             # the best step without noise against a comparator of norm aim; momentum would rest
             # on 1/H
             step_size, max_momentum = aim / (problem.lipschitz * math.sqrt(n_steps)), 0.0
         else:
             step_size = 1.0 / problem.smoothness
-            if solver.step == "weighted":  # a drawn group's gradient may point anywhere
+            if parameters.step == "weighted":  # a drawn group's gradient may point anywhere
                 boldness = BOLDNESS
             max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
         return cls(
@@ -117,8 +81,8 @@ class Outline:
             step_size,
             boldness * step_size,
             max_momentum,
-            solver.step_size is not None,
-            solver.group_rate,
+            parameters.step_size is not None,
+            parameters.group_rate,
         )
 
     @property
@@ -127,18 +91,7 @@ class Outline:
         return self.problem.constants.range_up_to(self.ceiling)
 
     def sharpness(self, noise: RunNoise) -> float:
-        """Return θ = η_λ T, that of the user or the best.
-
-        Parameters
-        ----------
-        noise : RunNoise
-            What noise and coins do to the means of a run.
-
-        Returns
-        -------
-        float
-            θ; 1 with one group, where nothing depends on it.
-        """
+        """Return θ = η_λ T of the user, or the best; 1 with one group, where it has no effect."""
         if self.problem.n_groups == 1:
             return 1.0
         if self.group_rate is not None:
@@ -148,33 +101,11 @@ class Outline:
         )
 
     def group_rate_at(self, noise: RunNoise) -> float:
-        """Return the step size η_λ of the group weights.
-
-        Parameters
-        ----------
-        noise : RunNoise
-            What noise and coins do to the means of a run.
-
-        Returns
-        -------
-        float
-            ``θ / T``; 0 with one group.
-        """
+        """Return the step size η_λ = θ/T of the group weights; 0 with one group."""
         return self.sharpness(noise) / self.n_steps if self.problem.n_groups > 1 else 0.0
 
     def bound(self, noise: RunNoise) -> FloatArray:
-        """Return the planning bound for each group as the worst-off one.
-
-        Parameters
-        ----------
-        noise : RunNoise
-            What noise and coins do to the means of a run.
-
-        Returns
-        -------
-        ndarray of shape (n_groups,)
-            As `excess_bound_by_group` has it.
-        """
+        """Return the planning bound for each group as the worst-off one."""
         return excess_bound_by_group(
             self.problem,
             noise,
@@ -188,35 +119,11 @@ class Outline:
         )
 
     def excess(self, noise: RunNoise) -> float:
-        """Return the prior average of the planning bound.
-
-        Parameters
-        ----------
-        noise : RunNoise
-            What noise and coins do to the means of a run.
-
-        Returns
-        -------
-        float
-            The bound that plans are chosen by.
-        """
+        """Return the prior average of the planning bound, by which plans are chosen."""
         return float(np.asarray(self.problem.prior) @ self.bound(noise))
 
     def best_share(self, noise_at: Callable[[float], RunNoise], share: float | None) -> float:
-        """Return the share of the budget that the group risks get.
-
-        Parameters
-        ----------
-        noise_at : callable
-            Returns the noise at a share.
-        share : float or None
-            What the user set.
-
-        Returns
-        -------
-        float
-            ρ; 0 with one group.
-        """
+        """Return the share of the budget for the group risks: what the user set, or the best."""
         if self.problem.n_groups == 1:
             return 0.0
         if share is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,19 +11,23 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers.moments.noisy_moments import robust_optimum, shrunk, triangle
-from sklearn_dpwg.solvers.moments.planning import (
-    LEAST_CLIP,
-    MomentsSchedule,
-    check_parameters,
-    planned_plan,
-)
+from sklearn_dpwg.risks import Risks
+from sklearn_dpwg.solvers.moments import releases
+from sklearn_dpwg.solvers.moments.noisy_moments import robust_optimum, shrunk
+from sklearn_dpwg.solvers.moments.parameters import RULES, MomentsParameters
+from sklearn_dpwg.solvers.moments.planning import plan_of_rounds
+from sklearn_dpwg.solvers.moments.schedule import MomentsSchedule
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver, check_match
+from sklearn_dpwg.solvers.solver import Solution, Solver
+
+# Moments have an entry for each pair of weights, and noise on each takes 20 μs.
+MOST_WEIGHTS_OF_MOMENTS = 200
+
+# Residuals are never clipped to less than this share of the target bound.
+LEAST_CLIP = 0.05
 
 
-class Moments(Solver):
+class Moments(MomentsParameters, Solver):
     """Noisy second moments of every group, and the exact minimax optimum of what they show.
 
     For the squared error a group's risk is a quadratic function of the weights, whose coefficients
@@ -71,106 +76,34 @@ class Moments(Solver):
     Moments(n_rounds=2)
     """
 
-    def __init__(
-        self,
-        n_rounds: int = 3,
-        *,
-        growth: float = 2.0,
-        clip: float = 2.0,
-        ridge: float = 0.25,
-        smoothing: float = 3.0,
-        aim: float = 0.3,
-    ) -> None:
-        self.n_rounds = n_rounds
-        self.growth = growth
-        self.clip = clip
-        self.ridge = ridge
-        self.smoothing = smoothing
-        self.aim = aim
+    name: ClassVar[str] = "moments"
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
-        """Plan the releases from public facts.
+    def _check_parameters(self) -> None:
+        RULES.check(self)
 
-        Parameters
-        ----------
-        problem : Problem
-            Public facts, with the squared error.
-        budget : Budget
-            Budget with finite ε.
+    def suits(self, problem: Problem) -> bool:
+        is_quadratic = isinstance(problem.loss, SquaredError)
+        return is_quadratic and problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS
 
-        Returns
-        -------
-        Plan
-            One release a round.
-
-        Raises
-        ------
-        ValueError
-            If ε is infinite, the loss is another, a parameter is out of range, or there are so many
-            records that their sums would not be exact.
-        """
-        check_parameters(self)
-        if budget.epsilon == math.inf:
-            raise ValueError("solver 'moments' adds noise and needs a finite epsilon, got inf.")
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if not isinstance(problem.loss, SquaredError):
             raise ValueError(
-                "solver 'moments' is for loss 'squared_error' alone, whose risks are quadratic, "
-                f"got {problem.loss!r}."
+                f"solver {self.name!r} is for loss 'squared_error' alone, whose risks are "
+                f"quadratic, got {problem.loss!r}."
             )
-        return planned_plan(problem, budget, self)
+        return plan_of_rounds(problem, budget, self)
 
-    def run(
-        self, plan: Plan, data: GroupRisks, noise: NoiseSource, *, start: Solution | None = None
-    ) -> Solution:
-        """Release moments round by round and solve what they show.
-
-        Parameters
-        ----------
-        plan : Plan
-            What `plan` returned.
-        data : GroupRisks
-            The records.
-        noise : NoiseSource
-            Source of the plan's releases.
-        start : Solution, optional
-            Not used: the first round is that of the targets themselves.
-
-        Returns
-        -------
-        Solution
-            Weights, and the mixture of groups of the last round.
-
-        Raises
-        ------
-        ValueError
-            If the plan is not for these group sizes and this loss; nothing is released then.
-        """
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem
         assert isinstance(schedule, MomentsSchedule)
-        check_match(problem, data)
-        has_constant = schedule.constant > 0.0
         sizes = np.asarray(problem.group_sizes, dtype=float)
         n_columns = problem.n_columns + 1
-        at = triangle(n_columns, has_constant=has_constant)
-        times = np.where(at[0] == at[1], 1.0, math.sqrt(2.0))
         weights, mixture = np.zeros(problem.n_weights), np.asarray(problem.prior)
         center, clip = weights, schedule.target_bound
         mean = np.zeros((problem.n_groups, n_columns, n_columns))
         precision = np.zeros((n_columns, n_columns))
         for release in plan.releases:
-            sums = data.residual_moments(
-                center,
-                clip=clip,
-                constant=schedule.constant,
-                length=schedule.length,
-                step=schedule.step,
-            )
-            noisy = noise.gaussian(
-                sums[:, at[0], at[1]] * times, sensitivity=schedule.sensitivity, release=release
-            )
-            moments = np.full_like(sums, schedule.constant**2)
-            moments[:, at[0], at[1]] = noisy / times / sizes[:, None]
-            moments[:, at[1], at[0]] = moments[:, at[0], at[1]]
+            moments = releases.from_pass(plan, release, data, center, clip, noise)
             # products of rows are the same in all rounds, those with residuals where the centre is
             share = release.noise_multiplier**-2
             mean = (precision * mean + share * moments) / (precision + share)

@@ -1,9 +1,8 @@
-"""What can be learned from noisy second moments: shrinkage, and the minimax optimum of a model."""
+"""Shrinkage of noisy second moments, and the minimax optimum of what they show."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,45 +21,10 @@ TOLERANCE = 1e-6
 CAUTION = 2.0
 
 
-def triangle(n_columns: int, *, has_constant: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows and columns of what is released of a symmetric matrix.
-
-    Parameters
-    ----------
-    n_columns : int
-        Columns of the matrix: features, the constant if there is one, the residual.
-    has_constant : bool
-        Whether the last column but one is constant; its square is public and is left out.
-
-    Returns
-    -------
-    rows, columns : ndarray
-        Of the upper triangle.
-    """
-    rows, columns = np.triu_indices(n_columns)
-    if has_constant:
-        free = (rows != n_columns - 2) | (columns != n_columns - 2)
-        rows, columns = rows[free], columns[free]
-    return rows, columns
-
-
 def shrunk(moments: FloatArray, stds: FloatArray, block: NDArray[np.bool_]) -> FloatArray:
     """Pull a block of each group's noisy moments towards all groups' as far as noise explains.
 
-    Parameters
-    ----------
-    moments : ndarray of shape (n_groups, m, m)
-        Symmetric matrices whose entries have noise of standard deviation σ_i on the diagonal and
-        σ_i/√2 off it.
-    stds : ndarray of shape (n_groups,)
-        Standard deviations σ_i; positive.
-    block : ndarray of shape (m, m)
-        Which entries; symmetric.
-
-    Returns
-    -------
-    ndarray of shape (n_groups, m, m)
-        The matrices, those entries changed.
+    Entries have noise of standard deviation σ_i on the diagonal and σ_i/√2 off it.
 
     Notes
     -----
@@ -87,24 +51,13 @@ def shrunk(moments: FloatArray, stds: FloatArray, block: NDArray[np.bool_]) -> F
 
 
 def positive_part(matrices: FloatArray) -> FloatArray:
-    """Return the nearest positive semi-definite matrices.
-
-    Parameters
-    ----------
-    matrices : ndarray of shape (..., m, m)
-        Symmetric.
-
-    Returns
-    -------
-    ndarray of shape (..., m, m)
-        With negative eigenvalues set to zero.
-    """
+    """Return the nearest positive semi-definite matrices: negative eigenvalues become zero."""
     values, vectors = np.linalg.eigh(matrices)
     return (vectors * np.maximum(values, 0.0)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
 
 class NoisyRisks:
-    """Quadratic group risks with slacks for noise, in the methods of `GroupRisks`.
+    """Quadratic group risks with slacks for noise: `RiskFunctions` of weights and slacks.
 
     The risk of group i is ``w'H_i w/2 - b_i'w + c_i/2 - u_i + Σ_j u_j²/(2v)``. The largest of them,
     minimised over u, is ``max_λ Σ λ_i L_i(w) - v ‖λ‖²/2``: a maximum that does not rest on a single
@@ -149,60 +102,19 @@ class NoisyRisks:
         self.group_sizes = (1,) * p
 
     def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
-        """Return the risks; the ceiling is for agreement with `GroupRisks` and not used.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights and slacks.
-        ceiling : float, optional
-            Not used.
-
-        Returns
-        -------
-        ndarray of shape (n_groups,)
-            Risks.
-        """
+        """Return the risks; no ceiling applies."""
         return self.risks_and_gradients(weights)[0]
 
     def risks_and_gradients(
         self, weights: FloatArray, *, ceiling: float | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the risks and their gradients.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights and slacks.
-        ceiling : float, optional
-            Not used.
-
-        Returns
-        -------
-        risks : ndarray of shape (n_groups,)
-            Risks.
-        gradients : ndarray of shape (n_groups, n_weights)
-            Gradients.
-        """
+        """Return the risks and their gradients; no ceiling applies."""
         images = self.hessians @ weights
         risks = (0.5 * images - self.linear) @ weights + 0.5 * self.constants
         return risks, images - self.linear
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
-        """Return the Hessian of a mixture.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Not used: the risks are quadratic.
-        group_weights : ndarray of shape (n_groups,)
-            Weights of the groups.
-
-        Returns
-        -------
-        ndarray of shape (n_weights, n_weights)
-            The Hessian.
-        """
+        """Return the Hessian of a mixture, the same at all weights."""
         return np.asarray(np.tensordot(group_weights, self.hessians, 1))
 
 
@@ -218,36 +130,15 @@ def robust_optimum(
     shares: FloatArray,
     radius: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Minimise the largest risk that noisy moments show, kept from what is only noise.
+    """Minimise the largest risk that noisy moments show; return weights in the ball, and a mixture.
 
-    Parameters
-    ----------
-    moments : ndarray of shape (n_groups, d + 1, d + 1)
-        Moments of rows and residuals in the units of the release.
-    units : ndarray of shape (d + 1,)
-        What a column is multiplied by to be in the units of the weights.
-    center : ndarray of shape (d,)
-        Weights that the residuals are those of.
-    mean_noise : float
-        Mean over the groups of the variance of noise σ_i².
-    pooled_noise : float
-        Standard deviation of the noise of the mean with weights ``1/σ_i²``.
-    ridge : float
-        What is added to the Hessians, over the norm of that noise as a matrix, about ``σ √d``.
-    smoothing : float
-        The smoothing v over half the trace of mean noise times the inverse of the Hessian: about
-        what noise costs where all weight is on one group.
-    shares : ndarray of shape (n_groups,)
-        Shares of the groups in that Hessian.
-    radius : float
-        Radius of the ball.
-
-    Returns
-    -------
-    weights : ndarray of shape (d,)
-        Weights inside the ball.
-    mixture : ndarray of shape (n_groups,)
-        Weights of the groups there.
+    Moments are those of rows and of the residuals of a centre, in the units of the release; `units`
+    are what a column is multiplied by to be in the units of the weights. `mean_noise` is the mean
+    over the groups of the variance of noise σ_i², `pooled_noise` the standard deviation σ of the
+    noise of the mean with weights ``1/σ_i²``. `ridge` is what is added to the Hessians over the
+    norm of that noise as a matrix, about ``σ √d``. `smoothing` is the smoothing v over half the
+    trace of mean noise times the inverse of the groups' Hessian, mixed by `shares`: about what
+    noise costs where all weight is on one group.
     """
     p, size, _ = moments.shape
     n_weights = size - 1
@@ -266,7 +157,7 @@ def robust_optimum(
     constants = moments[:, -1, -1] * units[-1] ** 2 + (images + 2.0 * linear) @ center
     # a level common to all groups changes no optimum and would cost digits
     constants = constants - constants.mean()
-    risks: Any = NoisyRisks(hessians, linear + images, constants, smoothing=level, radius=radius)
+    risks = NoisyRisks(hessians, linear + images, constants, smoothing=level, radius=radius)
     size_of_risks = max(1.0, float(np.abs(risks.linear[:, :n_weights]).max()) * radius)
     with one_blas_thread():
         found = worst_group_optimum(

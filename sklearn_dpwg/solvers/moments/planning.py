@@ -1,32 +1,19 @@
-"""How a plan of the moments solver is made from public facts, and the bound behind it."""
+"""Plan of the rounds, and the planning bound on the excess risk."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.losses import SquaredError
-from sklearn_dpwg.privacy import (
-    Budget,
-    PrivacyGuarantee,
-    Release,
-    calibrate,
-    moment_sensitivity,
-)
-from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
-from sklearn_dpwg.solvers.moments.noisy_moments import triangle
+from sklearn_dpwg.privacy import Budget, Release, calibrate, moment_sensitivity
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.moments.parameters import MomentsParameters
+from sklearn_dpwg.solvers.moments.releases import MOMENTS, triangle
+from sklearn_dpwg.solvers.moments.schedule import MomentsSchedule
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
-
-if TYPE_CHECKING:
-    from sklearn_dpwg.solvers.moments.moments import Moments
-
-
-MOMENTS = "second moments"
 
 # Entries of a record's vector beside its row of norm 1: the constant, and the largest residual.
 # With the latter √(1 + constant²) residuals have the least noise; both are exact in binary, and
@@ -36,129 +23,20 @@ CONSTANT, LENGTH = 0.75, 1.25
 # What the sensitivity is larger by to pay for rounding, and the digits of a float.
 ROUNDING, DIGITS = 5e-3, 53
 
-# Residuals are never clipped to less than this share of the target bound.
-LEAST_CLIP = 0.05
-
 # What planning assumes that residuals, and weights from those of the round before, are in the last
 # of several rounds, over the target bound and the aim.
 LEFT_BY_ROUNDS = 0.5
 
 
-@dataclass(frozen=True)
-class MomentsSchedule:
-    """Everything that `Moments.run` needs besides the records and the noise.
-
-    Parameters
-    ----------
-    multipliers : tuple of float
-        Noise multiplier of each round.
-    sensitivity : float
-        By how much one record moves the sums of a round.
-    constant : float
-        Entry of a record's vector for the intercept; 0 without one.
-    length : float
-        Largest entry of a record's vector for the residual.
-    step : float
-        What entries are rounded to multiples of.
-    target_bound : float
-        Bound on residuals in the first round.
-    clip : float
-        Least bound on residuals in later rounds, over their root mean square.
-    ridge, smoothing : float
-        What keeps the model from fitting noise; see `robust_optimum`.
-    """
-
-    multipliers: tuple[float, ...]
-    sensitivity: float
-    constant: float
-    length: float
-    step: float
-    target_bound: float
-    clip: float
-    ridge: float
-    smoothing: float
-
-    @property
-    def n_rounds(self) -> int:
-        """Number of rounds."""
-        return len(self.multipliers)
-
-    def __str__(self) -> str:
-        """Return a few lines for people."""
-        lines = [
-            f"{self.n_rounds} round(s), one pass over the rows each: every group's second moments "
-            "of rows and residuals",
-            f"one record moves them by at most {self.sensitivity:.4g}, only those of its group",
-        ]
-        if self.n_rounds > 1:
-            lines.append(
-                f"residuals clipped to at least {self.clip:.3g} times their root mean square; "
-                "targets themselves in the first round, and where residuals are no smaller"
-            )
-        return "\n".join(lines)
-
-
-def check_parameters(solver: Moments) -> None:
-    """Refuse what is out of range.
-
-    Parameters
-    ----------
-    solver : Moments
-        Its parameters.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range or of a wrong type.
-    """
-    n_rounds = solver.n_rounds
-    if not (_is(n_rounds, Integral) and 1 <= n_rounds <= 20):
-        raise ValueError(
-            f"n_rounds of Moments must be a whole number from 1 to 20, got {n_rounds!r}."
-        )
-    for name, least in (("growth", 0.0), ("clip", 0.0), ("aim", 0.0)):
-        value = getattr(solver, name)
-        if not (_is(value, Real) and least < value < math.inf):
-            raise ValueError(f"{name} of Moments must be positive and finite, got {value!r}.")
-    for name in ("ridge", "smoothing"):
-        value = getattr(solver, name)
-        if not (_is(value, Real) and 0.0 <= value < math.inf):
-            raise ValueError(f"{name} of Moments must be at least 0 and finite, got {value!r}.")
-
-
-def _is(value: object, kind: type) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
-
-
-def planned_plan(problem: Problem, budget: Budget, solver: Moments) -> Plan:
-    """Plan the rounds of a solver.
-
-    Parameters
-    ----------
-    problem : Problem
-        Public facts, with the squared error.
-    budget : Budget
-        Budget with finite ε.
-    solver : Moments
-        Its parameters.
-
-    Returns
-    -------
-    Plan
-        Calibrated to the budget.
-
-    Raises
-    ------
-    ValueError
-        If there are so many records or weights that sums could not be exact.
-    """
+def plan_of_rounds(problem: Problem, budget: Budget, parameters: MomentsParameters) -> Plan:
+    """Plan the rounds; refuse so many records or weights that sums could not be exact."""
     assert isinstance(problem.loss, SquaredError)
     has_constant = problem.intercept_scaling > 0.0
     constant, length = (CONSTANT, LENGTH) if has_constant else (0.0, 1.0)
     square = 1.0 + constant**2 + length**2
     step = _rounding_step(problem, math.sqrt(square))
     sensitivity = (1.0 + ROUNDING) * moment_sensitivity(math.sqrt(square))
-    shares = float(solver.growth) ** np.arange(solver.n_rounds)
+    shares = float(parameters.growth) ** np.arange(parameters.n_rounds)
     shares = shares / shares.sum()
     releases = calibrate(
         [Release(MOMENTS, "gaussian", 1.0 / math.sqrt(share), 1) for share in shares], budget
@@ -170,30 +48,29 @@ def planned_plan(problem: Problem, budget: Budget, solver: Moments) -> Plan:
         length=length,
         step=step,
         target_bound=problem.loss.target_bound,
-        clip=float(solver.clip),
-        ridge=float(solver.ridge),
-        smoothing=float(solver.smoothing),
+        clip=float(parameters.clip),
+        ridge=float(parameters.ridge),
+        smoothing=float(parameters.smoothing),
     )
-    bounds = excess_bound_by_group(problem, schedule, aim=solver.aim * problem.radius)
+    bounds = excess_bound_by_group(problem, schedule, aim=parameters.aim * problem.radius)
     n_entries = problem.n_groups * len(
         triangle(problem.n_columns + 1, has_constant=has_constant)[0]
     )
     # a product of rows with rows takes a pass for every eight columns
-    n_passes = solver.n_rounds * (2 + problem.n_columns // 8)
-    return Plan(
-        solver="moments",
-        problem=problem,
-        releases=tuple(releases),
-        guarantee=PrivacyGuarantee.from_releases(releases, budget, public=PUBLIC_FACTS),
-        n_steps=solver.n_rounds,
+    n_passes = parameters.n_rounds * (2 + problem.n_columns // 8)
+    return Plan.of(
+        "moments",
+        problem,
+        budget,
+        releases=releases,
         schedule=schedule,
-        predicted_excess=float(np.asarray(problem.prior) @ bounds),
-        predicted_excess_if_worst=tuple(float(value) for value in bounds),
-        predicted_seconds=predict_seconds(
+        bounds=bounds,
+        n_steps=parameters.n_rounds,
+        seconds=predict_seconds(
             problem,
             n_passes,
-            n_draws=solver.n_rounds,
-            n_coordinates=solver.n_rounds * n_entries,
+            n_draws=parameters.n_rounds,
+            n_coordinates=parameters.n_rounds * n_entries,
         ),
     )
 
@@ -217,21 +94,9 @@ def _rounding_step(problem: Problem, norm: float) -> float:
 def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: float) -> FloatArray:
     """Return the planning bound on the excess risk for each group as the worst-off one.
 
-    Parameters
-    ----------
-    problem : Problem
-        Public facts.
-    schedule : MomentsSchedule
-        What will be run.
-    aim : float
-        Norm a of the weights, and of what they miss the optimum by, that the bound is for.
-
-    Returns
-    -------
-    ndarray of shape (n_groups,)
-        ``a √g_i + √(2 log p) (h_i + Σ_j π_j h_j)`` with the variance g_i of the gradient and the
-        standard deviation h_i of the risk that the last round's noise adds to group i, at most
-        what predicting nothing costs.
+    It is ``a √g_i + √(2 log p) (h_i + Σ_j π_j h_j)`` with a the norm `aim` of the weights, and of
+    what they miss the optimum by, the variance g_i of the gradient and the standard deviation h_i
+    of the risk that the last round's noise adds to group i; at most what predicting nothing costs.
 
     Notes
     -----

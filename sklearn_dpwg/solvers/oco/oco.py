@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from sklearn_dpwg.learners import Learner, make_learner
 from sklearn_dpwg.privacy import Budget, NoiseSource
@@ -80,6 +80,8 @@ class OCO(FreshSolver):
     OCO(n_rounds=100, noise='honaker')
     """
 
+    name: ClassVar[str] = "oco"
+
     def __init__(
         self,
         learner: str | Learner = "ftrl",
@@ -111,29 +113,10 @@ class OCO(FreshSolver):
         self.max_rounds = max_rounds
         self.horizon = horizon
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
-        """Choose rounds, batches, rates and strength by minimising the planning bound.
-
-        Parameters
-        ----------
-        problem : Problem
-            Public facts of the problem; group sizes may be infinite.
-        budget : Budget
-            Privacy budget with finite ε.
-
-        Returns
-        -------
-        Plan
-            With an `OCOSchedule`.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range, a group too small, or ε infinite.
-        """
+    def _check_parameters(self) -> None:
         check_parameters(self)
-        if budget.epsilon == float("inf"):
-            raise ValueError("solver 'oco' adds noise and needs a finite epsilon, got inf.")
+
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, self)
         return planned_plan(problem, budget, self)

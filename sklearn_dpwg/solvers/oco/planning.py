@@ -16,12 +16,11 @@ from sklearn_dpwg.privacy import (
     SECONDS_PER_SECURE_CALL,
     SECONDS_PER_SECURE_COORDINATE,
     Budget,
-    PrivacyGuarantee,
     Release,
     calibrate,
 )
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSums, make_prefix_sums
-from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
+from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.oco.designs import Design, designs
 from sklearn_dpwg.solvers.oco.schedule import OCOSchedule, StrengthRule
 from sklearn_dpwg.solvers.plan import SECONDS_PER_ENTRY, Plan
@@ -370,16 +369,15 @@ def _plan(
     if several:
         per_round = SECONDS_PER_SECURE_CALL + groups_a_round * SECONDS_PER_SECURE_COORDINATE
         seconds += n_rounds * per_round
-    return Plan(
-        solver="oco",
-        problem=problem,
+    return Plan.of(
+        "oco",
+        problem,
+        budget,
         releases=noise.releases,
-        guarantee=PrivacyGuarantee.from_releases(noise.releases, budget, public=PUBLIC_FACTS),
-        n_steps=n_rounds,
         schedule=schedule,
-        predicted_excess=float(np.asarray(problem.prior) @ by_group),
-        predicted_excess_if_worst=tuple(by_group.tolist()),
-        predicted_seconds=seconds,
+        bounds=by_group,
+        n_steps=n_rounds,
+        seconds=seconds,
         early_stop=not weighted,
         n_drawn=round(min(n_drawn, problem.n_records)),
     )

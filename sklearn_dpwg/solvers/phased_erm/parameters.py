@@ -15,20 +15,18 @@ if TYPE_CHECKING:
 _WEAKEST = 1e-30
 
 
-def check_parameters(solver: PhasedERM, problem: Problem) -> None:
-    """Refuse what is out of range, or impossible for the groups.
+def check_parameters(solver: PhasedERM) -> None:
+    """Refuse what is out of range.
 
     Parameters
     ----------
     solver : PhasedERM
         Its parameters.
-    problem : Problem
-        Public facts.
 
     Raises
     ------
     ValueError
-        If a parameter is out of range or of a wrong type, or a group is too small.
+        If a parameter is out of range or of a wrong type.
     """
     for name, choices in (
         ("schedule", ("planned", "paper")),
@@ -62,13 +60,6 @@ def check_parameters(solver: PhasedERM, problem: Problem) -> None:
     sharpening = solver.sharpening
     if sharpening is not None and not (_is(sharpening, Real) and 1.0 <= sharpening <= 10.0):
         raise ValueError(f"sharpening of PhasedERM must be from 1 to 10, got {sharpening!r}.")
-    smallest, disjoint = min(problem.group_sizes), solver.composition == "parallel"
-    if solver.schedule == "planned" and disjoint and (solver.n_phases or 1) > smallest:
-        raise ValueError(
-            f"n_phases of PhasedERM must be at most the size of the smallest group, {smallest}, "
-            f"where every phase has records of its own, got {solver.n_phases}: leave it open or "
-            f"use composition='sequential'."
-        )
     if solver.schedule == "paper":
         for name in (
             "n_phases",
@@ -83,6 +74,17 @@ def check_parameters(solver: PhasedERM, problem: Problem) -> None:
                     f"{name} of PhasedERM must be None with schedule='paper', which sets it, got "
                     f"{getattr(solver, name)!r}."
                 )
+
+
+def check_groups(solver: PhasedERM, problem: Problem) -> None:
+    """Refuse disjoint parts that the groups are too small for."""
+    smallest, disjoint = min(problem.group_sizes), solver.composition == "parallel"
+    if solver.schedule == "planned" and disjoint and (solver.n_phases or 1) > smallest:
+        raise ValueError(
+            f"n_phases of PhasedERM must be at most the size of the smallest group, {smallest}, "
+            f"where every phase has records of its own, got {solver.n_phases}: leave it open or "
+            f"use composition='sequential'."
+        )
 
 
 def _is(value: object, kind: type) -> bool:

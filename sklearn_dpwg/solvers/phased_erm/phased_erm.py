@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.optimum.saddle_point import solve_saddle_point
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import GroupRisks as Risks
 from sklearn_dpwg.solvers.phased_erm.disjoint_parts import draw_parts
 from sklearn_dpwg.solvers.phased_erm.paper import paper_plan
-from sklearn_dpwg.solvers.phased_erm.parameters import check_parameters
+from sklearn_dpwg.solvers.phased_erm.parameters import check_groups, check_parameters
 from sklearn_dpwg.solvers.phased_erm.planning import RISKS, WEIGHTS, planned_plan
 from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule
 from sklearn_dpwg.solvers.plan import Plan
@@ -25,6 +25,10 @@ from sklearn_dpwg.solvers.solver import Solution, Solver
 # A step of Newton's method that leaves a tenth of the gap keeps its Hessian: with 40 to 140 weights
 # that halves the time of a phase.
 KEEP_HESSIAN = 0.1
+
+
+# A phase takes Hessians apart, which with more weights takes longer than all steps of `MGR`.
+MOST_WEIGHTS_OF_PHASES = 500
 
 
 class PhasedERM(Solver):
@@ -85,6 +89,8 @@ class PhasedERM(Solver):
     PhasedERM(n_phases=1)
     """
 
+    name: ClassVar[str] = "phased-erm"
+
     def __init__(
         self,
         n_phases: int | None = None,
@@ -112,63 +118,21 @@ class PhasedERM(Solver):
         self.smoothing_width = smoothing_width
         self.max_passes = max_passes
 
-    def plan(self, problem: Problem, budget: Budget) -> Plan:
-        """Plan releases, phases and regularisation from public facts.
+    def _check_parameters(self) -> None:
+        check_parameters(self)
 
-        Parameters
-        ----------
-        problem : Problem
-            Public facts.
-        budget : Budget
-            Budget with finite ε.
+    def suits(self, problem: Problem) -> bool:
+        return problem.n_weights <= MOST_WEIGHTS_OF_PHASES
 
-        Returns
-        -------
-        Plan
-            One release of weights a phase, and of group risks between phases.
-
-        Raises
-        ------
-        ValueError
-            If ε is infinite, a parameter is out of range, or a group has too few records for the
-            disjoint parts asked for.
-        """
-        check_parameters(self, problem)
-        if budget.epsilon == float("inf"):
-            raise ValueError("solver 'phased-erm' adds noise and needs a finite epsilon, got inf.")
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+        check_groups(self, problem)
         if self.schedule == "paper":
             return paper_plan(problem, budget, smoothing_width=self.smoothing_width)
         return planned_plan(problem, budget, self)
 
-    def run(
-        self, plan: Plan, data: GroupRisks, noise: NoiseSource, *, start: Solution | None = None
-    ) -> Solution:
-        """Solve phase by phase.
-
-        Parameters
-        ----------
-        plan : Plan
-            What `plan` returned.
-        data : GroupRisks
-            The records.
-        noise : NoiseSource
-            Source of the plan's releases and of the coins that draw parts.
-        start : Solution, optional
-            Centre of the first phase; zero by default.
-
-        Returns
-        -------
-        Solution
-            Average of the last phases' weights; no group weights, as none are released.
-
-        Raises
-        ------
-        ValueError
-            If the plan is not for these group sizes and this loss; nothing is released then.
-        """
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem
         assert isinstance(schedule, PhasedERMSchedule)
-        _check_match(problem, data)
         parallel = schedule.composition == "parallel"
         if parallel:
             parts = draw_parts(problem.group_sizes, schedule.sizes, noise.rng)
@@ -219,14 +183,3 @@ def _normalised(log_weights: FloatArray) -> FloatArray:
     """Return the distribution of log weights, none of them zero."""
     weights = np.maximum(np.exp(log_weights - log_weights.max()), math.exp(-600.0))
     return np.asarray(weights / weights.sum())
-
-
-def _check_match(problem: Problem, data: GroupRisks) -> None:
-    """Refuse records that the noise was not planned for; only public facts are compared."""
-    planned = (problem.group_sizes, problem.loss, problem.n_weights, problem.intercept_scaling)
-    found = (data.group_sizes, data.loss, data.n_weights, data.intercept_scaling)
-    if planned != found:
-        raise ValueError(
-            "The plan is for other records: it has (group sizes, loss, weights, intercept "
-            f"scaling) = {planned}, the records have {found}."
-        )

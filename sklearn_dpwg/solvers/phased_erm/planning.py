@@ -13,10 +13,9 @@ import numpy as np
 from sklearn.base import clone
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.privacy import LARGEST_QUOTIENT, Budget, PrivacyGuarantee, Release, calibrate
-from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
-from sklearn_dpwg.solvers.mgr.schedule import RISK_SPREAD
-from sklearn_dpwg.solvers.mgr.step_rule import CEILING_OVER_ZERO_SCORE
+from sklearn_dpwg.privacy import LARGEST_QUOTIENT, Budget, Release, calibrate
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.group_player import CEILING_OVER_ZERO_SCORE, RISK_SPREAD
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.phased_erm.disjoint_parts import part_sizes
 from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule, noise_stds
@@ -407,16 +406,15 @@ def plan_of_releases(
     def plan(
         facts: Problem, paid: tuple[Release, ...], children: tuple[Plan, ...], steps: int
     ) -> Plan:
-        return Plan(
-            solver="phased-erm",
-            problem=facts,
+        return Plan.of(
+            "phased-erm",
+            facts,
+            budget,
             releases=paid,
-            guarantee=PrivacyGuarantee.from_releases(paid, budget, public=PUBLIC_FACTS),
-            n_steps=steps,
             schedule=schedule,
-            predicted_excess=float(np.asarray(problem.prior) @ bounds),
-            predicted_excess_if_worst=tuple(float(value) for value in bounds),
-            predicted_seconds=predict_seconds(
+            bounds=bounds,
+            n_steps=steps,
+            seconds=predict_seconds(
                 facts,
                 passes,
                 n_draws=steps + n_risks,

@@ -86,7 +86,7 @@ def test_a_draw_needs_a_sample_of_its_own():
     noise.gaussian([0.0], sensitivity=1.0, release=SAMPLED)
     with pytest.raises(PlanExceededError, match="no sample was drawn for this one"):
         noise.gaussian([0.0], sensitivity=1.0, release=SAMPLED)
-    assert len(noise.releases) == 2
+    assert len(noise.draws) == 2
 
 
 def test_a_sample_of_what_is_not_planned_is_refused():
@@ -144,8 +144,8 @@ def test_shared_noise_is_that_of_the_part_that_needs_most(source, sensitivities)
     )
     std = max(2.0 * sensitivities[0], 5.0 * sensitivities[1])
     assert scale_faults((noisy - 3.0) / units, Release("u", "gaussian", 1.0, 1), std) == []
-    assert [draw.release for draw in noise.releases] == releases
-    assert {draw.shape for draw in noise.releases} == {(n,)}
+    assert [draw.release for draw in noise.draws] == releases
+    assert {draw.shape for draw in noise.draws} == {(n,)}
 
 
 def test_every_payer_pays_or_none():
@@ -153,14 +153,14 @@ def test_every_payer_pays_or_none():
     options = {"units": [1.0], "sensitivities": [1.0, 1.0], "releases": [FULL, SAMPLED]}
     with pytest.raises(PlanExceededError, match="no sample"):
         noise.shared_gaussian([0.0], **options)
-    assert noise.releases == ()
+    assert noise.draws == ()
     for _ in range(3):
         noise.poisson_sample([4], release=SAMPLED)
         noise.shared_gaussian([0.0], **options)
     noise.poisson_sample([4], release=SAMPLED)
     with pytest.raises(PlanExceededError, match="3 draws of 'g'"):
         noise.shared_gaussian([0.0], **options)
-    assert len(noise.releases) == 6
+    assert len(noise.draws) == 6
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_wrong_shares_are_refused_before_anything_is_drawn(changes, message):
     value = options.pop("value")
     with pytest.raises(ValueError, match=message):
         noise.shared_gaussian(value, **options)
-    assert noise.releases == ()
+    assert noise.draws == ()
 
 
 def test_the_grid_of_a_sampled_release_leaves_room_on_both_sides():

@@ -116,7 +116,7 @@ def test_a_matrix_is_one_draw_of_the_plan():
     noise = source()
     rows = noise.gaussian_rows((3, 2), release=SUMS)
     rows.add([1.0, 2.0], 1.0)
-    assert [(draw.release, draw.shape) for draw in noise.releases] == [(SUMS, (3, 2))]
+    assert [(draw.release, draw.shape) for draw in noise.draws] == [(SUMS, (3, 2))]
     assert_releases_match(noise, type("Plan", (), {"releases": (SUMS,)}))
     with pytest.raises(PlanExceededError, match="all were made"):
         noise.gaussian_rows((3, 2), release=SUMS)

@@ -161,7 +161,7 @@ def test_shapes_and_values():
     value = np.zeros(3)
     draw(source, GAUSSIAN, value, np.ones(3))
     np.testing.assert_array_equal(value, 0.0)  # the caller's array is left alone
-    assert [entry.shape for entry in source.releases] == [(), (2, 2), (3,)]
+    assert [entry.shape for entry in source.draws] == [(), (2, 2), (3,)]
     constant = draw(source, LAPLACE, [1.0, 2.0], [0.0, 0.0])
     np.testing.assert_array_equal(constant, [1.0, 2.0])
 
@@ -180,7 +180,7 @@ def test_overdrawing_is_refused_before_anything_is_drawn(make):
         source.gaussian(0.0, sensitivity=1.0, release=LAPLACE)
     with pytest.raises(PlanExceededError, match="it pays for nothing"):
         draw(make(releases=()), GAUSSIAN, 0.0, 1.0)
-    assert [entry.release for entry in source.releases] == [GAUSSIAN] * 3
+    assert [entry.release for entry in source.draws] == [GAUSSIAN] * 3
 
 
 def test_refusals_leave_the_stream_where_it_was():
@@ -219,7 +219,7 @@ def test_bad_numbers_are_refused(value, sensitivity, said):
     source = secure()
     with pytest.raises(ValueError, match=said):
         draw(source, GAUSSIAN, value, sensitivity)
-    assert source.releases == ()
+    assert source.draws == ()
 
 
 def test_too_small_a_sensitivity():

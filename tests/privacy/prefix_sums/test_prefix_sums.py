@@ -161,7 +161,7 @@ def test_covariance_of_real_noise(name, is_seeded):
     diagonal = np.diag(expected)
     slack = 6.0 * np.sqrt((np.outer(diagonal, diagonal) + expected**2) / n_copies)
     assert (np.abs(found - expected) < slack).all()
-    assert len(noise.releases) == 1
+    assert len(noise.draws) == 1
 
 
 # --- sensitivity -------------------------------------------------------------------------------
@@ -430,5 +430,5 @@ def test_wrong_parameters():
     mechanism, noise = BinaryTree(2, 1), NoiseSource(releases=[BinaryTree(2, 1).release("sums")])
     with pytest.raises(ValueError, match="sensitivity must be positive"):
         mechanism.open(noise, mechanism.release("sums"), sensitivity=0.0)
-    assert noise.releases == ()
+    assert noise.draws == ()
     assert mechanism.release("sums", 2.0, part=1).part == 1

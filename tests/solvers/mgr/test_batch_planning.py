@@ -1,4 +1,4 @@
-"""What the steps of a plan read: the choice between full passes and Poisson batches."""
+"""Choice between full passes and Poisson batches."""
 
 import dataclasses
 import math
@@ -11,20 +11,21 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge
 from sklearn_dpwg.privacy import Budget, predict_multiplier
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.mgr import planning as mgr_planning
+from sklearn_dpwg.solvers.group_player import RISK_SPREAD
+from sklearn_dpwg.solvers.mgr.bound import noise_of_batches
+from sklearn_dpwg.solvers.mgr.releases import GRADIENT_AND_RISKS
 from sklearn_dpwg.solvers.mgr.sampling import (
     CLEAR_ADVANTAGE,
     GRADIENT_SPREAD,
-    Reading,
-    choose_reading,
-    compare_readings,
+    Sampling,
+    choose_sampling,
     make_batches,
+    options,
     planned_rates,
     resolve_rates,
     seconds_of,
 )
-from sklearn_dpwg.solvers.mgr.schedule import RISK_SPREAD, noise_of_batches
-from sklearn_dpwg.solvers.mgr.step_rule import Outline
+from sklearn_dpwg.solvers.mgr.step_rule import StepRule
 from tests.helpers.mgr_cases import make_problem
 
 BUDGET = Budget(1.0, 1e-6)
@@ -45,22 +46,22 @@ def share_of(problem, rates):
 @pytest.mark.parametrize("sizes", [(900, 100), (25_000, 2_900, 1_000, 2_700), (500,)])
 def test_small_data_are_read_in_full(sizes):
     problem = large(sizes, n_features=40)
-    reading = choose_reading(problem, BUDGET, MGR())
-    assert reading.is_full
-    assert reading.n_steps == MGR().max_passes
+    sampling = choose_sampling(problem, BUDGET, MGR())
+    assert sampling.is_full
+    assert sampling.n_steps == MGR().max_passes
 
 
 def test_large_data_are_read_in_batches_where_that_is_clearly_better():
     problem = large()
-    reading = choose_reading(problem, BUDGET, MGR())
-    assert not reading.is_full
-    assert reading.remark.startswith("chosen: Poisson batches (bound ")
-    assert " over full passes (bound " in reading.remark
+    sampling = choose_sampling(problem, BUDGET, MGR())
+    assert not sampling.is_full
+    assert sampling.remark.startswith("chosen: Poisson batches (bound ")
+    assert " over full passes (bound " in sampling.remark
     # within the passes and the seconds of full passes
     full = (1.0,) * problem.n_groups
-    assert reading.n_steps * share_of(problem, reading.rates) <= MGR().max_passes * (1 + 1e-9)
+    assert sampling.n_steps * share_of(problem, sampling.rates) <= MGR().max_passes * (1 + 1e-9)
     limit = seconds_of(problem, full, MGR().max_passes)
-    assert seconds_of(problem, reading.rates, reading.n_steps) <= limit * (1 + 1e-9)
+    assert seconds_of(problem, sampling.rates, sampling.n_steps) <= limit * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
@@ -72,38 +73,40 @@ def test_the_choice_is_the_least_bound_within_the_limits(epsilon, max_seconds, n
     limit = seconds_of(problem, (1.0, 1.0), MGR().max_passes)
     limit = limit if max_seconds is None else min(limit, max_seconds)
     found = [
-        (bound, reading)
-        for bound, reading in compare_readings(problem, budget, solver, limit)
-        if reading.n_steps
+        (bound, sampling)
+        for bound, sampling in options(problem, budget, solver, limit)
+        if sampling.n_steps
     ]
-    for _, reading in found:
-        assert seconds_of(problem, reading.rates, reading.n_steps) <= limit * (1 + 1e-9)
+    for _, sampling in found:
+        assert seconds_of(problem, sampling.rates, sampling.n_steps) <= limit * (1 + 1e-9)
         # one step more would break a limit, or that of the accountant
-        more = reading.n_steps + 1
+        more = sampling.n_steps + 1
         assert (
-            seconds_of(problem, reading.rates, more) > limit
-            or more * share_of(problem, reading.rates) > MGR().max_passes
+            seconds_of(problem, sampling.rates, more) > limit
+            or more * share_of(problem, sampling.rates) > MGR().max_passes
             or more > 50_000
         )
-    chosen = choose_reading(problem, budget, solver)
-    passes = min((bound for bound, reading in found if reading.is_full), default=math.inf)
-    batches = min((bound for bound, reading in found if not reading.is_full), default=math.inf)
+    chosen = choose_sampling(problem, budget, solver)
+    passes = min((bound for bound, sampling in found if sampling.is_full), default=math.inf)
+    batches = min((bound for bound, sampling in found if not sampling.is_full), default=math.inf)
     assert chosen.is_full == (batches >= CLEAR_ADVANTAGE * passes)
     best = passes if chosen.is_full else batches
-    assert any(bound == best and reading == chosen._replace(remark="") for bound, reading in found)
+    assert any(
+        bound == best and sampling == chosen._replace(remark="") for bound, sampling in found
+    )
 
 
 def test_the_predicted_bound_is_that_of_the_plan():
     """The choice rests on a predicted multiplier, the plan on a calibrated one."""
     problem = large((150_000, 150_000), n_features=30)
-    reading = choose_reading(problem, BUDGET, MGR(max_seconds=5.0))
+    sampling = choose_sampling(problem, BUDGET, MGR(max_seconds=5.0))
     plan = MGR(max_seconds=5.0).plan(problem, BUDGET)
-    assert plan.schedule.batches.rates == reading.rates
-    assert plan.n_steps == reading.n_steps
-    shown = float(reading.remark.split("(bound ")[1].split()[0])
+    assert plan.schedule.batches.rates == sampling.rates
+    assert plan.n_steps == sampling.n_steps
+    shown = float(sampling.remark.split("(bound ")[1].split()[0])
     assert plan.predicted_excess == pytest.approx(shown, rel=0.05)
-    assert plan.schedule.remark == reading.remark
-    assert reading.remark in str(plan)
+    assert plan.schedule.remark == sampling.remark
+    assert sampling.remark in str(plan)
     assert plan.guarantee.epsilon <= 1.0
 
 
@@ -130,25 +133,25 @@ def test_what_is_set_is_not_chosen(solver):
 
 
 def test_beyond_what_the_accountant_resolves_no_batches_are_planned():
-    assert choose_reading(large(), Budget(50.0, 1e-6), MGR()).is_full
-    assert choose_reading(large(), Budget(1.0, 1e-16), MGR()).is_full
+    assert choose_sampling(large(), Budget(50.0, 1e-6), MGR()).is_full
+    assert choose_sampling(large(), Budget(1.0, 1e-16), MGR()).is_full
 
 
 def test_fewer_seconds_never_predict_better():
     problem = large((60_000, 30_000, 210_000))
     best = []
     for seconds in (0.6, 1.0, 2.0, 8.0, 100.0):
-        found = compare_readings(problem, BUDGET, MGR(), seconds)
-        best.append(min(bound for bound, reading in found if reading.n_steps))
+        found = options(problem, BUDGET, MGR(), seconds)
+        best.append(min(bound for bound, sampling in found if sampling.n_steps))
     assert best == sorted(best, reverse=True)
 
 
 def test_steps_that_were_asked_for_are_taken_on_batches_where_passes_are_too_slow():
     problem = large()
-    quick = choose_reading(problem, BUDGET, MGR(n_steps=150, max_seconds=4.0))
+    quick = choose_sampling(problem, BUDGET, MGR(n_steps=150, max_seconds=4.0))
     assert not quick.is_full
     assert quick.n_steps == 150
-    assert choose_reading(problem, BUDGET, MGR(n_steps=150, max_seconds=1e3)).is_full
+    assert choose_sampling(problem, BUDGET, MGR(n_steps=150, max_seconds=1e3)).is_full
 
 
 # --- rates and batches -------------------------------------------------------------------------
@@ -176,38 +179,38 @@ def test_planned_rates_are_powers_of_two_and_near_the_best_for_their_size(sizes,
 def test_batches_state_what_the_theory_says(rate):
     problem = make_problem((300, 40, 5000))
     rates = resolve_rates(rate, 3)
-    outline = Outline.of(problem, MGR(), 60)
+    rule = StepRule.of(problem, MGR(), 60)
     multipliers = {one: 7.0 + one for one in rates}
-    batches = make_batches(outline, rates, multipliers, 0.2)
+    batches = make_batches(rule, rates, multipliers, 0.2)
     for group, size in enumerate(problem.group_sizes):
         one = rates[group]
         bound = 2 * problem.lipschitz if one < 1 else problem.gradient_diameter
         expected = (7.0 + one) * bound / (one * size) / math.sqrt(0.8)
         assert batches.gradient_stds[group] == pytest.approx(expected)
-        b = outline.feedback_range
+        b = rule.feedback_range
         expected = (7.0 + one) * b / (one * size) / math.sqrt(0.2)
         assert batches.risk_stds[group] == pytest.approx(expected)
         coins = (GRADIENT_SPREAD * problem.lipschitz) ** 2 * (1 - one) / (one * size)
         assert batches.sampling_variances[group] == pytest.approx(coins)
         assert batches.parts[group] == sorted(set(rates), reverse=True).index(one)
     low = problem.constants.infimum
-    assert batches.center == pytest.approx((low + outline.ceiling) / 2)
+    assert batches.center == pytest.approx((low + rule.ceiling) / 2)
     noise = noise_of_batches(batches, n_steps=60, n_weights=problem.n_weights)
     d = problem.n_weights
     gradient = (d * batches.gradient_stds**2 + batches.sampling_variances) / 60
     np.testing.assert_allclose(noise.gradient, gradient)
-    b = outline.feedback_range
+    b = rule.feedback_range
     coins = b**2 / 4 * (1 - np.array(rates)) / (np.array(rates) * problem.group_sizes)
     np.testing.assert_allclose(noise.risk, (batches.risk_stds**2 + coins) / 60)
     # and the bound is that of section 6 with these variances
-    theta = outline.sharpness(noise)
-    longest = 60 * outline.longest_step / (1 - outline.max_momentum)
+    theta = rule.sharpness(noise)
+    longest = 60 * rule.longest_step / (1 - rule.max_momentum)
     total = np.geomspace(1e-9 * longest, longest, 200_001)
     for group, prior in enumerate(problem.prior):
-        descent = outline.aim**2 / (2 * total) + total * noise.gradient[group] / 2
+        descent = rule.aim**2 / (2 * total) + total * noise.gradient[group] / 2
         hedge = -math.log(prior) / theta + theta * (RISK_SPREAD * b) ** 2 / 60
         hedge += theta * noise.risk[group] / 2
-        assert outline.bound(noise)[group] == pytest.approx(descent.min() + hedge, rel=1e-6)
+        assert rule.bound(noise)[group] == pytest.approx(descent.min() + hedge, rel=1e-6)
 
 
 @pytest.mark.parametrize("group_rate", [0.05, 3.0])
@@ -215,11 +218,11 @@ def test_batches_state_what_the_theory_says(rate):
 def test_coins_alone_do_not_raise_an_expected_weight(group_rate, rate):
     """log E exp(ηS) for losses at both ends of their range, exactly, against the correction."""
     problem = make_problem((50, 7))
-    outline = Outline.of(problem, MGR(), 60)
-    batches = make_batches(outline, (rate, 1.0), {rate: 1.0, 1.0: 1.0}, 0.2)
+    rule = StepRule.of(problem, MGR(), 60)
+    batches = make_batches(rule, (rate, 1.0), {rate: 1.0, 1.0: 1.0}, 0.2)
     bound = batches.log_mean_exp_of_coins(group_rate)
     assert bound[1] == 0.0
-    b = outline.feedback_range
+    b = rule.feedback_range
     for n_high in (0, 20, 50):
         signs = np.repeat([1.0, -1.0], [n_high, 50 - n_high])
         x = group_rate * signs * (b / 2) / (rate * 50)
@@ -299,10 +302,10 @@ def test_a_wrong_ceiling_is_refused_here_too():
 
 
 def test_plans_on_batches_hold_public_facts_only():
-    fields = {field.name for field in dataclasses.fields(Outline)}
+    fields = {field.name for field in dataclasses.fields(StepRule)}
     assert fields == {
         "problem", "n_steps", "ceiling", "aim", "step_size", "longest_step",
         "max_momentum", "is_fixed", "group_rate",
     }  # fmt: skip
-    assert Reading((1.0, 1.0), 3).is_full
-    assert mgr_planning.GRADIENT_AND_RISKS == "gradient and group risks"
+    assert Sampling((1.0, 1.0), 3).is_full
+    assert GRADIENT_AND_RISKS == "gradient and group risks"

@@ -12,13 +12,10 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.mgr.planning import paper_plan
-from sklearn_dpwg.solvers.mgr.schedule import (
-    RISK_SPREAD,
-    best_sharpness,
-    excess_bound_by_group,
-    noise_of_passes,
-)
+from sklearn_dpwg.solvers.group_player import RISK_SPREAD
+from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
+from sklearn_dpwg.solvers.mgr.bound import best_sharpness, excess_bound_by_group, noise_of_passes
+from sklearn_dpwg.solvers.mgr.paper import paper_plan
 from tests.helpers.mgr_cases import make_data, make_problem, random_data
 
 BUDGET = Budget(1.0, 1e-6)
@@ -329,7 +326,7 @@ def test_paper_schedule_is_the_papers(sizes, epsilon, loss):
         assert schedule.group_rate == pytest.approx(math.sqrt(math.log(p) / (T * U**2)))
     noise = problem.n_weights * (constant * sigma) ** 2
     step = 2 * problem.radius / math.sqrt(T * (problem.lipschitz**2 + noise))
-    assert schedule.step_and_momentum(1.0, problem.n_weights) == (pytest.approx(step), 0.0)
+    assert step_and_momentum(schedule, 1.0, problem.n_weights) == (pytest.approx(step), 0.0)
     assert schedule.step == "sampled"
     assert schedule.prior == (1 / p,) * p
     assert set(schedule.noise_correction) == {0.0}

@@ -17,7 +17,11 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR, Solution
-from sklearn_dpwg.solvers.mgr.planning import paper_plan, planned_plan
+from sklearn_dpwg.solvers.group_player import normalised
+from sklearn_dpwg.solvers.mgr import mgr as mgr_module
+from sklearn_dpwg.solvers.mgr import releases
+from sklearn_dpwg.solvers.mgr.paper import paper_plan
+from sklearn_dpwg.solvers.mgr.planning import least_bound_plan
 from tests.helpers.mgr_cases import (
     LOSSES,
     bad_case,
@@ -28,7 +32,15 @@ from tests.helpers.mgr_cases import (
 )
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.plan_check import assert_releases_match
-from tests.helpers.replay import distances, fixed_transcript, mutant, recorded
+from tests.helpers.replay import (
+    Instead,
+    distances,
+    faulty,
+    fixed_transcript,
+    instead_of,
+    misstated,
+    recorded,
+)
 
 BUDGET = Budget(1.0, 1e-6)
 ROUNDING = 1e-9
@@ -97,71 +109,145 @@ def test_no_neighbour_moves_a_release_by_more_than_its_sensitivity(first, plans)
     assert worst["group risks"] > 0.9, worst
 
 
-POST_UPDATE = """\
-after = log_group_weights + schedule.group_rate * risks
-                after = _normalised(after)
-                gradient, influence = group_weights @ gradients, (after / sizes).max()"""
+def exact(plan, data, weights):
+    """Return exact risks and gradients."""
+    return data.risks_and_gradients(weights, ceiling=plan.schedule.ceiling)
 
+
+def states(name, wrong, *, step=None):
+    """Return a fault: a sensitivity is stated as ``wrong(schedule, sizes, weights, right)``."""
+
+    def fault(honest, plan, data, weights, group_weights, noise):
+        sizes = np.array(plan.problem.group_sizes, dtype=float)
+
+        def change(release, value, stated):
+            if release.name == name and step in (None, plan.schedule.step):
+                stated = wrong(plan.schedule, sizes, group_weights, stated)
+            return value, stated
+
+        return honest(plan, data, weights, group_weights, misstated(noise, change))
+
+    return fault
+
+
+def weights_after(honest, plan, data, weights, group_weights, noise):
+    """State the gradient for the group weights after an update by exact risks."""
+    risks, _ = exact(plan, data, weights)
+    logarithms = np.log(np.maximum(group_weights, 1e-300))
+    after = normalised(logarithms + plan.schedule.group_rate * risks)
+    fault = states("gradient", lambda s, n, _, __: diameter(s) * (after / n).max(), step="weighted")
+    return fault(honest, plan, data, weights, group_weights, noise)
+
+
+def no_ceiling(honest, plan, data, *others):
+    def read(weights, *, ceiling):
+        return data.risks_and_gradients(weights, ceiling=None)
+
+    return honest(plan, Instead(data, risks_and_gradients=read), *others)
+
+
+def worst_group_drawn(honest, plan, data, weights, group_weights, noise):
+    risks, _ = exact(plan, data, weights)
+    rng = Instead(noise.rng, choice=lambda *_, **__: int(risks.argmax()))
+    return honest(plan, data, weights, group_weights, Instead(noise, rng=rng))
+
+
+def exact_risks(honest, plan, data, weights, *others):
+    found = honest(plan, data, weights, *others)
+    return found._replace(risks=exact(plan, data, weights)[0])
+
+
+def exact_gradient_leaks(honest, plan, data, weights, *others):
+    found = honest(plan, data, weights, *others)
+    return found._replace(gradient=found.gradient + 1e-9 * exact(plan, data, weights)[1][0])
+
+
+def one_release_more(honest, plan, data, weights, group_weights, noise):
+    found = honest(plan, data, weights, group_weights, noise)
+    noise.gaussian(found.gradient, sensitivity=1.0, release=plan.releases[0])
+    return found
+
+
+class StoppedError(Exception):
+    """A run ends early."""
+
+
+def early_stop(run, plan, data, noise, start):
+    def stopping(honest, plan, data, weights, *others):
+        found = honest(plan, data, weights, *others)
+        if exact(plan, data, weights)[0].max() > 2.0:
+            raise StoppedError
+        return found
+
+    try:
+        return instead_of(releases, "from_pass", stopping)(run, plan, data, noise, start)
+    except StoppedError:
+        return Solution(np.zeros(plan.problem.n_weights), np.array(plan.problem.prior), 3)
+
+
+def last_risk_leaves(run, plan, data, noise, start):
+    found = run(plan, data, noise, start)
+    return dataclasses.replace(
+        found, weights=found.weights + exact(plan, data, found.weights)[0].max()
+    )
+
+
+def start_outside(honest, problem, schedule, start):
+    weights, log_group_weights = honest(problem, schedule, start)
+    return 2.0 * weights, log_group_weights
+
+
+def diameter(schedule):
+    return schedule.gradient_diameter
+
+
+OF_RELEASES = {
+    "half the gradient's sensitivity": states("gradient", lambda s, n, w, right: right / 2),
+    "gradient without its diameter": states("gradient", lambda s, n, w, right: right / diameter(s)),
+    "half the risks' sensitivity": states("group risks", lambda s, n, w, right: 0.5 / n),
+    "no ceiling": no_ceiling,
+    "K for n_i in the risks": states(
+        "group risks", lambda s, n, w, right: s.feedback_range / n.sum() * (n > 0)
+    ),
+    "the largest group for n_i": states(
+        "group risks", lambda s, n, w, right: s.feedback_range / (0 * n + n.max())
+    ),
+    "K for n_i in the gradient": states(
+        "gradient", lambda s, n, w, right: diameter(s) / n.sum(), step="weighted"
+    ),
+    "the mean group": states(
+        "gradient", lambda s, n, w, right: diameter(s) * (w / n).mean(), step="weighted"
+    ),
+    "the weighted mean group": states(
+        "gradient", lambda s, n, w, right: diameter(s) * (w @ (w / n)), step="weighted"
+    ),
+    "the prior for the weights": states(
+        "gradient",
+        lambda s, n, w, right: diameter(s) * (np.array(s.prior) / n).max(),
+        step="weighted",
+    ),
+    "the largest group drawn": states(
+        "gradient", lambda s, n, w, right: diameter(s) / n.max(), step="sampled"
+    ),
+    "group weights after an update by exact risks": weights_after,
+    "a draw that reads the risks": worst_group_drawn,
+    "exact risks move the group weights": exact_risks,
+    "the exact gradient leaks into the step": exact_gradient_leaks,
+}
 PLANTED = {
-    "half the gradient's sensitivity": [
-        ("schedule.gradient_diameter * influence)", "schedule.gradient_diameter * influence / 2)")
-    ],
-    "gradient without its diameter": [
-        ("float(schedule.gradient_diameter * influence)", "float(influence)")
-    ],
-    "half the risks' sensitivity": [("schedule.feedback_range / sizes", "0.5 / sizes")],
-    "no ceiling": [("(weights, ceiling=schedule.ceiling)", "(weights, ceiling=None)")],
-    "K for n_i in the risks": [
-        ("schedule.feedback_range / sizes", "schedule.feedback_range / sizes.sum() * (sizes > 0)")
-    ],
-    "the largest group for n_i": [
-        ("schedule.feedback_range / sizes", "schedule.feedback_range / (0 * sizes + sizes.max())")
-    ],
-    "K for n_i in the gradient": [("(group_weights / sizes).max()", "1.0 / sizes.sum()")],
-    "the mean group": [("(group_weights / sizes).max()", "(group_weights / sizes).mean()")],
-    "the weighted mean group": [
-        ("(group_weights / sizes).max()", "(group_weights @ (group_weights / sizes))")
-    ],
-    "the prior for the weights": [
-        ("(group_weights / sizes).max()", "(np.array(schedule.prior) / sizes).max()")
-    ],
-    "the largest group drawn": [("1.0 / sizes[drawn]", "1.0 / sizes.max()")],
-    "group weights after an update by exact risks": [
-        (
-            "gradient, influence = group_weights @ gradients, (group_weights / sizes).max()",
-            POST_UPDATE,
-        )
-    ],
-    "a draw that reads the risks": [
-        ("int(noise.rng.choice(n_groups, p=group_weights))", "int(risks.argmax())")
-    ],
-    "exact risks move the group weights": [
-        ("schedule.group_rate * noisy", "schedule.group_rate * risks")
-    ],
-    "the exact gradient leaks into the step": [
-        ("ball.push(gradient,", "ball.push(gradient + 1e-9 * gradients[0],")
-    ],
-    "early stop on an exact risk": [
-        (
-            "move = ball.push",
-            "if risks.max() > 2.0:\n            break\n        move = ball.push",
-        )
-    ],
-    "an exact last risk": [
-        ("return Solution(weights_sum / averaged,", "return Solution(weights_sum + risks.max(),")
-    ],
-    "weights leave the ball": [
-        ("project_to_ball(weights + move, problem.radius)", "weights + move")
-    ],
-    "a warm start outside the ball": [
-        ("project_to_ball(start.weights, problem.radius)", "start.weights * 2.0")
-    ],
+    **{name: instead_of(releases, "from_pass", fault) for name, fault in OF_RELEASES.items()},
+    "early stop on an exact risk": early_stop,
+    "an exact last risk": last_risk_leaves,
+    "weights leave the ball": instead_of(
+        mgr_module, "project_to_ball", lambda honest, weights, radius: weights
+    ),
+    "a warm start outside the ball": instead_of(mgr_module, "_first_weights", start_outside),
 }
 
 
 @pytest.mark.parametrize("fault", PLANTED)
 def test_planted_fault_is_caught(fault, plans):
-    attacked = worst_distances(mutant(*PLANTED[fault]), range(1200), plans, until_caught=True)
+    attacked = worst_distances(faulty(MGR, PLANTED[fault]), range(1200), plans, until_caught=True)
     assert is_caught(*attacked), attacked
 
 
@@ -296,13 +382,7 @@ def test_a_source_with_less_refuses(solver, sizes):
 
 
 def test_one_release_more_is_refused():
-    extra = mutant(
-        (
-            "move = ball.push",
-            "noise.gaussian(gradient, sensitivity=1.0, release=gradient_release)\n"
-            "        move = ball.push",
-        )
-    )
+    extra = faulty(MGR, instead_of(releases, "from_pass", one_release_more))
     problem = make_problem((4, 9))
     plan = MGR(n_steps=3).plan(problem, BUDGET)
     with pytest.raises(PlanExceededError, match="3 draws"):
@@ -322,7 +402,7 @@ def test_records_of_another_problem_are_refused(solver):
         noise = seeded(0, plan.releases)
         with pytest.raises(ValueError, match="for other records"):
             solver.run(plan, make_data(other, *random_data(other, 0)), noise)
-        assert noise.releases == ()
+        assert noise.draws == ()
 
 
 @EACH_SOLVER
@@ -376,7 +456,9 @@ def assert_scales(noise, plan):
 
 def test_a_plan_is_made_from_a_problem_and_a_budget():
     assert list(inspect.signature(MGR.plan).parameters) == ["self", "problem", "budget"]
-    assert list(inspect.signature(planned_plan).parameters) == ["problem", "budget", "solver"]
+    assert list(inspect.signature(least_bound_plan).parameters) == [
+        "problem", "budget", "parameters"
+    ]  # fmt: skip
     assert list(inspect.signature(paper_plan).parameters) == ["problem", "budget", "max_passes"]
     facts = {field.name for field in dataclasses.fields(Problem)}
     assert facts == {

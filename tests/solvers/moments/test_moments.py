@@ -18,15 +18,15 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Moments, Solution
-from sklearn_dpwg.solvers import moments as moments_module
+from sklearn_dpwg.solvers.moments import moments as moments_module
 from sklearn_dpwg.solvers.moments import noisy_moments
 from sklearn_dpwg.solvers.moments.noisy_moments import (
     NoisyRisks,
     positive_part,
     robust_optimum,
     shrunk,
-    triangle,
 )
+from sklearn_dpwg.solvers.moments.releases import triangle
 from tests.helpers.mgr_cases import make_data, make_problem, random_data
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import Recorder, silent
@@ -483,7 +483,7 @@ def test_what_cannot_be_planned_is_refused():
     noise = NoiseSource(releases=plan.releases)
     with pytest.raises(ValueError, match=r"^The plan is for other records"):
         Moments().run(plan, other, noise)
-    assert noise.releases == ()
+    assert noise.draws == ()
 
 
 def test_a_preview_says_what_is_clipped():

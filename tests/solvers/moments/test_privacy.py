@@ -15,6 +15,7 @@ from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, moment_sensitivity
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Moments, Solution
+from sklearn_dpwg.solvers.moments import moments as moments_module
 from sklearn_dpwg.solvers.moments.planning import ROUNDING
 from tests.helpers.mgr_cases import (
     Case,
@@ -24,7 +25,15 @@ from tests.helpers.mgr_cases import (
     random_data,
 )
 from tests.helpers.noise_checks import scale_faults
-from tests.helpers.replay import distances, fixed_transcript, mutant, recorded
+from tests.helpers.replay import (
+    Instead,
+    distances,
+    faulty,
+    fixed_transcript,
+    instead_of,
+    misstated,
+    recorded,
+)
 
 BUDGET = Budget(1.0, 1e-6)
 
@@ -144,37 +153,70 @@ def test_no_neighbour_moves_a_release_by_more_than_its_sensitivity(plans):
     assert worst > 0.9  # strong enough to mean something
 
 
+def states(change):
+    """Return a fault: ``change(value, sensitivity)`` comes before the noise."""
+
+    def fault(run, plan, data, noise, start):
+        source = misstated(noise, lambda release, value, stated: change(value, stated))
+        return run(plan, data, source, start)
+
+    return fault
+
+
+def reads(name, factor=1.0, wrong=None):
+    """Return a fault: the moments that are read have another fact than the sensitivity is for."""
+
+    def fault(run, plan, data, noise, start):
+        def read(center, **facts):
+            facts[name] = factor * facts[name] if wrong is None else wrong
+            return data.residual_moments(center, **facts)
+
+        return run(plan, Instead(data, residual_moments=read), noise, start)
+
+    return fault
+
+
+def exact_moments(run, plan, data, noise, start):
+    def gaussian(value, **facts):
+        noise.gaussian(value, **facts)
+        return value
+
+    return run(plan, data, Instead(noise, gaussian=gaussian), start)
+
+
+def exact_residuals_bound(run, plan, data, noise, start):
+    seen = []
+
+    def read(center, **facts):
+        seen.append(data.residual_moments(center, **facts))
+        return seen[-1]
+
+    def learned(honest, *arguments, **facts):
+        weights, mixture, _ = honest(*arguments, **facts)
+        return weights, mixture, 0.01 * seen[-1][:, -1, -1].sum()
+
+    watched = Instead(data, residual_moments=read)
+    return instead_of(moments_module, "_learned", learned)(run, plan, watched, noise, start)
+
+
 PLANTED = {
-    "half the sensitivity": [
-        ("sensitivity=schedule.sensitivity,", "sensitivity=schedule.sensitivity / 2,")
-    ],
-    "residuals clipped later than stated": [
-        ("length=schedule.length", "length=1.2 * schedule.length")
-    ],
-    "a longer constant": [("constant=schedule.constant,", "constant=1.5 * schedule.constant,")],
-    "coarse steps": [("step=schedule.step", "step=1.0")],
-    "the exact moments are learned from": [
-        ("noisy / times / sizes[:, None]", "sums[:, at[0], at[1]] / sizes[:, None]")
-    ],
-    "divided by what is in the records": [
-        ("sums[:, at[0], at[1]] * times", "sums[:, at[0], at[1]] * times * 3")
-    ],
-    "noise that follows the records": [
-        (
-            "sensitivity=schedule.sensitivity,",
-            "sensitivity=schedule.sensitivity * (1 + 1e-3 * np.abs(sums).max()),",
-        )
-    ],
-    "exact residuals are the next bound": [
-        ("math.sqrt(max(mean_square, 0.0))", "0.1 * math.sqrt(sums[:, -1, -1].sum())")
-    ],
+    "half the sensitivity": states(lambda value, stated: (value, stated / 2)),
+    "residuals clipped later than stated": reads("length", 1.2),
+    "a longer constant": reads("constant", 1.5),
+    "coarse steps": reads("step", wrong=1.0),
+    "the exact moments are learned from": exact_moments,
+    "divided by what is in the records": states(lambda value, stated: (value * 3, stated)),
+    "noise that follows the records": states(
+        lambda value, stated: (value, stated * (1 + 1e-3 * np.abs(value).max()))
+    ),
+    "exact residuals are the next bound": exact_residuals_bound,
 }
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_faults_are_caught(name, plans):
-    faulty = mutant(*PLANTED[name], of=Moments)
-    assert worst_of(faulty, range(160), plans, enough=1.0) > 1.0
+    planted = faulty(Moments, PLANTED[name])
+    assert worst_of(planted, range(160), plans, enough=1.0) > 1.0
 
 
 def test_noise_of_a_run_has_the_scale_of_the_plan():

@@ -225,7 +225,7 @@ def test_before_the_first_round():
     assert solution.n_iter == 0
     assert not solution.weights.any()
     assert np.allclose(solution.group_weights, (2 / 3, 1 / 3))
-    assert noise.releases == ()
+    assert noise.draws == ()
     start = Solution(np.array([9.0, 0.0, 0.0]), np.array([0.9, 0.1]), 0)
     started = solver.begin(plan, noise, start=start).finish()
     assert np.allclose(started.weights, [3.0, 0.0, 0.0])
@@ -281,7 +281,7 @@ def test_one_group_is_dp_ftrl():
     game.advance(oracle, (500,))
     assert oracle.next == [500]
     assert game.finish().group_weights.tolist() == [1.0]
-    assert [draw.release.name for draw in noise.releases] == ["gradient sums"]
+    assert [draw.release.name for draw in noise.draws] == ["gradient sums"]
 
 
 def test_data_model():

@@ -279,7 +279,7 @@ def test_records_of_other_groups_are_refused(play):
     noise = NoiseSource(None, plan.releases)
     with pytest.raises(ValueError, match=r"^The plan is for other records"):
         solver.run(plan, data, noise)
-    assert noise.releases == ()
+    assert noise.draws == ()
 
 
 # --- the budgets ---------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def test_what_is_released_does_not_depend_on_the_records():
         noise = seeded(3, plan.releases)
         rows, targets = random_records(problem, np.random.default_rng(seed))
         solver.run(plan, make_data(problem, 10.0**seed * rows, targets), noise)
-        kinds.append([(draw.release.name, draw.shape) for draw in noise.releases])
+        kinds.append([(draw.release.name, draw.shape) for draw in noise.draws])
     assert all(kind == kinds[0] for kind in kinds)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget, lemma3_sensitivity
 from sklearn_dpwg.solvers import PhasedERM
-from sklearn_dpwg.solvers.mgr.schedule import RISK_SPREAD
+from sklearn_dpwg.solvers.group_player import RISK_SPREAD
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.phased_erm.planning import PHASES, WIDTHS, passes_of_a_phase
 from tests.helpers.mgr_cases import make_problem

@@ -281,7 +281,7 @@ def test_records_that_the_plan_is_not_for_are_refused():
     noise = seeded(0, plan.releases)
     with pytest.raises(ValueError, match=r"^The plan is for other records"):
         solver.run(plan, data, noise)
-    assert noise.releases == ()
+    assert noise.draws == ()
 
 
 def test_a_phase_that_is_not_solved_is_an_error(monkeypatch):
@@ -296,7 +296,7 @@ def test_a_phase_that_is_not_solved_is_an_error(monkeypatch):
     noise = seeded(0, plan.releases)
     with pytest.raises(ArithmeticError, match="bug"):
         solver.run(plan, data, noise)
-    assert noise.releases == ()
+    assert noise.draws == ()
 
 
 @pytest.mark.parametrize("size", [1, 100, 10**6])

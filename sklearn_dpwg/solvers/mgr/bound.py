@@ -1,0 +1,117 @@
+"""Planning bound on the excess risk, and the noise of a run that it counts."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.group_player import RISK_SPREAD, best_rate
+from sklearn_dpwg.solvers.mgr.batches import Batches
+
+
+class RunNoise(NamedTuple):
+    """Variance of the mean over a run of what is released, noise and coins together.
+
+    Parameters
+    ----------
+    gradient : ndarray of shape (n_groups,)
+        Of the gradient, summed over its coordinates, if all weight is on the group.
+    risk : ndarray of shape (n_groups,)
+        Of the risk of the group; empty with one group.
+    """
+
+    gradient: FloatArray
+    risk: FloatArray
+
+
+def noise_of_passes(
+    problem: Problem, *, mu: float, risk_share: float, feedback_range: float
+) -> RunNoise:
+    """Return the noise of full passes, however many they are, with a share ρ of μ² for the risks.
+
+    It is ``d s_i²`` with ``s_i = Γ/(n_i μ √(1-ρ))``, and ``v_i = (b/(n_i μ √ρ))²``.
+    """
+    sizes = np.asarray(problem.group_sizes, dtype=float)
+    gradient = problem.gradient_diameter / (sizes * mu * math.sqrt(1.0 - risk_share))
+    risk = np.zeros(0)
+    if problem.n_groups > 1:
+        risk = (feedback_range / (sizes * mu)) ** 2 / risk_share
+    return RunNoise(problem.n_weights * gradient**2, risk)
+
+
+def noise_of_batches(batches: Batches, *, n_steps: int, n_weights: int) -> RunNoise:
+    """Return the noise of a run on Poisson batches: the variances of a step over T.
+
+    They are those of the noise and of the coins, which for gradients is a model and for risks at
+    most ``(b/2)² (1-q_i)/(q_i n_i)``.
+    """
+    gradient = n_weights * batches.gradient_stds**2 + batches.sampling_variances
+    risk = batches.risk_stds**2
+    if risk.size:
+        coins = (1.0 - np.asarray(batches.rates)) / batches.expected_sizes
+        risk = risk + (batches.feedback_range / 2.0) ** 2 * coins
+    return RunNoise(gradient / n_steps, risk / n_steps)
+
+
+def excess_bound_by_group(
+    problem: Problem,
+    noise: RunNoise,
+    *,
+    n_steps: int,
+    aim: float,
+    step_size: float,
+    max_momentum: float,
+    feedback_range: float,
+    sharpness: float,
+    fixed_step: bool = False,
+) -> FloatArray:
+    """Return the planning bound on the excess risk for each group as the worst-off one.
+
+    For group i it is ``aim²/(2τ) + τ g_i/2`` with the variance g_i of the mean gradient and τ the
+    total step that makes it least, as far as steps of `step_size` with `max_momentum` reach (or
+    that of fixed steps, whatever the noise), plus ``log(1/π_i)/θ + θ (q b)²/T + θ v_i/2`` with the
+    variance v_i of the mean risk, θ = η_λ T the sharpness, b the range of the clipped losses and q
+    the assumed `RISK_SPREAD`; for a loss that is not smooth, ``τ L²/(2T)`` as well.
+
+    Notes
+    -----
+    The first part is the regret of projected gradient descent with noise once all weight is on
+    group i, the second the regret of Hedge against group i, where noise of variance T v_i a step
+    enters only through the correction (docs/theory/mgr.md). Momentum is counted as the longer
+    plain step that it imitates.
+
+    A loss that is not smooth pays ``η L²/2`` for every step, noise or not. The planned limit
+    ``aim/(L √T)`` on its steps keeps the total within 7 % of that of the best step,
+    ``aim/√(T (L² + T g_i))``.
+    """
+    reach = n_steps * step_size / (1.0 - max_momentum)
+    total_step = np.minimum(aim / np.sqrt(noise.gradient), reach)
+    if fixed_step:
+        total_step = np.full_like(noise.gradient, reach)
+    bound = aim**2 / (2 * total_step) + total_step * noise.gradient / 2
+    if math.isinf(problem.smoothness):
+        bound += total_step * problem.lipschitz**2 / (2 * n_steps)
+    if problem.n_groups > 1:
+        bound += (
+            -np.log(np.asarray(problem.prior)) / sharpness
+            + sharpness * (RISK_SPREAD * feedback_range) ** 2 / n_steps
+            + sharpness * noise.risk / 2
+        )
+    return np.asarray(bound)
+
+
+def best_sharpness(
+    problem: Problem, noise: RunNoise, *, n_steps: int, feedback_range: float
+) -> float:
+    """Return the θ = η_λ T that minimises the prior average of the group player's bound.
+
+    It is ``√(entropy(π) / ((q b)²/T + Σ π_i v_i / 2))`` with q the assumed `RISK_SPREAD`.
+    """
+    prior = np.asarray(problem.prior)
+    entropy = -float(prior @ np.log(prior))
+    cost = (RISK_SPREAD * feedback_range) ** 2 / n_steps + float(prior @ noise.risk) / 2
+    return best_rate(entropy, cost)

@@ -1,0 +1,129 @@
+"""Releases of a step: every line at which records meet noise, for full passes and for batches.
+
+Both functions are given what earlier releases decided (the weights, the group weights) and hand
+over exact gradients and risks with the noise that public facts and those weights ask for. What
+they return is all that a run learns of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.privacy import NoiseSource, Release
+from sklearn_dpwg.risks import Risks
+from sklearn_dpwg.solvers.mgr.batches import Batches
+from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
+from sklearn_dpwg.solvers.plan import Plan
+
+GRADIENT = "gradient"
+RISKS = "group risks"
+GRADIENT_AND_RISKS = "gradient and group risks"
+
+
+class Released(NamedTuple):
+    """What a step releases.
+
+    Parameters
+    ----------
+    gradient : ndarray of shape (n_weights,)
+        Noisy gradient of the weighted sum of the group risks, or of the risk of a drawn group.
+    risks : ndarray of shape (n_groups,)
+        Noisy group risks; empty with one group.
+    noise_std : float
+        Standard deviation of a coordinate of the gradient that the step size is chosen for.
+    """
+
+    gradient: FloatArray
+    risks: FloatArray
+    noise_std: float
+
+
+def from_pass(
+    plan: Plan,
+    data: Risks,
+    weights: FloatArray,
+    group_weights: FloatArray,
+    noise: NoiseSource,
+) -> Released:
+    """Read all records; release the gradient and, by a release of their own, the group risks."""
+    schedule = plan.schedule
+    assert isinstance(schedule, MGRSchedule)
+    sizes = np.asarray(plan.problem.group_sizes, dtype=float)
+    gradient_release, *risk_releases = plan.releases
+    risks, gradients = data.risks_and_gradients(weights, ceiling=schedule.ceiling)
+    if schedule.step == "weighted":
+        gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
+        typical = influence
+    else:
+        drawn = int(noise.rng.choice(len(sizes), p=group_weights))
+        gradient, influence = gradients[drawn], 1.0 / sizes[drawn]
+        typical = float(np.sqrt(group_weights @ sizes**-2.0))
+    gradient = noise.gaussian(
+        gradient,
+        sensitivity=float(schedule.gradient_diameter * influence),
+        release=gradient_release,
+    )
+    noisy = np.zeros(0)
+    for release in risk_releases:
+        add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
+        noisy = add_noise(risks, sensitivity=schedule.feedback_range / sizes, release=release)
+    noise_std = schedule.gradient_multiplier * schedule.gradient_diameter * typical
+    return Released(gradient, noisy, noise_std)
+
+
+def from_batch(
+    plan: Plan,
+    data: Risks,
+    weights: FloatArray,
+    group_weights: FloatArray,
+    noise: NoiseSource,
+) -> Released:
+    """Draw a Poisson batch; release its gradient and its group risks together."""
+    schedule, releases = plan.schedule, plan.releases
+    assert isinstance(schedule, MGRSchedule)
+    assert schedule.batches is not None
+    batches = schedule.batches
+    is_drawn, coefficients = schedule.step == "sampled", group_weights
+    if is_drawn:
+        n_groups = len(group_weights)
+        coefficients = np.eye(n_groups)[noise.rng.choice(n_groups, p=group_weights)]
+    risks, gradients = data.sampled_risks_and_gradients(
+        weights,
+        _draw(batches, releases, noise),
+        expected_sizes=batches.expected_sizes,
+        ceiling=schedule.ceiling,
+        center=batches.center,
+    )
+    risk_stds = batches.risk_stds
+    released = noise.shared_gaussian(
+        np.concatenate([coefficients @ gradients, risks[: len(risk_stds)]]),
+        units=np.concatenate(
+            [np.full(len(weights), batches.gradient_std(coefficients)), risk_stds]
+        ),
+        sensitivities=[1.0 / release.noise_multiplier for release in releases],
+        releases=releases,
+    )
+    noise_std = batches.step_std(group_weights, is_drawn=is_drawn, n_weights=len(weights))
+    return Released(released[: len(weights)], released[len(weights) :], noise_std)
+
+
+def _draw(
+    batches: Batches, releases: Sequence[Release], noise: NoiseSource
+) -> list[NDArray[np.intp]]:
+    """Return who joins, by group; one sample for each release that is sampled."""
+    joined = [np.zeros(0, dtype=np.intp)] * len(batches.parts)
+    for part, release in enumerate(releases):
+        groups = [group for group, of_group in enumerate(batches.parts) if of_group == part]
+        sizes = [batches.group_sizes[group] for group in groups]
+        if release.sampling_rate < 1.0:
+            drawn = noise.poisson_sample(sizes, release=release)
+        else:
+            drawn = tuple(np.arange(size) for size in sizes)
+        for group, positions in zip(groups, drawn, strict=True):
+            joined[group] = positions
+    return joined

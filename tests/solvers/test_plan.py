@@ -1,0 +1,135 @@
+"""The guarantee of a plan is that of its releases, whatever a solver or a caller would say."""
+
+import dataclasses
+import inspect
+import math
+import pickle
+
+import pytest
+from sklearn.base import clone
+
+from sklearn_dpwg.exceptions import PlanExceededError
+from sklearn_dpwg.losses import SquaredError
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
+from sklearn_dpwg.problem import PUBLIC_FACTS
+from sklearn_dpwg.solvers import MGR, OCO, SOLVERS, Moments, PhasedERM, Plan, Solver
+from tests.helpers.mgr_cases import make_problem
+
+BUDGET = Budget(5.0, 1e-6)
+CHEAP = Budget(0.01, 1e-6)
+PRIVATE = [name for name in SOLVERS if name != "exact"]
+EACH_PRIVATE = pytest.mark.parametrize("name", PRIVATE)
+
+
+def plan_of(solver: Solver, budget: Budget = BUDGET) -> Plan:
+    return solver.plan(make_problem((4000, 900), loss=SquaredError()), budget)
+
+
+@EACH_PRIVATE
+def test_the_guarantee_is_that_of_the_releases(name):
+    plan = plan_of(SOLVERS[name]())
+    found = PrivacyGuarantee.from_releases(plan.releases, BUDGET, public=PUBLIC_FACTS)
+    assert plan.guarantee == found
+    assert 0.9 * BUDGET.epsilon < plan.guarantee.epsilon <= BUDGET.epsilon
+
+
+def test_a_plan_without_releases_is_not_private():
+    plan = plan_of(SOLVERS["exact"](), Budget(math.inf, 1e-6))
+    assert plan.releases == ()
+    assert plan.guarantee.epsilon == math.inf
+
+
+@EACH_PRIVATE
+def test_no_plan_can_be_given_a_guarantee(name):
+    plan = plan_of(SOLVERS[name]())
+    lie = PrivacyGuarantee.from_releases(plan_of(SOLVERS[name](), CHEAP).releases, CHEAP)
+    assert "guarantee" not in {field.name for field in dataclasses.fields(Plan)}
+    with pytest.raises(TypeError, match="guarantee"):
+        dataclasses.replace(plan, guarantee=lie)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.guarantee = lie
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.budget = CHEAP
+
+
+@EACH_PRIVATE
+def test_a_smaller_budget_beside_the_same_releases_is_refused(name):
+    plan = plan_of(SOLVERS[name]())
+    assert plan.guarantee.epsilon > 1.0  # what is cached does not come along
+    cheaper = dataclasses.replace(plan, budget=CHEAP)
+    with pytest.raises(PlanExceededError, match=r"above the budget of 0\.01"):
+        cheaper.guarantee.epsilon  # noqa: B018
+    with pytest.raises(PlanExceededError, match=r"above the budget of 0\.01"):
+        str(cheaper)
+    again = dataclasses.replace(plan, releases=plan.releases * 2)
+    with pytest.raises(PlanExceededError):
+        again.guarantee.epsilon  # noqa: B018
+
+
+def test_a_plan_has_no_subclasses():
+    with pytest.raises(TypeError, match="its guarantee is that of its releases"):
+        type("Lenient", (Plan,), {})
+
+
+class Planned(Solver):
+    """Hands out what it is told to plan."""
+
+    name = "planned"
+
+    def __init__(self, plan=None):
+        self.plan_to_hand_out = plan
+
+    def _plan(self, problem, budget):
+        return self.plan_to_hand_out
+
+    def _run(self, plan, data, noise, start):
+        raise AssertionError
+
+
+@EACH_PRIVATE
+def test_a_solver_that_plans_for_more_than_it_was_given_is_refused(name):
+    expensive = plan_of(SOLVERS[name]())
+    assert plan_of(Planned(expensive)) is expensive
+    with pytest.raises(PlanExceededError, match=r"^solver 'planned' planned for Budget\(epsilon=5"):
+        plan_of(Planned(expensive), CHEAP)
+    with pytest.raises(PlanExceededError, match=r"above the budget of 0\.01"):
+        plan_of(Planned(dataclasses.replace(expensive, budget=CHEAP)), CHEAP)
+
+
+# --- parameters --------------------------------------------------------------------------------
+
+SET = {
+    MGR: {"n_steps": 7, "aim": 0.5, "sampling_rate": (0.5, 1.0)},
+    Moments: {"n_rounds": 2, "ridge": 1.0},
+    OCO: {"n_rounds": 7, "aim": 0.5},
+    PhasedERM: {"n_phases": 2, "aim": 0.5},
+}
+
+
+@pytest.mark.parametrize("of", SET, ids=lambda of: of.name)
+def test_parameters_are_read_set_cloned_shown_and_pickled(of):
+    signature = inspect.signature(of)
+    assert of().get_params(deep=False) == {
+        name: parameter.default for name, parameter in signature.parameters.items()
+    }
+    first, *others = signature.parameters.values()
+    assert first.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    assert {parameter.kind for parameter in others} == {inspect.Parameter.KEYWORD_ONLY}
+    solver = of(**SET[of])
+    assert of().set_params(**SET[of]).get_params() == solver.get_params()
+    for copy in (clone(solver), pickle.loads(pickle.dumps(solver))):
+        assert type(copy) is of
+        assert copy.get_params() == solver.get_params()
+        assert repr(copy) == repr(solver)
+    shown = ", ".join(f"{name}={value!r}" for name, value in sorted(SET[of].items()))
+    assert repr(solver).replace("\n", "").replace("    ", "") == f"{of.__name__}({shown})"
+    assert solver != clone(solver)  # as before: solvers are compared by identity
+    assert hash(solver) != hash(clone(solver))
+
+
+@pytest.mark.parametrize("of", SET, ids=lambda of: of.name)
+def test_nothing_is_checked_before_a_plan_is_asked_for(of):
+    first = next(iter(SET[of]))
+    solver = of(**{first: -1})
+    with pytest.raises(ValueError, match=f"^{first} of {of.__name__} must be"):
+        plan_of(solver)

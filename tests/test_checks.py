@@ -1,0 +1,170 @@
+"""Parameters of solvers: what is refused, and in which words."""
+
+import math
+
+import pytest
+
+from sklearn_dpwg._checks import (
+    Rules,
+    accepted_by,
+    any_number,
+    at_least_zero,
+    key_of,
+    one_of,
+    positive,
+    share,
+    whole,
+    within,
+)
+from sklearn_dpwg.learners import make_learner
+from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers import MGR, OCO, Moments, PhasedERM
+
+SOLVERS = {solver.__name__: solver for solver in (MGR, PhasedERM, OCO, Moments)}
+NUMBERS = [0, -1, 2.5, 1, 21, 1.0, 0.5, 0.0, 101, math.nan, math.inf, 1e-40]
+VALUES = [None, True, "a", *NUMBERS]
+POSITIVE = [2.5, 1, 21, 1.0, 0.5, 101, 1e-40]
+ONE_OF_SCHEDULES = "one of ('planned', 'paper')"
+
+# Parameter, the sentence's end, and which of the values are allowed: all as recorded from the
+# checks that every solver had of its own.
+TABLE = [
+    ("MGR", "n_steps", "a positive whole number", [None, 1, 21, 101]),
+    ("MGR", "max_passes", "a positive whole number", [1, 21, 101]),
+    ("MGR", "group_rate", "positive and finite", [None, *POSITIVE]),
+    ("MGR", "aim", "positive and finite", POSITIVE),
+    ("MGR", "step_size", "positive and finite", [None, *POSITIVE]),
+    ("MGR", "max_seconds", "positive and finite", [None, *POSITIVE]),
+    ("MGR", "risk_share", "between 0 and 1", [None, 0.5, 1e-40]),
+    ("MGR", "averaging", "above 0, at most 1", [1, 1.0, 0.5, 1e-40]),
+    ("MGR", "loss_ceiling", "a number", [None, 0, -1, 0.0, math.inf, *POSITIVE]),
+    ("MGR", "step", "one of ('weighted', 'sampled')", []),
+    ("MGR", "schedule", ONE_OF_SCHEDULES, []),
+    ("MGR", "risk_noise", "one of ('gaussian', 'laplace')", []),
+    ("PhasedERM", "schedule", ONE_OF_SCHEDULES, []),
+    ("PhasedERM", "composition", "one of ('sequential', 'parallel')", []),
+    ("PhasedERM", "n_phases", "a positive whole number", [None, 1, 21, 101]),
+    ("PhasedERM", "max_passes", "a positive whole number", [1, 21, 101]),
+    ("PhasedERM", "mu_weights", "positive and finite", [None, 2.5, 1, 21, 1.0, 0.5, 101]),
+    ("PhasedERM", "aim", "positive and finite", POSITIVE),
+    ("PhasedERM", "smoothing_width", "positive and finite", [None, *POSITIVE]),
+    ("PhasedERM", "mu_groups", "positive or infinite", [None, 2.5, 1, 21, 1.0, 0.5, 101, math.inf]),
+    ("PhasedERM", "risk_share", "between 0 and 1", [None, 0.5, 1e-40]),
+    ("PhasedERM", "averaging", "above 0, at most 1", [None, 1, 1.0, 0.5, 1e-40]),
+    ("PhasedERM", "sharpening", "from 1 to 10", [None, 2.5, 1, 1.0]),
+    ("OCO", "n_rounds", "a positive whole number", [None, 1, 21, 101]),
+    ("OCO", "batch_size", "a positive whole number", [None, 1, 21, 101]),
+    ("OCO", "horizon", "a positive whole number", [1, 21, 101]),
+    ("OCO", "max_rounds", "a positive whole number", [1, 21, 101]),
+    ("OCO", "group_rate", "positive and finite", [None, *POSITIVE]),
+    ("OCO", "aim", "positive and finite", POSITIVE),
+    ("OCO", "weight_share", "between 0 and 1", [None, 0.5, 1e-40]),
+    ("OCO", "averaging", "from 0 to 100", [0, 2.5, 1, 21, 1.0, 0.5, 0.0, 1e-40]),
+    ("OCO", "loss_ceiling", "a number", [None, 0, -1, 0.0, math.inf, *POSITIVE]),
+    ("OCO", "play", "one of ('weighted', 'sampled')", []),
+    ("OCO", "schedule", ONE_OF_SCHEDULES, []),
+    ("OCO", "noise", "one of ('honaker', 'independent', 'toeplitz', 'tree')", []),
+    ("Moments", "n_rounds", "a whole number from 1 to 20", [1]),
+    ("Moments", "growth", "positive and finite", POSITIVE),
+    ("Moments", "clip", "positive and finite", POSITIVE),
+    ("Moments", "aim", "positive and finite", POSITIVE),
+    ("Moments", "ridge", "at least 0 and finite", [0, 0.0, *POSITIVE]),
+    ("Moments", "smoothing", "at least 0 and finite", [0, 0.0, *POSITIVE]),
+]
+
+# The words of a rule, with whether None is allowed.
+RULES = {
+    ("a positive whole number", False): whole(),
+    ("a positive whole number", True): whole(or_none=True),
+    ("a whole number from 1 to 20", False): whole(1, 20),
+    ("positive and finite", False): positive(),
+    ("positive and finite", True): positive(or_none=True),
+    ("positive or infinite", True): positive(least=1e-30, or_infinite=True, or_none=True),
+    ("between 0 and 1", True): share(or_none=True),
+    ("above 0, at most 1", False): share(or_all=True),
+    ("above 0, at most 1", True): share(or_all=True, or_none=True),
+    ("from 1 to 10", True): within(1.0, 10.0, or_none=True),
+    ("from 0 to 100", False): within(0.0, 100.0),
+    ("a number", True): any_number(or_none=True),
+    ("at least 0 and finite", False): at_least_zero(),
+    ("one of ('weighted', 'sampled')", False): one_of("weighted", "sampled"),
+    (ONE_OF_SCHEDULES, False): one_of("planned", "paper"),
+    ("one of ('gaussian', 'laplace')", False): one_of("gaussian", "laplace"),
+    ("one of ('sequential', 'parallel')", False): one_of("sequential", "parallel"),
+    ("one of ('honaker', 'independent', 'toeplitz', 'tree')", False): key_of(PREFIX_SUMS),
+}
+
+
+class _Parameters:
+    def __init__(self, **parameters):
+        vars(self).update(parameters)
+
+
+def _sentence(owner, name, wanted, value):
+    if name in ("mu_weights", "mu_groups") and value == 1e-40:
+        wanted = "at least 1e-30"
+    return f"{name} of {owner} must be {wanted}, got {value!r}."
+
+
+def _is_allowed(value, allowed):
+    return any(
+        value is other or (value == other and type(value) is type(other)) for other in allowed
+    )
+
+
+@pytest.mark.parametrize(("owner", "name", "wanted", "allowed"), TABLE)
+def test_a_rule_refuses_in_the_words_recorded(owner, name, wanted, allowed):
+    rule = (
+        positive(least=1e-30, or_none=True)
+        if name == "mu_weights"
+        else RULES[wanted, None in allowed]
+    )
+    rules = Rules(owner, **{name: rule})
+    for value in VALUES:
+        if _is_allowed(value, allowed):
+            rules.check(_Parameters(**{name: value}))
+        else:
+            with pytest.raises(ValueError, match=" of ") as caught:
+                rules.check(_Parameters(**{name: value}))
+            assert str(caught.value) == _sentence(owner, name, wanted, value)
+
+
+@pytest.mark.parametrize(("owner", "name", "wanted", "allowed"), TABLE)
+def test_a_solver_refuses_in_the_words_recorded(owner, name, wanted, allowed):
+    loss = SquaredError() if owner == "Moments" else BinaryLogLoss()
+    problem = Problem(loss, (500, 500), 3, radius=5.0, prior=(0.5, 0.5))
+    for value in VALUES:
+        if not _is_allowed(value, allowed):
+            with pytest.raises(ValueError, match=" of ") as caught:
+                SOLVERS[owner](**{name: value}).plan(problem, Budget(1.0, 1e-6))
+            assert str(caught.value) == _sentence(owner, name, wanted, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "end"),
+    [
+        (3, TypeError, "a name or a Learner instance, got 3."),
+        ("a", ValueError, "one of ['ftrl', 'gradient-descent'] or a Learner instance, got 'a'."),
+    ],
+)
+def test_the_sentence_of_a_function_that_makes_things_is_kept(value, kind, end):
+    rules = Rules("OCO", learner=accepted_by(make_learner))
+    rules.check(_Parameters(learner="ftrl"))
+    with pytest.raises(kind) as caught:
+        rules.check(_Parameters(learner=value))
+    assert str(caught.value) == "learner of OCO must be " + end
+
+
+def test_rules_come_in_order_and_relations_last():
+    def a_is_below_b(parameters):
+        if parameters.a >= parameters.b:
+            raise ValueError("a of It must be below b.")
+
+    rules = Rules("It", a_is_below_b, b=positive(), a=positive())
+    rules.check(_Parameters(a=1, b=2))
+    for a, b, wanted in ((-1, 0, "^b of"), (-1, 1, "^a of It must be p"), (2, 1, "be below b")):
+        with pytest.raises(ValueError, match=wanted):
+            rules.check(_Parameters(a=a, b=b))
