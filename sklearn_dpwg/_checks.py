@@ -69,6 +69,30 @@ def non_empty_string(value: object, name: str) -> str:
     return value
 
 
+def count_within(value: Any, name: str, least: int, most: int | None = None) -> int:
+    """Return a whole number within limits, both included; for a generator's arguments."""
+    if not _is(value, Integral) or not least <= value <= (math.inf if most is None else most):
+        limits = f"at least {least}" if most is None else f"between {least} and {most}"
+        raise ValueError(f"{name}={value!r} must be a whole number {limits}.")
+    return int(value)
+
+
+def finite_within(value: Any, name: str, least: float, most: float = math.inf) -> float:
+    """Return a finite number within limits, both included; for a generator's arguments."""
+    if not _is(value, Real) or not least <= value <= most or math.isinf(value):
+        limits = f"at least {least:g}" if most == math.inf else f"between {least:g} and {most:g}"
+        raise ValueError(f"{name}={value!r} must be a finite number {limits}.")
+    return float(value)
+
+
+def finite_above(value: Any, name: str, low: float, most: float = math.inf) -> float:
+    """Return a finite number above one, up to another; for a generator's arguments."""
+    if not _is(value, Real) or not low < value <= most or math.isinf(value):
+        limits = f"above {low:g}" if most == math.inf else f"above {low:g} and at most {most:g}"
+        raise ValueError(f"{name}={value!r} must be a finite number {limits}.")
+    return float(value)
+
+
 class Rules:
     """The parameters of a class and what each may be.
 
@@ -104,7 +128,9 @@ def whole(least: int = 1, most: int | None = None, *, or_none: bool = False) -> 
         wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
     return _rule(
         wanted,
-        lambda value: _is(value, Integral) and least <= value <= (most or math.inf),
+        lambda value: (
+            _is(value, Integral) and least <= value <= (math.inf if most is None else most)
+        ),
         or_none,
     )
 
@@ -156,9 +182,25 @@ def within(low: float, high: float, *, or_none: bool = False) -> Rule:
     )
 
 
+def inside(low: float, high: float) -> Rule:
+    """Allow a number from one to another, both excluded."""
+    return _rule(
+        f"strictly between {low:g} and {high:g}",
+        lambda value: _is(value, Real) and low < value < high,
+    )
+
+
+def above(low: float, *, most: float) -> Rule:
+    """Allow a number above one, up to another."""
+    return _rule(
+        f"above {low:g} and at most {most:g}",
+        lambda value: _is(value, Real) and low < value <= most,
+    )
+
+
 def one_of(*choices: str) -> Rule:
     """Allow one of several names."""
-    return _rule(f"one of {choices}", lambda value: value in choices, False)
+    return _rule(f"one of {choices}", lambda value: value in choices)
 
 
 def key_of(table: Mapping[str, object]) -> Rule:
@@ -175,7 +217,7 @@ def accepted_by(make: Callable[[Any], object]) -> Rule:
     return rule
 
 
-def _rule(wanted: str, holds: Callable[[Any], bool], or_none: bool) -> Rule:
+def _rule(wanted: str, holds: Callable[[Any], bool], or_none: bool = False) -> Rule:
     def rule(value: Any) -> str | None:
         return None if (or_none and value is None) or holds(value) else wanted
 

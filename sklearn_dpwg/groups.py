@@ -14,25 +14,7 @@ GroupBy = Hashable | list[Hashable] | tuple[Hashable, ...] | Callable[[Any], Arr
 
 
 def select_groups(rows: Any, group_by: GroupBy) -> Any:
-    """Compute groups from the rows, by column or by a function.
-
-    Parameters
-    ----------
-    rows : array-like or sparse array of shape (n_records, n_features)
-        The X that was passed to ``fit``.
-    group_by : column name, column index, sequence of them, or callable
-        A callable gets `rows` and returns the groups.
-
-    Returns
-    -------
-    array-like of shape (n_records,) or (n_records, n_columns)
-        Groups.
-
-    Raises
-    ------
-    ValueError
-        If a column does not exist.
-    """
+    """Return groups computed from the rows: columns, or what a function makes of them."""
     if callable(group_by):
         return group_by(rows)
     several = isinstance(group_by, list | tuple)
@@ -57,6 +39,24 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
     return cells if several else cells[:, 0]
 
 
+def find_groups(rows: Any, groups: Any, group_by: GroupBy | None) -> Any:
+    """Return the groups that were passed, or else those that `group_by` finds in the rows."""
+    if group_by is None:
+        return groups
+    if groups is not None:
+        raise ValueError("groups were passed and group_by is set: use one of them, not both.")
+    return select_groups(rows, group_by)
+
+
+def take_rows(rows: Any, members: NDArray[np.intp]) -> Any:
+    """Return the rows of some records, in whatever holds them."""
+    if hasattr(rows, "iloc"):
+        return rows.iloc[members]
+    if hasattr(rows, "tocsr"):
+        return rows.tocsr()[members]
+    return rows[members] if hasattr(rows, "shape") else [rows[i] for i in members]
+
+
 def encode_groups(
     groups: Any,
     n_records: int,
@@ -64,30 +64,11 @@ def encode_groups(
     *,
     may_be_empty: bool = False,
 ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
-    """Turn groups into codes.
+    """Return each record's index into the labels, and the labels.
 
-    Parameters
-    ----------
-    groups : array-like of shape (n_records,) or (n_records, n_columns)
-        Group of each record; the cells of several columns are intersected.
-    n_records : int
-        Number of records.
-    group_labels : sequence, optional
-        Every possible label (tuples for several columns); found in `groups` by default.
-    may_be_empty : bool, default=False
-        Whether a label may have no records.
-
-    Returns
-    -------
-    codes : ndarray of shape (n_records,)
-        Index into the labels.
-    labels : ndarray of shape (n_groups,)
-        Labels, sorted where they were found in the data.
-
-    Raises
-    ------
-    ValueError
-        If a group is missing, unknown or empty, or the length is wrong.
+    Cells of several columns are intersected, and labels then are tuples. Labels that are not given
+    are those found, sorted. A group that is missing, unknown or (unless it may be) empty is an
+    error.
     """
     values = _one_column(groups)
     if len(values) != n_records:
@@ -118,27 +99,7 @@ def ordered_sizes(
     size_labels: Sequence[Hashable] | None,
     group_labels: Sequence[Hashable] | None,
 ) -> list[Any]:
-    """Return sizes in the order that ``fit`` gives the groups; see `labelled_sizes`.
-
-    Parameters
-    ----------
-    group_sizes : sequence, or mapping from label to size
-        Sizes of the groups.
-    size_labels : sequence or None
-        Labels of a sequence of sizes; None where it is in the order of ``fit``.
-    group_labels : sequence or None
-        The estimator's parameter; None where labels are found in the data.
-
-    Returns
-    -------
-    list
-        Sizes, not checked.
-
-    Raises
-    ------
-    ValueError
-        If labels and sizes do not belong together.
-    """
+    """Return sizes, not checked, in the order that ``fit`` gives the groups."""
     return _labelled(group_sizes, size_labels, group_labels)[1]
 
 
@@ -147,28 +108,10 @@ def labelled_sizes(
     size_labels: Sequence[Hashable] | None,
     group_labels: Sequence[Hashable] | None,
 ) -> tuple[NDArray[np.object_], list[Any]]:
-    """Return labels and sizes in the order that ``fit`` gives the groups.
+    """Return labels and sizes, not checked, in the order that ``fit`` gives the groups.
 
-    Parameters
-    ----------
-    group_sizes : sequence, or mapping from label to size
-        Sizes of the groups.
-    size_labels : sequence or None
-        Labels of a sequence of sizes; None where it is in the order of ``fit``.
-    group_labels : sequence or None
-        The estimator's parameter; None where labels are found in the data.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_groups,)
-        Labels.
-    sizes : list
-        Sizes, not checked.
-
-    Raises
-    ------
-    ValueError
-        If labels and sizes do not belong together, or there are no labels.
+    Sizes come as a mapping from labels, as a sequence with labels of its own, or as one in the
+    order of the estimator's labels, which may be None where they are found in the data.
     """
     labels, sizes = _labelled(group_sizes, size_labels, group_labels)
     if labels is None:

@@ -16,13 +16,12 @@ number and not an estimate. :func:`make_lower_bound` is the instance on which no
 do well.
 """
 
-from ._dataset_names import dataset_names
-from ._load_dataset import load_dataset
-from ._make_lower_bound import make_lower_bound
-from ._make_worst_group_classification import make_worst_group_classification
-from ._make_worst_group_regression import make_worst_group_regression
-from .entry import DatasetEntry
-from .population import Population
+from sklearn_dpwg.datasets._load_dataset import dataset_names, load_dataset
+from sklearn_dpwg.datasets._make_lower_bound import make_lower_bound
+from sklearn_dpwg.datasets._make_worst_group_classification import make_worst_group_classification
+from sklearn_dpwg.datasets._make_worst_group_regression import make_worst_group_regression
+from sklearn_dpwg.datasets.entry import DatasetEntry
+from sklearn_dpwg.datasets.population import Population
 
 __all__ = [
     "DatasetEntry",

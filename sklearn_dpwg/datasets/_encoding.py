@@ -6,26 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from .entry import DatasetEntry
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.datasets.entry import DatasetEntry
 
-Floats = npt.NDArray[np.float64]
 
-
-def encode_features(frame: pd.DataFrame, entry: DatasetEntry) -> Floats:
-    """Encode the features of raw rows.
-
-    Parameters
-    ----------
-    frame : DataFrame of shape (n_rows, n_columns)
-        Raw columns, as the reader of the entry returns them.
-    entry : DatasetEntry
-        Bounds and schemas.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_features)
-        Values in [-1, 1], in the order of ``entry.feature_names``.
-    """
+def encode_features(frame: pd.DataFrame, entry: DatasetEntry) -> FloatArray:
+    """Return the features of raw rows, in [-1, 1] and the order of ``entry.feature_names``."""
     encoded = np.zeros((len(frame), len(entry.feature_names)))
     for position, (column, (low, high)) in enumerate(entry.numeric.items()):
         values = pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=np.float64)
@@ -58,11 +44,11 @@ def encode_groups(frame: pd.DataFrame, entry: DatasetEntry) -> npt.NDArray[np.in
     return np.where(known, found, -1).astype(np.intp)
 
 
-def encode_target(frame: pd.DataFrame, entry: DatasetEntry) -> Floats:
+def encode_target(frame: pd.DataFrame, entry: DatasetEntry) -> FloatArray:
     """Return class 0 or 1, or the target clipped to its bounds; NaN where a row has neither."""
     if entry.target_bounds is None:
         codes = _codes(frame[entry.target], tuple(entry.target_values))
-        classes: Floats = np.array([*entry.target_values.values(), np.nan])
+        classes: FloatArray = np.array([*entry.target_values.values(), np.nan])
         return classes[codes]
     low, high = entry.target_bounds
     values = pd.to_numeric(frame[entry.target], errors="coerce").to_numpy(dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Read one of the registered data sets from an installed package."""
+"""The registered data sets: their names, and reading one from an installed package."""
 
 from __future__ import annotations
 
@@ -10,11 +10,38 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch
 
-from ._encoding import encode_features, encode_groups, encode_target
-from .entries import ENTRIES
-from .entry import DatasetEntry
+from sklearn_dpwg.datasets._encoding import encode_features, encode_groups, encode_target
+from sklearn_dpwg.datasets.entries import ENTRIES
+from sklearn_dpwg.datasets.entry import DatasetEntry
 
-__all__ = ["load_dataset"]
+
+def dataset_names(task: str | None = None) -> tuple[str, ...]:
+    """List the data sets that :func:`load_dataset` knows.
+
+    Parameters
+    ----------
+    task : {"classification", "regression"}, default=None
+        Only those with this kind of target; ``None`` lists them all.
+
+    Returns
+    -------
+    tuple of str
+        Names, sorted.
+
+    Raises
+    ------
+    ValueError
+        If the task is neither of the two.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.datasets import dataset_names
+    >>> dataset_names("regression")
+    ('cps-hourly-earnings', 'cps-weekly-wages')
+    """
+    if task not in (None, "classification", "regression"):
+        raise ValueError(f"task={task!r} must be 'classification', 'regression' or None.")
+    return tuple(sorted(name for name, entry in ENTRIES.items() if task in (None, entry.task)))
 
 
 def load_dataset(name: str, *, subset: str | None = None, as_frame: bool = False) -> Bunch:

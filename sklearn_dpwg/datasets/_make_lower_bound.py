@@ -10,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Bunch
 
-from ._checks import check_count, check_group_sizes, check_positive
-
-__all__ = ["make_lower_bound"]
-
-Floats = npt.NDArray[np.float64]
+from sklearn_dpwg._checks import count_within, finite_above
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.datasets.population import sizes_of_groups
 
 
 def make_lower_bound(
@@ -140,11 +138,11 @@ def make_lower_bound(
     if task not in ("regression", "classification"):
         raise ValueError(f"task={task!r} must be 'regression' or 'classification'.")
     classify = task == "classification"
-    n_groups = check_count(n_groups, "n_groups", 1)
-    n_features = check_count(n_features, "n_features", 2 if classify else 1)
-    radius = check_positive(radius, "radius", most=1.0 if classify else math.inf)
-    epsilon = check_positive(epsilon, "epsilon")
-    sizes = check_group_sizes(group_sizes, n_groups)
+    n_groups = count_within(n_groups, "n_groups", 1)
+    n_features = count_within(n_features, "n_features", 2 if classify else 1)
+    radius = finite_above(radius, "radius", 0.0, most=1.0 if classify else math.inf)
+    epsilon = finite_above(epsilon, "epsilon", 0.0)
+    sizes = sizes_of_groups(group_sizes, n_groups)
     rng = np.random.default_rng(random_state)
 
     n_secret = n_features - 1 if classify else n_features
@@ -159,10 +157,7 @@ def make_lower_bound(
         )
     secret = _secret_rows(n_hard, n_secret, informative, rng)
     if classify:
-        share = (informative / n_hard) ** 2
-        public = share / (1.0 - share)
-        hard = np.column_stack([np.full(n_hard, public), math.sqrt(1.0 - public**2) * secret])
-        others = np.eye(1, n_features).repeat(n_other, axis=0)
+        hard, others = _classified_rows(secret, informative, n_other)
         signs = rng.choice([-1.0, 1.0], size=(n_hard + n_other, 1))
         X = np.concatenate([hard, others]) * signs
         y: npt.NDArray[np.generic] = (signs[:, 0] > 0).astype(np.int64)
@@ -201,7 +196,19 @@ def make_lower_bound(
     )
 
 
-def _secret_rows(n_rows: int, n_columns: int, informative: int, rng: np.random.Generator) -> Floats:
+def _classified_rows(
+    secret: FloatArray, informative: int, n_other: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the rows of both kinds of groups before signs: a public coordinate, then the rest."""
+    share = (informative / len(secret)) ** 2
+    public = share / (1.0 - share)
+    hard = np.column_stack([np.full(len(secret), public), math.sqrt(1.0 - public**2) * secret])
+    return hard, np.eye(1, hard.shape[1]).repeat(n_other, axis=0)
+
+
+def _secret_rows(
+    n_rows: int, n_columns: int, informative: int, rng: np.random.Generator
+) -> FloatArray:
     """Return rows of norm 1: some that point somewhere, and pairs that cancel."""
     chances = rng.random(n_columns)
     told = _sign_rows(rng.random((informative, n_columns)) < chances)
@@ -209,6 +216,6 @@ def _secret_rows(n_rows: int, n_columns: int, informative: int, rng: np.random.G
     return np.concatenate([told, pairs, -pairs])
 
 
-def _sign_rows(positive: npt.NDArray[np.bool_]) -> Floats:
+def _sign_rows(positive: npt.NDArray[np.bool_]) -> FloatArray:
     """Return rows of norm 1 with entries of equal size and the given signs."""
     return np.where(positive, 1.0, -1.0) / math.sqrt(positive.shape[1])

@@ -10,10 +10,9 @@ import numpy.typing as npt
 from scipy.special import expit
 from sklearn.utils import Bunch
 
-from ._checks import check_count, check_number, check_positive
-from .population import Floats, Population
-
-__all__ = ["make_worst_group_classification"]
+from sklearn_dpwg._checks import count_within, finite_above, finite_within
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.datasets.population import Population
 
 # Possible rows for each feature: enough for the groups to differ in, few enough to sum over.
 _ATOMS_PER_FEATURE = 8
@@ -140,11 +139,11 @@ def make_worst_group_classification(
     >>> made.population.excess_risk(0 * made.coef) > 0
     True
     """
-    n_groups = check_count(n_groups, "n_groups", 1)
-    n_features = check_count(n_features, "n_features", 1)
-    n_easy = check_count(n_easy, "n_easy", 0, n_groups - 1)
-    radius = check_positive(radius, "radius", most=_LARGEST_RADIUS)
-    spread = check_number(spread, "spread", 0.0, 1.0)
+    n_groups = count_within(n_groups, "n_groups", 1)
+    n_features = count_within(n_features, "n_features", 1)
+    n_easy = count_within(n_easy, "n_easy", 0, n_groups - 1)
+    radius = finite_above(radius, "radius", 0.0, most=_LARGEST_RADIUS)
+    spread = finite_within(spread, "spread", 0.0, 1.0)
 
     rng = np.random.default_rng(random_state)
     problem_rng, sample_rng = rng.spawn(2)
@@ -177,30 +176,32 @@ class _ClassificationPopulation(Population):
 
     def __init__(
         self,
-        coef: Floats,
+        coef: FloatArray,
         optimum: float,
-        group_weights: Floats,
+        group_weights: FloatArray,
         radius: float,
         *,
-        atoms: Floats,
-        atom_probabilities: Floats,
-        class_probabilities: Floats,
+        atoms: FloatArray,
+        atom_probabilities: FloatArray,
+        class_probabilities: FloatArray,
     ) -> None:
         super().__init__(coef, optimum, group_weights, radius)
         self.atoms = atoms
         self.atom_probabilities = atom_probabilities
         self.class_probabilities = class_probabilities
 
-    def group_risks(self, coef: npt.ArrayLike) -> Floats:
+    def group_risks(self, coef: npt.ArrayLike) -> FloatArray:
         margins = self.atoms @ self._flat(coef)
         losses = np.logaddexp(0.0, margins) - self.class_probabilities * margins
         return np.asarray(np.einsum("ik,ik->i", self.atom_probabilities, losses))
 
-    def group_gradients(self, coef: npt.ArrayLike) -> Floats:
+    def group_gradients(self, coef: npt.ArrayLike) -> FloatArray:
         slopes = expit(self.atoms @ self._flat(coef)) - self.class_probabilities
         return np.asarray((self.atom_probabilities * slopes) @ self.atoms)
 
-    def draw(self, group: int, n_rows: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def draw(
+        self, group: int, n_rows: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
         chosen = rng.choice(len(self.atoms), size=n_rows, p=self.atom_probabilities[group])
         y = rng.random(n_rows) < self.class_probabilities[group, chosen]
         return self.atoms[chosen], y.astype(np.float64)

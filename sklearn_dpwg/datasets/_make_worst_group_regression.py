@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Bunch
 
-from ._checks import check_count, check_number, check_positive
-from .population import Floats, Population
-
-__all__ = ["make_worst_group_regression"]
+from sklearn_dpwg._checks import count_within, finite_above, finite_within
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.datasets.population import Population
 
 
 def make_worst_group_regression(
@@ -122,12 +121,12 @@ def make_worst_group_regression(
     >>> made.population.excess_risk(0 * made.coef) > 0
     True
     """
-    n_groups = check_count(n_groups, "n_groups", 1)
-    n_features = check_count(n_features, "n_features", 1)
-    n_easy = check_count(n_easy, "n_easy", 0, n_groups - 1)
-    radius = check_positive(radius, "radius")
-    spread = check_number(spread, "spread", 0.0)
-    noise = check_positive(noise, "noise")
+    n_groups = count_within(n_groups, "n_groups", 1)
+    n_features = count_within(n_features, "n_features", 1)
+    n_easy = count_within(n_easy, "n_easy", 0, n_groups - 1)
+    radius = finite_above(radius, "radius", 0.0)
+    spread = finite_within(spread, "spread", 0.0)
+    noise = finite_above(noise, "noise", 0.0)
 
     rng = np.random.default_rng(random_state)
     problem_rng, sample_rng = rng.spawn(2)
@@ -160,14 +159,14 @@ class _RegressionPopulation(Population):
 
     def __init__(
         self,
-        coef: Floats,
+        coef: FloatArray,
         optimum: float,
-        group_weights: Floats,
+        group_weights: FloatArray,
         radius: float,
         *,
-        maps: Floats,
-        group_coefs: Floats,
-        noise_levels: Floats,
+        maps: FloatArray,
+        group_coefs: FloatArray,
+        noise_levels: FloatArray,
     ) -> None:
         super().__init__(coef, optimum, group_weights, radius)
         self.maps = maps
@@ -178,16 +177,18 @@ class _RegressionPopulation(Population):
         bound = float((reach + noise_levels).max())
         self.target_bounds = (-bound, bound)
 
-    def group_risks(self, coef: npt.ArrayLike) -> Floats:
+    def group_risks(self, coef: npt.ArrayLike) -> FloatArray:
         away = self._flat(coef) - self.group_coefs
         bias = np.einsum("ij,ijk,ik->i", away, self.second_moments, away)
         return np.asarray(0.5 * (bias + self.noise_levels**2))
 
-    def group_gradients(self, coef: npt.ArrayLike) -> Floats:
+    def group_gradients(self, coef: npt.ArrayLike) -> FloatArray:
         away = self._flat(coef) - self.group_coefs
         return np.asarray(np.einsum("ijk,ik->ij", self.second_moments, away))
 
-    def draw(self, group: int, n_rows: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def draw(
+        self, group: int, n_rows: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
         normal = rng.normal(size=(n_rows, self.coef.size))
         sphere = normal / np.linalg.norm(normal, axis=1, keepdims=True)
         X = sphere @ self.maps[group].T

@@ -11,8 +11,6 @@ from typing import Literal
 
 import pandas as pd
 
-__all__ = ["DatasetEntry"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetEntry:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from ._checks import check_group_sizes
-
-__all__ = ["Population"]
-
-Floats = npt.NDArray[np.float64]
+from sklearn_dpwg._checks import count_within
+from sklearn_dpwg._typing import FloatArray
 
 
 class Population(ABC):
@@ -35,7 +33,9 @@ class Population(ABC):
         Names of the groups, sorted.
     """
 
-    def __init__(self, coef: Floats, optimum: float, group_weights: Floats, radius: float) -> None:
+    def __init__(
+        self, coef: FloatArray, optimum: float, group_weights: FloatArray, radius: float
+    ) -> None:
         self.coef = coef
         self.optimum = optimum
         self.group_weights = group_weights
@@ -44,7 +44,7 @@ class Population(ABC):
         self.group_labels = tuple(f"group {i:0{width}d}" for i in range(len(group_weights)))
 
     @abstractmethod
-    def group_risks(self, coef: npt.ArrayLike) -> Floats:
+    def group_risks(self, coef: npt.ArrayLike) -> FloatArray:
         """Return the exact expected loss of each group.
 
         Parameters
@@ -59,7 +59,7 @@ class Population(ABC):
         """
 
     @abstractmethod
-    def group_gradients(self, coef: npt.ArrayLike) -> Floats:
+    def group_gradients(self, coef: npt.ArrayLike) -> FloatArray:
         """Return the gradients of :meth:`group_risks`.
 
         Parameters
@@ -74,7 +74,9 @@ class Population(ABC):
         """
 
     @abstractmethod
-    def draw(self, group: int, n_rows: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def draw(
+        self, group: int, n_rows: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
         """Draw independent records of one group.
 
         Parameters
@@ -128,7 +130,7 @@ class Population(ABC):
         self,
         group_sizes: int | Sequence[int],
         random_state: int | np.random.Generator | None = None,
-    ) -> tuple[Floats, Floats, npt.NDArray[np.str_]]:
+    ) -> tuple[FloatArray, FloatArray, npt.NDArray[np.str_]]:
         """Draw a data set in random order.
 
         Parameters
@@ -152,7 +154,7 @@ class Population(ABC):
         ValueError
             If a size is not positive or there is not one for each group.
         """
-        sizes = check_group_sizes(group_sizes, len(self.group_labels))
+        sizes = sizes_of_groups(group_sizes, len(self.group_labels))
         rng = np.random.default_rng(random_state)
         pieces = [self.draw(group, size, rng) for group, size in enumerate(sizes)]
         order = rng.permutation(sum(sizes))
@@ -160,7 +162,7 @@ class Population(ABC):
         y = np.concatenate([targets for _, targets in pieces])[order]
         return X, y, np.repeat(np.array(self.group_labels), sizes)[order]
 
-    def _flat(self, coef: npt.ArrayLike) -> Floats:
+    def _flat(self, coef: npt.ArrayLike) -> FloatArray:
         """Return coefficients as one row of the right length."""
         flat = np.asarray(coef, dtype=np.float64).ravel()
         if flat.shape != self.coef.shape:
@@ -168,3 +170,13 @@ class Population(ABC):
                 f"coef has {flat.size} entries, but the population has {self.coef.size} features."
             )
         return flat
+
+
+def sizes_of_groups(group_sizes: int | Sequence[int], n_groups: int) -> list[int]:
+    """Return one positive size for each group."""
+    if isinstance(group_sizes, (int, numbers.Integral)):
+        return [count_within(group_sizes, "group_sizes", 1)] * n_groups
+    sizes = [count_within(size, "group_sizes", 1) for size in group_sizes]
+    if len(sizes) != n_groups:
+        raise ValueError(f"group_sizes has {len(sizes)} entries, but there are {n_groups} groups.")
+    return sizes

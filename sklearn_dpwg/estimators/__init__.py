@@ -1,4 +1,4 @@
-"""The estimators: thin shells that validate, plan, run and keep what was released."""
+"""Private worst-group estimators: validate, plan, run, keep what was released."""
 
 from sklearn_dpwg.estimators.classifier import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.regressor import DPWorstGroupRegressor

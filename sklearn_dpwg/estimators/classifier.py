@@ -14,7 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.estimators.base import DPWorstGroupEstimator, TargetEncoder
+from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
+from sklearn_dpwg.estimators.targets import ClassTargets
 from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
 
@@ -245,55 +246,28 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         with np.errstate(divide="ignore"):  # a probability that underflows is log 0 = -inf
             return np.log(self.predict_proba(X))
 
-    def _encode_targets(self, y: NDArray[Any], classes: Any) -> tuple[FloatArray, Loss]:
-        if pd.isna(y).any():
+    def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> ClassTargets:
+        if y is not None and pd.isna(y).any():
             raise ValueError("y must hold a class for every record, got NaN or None.")
-        if self.classes is None and classes is None:
-            check_classification_targets(y)
-        encode, loss = self._target_encoder(y if classes is None else classes)
-        return encode(y), loss
-
-    def _target_encoder(self, classes: Any) -> tuple[TargetEncoder, Loss]:
-        if classes is None and self.classes is None:
+        given = classes if self.classes is None else self.classes
+        if given is None and y is None:
             raise ValueError("classes must be given or set where y is not there to find them in.")
-        known = self._known_classes(classes)
-        loss = self._loss_for(known)
-        stated = known.tolist() if self.classes is None else self.classes
-        self.classes_ = known
-
-        def encode(y: NDArray[Any]) -> FloatArray:
-            index = pd.Index(known).get_indexer(y)
-            if (index < 0).any():
-                # which one is not said, as y is private
-                raise ValueError(
-                    f"y must hold no class outside classes={stated!r}, got at least one."
-                )
-            return np.asarray(2.0 * index - 1.0 if loss.n_outputs == 1 else index.astype(float))
-
-        return encode, loss
-
-    def _loss_for(self, classes: ArrayLike | None) -> Loss:
-        unknown = classes is None and self.classes is None
-        n_classes = 2 if unknown else len(self._known_classes(classes))
-        return make_loss(self.loss, kind="classifier", n_classes=n_classes)
-
-    def _known_classes(self, found: ArrayLike | None) -> NDArray[Any]:
-        given = found if self.classes is None else self.classes
+        if given is None:
+            check_classification_targets(y)
+            given = y
         try:
-            classes = np.unique(np.asarray(given))
+            known = np.unique(np.asarray(given))
         except TypeError:
             raise ValueError(
                 f"classes must be all numbers or all strings, got {given!r}."
             ) from None
-        if len(classes) < 2:
+        if len(known) < 2:
             raise ValueError(
                 f"classes must be at least two, found in y or given, got one class: "
-                f"{classes.tolist()!r}."
+                f"{known.tolist()!r}."
             )
-        return classes
-
-    def _keep(self, coef: FloatArray, intercept: FloatArray) -> None:
-        self.coef_, self.intercept_ = coef, intercept
+        loss = make_loss(self.loss, kind="classifier", n_classes=len(known))
+        return ClassTargets(known, loss, known.tolist() if self.classes is None else self.classes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""Show how far a fit is: scikit-learn's callbacks, and ``verbose``."""
+"""Progress of a fit: scikit-learn's callbacks, and ``verbose``."""
 
 from __future__ import annotations
 
@@ -16,18 +16,7 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks, and nothing is 
         """Stands in for scikit-learn's."""
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method as it is.
-
-        Parameters
-        ----------
-        method : callable
-            Any.
-
-        Returns
-        -------
-        callable
-            The same.
-        """
+        """Return a method as it is."""
         return method
 
 

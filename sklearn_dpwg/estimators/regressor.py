@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.estimators.base import DPWorstGroupEstimator, TargetEncoder
+from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
+from sklearn_dpwg.estimators.targets import BoundedTargets, refuse_classes
 from sklearn_dpwg.losses import Loss, make_loss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Solver
@@ -108,8 +108,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn_dpwg import DPWorstGroupRegressor
+    >>>     >>> from sklearn_dpwg import DPWorstGroupRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, size=(5000, 2))
     >>> groups = rng.choice(["a", "b"], size=5000)
@@ -119,8 +118,6 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
     >>> bool(model.score(X, y) > 0.5)
     True
     """
-
-    _y_numeric = True
 
     def __init__(
         self,
@@ -183,37 +180,10 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
             )
         return super()._check_parameters()
 
-    def _center_and_half_width(self) -> tuple[float, float]:
+    def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> BoundedTargets:
+        refuse_classes(classes)
         low, high = (float(bound) for bound in self.target_bounds)
-        return low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
-
-    def _encode_targets(self, y: NDArray[Any], classes: Any) -> tuple[FloatArray, Loss]:
-        encode, loss = self._target_encoder(classes)
-        return encode(y), loss
-
-    def _target_encoder(self, classes: Any) -> tuple[TargetEncoder, Loss]:
-        if classes is not None:
-            raise ValueError(f"classes must be None for a regressor, got {classes!r}.")
-        center, half_width = self._center_and_half_width()
-        low, high = (float(bound) for bound in self.target_bounds)
-
-        def encode(y: NDArray[Any]) -> FloatArray:
-            # clipped before it is mapped, so that no target overflows
-            with np.errstate(over="ignore"):
-                inside = np.clip(y.astype(np.float64), low, high)
-            if not np.isfinite(inside).all():
-                raise ValueError("y must hold finite numbers, got NaN.")
-            return np.clip((inside - center) / half_width, -1.0, 1.0)
-
-        return encode, self._loss_for(None)
-
-    def _loss_for(self, classes: ArrayLike | None) -> Loss:
-        return make_loss(self.loss, kind="regressor")
-
-    def _keep(self, coef: FloatArray, intercept: FloatArray) -> None:
-        center, half_width = self._center_and_half_width()
-        self.coef_ = half_width * coef[0]
-        self.intercept_ = float(center + half_width * intercept[0])
+        return BoundedTargets(low, high, make_loss(self.loss, kind="regressor"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

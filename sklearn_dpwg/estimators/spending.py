@@ -1,4 +1,4 @@
-"""Where a fit spends its budget."""
+"""Spending of a fit's budget, and what a fit that fails leaves behind."""
 
 from __future__ import annotations
 
@@ -9,35 +9,33 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.ledger.charge import charge, take_payment
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import Plan
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers import Plan, Solver
+
+# by how much two computations of the same epsilon may differ
+_ROUNDING = 1e-9
+
+
+def plan_within(budget: Budget, solver: Solver, problem: Problem) -> Plan:
+    """Return a solver's plan, refused if it costs more than the budget that it was asked for."""
+    plan = solver.plan(problem, budget)
+    cost = plan.guarantee.epsilon_at(budget.delta)
+    if not cost <= budget.epsilon * (1.0 + _ROUNDING):
+        raise PlanExceededError(
+            f"the plan of solver {plan.solver!r} must cost at most epsilon={budget.epsilon!r} at "
+            f"delta={budget.delta!r}, the budget of the estimator, got epsilon={cost!r}."
+        )
+    return plan
 
 
 @contextmanager
 def spending(
     noise: NoiseSource, budget: Budget, plan: Plan, estimator: Any, key: str | None = None
 ) -> Iterator[None]:
-    """Charge a plan to the ledgers, and say in every error whether the budget is spent.
-
-    Parameters
-    ----------
-    noise : NoiseSource
-        What the releases are drawn from.
-    budget : Budget
-        What all of them cost together.
-    plan : Plan
-        What to charge.
-    estimator : object
-        What is fitted; a ledger reports the name of its class.
-    key : str, optional
-        Name of a plan that several calls run; a ledger that knows it is not charged again.
-
-    Yields
-    ------
-    None
-        Nothing.
-    """
+    """Charge a plan to the ledgers, once a key, and say in errors whether its budget is spent."""
     try:
         # whether a number over- or underflows depends on the records: no warning, no error
         guarantee = replace(plan.guarantee, seeded=noise.seeded)
@@ -52,4 +50,15 @@ def spending(
                 f"Noisy values had been released before this error: count the budget of "
                 f"this fit, epsilon={budget.epsilon:g} and delta={budget.delta:g}, as spent."
             )
+        raise
+
+
+@contextmanager
+def unchanged_on_failure(estimator: Any) -> Iterator[None]:
+    """Give an estimator all its attributes back if what is done inside fails."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__ = before
         raise

@@ -1,24 +1,22 @@
-"""Online learners and group players: who moves in the game that a fresh-sample solver plays.
+"""Online learners and group players, the two sides of the game on fresh samples.
 
 A `Learner` is a set of parameters, and plans how strongly it regularises from public facts alone;
 `Learner.start` begins a game and returns a `WeightPlayer`, which is handed one loss at a time. No
 learner knows about privacy. A `PrivatePlayer` puts one behind noisy prefix sums, and is then
 private whatever the learner does: DP-FTRL is `FTRL` behind one of
-`sklearn_dpwg.privacy.prefix_sums`. Group players choose which group is drawn from: `EXP3` hears the
-loss of the group that it drew, `Hedge` those of all.
+`sklearn_dpwg.privacy.prefix_sums`. Group players choose which group is drawn from: `EXP3` is
+told the loss of the group that it drew, `Hedge` those of all.
 """
 
 from sklearn_dpwg.learners.exp3 import EXP3
 from sklearn_dpwg.learners.ftrl import FTRL
 from sklearn_dpwg.learners.group_player import GroupPlayer
 from sklearn_dpwg.learners.hedge import Hedge
-from sklearn_dpwg.learners.learner import Learner
-from sklearn_dpwg.learners.learner_plan import LearnerPlan
+from sklearn_dpwg.learners.learner import Learner, LearnerPlan, WeightPlayer
 from sklearn_dpwg.learners.online_gradient_descent import OnlineGradientDescent
 from sklearn_dpwg.learners.private_player import PrivatePlayer
 from sklearn_dpwg.learners.registry import LEARNERS, make_learner
 from sklearn_dpwg.learners.sum_noise import SumNoise
-from sklearn_dpwg.learners.weight_player import WeightPlayer
 
 __all__ = [
     "EXP3",

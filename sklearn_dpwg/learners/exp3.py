@@ -1,13 +1,12 @@
-"""Exponential weights that hear only of the group they drew."""
+"""Exponential weights with bandit feedback."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_dpwg.learners._checks import positive, whole
+from sklearn_dpwg._checks import positive_finite
 from sklearn_dpwg.learners.group_player import GroupPlayer
 
 
@@ -19,7 +18,7 @@ class EXP3(GroupPlayer):
     prior : array-like of shape (n_groups,)
         Weights before the first round, positive; they are made to add up to 1.
     rate : float
-        Step size η, at least 0; `planned_rate` has the best one.
+        Step size η, at least 0; with a uniform prior √(2 log p/(p T c²)) makes the bound least.
     ceiling : float
         Feedback is clipped to [0, ceiling].
 
@@ -41,54 +40,10 @@ class EXP3(GroupPlayer):
 
     def __init__(self, prior: ArrayLike, rate: float, ceiling: float) -> None:
         super().__init__(prior, rate)
-        self.ceiling = positive(ceiling, "ceiling")
-
-    @staticmethod
-    def planned_rate(n_groups: int, n_steps: int, root_mean_square: float) -> float:
-        """Return the rate that makes the regret bound least for a uniform prior.
-
-        Parameters
-        ----------
-        n_groups : int
-            Number of groups p.
-        n_steps : int
-            Rounds T.
-        root_mean_square : float
-            Bound on the root mean square of a loss; the ceiling always is one.
-
-        Returns
-        -------
-        float
-            √(2 log p/(p T c²)) with that bound as c; 0 for one group.
-        """
-        n_groups, n_steps = whole(n_groups, "n_groups"), whole(n_steps, "n_steps")
-        bound = positive(root_mean_square, "root_mean_square")
-        return math.sqrt(2.0 * math.log(n_groups) / (n_groups * n_steps)) / bound
-
-    def regret_bound(self, n_steps: int, root_mean_square: float | None = None) -> np.ndarray:
-        """Return the bound on the expected regret against each group.
-
-        Parameters
-        ----------
-        n_steps : int
-            Rounds T.
-        root_mean_square : float, optional
-            Bound on the root mean square of a loss; the default None is the ceiling.
-
-        Returns
-        -------
-        ndarray of shape (n_groups,)
-            Bounds on the sum over all rounds; infinite at rate 0 with more than one group.
-        """
-        n_steps = whole(n_steps, "n_steps")
-        bound = self.ceiling if root_mean_square is None else root_mean_square
-        surprise = -np.log(self.prior)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            start = np.where(surprise > 0.0, surprise / self.rate, 0.0)
-        return start + 0.5 * self.rate * self.n_groups * n_steps * bound**2
+        self.ceiling = positive_finite(ceiling, "ceiling")
 
     def update(self, group: int, loss: float) -> None:
-        """Hear the loss of the group that was drawn.
+        """Take the loss of the group that was drawn.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What players of groups share."""
+"""Contract of players of groups, and their state."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.learners._checks import prior_of, rate_of
 from sklearn_dpwg.learners._log_weights import LogWeights
 
 
 class GroupPlayer:
     """Plays a distribution over groups with exponential weights, in log space.
 
-    Base of `EXP3` and `Hedge`, which differ in what they hear.
+    Base of `EXP3` and `Hedge`, which differ in their feedback.
 
     Parameters
     ----------
@@ -31,8 +30,10 @@ class GroupPlayer:
     """
 
     def __init__(self, prior: ArrayLike, rate: float) -> None:
-        self.prior = prior_of(prior)
-        self.rate = rate_of(rate)
+        self.prior = _normalised_prior(prior)
+        self.rate = float(rate)
+        if not 0.0 <= self.rate < np.inf:
+            raise ValueError(f"rate must be at least 0 and finite, got {rate!r}.")
         self._log_weights = LogWeights(self.prior)
 
     @property
@@ -64,3 +65,12 @@ class GroupPlayer:
             Index of a group of positive weight.
         """
         return self._log_weights.sample(rng.random())
+
+
+def _normalised_prior(value: ArrayLike) -> FloatArray:
+    prior = np.array(value, dtype=np.float64)
+    if prior.ndim != 1 or prior.size == 0:
+        raise ValueError(f"prior must have one entry a group, got shape {prior.shape}.")
+    if not ((prior > 0.0) & (prior < np.inf)).all():
+        raise ValueError(f"prior must be positive and finite everywhere, got {prior!r}.")
+    return prior / prior.sum()

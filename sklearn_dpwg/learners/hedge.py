@@ -1,13 +1,10 @@
-"""Exponential weights that hear of all groups."""
+"""Exponential weights with full feedback."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_dpwg.learners._checks import positive, whole
 from sklearn_dpwg.learners.group_player import GroupPlayer
 
 
@@ -19,7 +16,7 @@ class Hedge(GroupPlayer):
     prior : array-like of shape (n_groups,)
         Weights before the first round, positive; they are made to add up to 1.
     rate : float
-        Step size η, at least 0; `planned_rate` has the best one.
+        Step size η, at least 0; with a uniform prior √(8 log p/T)/c makes the bound least.
 
     Notes
     -----
@@ -35,56 +32,14 @@ class Hedge(GroupPlayer):
     array([0.475, 0.525])
     """
 
-    @staticmethod
-    def planned_rate(n_groups: int, n_steps: int, loss_range: float) -> float:
-        """Return the rate that makes the regret bound least for a uniform prior.
-
-        Parameters
-        ----------
-        n_groups : int
-            Number of groups p.
-        n_steps : int
-            Rounds T.
-        loss_range : float
-            Length c of an interval that holds all losses.
-
-        Returns
-        -------
-        float
-            √(8 log p/T)/c; 0 for one group.
-        """
-        n_groups, n_steps = whole(n_groups, "n_groups"), whole(n_steps, "n_steps")
-        return math.sqrt(8.0 * math.log(n_groups) / n_steps) / positive(loss_range, "loss_range")
-
-    def regret_bound(self, n_steps: int, loss_range: float) -> np.ndarray:
-        """Return the bound on the regret against each group.
-
-        Parameters
-        ----------
-        n_steps : int
-            Rounds T.
-        loss_range : float
-            Length c of an interval that holds all losses.
-
-        Returns
-        -------
-        ndarray of shape (n_groups,)
-            Bounds on the sum over all rounds; infinite at rate 0 with more than one group.
-        """
-        n_steps, loss_range = whole(n_steps, "n_steps"), positive(loss_range, "loss_range")
-        surprise = -np.log(self.prior)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            start = np.where(surprise > 0.0, surprise / self.rate, 0.0)
-        return start + self.rate * n_steps * loss_range**2 / 8.0
-
     def update(self, losses: ArrayLike) -> None:
-        """Hear the losses of all groups.
+        """Take the losses of all groups.
 
         Parameters
         ----------
         losses : array-like of shape (n_groups,)
             Losses, public or released, finite and of either sign: a player that is to raise the
-            weights of groups with high risk hears minus the risks.
+            weights of groups with high risk takes minus the risks.
 
         Raises
         ------

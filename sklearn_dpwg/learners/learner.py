@@ -1,19 +1,73 @@
-"""The contract of every online learner."""
+"""Contract of an online learner, of its plan, and of the player that it starts."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from sklearn_dpwg._checks import positive_finite, whole_number
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.learners._checks import positive, whole
-from sklearn_dpwg.learners.learner_plan import LearnerPlan
 from sklearn_dpwg.learners.sum_noise import SumNoise
-from sklearn_dpwg.learners.weight_player import WeightPlayer
+
+
+@dataclass(frozen=True)
+class LearnerPlan:
+    """How strongly a learner regularises, and what that promises.
+
+    Parameters
+    ----------
+    strength : float
+        Strength γ of the regulariser γ/2 ‖w - w_1‖²; a step size is 1/γ.
+    regret_bound : float
+        Bound on the expected regret: the sum over all rounds of what was lost more than by the
+        best fixed weights within the distance that was planned for.
+    """
+
+    strength: float
+    regret_bound: float
+
+
+class WeightPlayer(ABC):
+    """Plays weights in a ball, one round after another, and takes a loss after each.
+
+    The loss of a round is ⟨linear, w⟩ + curvature/2 ‖w - center‖².
+    """
+
+    @abstractmethod
+    def predict(self, hint: FloatArray | None = None) -> FloatArray:
+        """Return the weights to play now.
+
+        Parameters
+        ----------
+        hint : ndarray of shape (n_weights,), optional
+            Guess of the linear part that comes next; a good one lowers the regret.
+
+        Returns
+        -------
+        ndarray of shape (n_weights,)
+            Weights in the ball, a new array.
+        """
+
+    @abstractmethod
+    def update(
+        self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
+    ) -> None:
+        """Take the loss of the round.
+
+        Parameters
+        ----------
+        linear : ndarray of shape (n_weights,)
+            Linear part, usually a gradient at the weights that were played.
+        curvature : float, default=0.0
+            Curvature, at least 0.
+        center : ndarray of shape (n_weights,), optional
+            Where the curved part is least; the default None is the origin.
+        """
 
 
 class Learner(BaseEstimator, ABC):
@@ -98,10 +152,10 @@ class Learner(BaseEstimator, ABC):
         ValueError
             If a parameter is out of range.
         """
-        n_steps = whole(n_steps, "n_steps")
-        radius = positive(radius, "radius")
-        gradient_norm = positive(gradient_norm, "gradient_norm")
-        distance = radius if distance is None else positive(distance, "distance")
+        n_steps = whole_number(n_steps, "n_steps", least=1)
+        radius = positive_finite(radius, "radius")
+        gradient_norm = positive_finite(gradient_norm, "gradient_norm")
+        distance = radius if distance is None else positive_finite(distance, "distance")
         if noise is not None and len(noise.sums) < n_steps:
             raise ValueError(
                 f"noise must be known for all {n_steps} steps, got {len(noise.sums)} of them."
@@ -110,7 +164,7 @@ class Learner(BaseEstimator, ABC):
         if self.strength is None:
             strength = math.sqrt(2.0 * variation) / distance
         else:
-            strength = positive(self.strength, "strength")
+            strength = positive_finite(self.strength, "strength")
         bound = 0.5 * strength * distance**2 + variation / strength + rest
         return LearnerPlan(strength, bound)
 
@@ -141,8 +195,8 @@ class Learner(BaseEstimator, ABC):
         ValueError
             If a parameter is out of range.
         """
-        n_weights = whole(n_weights, "n_weights")
-        radius, strength = positive(radius, "radius"), positive(strength, "strength")
+        n_weights = whole_number(n_weights, "n_weights", least=1)
+        radius, strength = positive_finite(radius, "radius"), positive_finite(strength, "strength")
         start = np.zeros(n_weights)
         if initial is not None:
             given = np.asarray(initial, dtype=np.float64)

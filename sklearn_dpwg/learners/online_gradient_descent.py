@@ -7,9 +7,8 @@ import math
 import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.learners.learner import Learner
+from sklearn_dpwg.learners.learner import Learner, WeightPlayer
 from sklearn_dpwg.learners.sum_noise import SumNoise
-from sklearn_dpwg.learners.weight_player import WeightPlayer
 
 
 class OnlineGradientDescent(Learner):

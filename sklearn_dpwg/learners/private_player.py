@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.learners.weight_player import WeightPlayer
+from sklearn_dpwg.learners.learner import WeightPlayer
 from sklearn_dpwg.privacy.prefix_sums import PrefixSumStream
 
 
@@ -52,7 +52,7 @@ class PrivatePlayer(WeightPlayer):
         *,
         sensitivity: float | None = None,
     ) -> None:
-        """Hear the loss of the round; only its linear part may be private.
+        """Take the loss of the round; only its linear part may be private.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The noise that a learner has to live with."""
+"""Norms of the noise on the sums that a learner sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several fits cost together: the part of the accounting that knows estimators.
+"""Joint cost of several fits: the part of the accounting that knows estimators.
 
 A `PrivacyLedger` counts the fits inside its block against one budget and refuses to overspend;
 `privacy_of` adds up what a fitted pipeline, search or other meta-estimator cost.

@@ -1,8 +1,7 @@
-"""The cost of whatever a private model was fitted in."""
+"""Cost of whatever a private model was fitted in."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,12 +18,10 @@ from sklearn.model_selection import (
 )
 
 from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import warn as warn_caller
 from sklearn_dpwg.ledger.file import total_epsilon
 from sklearn_dpwg.ledger.learning_steps import learning_steps
-from sklearn_dpwg.privacy.accounting.accountant import composition_epsilon
-from sklearn_dpwg.privacy.accounting.composition import composition_of_event, joint_compositions
-from sklearn_dpwg.privacy.accounting.events import event_of_composition
-from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
+from sklearn_dpwg.privacy import PrivacyGuarantee, is_gaussian, joint_guarantee
 
 
 def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
@@ -83,33 +80,21 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
         raise ValueError(f"fitted holds no private fit, got {type(fitted).__name__}.")
     outside = tuple(dict.fromkeys(found.outside))
     if outside and warn:
-        warnings.warn(
+        warn_caller(
             f"outside the guarantee, as they learn from the records without noise: "
             f"{'; '.join(outside)}.",
             OutsideGuaranteeWarning,
-            stacklevel=2,
         )
-    return replace(_total(found), outside=outside)
+    last = found.guarantees[-1]
+    only_one = len(found.guarantees) == 1
+    total = last if only_one else joint_guarantee(found.guarantees, last.delta)
+    return replace(total, outside=outside)
 
 
 @dataclass
 class _Findings:
     guarantees: list[PrivacyGuarantee] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
-
-
-def _total(found: _Findings) -> PrivacyGuarantee:
-    last = found.guarantees[-1]
-    if len(found.guarantees) == 1:
-        return last
-    public = tuple(dict.fromkeys(fact for one in found.guarantees for fact in one.public))
-    seeded = any(one.seeded for one in found.guarantees)
-    if not all(one.is_private for one in found.guarantees):
-        return PrivacyGuarantee.non_private(last.delta, public=public)
-    totals = joint_compositions(one.events for one in found.guarantees)
-    events = tuple(map(event_of_composition, totals))
-    epsilon = max(composition_epsilon(total, last.delta) for total in totals)
-    return PrivacyGuarantee(epsilon, last.delta, last.relation, public, events, seeded)
 
 
 def _visit(part: Any, found: _Findings) -> None:
@@ -221,9 +206,7 @@ def _planned_grid(candidate: GridSearchCV, fitted: Any) -> list[PrivacyGuarantee
 
 def _gaussian(guarantee: PrivacyGuarantee, kind: type) -> PrivacyGuarantee:
     """Return a guarantee that epsilon and delta alone fix, whatever was read, or refuse it."""
-    if guarantee.is_private and not all(
-        composition_of_event(event).is_gaussian for event in guarantee.events
-    ):
+    if guarantee.is_private and not all(map(is_gaussian, guarantee.events)):
         raise _unknown(kind)
     return guarantee
 

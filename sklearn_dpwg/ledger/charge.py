@@ -1,4 +1,4 @@
-"""How a fit is charged to the ledgers around it."""
+"""Charging of a fit to the ledgers around it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from sklearn_dpwg.exceptions import LedgerUnreachableError
 from sklearn_dpwg.ledger.file import LedgerFile
-from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
+from sklearn_dpwg.privacy import PrivacyGuarantee
 
 # Tells the processes that are started inside a ledger of it, whoever starts them.
 _VARIABLE = "SKLEARN_DPWG_LEDGERS"
@@ -33,33 +33,14 @@ def charge(
     *,
     is_paid: bool = False,
 ) -> Iterator[None]:
-    """Charge what happens inside to every open ledger; refuse it before it starts.
+    """Charge what happens inside to every open ledger; refuse it, charging none, before it starts.
 
-    Parameters
-    ----------
-    guarantee : PrivacyGuarantee
-        What the whole plan costs.
-    noise : NoiseSource
-        The source that the noise is drawn from, or whatever else lists its ``draws``: where
-        there are none at a failure, nothing is charged.
-    what : str
-        Name of what is fitted, for the report.
-    key : str, optional
-        Name of a plan that is run in several parts: a ledger that knows it is not charged again.
-    is_paid : bool, default=False
-        Whether it is a part of something that was charged, as `take_payment` says.
-
-    Yields
-    ------
-    None
-        Once the fit may go on.
-
-    Raises
-    ------
-    BudgetExceededError
-        If a ledger has less left; nothing is charged to any ledger then.
-    LedgerUnreachableError
-        If a ledger's file is missing or broken.
+    ``guarantee`` is what the whole plan costs. Where ``noise``, a NoiseSource or whatever else
+    lists its ``draws``, has none at a failure, nothing is charged. ``what`` names the fit in the
+    report; ``key`` names a plan that is run in several parts, so that a ledger that knows it is
+    not charged again; ``is_paid`` says, as `take_payment` does, that something charged before
+    holds the fit. Raises BudgetExceededError if a ledger has less left, LedgerUnreachableError if
+    a ledger's file is missing or broken.
     """
     key = uuid4().hex if key is None else key
     reserved: list[LedgerFile] = []
@@ -84,19 +65,9 @@ def charge(
 
 @contextmanager
 def paid_for(estimator: Any) -> Iterator[None]:
-    """Charge one fit of an estimator inside to nobody, as it is a part of what was charged.
+    """Charge one fit of this very object, in this thread, to nobody: what was charged holds it.
 
-    Whatever else is fitted, by other steps, losses or callables, is charged.
-
-    Parameters
-    ----------
-    estimator : object
-        The very object whose fit is paid for, in this thread.
-
-    Yields
-    ------
-    None
-        Where it is fitted.
+    Whatever else is fitted inside, by other steps, losses or callables, is charged.
     """
     before = getattr(_thread, "paid_for", None)
     _thread.paid_for = estimator
@@ -107,18 +78,7 @@ def paid_for(estimator: Any) -> Iterator[None]:
 
 
 def take_payment(estimator: Any) -> bool:
-    """Return whether a fit that begins now is paid for; the next one of the same object is not.
-
-    Parameters
-    ----------
-    estimator : object
-        What is fitted.
-
-    Returns
-    -------
-    bool
-        True once inside `paid_for` of that object.
-    """
+    """Return whether a fit that begins now is paid for: once inside `paid_for` of that object."""
     is_paid = getattr(_thread, "paid_for", None) is estimator
     if is_paid:
         _thread.paid_for = None
@@ -128,15 +88,8 @@ def take_payment(estimator: Any) -> bool:
 def active_ledgers() -> list[LedgerFile]:
     """Return the open ledgers of this process, innermost last.
 
-    Returns
-    -------
-    list of LedgerFile
-        Those whose block has ended, as in a worker that outlives it, are forgotten.
-
-    Raises
-    ------
-    LedgerUnreachableError
-        If it cannot be known whether a block has ended.
+    Those whose block has ended, as in a worker that outlives it, are forgotten; where that cannot
+    be known, LedgerUnreachableError is raised.
     """
     for ledger in list(_active):
         if not ledger.is_open():
@@ -145,13 +98,7 @@ def active_ledgers() -> list[LedgerFile]:
 
 
 def activate(ledger: LedgerFile) -> None:
-    """Charge the fits of this process, and of those that it starts, to a ledger from now on.
-
-    Parameters
-    ----------
-    ledger : LedgerFile
-        The ledger's file, with the block.
-    """
+    """Charge the fits of this process, and of those that it starts, to a ledger from now on."""
     with _lock:
         if ledger not in _active:
             _active.append(ledger)
@@ -159,13 +106,7 @@ def activate(ledger: LedgerFile) -> None:
 
 
 def deactivate(ledger: LedgerFile) -> None:
-    """Charge no more fits of this process to a ledger.
-
-    Parameters
-    ----------
-    ledger : LedgerFile
-        The ledger's file, with the block that has ended.
-    """
+    """Charge no more fits of this process to a ledger."""
     with _lock:
         if ledger in _active:
             _active.remove(ledger)
@@ -184,39 +125,16 @@ def _tokens() -> tuple[tuple[str, str], ...]:
 
 
 def with_ledgers(state: Any) -> dict[str, Any]:
-    """Return an estimator's state for a pickle, with the ledgers that count its fits.
-
-    Parameters
-    ----------
-    state : dict
-        The state without them.
-
-    Returns
-    -------
-    dict
-        A new one.
-    """
+    """Return an estimator's state for a pickle, with the ledgers that count its fits."""
     return {**state, "_ledgers": _tokens()} if _active else {**state}
 
 
 def join_ledgers(state: dict[str, Any]) -> dict[str, Any]:
-    """Charge the fits of this process to the ledgers that an estimator's state names.
+    """Charge the fits of this process to the ledgers that a pickled state names, and take them out.
 
-    Parameters
-    ----------
-    state : dict
-        The state from a pickle.
-
-    Returns
-    -------
-    dict
-        The state without them.
-
-    Raises
-    ------
-    LedgerUnreachableError
-        If the estimator was not fitted, so that it came to be fitted here, and a ledger has
-        ended or cannot be reached. A fitted one may be a stored model: that it says is ignored.
+    Raises LedgerUnreachableError if the estimator was not fitted, so that it came to be fitted
+    here, and a ledger has ended or cannot be reached. What a fitted one says is ignored then: it
+    may be a stored model.
     """
     state = dict(state)
     for token in state.pop("_ledgers", ()):

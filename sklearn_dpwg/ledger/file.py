@@ -1,9 +1,8 @@
-"""The file in which processes reserve and commit what their fits cost."""
+"""File in which processes reserve and commit what their fits cost."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -14,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sklearn_dpwg.exceptions import BudgetExceededError, LedgerUnreachableError
-from sklearn_dpwg.privacy.accounting.accountant import composition_epsilon
-from sklearn_dpwg.privacy.accounting.composition import joint_compositions
-from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
+from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS ledger (epsilon REAL, delta REAL);
@@ -151,10 +148,7 @@ def total_epsilon(guarantees: list[PrivacyGuarantee], delta: float) -> float:
     for guarantee in guarantees:
         if guarantee.records_per_person != 1:
             raise ValueError("a ledger counts guarantees of one record, not of several together.")
-    if any(not guarantee.is_private for guarantee in guarantees):
-        return math.inf
-    totals = joint_compositions(guarantee.events for guarantee in guarantees)
-    return max(composition_epsilon(total, delta) for total in totals) if guarantees else 0.0
+    return joint_guarantee(guarantees, delta).epsilon if guarantees else 0.0
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Which steps in front of a private model learn from the records."""
+"""Steps in front of a private model that learn from the records."""
 
 from __future__ import annotations
 
@@ -14,22 +14,10 @@ _ENCODERS = (OneHotEncoder, OrdinalEncoder)
 
 
 def learning_steps(step: Any) -> list[str]:
-    """Return the names of what may have learned from the records, or will, in a step.
+    """Return the class names of what may have learned from the records, or will, in a step.
 
-    Parameters
-    ----------
-    step : transformer, or pipeline or union of them, or str or None
-        What stands in front of a model, fitted or not.
-
-    Returns
-    -------
-    list of str
-        Class names; empty where all follows from public constants.
-
-    Notes
-    -----
-    A ``FunctionTransformer``, and a function that chooses columns, is taken to treat every row by
-    itself: what it does inside cannot be seen.
+    The step may be fitted or not. A ``FunctionTransformer``, and a function that chooses columns,
+    is taken to treat every row by itself: what it does inside cannot be seen.
     """
     for name in ("steps", "transformers_", "transformers", "transformer_list"):
         if hasattr(step, name):

@@ -1,4 +1,4 @@
-"""A budget for several fits."""
+"""Budget for several fits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sklearn_dpwg.ledger.file import (
     rows_of,
     total_epsilon,
 )
-from sklearn_dpwg.privacy.release import Budget
+from sklearn_dpwg.privacy import Budget
 
 if TYPE_CHECKING:
     import pandas as pd

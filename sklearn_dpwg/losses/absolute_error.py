@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from sklearn_dpwg._checks import Rules, positive
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.losses._checks import check_between
 from sklearn_dpwg.losses.base import LossConstants, Task
 from sklearn_dpwg.losses.kinked_loss import KinkedLoss
 
@@ -33,38 +33,13 @@ class AbsoluteError(KinkedLoss):
     name: ClassVar[str] = "absolute_error"
     task: ClassVar[Task] = "regression"
     kernel: ClassVar[str | None] = "absolute_error"
-
-    def __post_init__(self) -> None:
-        check_between(self.target_bound, "target_bound of AbsoluteError", 0.0)
+    rules: ClassVar[Rules] = Rules("AbsoluteError", target_bound=positive())
 
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return -1 and 1.
-
-        Parameters
-        ----------
-        targets : ndarray of shape (n_records,)
-            Targets.
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n_records,)
-            Slopes below and above the target.
-        """
+        """Return -1 and 1."""
         return np.full_like(targets, -1.0), np.ones_like(targets)
 
     def constants(self, score_bound: float) -> LossConstants:
-        """Return L, range and Γ for ``|a| <= score_bound``.
-
-        Parameters
-        ----------
-        score_bound : float
-            Bound r on the decision value.
-
-        Returns
-        -------
-        LossConstants
-            L = 1, B = r + Y, H = inf, Γ = 2.
-        """
         return LossConstants(
             score_bound=score_bound,
             lipschitz=1.0,

@@ -1,4 +1,4 @@
-"""What every loss states: values, derivatives, and constants over a bounded score."""
+"""Contract of a loss: values, derivatives, and constants over a bounded score."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any, ClassVar, Literal, Self
 
+from sklearn_dpwg._checks import Rules
 from sklearn_dpwg._typing import FloatArray
 
 Task = Literal["binary", "multiclass", "regression"]
@@ -93,8 +94,8 @@ class Loss(ABC):
     record has; with one, scores are one-dimensional. ``task`` says what targets are: -1 or 1 of a
     "binary" loss, class indices of a "multiclass" one, numbers in [-Y, Y] of a "regression" loss,
     which has a field ``target_bound`` for Y. A loss with parameters is a frozen dataclass; those
-    that a user may choose come first and are checked in ``__post_init__``. A loss whose scores
-    mean probabilities has a method ``probabilities(scores)``, and a classifier with it has
+    that a user may choose come first, and ``rules`` (or ``__post_init__``) check them. A loss whose
+    scores mean probabilities has a method ``probabilities(scores)``, and a classifier with it has
     ``predict_proba``. ``kernel`` names the branch of the compiled pass (`sklearn_dpwg.kernels`)
     that computes this very loss, with ``kernel_parameter``; every class states its own, and one
     without is computed by its methods, block by block.
@@ -104,7 +105,11 @@ class Loss(ABC):
     task: ClassVar[Task]
     smooth: ClassVar[bool] = True
     kernel: ClassVar[str | None] = None
+    rules: ClassVar[Rules] = Rules("Loss")
     n_outputs: int = 1
+
+    def __post_init__(self) -> None:
+        self.rules.check(self)
 
     @property
     def kernel_parameter(self) -> float:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
 
+from sklearn_dpwg._checks import Rules, above
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.losses._gradient_diameter import gradient_diameter
 from sklearn_dpwg.losses.base import Loss, LossConstants, Task
@@ -45,14 +45,7 @@ class BinaryLogLoss(Loss):
     name: ClassVar[str] = "log_loss"
     task: ClassVar[Task] = "binary"
     kernel: ClassVar[str | None] = "binary_log"
-
-    def __post_init__(self) -> None:
-        slope = self.largest_slope
-        is_number = isinstance(slope, Real) and not isinstance(slope, bool)
-        if not (is_number and 0.5 < float(slope) <= 1.0):
-            raise ValueError(
-                f"largest_slope of BinaryLogLoss must be above 0.5 and at most 1, got {slope!r}."
-            )
+    rules: ClassVar[Rules] = Rules("BinaryLogLoss", largest_slope=above(0.5, most=1.0))
 
     @property
     def kernel_parameter(self) -> float:
@@ -66,32 +59,13 @@ class BinaryLogLoss(Loss):
         return -math.inf if slope == 1.0 else math.log((1.0 - slope) / slope)
 
     def with_bounded_slope(self) -> BinaryLogLoss:
-        """Return the loss with slopes up to 0.85, or fewer if it has fewer.
-
-        Returns
-        -------
-        BinaryLogLoss
-            What ``solver="auto"`` learns with (``benchmarks/mgr_defaults.py``).
-        """
+        """Return the loss with slopes up to 0.85, or fewer if it has fewer."""
         return replace(self, largest_slope=min(self.largest_slope, BOUNDED_SLOPE))
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the loss and ``-y min(expit(-y a), c)``.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            -1 or 1.
-
-        Returns
-        -------
-        values, derivatives : ndarray of shape (n_records,)
-            Losses and derivatives.
-        """
+        """Return the loss and ``-y min(expit(-y a), c)``."""
         largest, edge = self.kernel_parameter, self.edge
         margin = targets * scores
         held = np.maximum(margin, edge)
@@ -101,20 +75,7 @@ class BinaryLogLoss(Loss):
         return np.logaddexp(0.0, -held) + line, -targets * slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return ``expit(a) expit(-a)``, and 0 on the line.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            -1 or 1.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Second derivatives, at most 1/4.
-        """
+        """Return ``expit(a) expit(-a)``, and 0 on the line."""
         curvature = expit(scores) * expit(-scores)
         return np.asarray(np.where(targets * scores > self.edge, curvature, 0.0))
 
@@ -134,18 +95,6 @@ class BinaryLogLoss(Loss):
         return np.column_stack([expit(-scores), expit(scores)])
 
     def constants(self, score_bound: float) -> LossConstants:
-        """Return L, range, H and Γ for ``|a| <= score_bound``.
-
-        Parameters
-        ----------
-        score_bound : float
-            Bound r on the decision value.
-
-        Returns
-        -------
-        LossConstants
-            L = min(expit(r), c), H = 1/4, Γ by certified search.
-        """
         lipschitz = min(float(expit(score_bound)), float(self.largest_slope))
         lowest, highest = self.value(np.array([score_bound, -score_bound]), np.ones(2)).tolist()
         return LossConstants(

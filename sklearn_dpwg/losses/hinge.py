@@ -29,33 +29,10 @@ class Hinge(KinkedLoss):
     kernel: ClassVar[str | None] = "hinge"
 
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return 0 where the margin is kept and -y where it is not.
-
-        Parameters
-        ----------
-        targets : ndarray of shape (n_records,)
-            -1 or 1.
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n_records,)
-            ``min(0, -y)`` and ``max(0, -y)``.
-        """
+        """Return 0 where the margin is kept and -y where it is not."""
         return np.minimum(-targets, 0.0), np.maximum(-targets, 0.0)
 
     def constants(self, score_bound: float) -> LossConstants:
-        """Return L, range and Γ for ``|a| <= score_bound``.
-
-        Parameters
-        ----------
-        score_bound : float
-            Bound r on the decision value.
-
-        Returns
-        -------
-        LossConstants
-            L = 1, H = inf, Γ = 2 and the range of the class notes.
-        """
         return LossConstants(
             score_bound=score_bound,
             lipschitz=1.0,

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from sklearn_dpwg._checks import Rules, positive
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.losses._checks import check_between
 from sklearn_dpwg.losses._gradient_diameter import gradient_diameter
 from sklearn_dpwg.losses.base import Loss, LossConstants, Task
 
@@ -51,10 +51,7 @@ class Huber(Loss):
     name: ClassVar[str] = "huber"
     task: ClassVar[Task] = "regression"
     kernel: ClassVar[str | None] = "huber"
-
-    def __post_init__(self) -> None:
-        check_between(self.threshold, "threshold of Huber", 0.0)
-        check_between(self.target_bound, "target_bound of Huber", 0.0)
+    rules: ClassVar[Rules] = Rules("Huber", threshold=positive(), target_bound=positive())
 
     @property
     def kernel_parameter(self) -> float:
@@ -64,54 +61,16 @@ class Huber(Loss):
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the loss and the residual cut to the threshold.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            Targets, within the target bound.
-
-        Returns
-        -------
-        values, derivatives : ndarray of shape (n_records,)
-            Losses and derivatives.
-        """
+        """Return the loss and the residual cut to the threshold."""
         residual = scores - targets
         slope = np.clip(residual, -self.threshold, self.threshold)
         return slope * (residual - 0.5 * slope), slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return 1 up to the threshold and 0 beyond.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            Targets.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Second derivatives.
-        """
+        """Return 1 up to the threshold and 0 beyond."""
         return np.where(np.abs(scores - targets) < self.threshold, 1.0, 0.0)
 
     def constants(self, score_bound: float) -> LossConstants:
-        """Return L, range, H and Γ for ``|a| <= score_bound``.
-
-        Parameters
-        ----------
-        score_bound : float
-            Bound r on the decision value.
-
-        Returns
-        -------
-        LossConstants
-            L = min(r + Y, threshold), H = 1, Γ by certified search where it is well below 2L.
-        """
         residuals = np.array([self.target_bound, score_bound + self.target_bound])
         zero, highest = self.value(residuals, np.zeros(2)).tolist()
         lipschitz = min(score_bound + self.target_bound, self.threshold)

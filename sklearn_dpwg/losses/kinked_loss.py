@@ -48,55 +48,18 @@ class KinkedLoss(Loss):
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the loss and a subgradient, 0 at the kink.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            Encoded targets.
-
-        Returns
-        -------
-        values, derivatives : ndarray of shape (n_records,)
-            Losses and slopes.
-        """
+        """Return the loss and a subgradient, 0 at the kink."""
         residual = scores - targets
         lower, upper = self.slopes(targets)
         slope = np.where(residual > 0.0, upper, np.where(residual < 0.0, lower, 0.0))
         return slope * residual, slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return zeros, the second derivative wherever there is one.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            Not used.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Zeros.
-        """
+        """Return zeros, the second derivative wherever there is one."""
         return np.zeros_like(scores)
 
     def smoothed(self, width: float) -> SmoothedLoss:
-        """Return the loss with a parabola in place of the kink.
-
-        Parameters
-        ----------
-        width : float
-            Half the width h of the parabola, in units of the score.
-
-        Returns
-        -------
-        SmoothedLoss
-            See the class notes.
-        """
+        """Return the loss with a parabola in place of the kink."""
         return _RoundedKink(self, width)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from sklearn_dpwg._checks import Rules, whole
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.losses.base import Loss, LossConstants, Task
 
@@ -45,34 +45,12 @@ class MultinomialLogLoss(Loss):
     name: ClassVar[str] = "log_loss"
     task: ClassVar[Task] = "multiclass"
     kernel: ClassVar[str | None] = "multinomial_log"
-
-    def __post_init__(self) -> None:
-        is_whole = isinstance(self.n_outputs, Integral) and not isinstance(self.n_outputs, bool)
-        if not (is_whole and self.n_outputs >= 2):
-            raise ValueError(
-                f"n_outputs of MultinomialLogLoss must be a whole number of classes, at least 2, "
-                f"got {self.n_outputs!r}."
-            )
+    rules: ClassVar[Rules] = Rules("MultinomialLogLoss", n_outputs=whole(2))
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return ``logsumexp(a) - a_y`` and ``softmax(a) - e_y``.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records, n_outputs)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            Class indices, as floats.
-
-        Returns
-        -------
-        values : ndarray of shape (n_records,)
-            Losses.
-        derivatives : ndarray of shape (n_records, n_outputs)
-            Derivatives.
-        """
+        """Return ``logsumexp(a) - a_y`` and ``softmax(a) - e_y``."""
         label = targets.astype(np.intp)[:, None]
         normaliser = logsumexp(scores, axis=1, keepdims=True)
         values = (normaliser - np.take_along_axis(scores, label, axis=1))[:, 0]
@@ -82,20 +60,7 @@ class MultinomialLogLoss(Loss):
         return values, derivatives
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return ``diag(p) - p pᵀ`` with p the softmax.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records, n_outputs)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            Not used.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_outputs, n_outputs)
-            Second derivatives.
-        """
+        """Return ``diag(p) - p pᵀ`` with p the softmax."""
         probability = softmax(scores, axis=1)
         curvature = -probability[:, :, None] * probability[:, None, :]
         diagonal = np.arange(self.n_outputs)
@@ -118,18 +83,6 @@ class MultinomialLogLoss(Loss):
         return np.asarray(softmax(scores, axis=1))
 
     def constants(self, score_bound: float) -> LossConstants:
-        """Return L, range and H for score vectors of norm at most ``score_bound``.
-
-        Parameters
-        ----------
-        score_bound : float
-            Bound r on the Euclidean norm of the score vector.
-
-        Returns
-        -------
-        LossConstants
-            The numbers of the class notes.
-        """
         k = self.n_outputs
         best = math.log(k - 1) - score_bound * math.sqrt(k / (k - 1))
         infimum = float(np.logaddexp(0.0, best))

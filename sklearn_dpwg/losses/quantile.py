@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from sklearn_dpwg._checks import Rules, inside, positive
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.losses._checks import check_between
 from sklearn_dpwg.losses.base import LossConstants, Task
 from sklearn_dpwg.losses.kinked_loss import KinkedLoss
 
@@ -37,10 +37,7 @@ class Quantile(KinkedLoss):
     name: ClassVar[str] = "quantile"
     task: ClassVar[Task] = "regression"
     kernel: ClassVar[str | None] = "quantile"
-
-    def __post_init__(self) -> None:
-        check_between(self.level, "level of Quantile", 0.0, 1.0)
-        check_between(self.target_bound, "target_bound of Quantile", 0.0)
+    rules: ClassVar[Rules] = Rules("Quantile", level=inside(0.0, 1.0), target_bound=positive())
 
     @property
     def kernel_parameter(self) -> float:
@@ -48,33 +45,10 @@ class Quantile(KinkedLoss):
         return self.level
 
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return -level and 1 - level.
-
-        Parameters
-        ----------
-        targets : ndarray of shape (n_records,)
-            Targets.
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n_records,)
-            Slopes below and above the target.
-        """
+        """Return -level and 1 - level."""
         return np.full_like(targets, -self.level), np.full_like(targets, 1.0 - self.level)
 
     def constants(self, score_bound: float) -> LossConstants:
-        """Return L, range and Γ for ``|a| <= score_bound``.
-
-        Parameters
-        ----------
-        score_bound : float
-            Bound r on the decision value.
-
-        Returns
-        -------
-        LossConstants
-            L = max(level, 1 - level), B = L (r + Y), H = inf, Γ = 2L.
-        """
         lipschitz = max(self.level, 1.0 - self.level)
         return LossConstants(
             score_bound=score_bound,

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from sklearn_dpwg._checks import Rules, positive
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.losses._checks import check_between
 from sklearn_dpwg.losses._gradient_diameter import gradient_diameter
 from sklearn_dpwg.losses.base import Loss, LossConstants, Task
 
@@ -51,9 +51,7 @@ class SmoothedHinge(Loss):
     name: ClassVar[str] = "smoothed_hinge"
     task: ClassVar[Task] = "binary"
     kernel: ClassVar[str | None] = "smoothed_hinge"
-
-    def __post_init__(self) -> None:
-        check_between(self.width, "width of SmoothedHinge", 0.0)
+    rules: ClassVar[Rules] = Rules("SmoothedHinge", width=positive())
 
     @property
     def kernel_parameter(self) -> float:
@@ -63,58 +61,19 @@ class SmoothedHinge(Loss):
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the loss and ``-y min(1, max(0, 1 - y a)/width)``.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            -1 or 1.
-
-        Returns
-        -------
-        values, derivatives : ndarray of shape (n_records,)
-            Losses and derivatives.
-        """
+        """Return the loss and ``-y min(1, max(0, 1 - y a)/width)``."""
         missing = np.maximum(1.0 - targets * scores, 0.0)
         slope = np.minimum(missing / self.width, 1.0)
         # slope · (missing - slope · width/2) is the parabola, and the line from slope 1 on
         return slope * (missing - 0.5 * self.width * slope), -targets * slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return 1/width on the parabola and 0 elsewhere.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            -1 or 1.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Second derivatives.
-        """
+        """Return 1/width on the parabola and 0 elsewhere."""
         missing = 1.0 - targets * scores
         inside = (missing > 0.0) & (missing < self.width)
         return np.where(inside, 1.0 / self.width, 0.0)
 
     def constants(self, score_bound: float) -> LossConstants:
-        """Return L, range, H and Γ for ``|a| <= score_bound``.
-
-        Parameters
-        ----------
-        score_bound : float
-            Bound r on the decision value.
-
-        Returns
-        -------
-        LossConstants
-            L = min(1, (1 + r)/width), H = 1/width, Γ by certified search where it is well
-            below 2L.
-        """
         extremes = np.array([score_bound, 0.0, -score_bound])
         lowest, zero, highest = self.value(extremes, np.ones(3)).tolist()
         lipschitz = min(1.0, (1.0 + score_bound) / self.width)

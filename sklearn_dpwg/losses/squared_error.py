@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from sklearn_dpwg._checks import Rules, positive
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.losses._checks import check_between
 from sklearn_dpwg.losses._gradient_diameter import gradient_diameter
 from sklearn_dpwg.losses.base import Loss, LossConstants, Task
 
@@ -35,60 +35,20 @@ class SquaredError(Loss):
     name: ClassVar[str] = "squared_error"
     task: ClassVar[Task] = "regression"
     kernel: ClassVar[str | None] = "squared_error"
-
-    def __post_init__(self) -> None:
-        check_between(self.target_bound, "target_bound of SquaredError", 0.0)
+    rules: ClassVar[Rules] = Rules("SquaredError", target_bound=positive())
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return ``(a - y)²/2`` and ``a - y``.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            Targets, within the target bound.
-
-        Returns
-        -------
-        values, derivatives : ndarray of shape (n_records,)
-            Losses and derivatives.
-        """
+        """Return ``(a - y)²/2`` and ``a - y``."""
         residual = scores - targets
         return 0.5 * residual * residual, residual
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return ones.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            Not used.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Second derivatives.
-        """
+        """Return ones."""
         return np.ones_like(scores)
 
     def constants(self, score_bound: float) -> LossConstants:
-        """Return L, range, H and Γ for ``|a| <= score_bound``.
-
-        Parameters
-        ----------
-        score_bound : float
-            Bound r on the decision value.
-
-        Returns
-        -------
-        LossConstants
-            L = r + Y, B = (r + Y)²/2, H = 1, Γ by certified search.
-        """
         lipschitz = score_bound + self.target_bound
         return LossConstants(
             score_bound=score_bound,

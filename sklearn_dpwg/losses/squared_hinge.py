@@ -32,53 +32,15 @@ class SquaredHinge(Loss):
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return ``max(0, 1 - y a)²`` and ``-2 y max(0, 1 - y a)``.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            -1 or 1.
-
-        Returns
-        -------
-        values, derivatives : ndarray of shape (n_records,)
-            Losses and derivatives.
-        """
+        """Return ``max(0, 1 - y a)²`` and ``-2 y max(0, 1 - y a)``."""
         missing = np.maximum(1.0 - targets * scores, 0.0)
         return missing * missing, -2.0 * targets * missing
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return 2 where the margin is missed and 0 elsewhere.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-        targets : ndarray of shape (n_records,)
-            -1 or 1.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Second derivatives.
-        """
+        """Return 2 where the margin is missed and 0 elsewhere."""
         return np.where(targets * scores < 1.0, 2.0, 0.0)
 
     def constants(self, score_bound: float) -> LossConstants:
-        """Return L, range, H and Γ for ``|a| <= score_bound``.
-
-        Parameters
-        ----------
-        score_bound : float
-            Bound r on the decision value.
-
-        Returns
-        -------
-        LossConstants
-            L = 2(1 + r), H = 2, Γ by certified search.
-        """
         lipschitz = 2.0 * (1.0 + score_bound)
         return LossConstants(
             score_bound=score_bound,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from sklearn_dpwg.groups import GroupBy, encode_groups, select_groups
+from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups, take_rows
 
 Scorer = Callable[..., float]
 Missing = Literal["raise", "nan", "ignore"]
@@ -132,7 +132,9 @@ class _WorstGroupScorer:
         for label in dict.fromkeys([*self._expected(estimator, present), *present]):
             members = np.flatnonzero(codes == code_of.get(label, -1))
             if len(members) >= self.min_count:
-                scores[label] = float(scorer(estimator, _take(X, members), _take(y, members)))
+                scores[label] = float(
+                    scorer(estimator, take_rows(X, members), take_rows(y, members))
+                )
             elif self.missing == "raise":
                 raise ValueError(
                     f"group {label!r} has {len(members)} of the records to score, fewer than "
@@ -151,12 +153,7 @@ class _WorstGroupScorer:
         return {f"group_{label}": score for label, score in scores.items()} | {"worst_group": worst}
 
     def _groups(self, X: Any, groups: Any) -> Any:
-        if self.group_by is not None:
-            if groups is not None:
-                raise ValueError(
-                    "groups were passed and group_by is set: use one of them, not both."
-                )
-            return select_groups(X, self.group_by)
+        groups = find_groups(X, groups, self.group_by)
         if groups is None:
             raise ValueError(
                 "no groups reached the scorer: set group_by, or pass groups as metadata "
@@ -197,12 +194,3 @@ def _fitted_labels(estimator: Any) -> Sequence[Hashable]:
                 estimator, "best_estimator_", getattr(estimator, "estimator_", None)
             )
     return []
-
-
-def _take(rows: Any, members: NDArray[np.intp]) -> Any:
-    """Return the rows of one group, in whatever holds them."""
-    if hasattr(rows, "iloc"):
-        return rows.iloc[members]
-    if hasattr(rows, "tocsr"):
-        return rows.tocsr()[members]
-    return rows[members] if hasattr(rows, "shape") else [rows[i] for i in members]

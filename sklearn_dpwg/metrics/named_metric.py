@@ -27,26 +27,9 @@ _COSTS = (
 
 
 def named_metric(metric: str | Metric, y_true: ArrayLike) -> tuple[Metric, bool | None]:
-    """Return a function of (y_true, y_pred) and whether greater is better.
+    """Return a function of (y_true, y_pred), and whether greater is better (None for a callable).
 
-    Parameters
-    ----------
-    metric : str or callable
-        Name of a metric of scikit-learn, such as "accuracy" or "log_loss", or a function.
-    y_true : array-like of shape (n_records,)
-        Targets of all groups: log loss needs every class, also in a group that lacks one.
-
-    Returns
-    -------
-    function : callable
-        ``function(y_true, y_pred)`` returns a number.
-    greater_is_better : bool or None
-        None for a callable.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown.
+    Log loss needs every class, also in a group that lacks one, so the targets are those of all.
     """
     if callable(metric):
         return metric, None

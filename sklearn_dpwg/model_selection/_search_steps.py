@@ -1,23 +1,24 @@
-"""The steps of a private search."""
+"""Steps of a private search."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import ParameterGrid
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.ledger.learning_steps import learning_steps
-from sklearn_dpwg.model_selection.record_scores import Scoring, record_scores
 from sklearn_dpwg.model_selection.search_plan import SearchPlan
 from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Release, is_gaussian
 
 Indices = NDArray[np.intp]
+Scoring = Literal["accuracy", "absolute_error"] | Callable[[Any, Any, Any], Any]
 
 _MOST_CANDIDATES = 1000
 
@@ -29,6 +30,25 @@ def check_releases(guarantee: PrivacyGuarantee, parameters: Mapping[str, Any]) -
             f"the candidate {dict(parameters)!r} has releases that are not all Gaussian, which a "
             f"private selection cannot account for tightly: leave it out."
         )
+
+
+def record_scores(scoring: Scoring, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    """Return one score in [0, 1] a record, of which more is better; NaN counts 0."""
+    if scoring == "accuracy":
+        return np.asarray(estimator.predict(X) == y, dtype=np.float64)
+    if scoring == "absolute_error":
+        model = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+        low, high = (float(bound) for bound in model.target_bounds)
+        errors = np.abs(np.clip(estimator.predict(X), low, high) - np.clip(y, low, high))
+        scores = np.asarray(1.0 - errors / (high - low))
+    else:
+        assert callable(scoring)
+        scores = np.asarray(scoring(estimator, X, y), dtype=np.float64)
+    if scores.shape != (len(y),):
+        raise ValueError(
+            f"scoring must return one number a record, shape ({len(y)},), got shape {scores.shape}."
+        )
+    return np.clip(np.nan_to_num(scores, nan=0.0), 0.0, 1.0)
 
 
 def noisy_score(
@@ -72,8 +92,8 @@ def final_step(estimator: Any) -> Any:
     return final
 
 
-def keep_quiet(candidate: Any) -> None:
-    """Let a candidate print nothing and call nobody: how many runs there are is secret."""
+def switch_off_output(candidate: Any) -> None:
+    """Switch off what a candidate prints and calls: how many runs there are is secret."""
     parameters = candidate.get_params()
     for each in (candidate, *parameters.values()):
         if hasattr(each, "set_callbacks"):
@@ -86,7 +106,7 @@ def keep_quiet(candidate: Any) -> None:
 def split(
     codes: Indices, labels: NDArray[np.object_], test_size: Any, rng: np.random.Generator
 ) -> tuple[Indices, Indices]:
-    """Hold out a share of each group, by coins over positions."""
+    """Hold out a share of each group, at random positions."""
     is_number = isinstance(test_size, float | np.floating)
     if not is_number or not 0.0 < test_size < 1.0:
         raise ValueError(f"test_size must be a share above 0 and below 1, got {test_size!r}.")
@@ -110,7 +130,3 @@ def known_candidates(distributions: Any) -> list[dict[str, Any]]:
         return []
     grid = ParameterGrid(distributions)
     return list(grid) if len(grid) <= _MOST_CANDIDATES else []
-
-
-def take(rows: Any, members: Indices) -> Any:
-    return rows.iloc[members] if hasattr(rows, "iloc") else rows[members]

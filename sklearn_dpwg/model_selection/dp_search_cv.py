@@ -17,18 +17,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg.exceptions import SeededNoiseWarning
-from sklearn_dpwg.groups import GroupBy, encode_groups, select_groups
+from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups, take_rows
 from sklearn_dpwg.ledger.charge import charge, paid_for
 from sklearn_dpwg.model_selection._search_steps import (
+    Scoring,
     check_releases,
     final_step,
-    keep_quiet,
     known_candidates,
     noisy_score,
     split,
-    take,
+    switch_off_output,
 )
-from sklearn_dpwg.model_selection.record_scores import Scoring
 from sklearn_dpwg.model_selection.search_plan import SearchPlan, count_runs, plan_search
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
 
@@ -95,7 +94,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    A record is either fitted on or held out, by coins, so a run is as private as the worse of
+    A record is either fitted on or held out, at random, so a run is as private as the worse of
     its two parts, and each has the whole budget of a run. The best of a random number of runs is
     accounted for by Theorem 2 of Papernot and Steinke, "Hyperparameter Tuning with Renyi
     Differential Privacy" (2022), through dp_accounting's ``RepeatAndSelectDpEvent``. Candidates
@@ -211,9 +210,9 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         for parameters in known_candidates(self.param_distributions):
             self._candidate(parameters, plan, facts)
         if source.seeded:
-            NoiseSource(0, stacklevel=3)  # for its warning
-        fitted_on = (take(X, train), y[train], labels[codes[train]])
-        scored_on = (take(X, held_out), y[held_out], codes[held_out])
+            NoiseSource(0)  # for its warning
+        fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
+        scored_on = (take_rows(X, held_out), y[held_out], codes[held_out])
         guarantee = replace(plan.guarantee, seeded=source.seeded)
         runs = _Runs()
         with charge(guarantee, runs, type(self).__name__), warnings.catch_warnings():
@@ -352,12 +351,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
                 "group_by of the estimator must be None, as the search needs the groups too: set "
                 "group_by of DPSearchCV."
             )
-        if self.group_by is not None:
-            if groups is not None:
-                raise ValueError(
-                    "groups were passed and group_by is set: use one of them, not both."
-                )
-            groups = select_groups(X, self.group_by)
+        groups = find_groups(X, groups, self.group_by)
         if groups is None:
             raise ValueError("groups must be given to fit, or group_by set, got neither.")
         return encode_groups(groups, n_records, final.group_labels)
@@ -379,7 +373,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         if classes is not None and final.classes is None:
             # all classes are public; which of them a run is fitted on is not
             final.set_params(classes=classes)
-        keep_quiet(candidate)
+        switch_off_output(candidate)
         if candidate is final:  # what a pipeline makes of the columns shows only in its fit
             guarantee = final.plan(**known).guarantee
         else:

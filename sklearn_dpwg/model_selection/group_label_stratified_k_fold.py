@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_dpwg.groups import GroupBy, encode_groups, select_groups
+from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups
 
 Indices = NDArray[np.intp]
 
@@ -77,13 +77,7 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
         self.group_by = group_by
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what scikit-learn should hand to ``split``.
-
-        Returns
-        -------
-        MetadataRequest
-            The groups, unless `group_by` finds them in X.
-        """
+        """Return what scikit-learn should hand to ``split``: groups, unless X holds them."""
         if self.group_by is not None:
             return MetadataRequest(owner=self)
         return super().get_metadata_routing()
@@ -112,12 +106,7 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
         ValueError
             If there are no groups, or a group has fewer records than there are folds.
         """
-        if self.group_by is not None:
-            if groups is not None:
-                raise ValueError(
-                    "groups were passed and group_by is set: use one of them, not both."
-                )
-            groups = select_groups(X, self.group_by)
+        groups = find_groups(X, groups, self.group_by)
         if groups is None:
             raise ValueError("groups must be given, or group_by set, to stratify by group.")
         n_records = X.shape[0] if hasattr(X, "shape") else len(X)

@@ -1,4 +1,4 @@
-"""How a private search divides its budget, from public facts alone."""
+"""Division of a private search's budget, from public facts alone."""
 
 from __future__ import annotations
 
@@ -59,27 +59,7 @@ class SearchPlan:
 
 
 def plan_search(budget: Budget, *, mean_runs: float, distribution: str) -> SearchPlan:
-    """Return the largest budget of a run with which the whole search keeps its own.
-
-    Parameters
-    ----------
-    budget : Budget
-        Of the whole search; ε must be finite.
-    mean_runs : float
-        Mean number of runs, at least 1.
-    distribution : {"geometric", "logarithmic"}
-        How the number of runs varies.
-
-    Returns
-    -------
-    SearchPlan
-        The plan.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
-    """
+    """Return the largest budget of a run with which the whole search keeps its own."""
     from dp_accounting import dp_event
 
     if distribution not in SHAPES:
@@ -99,22 +79,14 @@ def plan_search(budget: Budget, *, mean_runs: float, distribution: str) -> Searc
     mu = _largest(fit_event, budget, start=budget.mu)
     rate = _largest(score_event, budget, start=budget.epsilon)
     events = (fit_event(mu), score_event(rate))
-    epsilon = max(epsilon_of(event, budget.delta) for event in events)
-    guarantee = PrivacyGuarantee(
-        epsilon,
-        budget.delta,
-        "replace one record within its group",
-        PUBLIC_FACTS,
-        events,
-        requested_epsilon=budget.epsilon,
-    )
+    guarantee = PrivacyGuarantee.from_events(events, budget, public=PUBLIC_FACTS)
     # a fit calibrates noise to (ε, δ): the one whose μ this is, rounded down
     run_epsilon = gdp_epsilon(budget.delta, mu) * (1.0 - 1e-9)
     return SearchPlan(mean, shape, run_epsilon, budget.delta, 1.0 / rate, guarantee)
 
 
 def _largest(event: Callable[[float], DpEvent], budget: Budget, *, start: float) -> float:
-    """Return the loudest signal whose selection keeps the budget."""
+    """Return the largest ratio of signal to noise whose selection keeps the budget."""
 
     def excess(log_size: float) -> float:
         return epsilon_of(event(math.exp(log_size)), budget.delta) - budget.epsilon
@@ -137,20 +109,7 @@ def _largest(event: Callable[[float], DpEvent], budget: Budget, *, start: float)
 
 
 def count_runs(plan: SearchPlan, rng: np.random.Generator) -> int:
-    """Draw the number of runs, which must stay secret.
-
-    Parameters
-    ----------
-    plan : SearchPlan
-        Its mean and distribution.
-    rng : numpy.random.Generator
-        Source of the coins.
-
-    Returns
-    -------
-    int
-        At least 1.
-    """
+    """Draw the number of runs, at least 1, which must stay secret."""
     if plan.mean_runs == 1.0:
         return 1
     if plan.shape == 1.0:

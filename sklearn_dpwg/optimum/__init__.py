@@ -1,12 +1,13 @@
 """The non-private minimax optimum, with a certificate of how far from optimal it can be.
 
-`worst_group_optimum` minimises the largest group risk; `solve_saddle_point` solves the regularised
+`worst_group_optimum` minimises the largest group risk of records, `smooth_optimum` the largest of
+smooth functions that need no records; `solve_saddle_point` solves the regularised
 game that a phase of `PhasedERM` plays; `primal_dual_subgradient` is the slow reference that both
 are tested against. Nothing here is private: what comes out is as secret as the records.
 """
 
 from sklearn_dpwg.optimum._primal_dual_subgradient import primal_dual_subgradient
-from sklearn_dpwg.optimum._worst_group_optimum import worst_group_optimum
+from sklearn_dpwg.optimum._worst_group_optimum import smooth_optimum, worst_group_optimum
 from sklearn_dpwg.optimum.objective import SaddlePoint, project_to_ball
 from sklearn_dpwg.optimum.saddle_point import solve_saddle_point
 
@@ -14,6 +15,7 @@ __all__ = [
     "SaddlePoint",
     "primal_dual_subgradient",
     "project_to_ball",
+    "smooth_optimum",
     "solve_saddle_point",
     "worst_group_optimum",
 ]

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.optimum.kinked_optimum import kinked_optimum
 from sklearn_dpwg.optimum.minimax_newton import frank_wolfe_gap
 from sklearn_dpwg.optimum.objective import Evaluation, RegularisedObjective, SaddlePoint
 from sklearn_dpwg.optimum.saddle_point import minimise_quadratic_on_ball, newton
-from sklearn_dpwg.optimum.sampled_newton import sampled_newton
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.optimum.sampled_newton import nested_samples, sampled_newton
+from sklearn_dpwg.risks import RiskFunctions, Risks
 
 
 def worst_group_optimum(
-    risks: GroupRisks,
+    risks: Risks,
     *,
     radius: float,
     tolerance: float = 1e-8,
@@ -27,8 +27,8 @@ def worst_group_optimum(
 
     Parameters
     ----------
-    risks : GroupRisks
-        Group risks; those of a loss with kinks are solved by `kinked_optimum`.
+    risks : Risks
+        Group risks of records; the loss may have kinks if it has ``smoothed``.
     radius : float
         Radius of the ball of weights.
     tolerance : float, default=1e-8
@@ -44,30 +44,77 @@ def worst_group_optimum(
 
     Notes
     -----
-    Newton's method for the largest risk comes first, on samples of growing size and then on all
-    records (`sampled_newton`). Where it misses the tolerance, the regularised problem is followed
-    to vanishing regularisation: at strengths μ_λ and μ_w its solution is within
-    ``μ_λ log p + μ_w R²/2`` of the optimum. The certificate needs neither: by convexity
-    ``Σ λ_i L_i(v) >= Σ λ_i L_i(w) + <g, v - w>`` with g the gradient of the mixture, and the right
-    side is least at ``v = -R g/‖g‖``.
+    A loss with kinks is rounded by parabolas that shrink (``kinked_optimum``). A smooth one is
+    solved by `smooth_optimum`, on samples of growing size and then on all records.
 
     References
     ----------
-    Zhou and Bassily (2024), equation (6), is the problem; the certificate is the Frank–Wolfe gap.
+    Zhou and Bassily (2024), equation (6), is the problem.
     """
-    loss: Loss | None = getattr(risks, "loss", None)  # a population has risks without a loss
-    if loss is not None and not loss.smooth:
+    if not risks.loss.smooth:
         return kinked_optimum(
             risks, radius=radius, tolerance=tolerance, max_newton_steps=max_newton_steps
         )
-    found = sampled_newton(risks, radius=radius, tolerance=tolerance, max_steps=max_newton_steps)
+    return smooth_optimum(
+        risks,
+        radius=radius,
+        tolerance=tolerance,
+        max_newton_steps=max_newton_steps,
+        samples=nested_samples(risks),
+    )
+
+
+def smooth_optimum(
+    risks: RiskFunctions,
+    *,
+    radius: float,
+    tolerance: float = 1e-8,
+    max_newton_steps: int = 500,
+    samples: Sequence[Risks] = (),
+) -> SaddlePoint:
+    """Minimise the largest of smooth functions of the weights over a ball, to a certified gap.
+
+    Parameters
+    ----------
+    risks : RiskFunctions
+        Convex functions with gradients and Hessians, such as the risks of a known population.
+    radius : float
+        Radius of the ball of weights.
+    tolerance : float, default=1e-8
+        Gap to reach.
+    max_newton_steps : int, default=500
+        Newton steps in all stages together.
+    samples : sequence of Risks, default=()
+        Risks of fewer of the records, the fewest first, to start from.
+
+    Returns
+    -------
+    SaddlePoint
+        Weights, the least favourable mixture of groups, and the gap as in `worst_group_optimum`.
+
+    Notes
+    -----
+    Newton's method for the largest risk comes first, on the samples and then on all records
+    (``sampled_newton``). Where it misses the tolerance, the regularised problem is followed to
+    vanishing regularisation: at strengths μ_λ and μ_w its solution is within
+    ``μ_λ log p + μ_w R²/2`` of the optimum. The certificate needs neither: by convexity
+    ``Σ λ_i L_i(v) >= Σ λ_i L_i(w) + <g, v - w>`` with g the gradient of the mixture, and the right
+    side, the Frank–Wolfe gap's, is least at ``v = -R g/‖g‖``.
+    """
+    found = sampled_newton(
+        risks, samples, radius=radius, tolerance=tolerance, max_steps=max_newton_steps
+    )
     if found.gap <= tolerance or found.n_newton_steps >= max_newton_steps:
         return found
     return _followed(risks, radius, tolerance, max_newton_steps, found)
 
 
 def _followed(
-    risks: GroupRisks, radius: float, tolerance: float, max_newton_steps: int, best: SaddlePoint
+    risks: RiskFunctions,
+    radius: float,
+    tolerance: float,
+    max_newton_steps: int,
+    best: SaddlePoint,
 ) -> SaddlePoint:
     """Follow the regularised problem; return the best pair, counting that from before."""
     n_groups = risks.n_groups

@@ -20,23 +20,10 @@ def iteration_cap(
     mu_groups: float,
     center_norm: float = 0.0,
 ) -> int:
-    """Return how many accelerated steps certify a gap on every data set.
+    """Return a number of accelerated steps that certifies the gap `tolerance` on every data set.
 
-    Parameters
-    ----------
-    tolerance : float
-        Gap to certify.
-    radius, lipschitz, smoothness : float
-        Radius of the ball; L and H of the loss in the weights.
-    mu_weights, mu_groups : float
-        Regularisation of the two players.
-    center_norm : float, default=0.0
-        Norm of the centre of the quadratic.
-
-    Returns
-    -------
-    int
-        ``⌈√κ log(8 κ D / tolerance)⌉ + 1`` with κ = S/μ_w; at least 1.
+    It is ``⌈√κ log(8 κ D / tolerance)⌉ + 1`` with κ = S/μ_w, and at least 1; L and H are constants
+    of the loss in the weights, c is the centre of the quadratic.
 
     Notes
     -----
@@ -71,23 +58,8 @@ def accelerated_gradient(
 ) -> tuple[Evaluation, int]:
     """Minimise a regularised objective by Nesterov's method, all of it inside the ball.
 
-    Parameters
-    ----------
-    objective : RegularisedObjective
-        What to minimise.
-    weights : ndarray of shape (n_weights,)
-        First point, in the ball.
-    tolerance : float
-        Gap to certify.
-    lipschitz, smoothness : float
-        Constants L and H of the loss in the weights.
-
-    Returns
-    -------
-    at : Evaluation
-        A point whose gap is at most `tolerance`, unless floating point cannot show it.
-    n_steps : int
-        Steps taken, at most `iteration_cap`.
+    The gap of the point returned is at most `tolerance`, unless floating point cannot show it; the
+    steps are at most `iteration_cap`.
     """
     cap = iteration_cap(
         tolerance,

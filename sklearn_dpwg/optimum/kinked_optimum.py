@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.losses import Loss, LossConstants, SmoothedLoss
 from sklearn_dpwg.optimum.objective import RegularisedObjective, SaddlePoint, project_to_ball
 from sklearn_dpwg.optimum.saddle_point import newton
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import RiskFunctions, Risks
 
 # In units of the score: targets, and margins to be kept, are at most 1.
 FIRST_WIDTH = 1.0
@@ -20,7 +20,7 @@ STRENGTH = 0.1
 
 
 def kinked_optimum(
-    risks: GroupRisks,
+    risks: Risks,
     *,
     radius: float,
     tolerance: float = 1e-8,
@@ -28,22 +28,8 @@ def kinked_optimum(
 ) -> SaddlePoint:
     """Minimise the largest group risk of a loss with kinks over a ball, to a certified gap.
 
-    Parameters
-    ----------
-    risks : GroupRisks
-        Group risks of a loss that has ``smoothed``.
-    radius : float
-        Radius of the ball of weights.
-    tolerance : float, default=1e-8
-        Gap to reach.
-    max_newton_steps : int, default=500
-        Newton steps in all stages together.
-
-    Returns
-    -------
-    SaddlePoint
-        Weights, a mixture of groups, and a bound on the gap
-        ``max_i L_i(w) - min_v Σ λ_i L_i(v)`` over the ball.
+    The gap is a bound on ``max_i L_i(w) - min_v Σ λ_i L_i(v)`` over the ball; the loss has
+    ``smoothed``.
 
     Notes
     -----
@@ -81,7 +67,7 @@ def kinked_optimum(
     while True:
         stand_in = risks.loss.smoothed(width)
         objective = RegularisedObjective(
-            replace(risks, loss=stand_in), radius, prior, mu_weights, STRENGTH * width, center
+            risks.with_loss(stand_in), radius, prior, mu_weights, STRENGTH * width, center
         )
         at_most = 15 if len(path) > 1 and factor > 1.3 else 50
         stage_tolerance = max(tolerance / 4, 1e-3 * STRENGTH * width)
@@ -92,7 +78,7 @@ def kinked_optimum(
             min(at_most, max_newton_steps - n_steps),
         )
         n_steps += taken
-        lines = replace(risks, loss=_Lines(stand_in))
+        lines = risks.with_loss(_Lines(stand_in))
         value = _bound_below(lines, at.weights, at.group_weights, radius)
         if value > highest:
             highest, best_mixture = value, at.group_weights
@@ -125,7 +111,7 @@ def _predict(
 
 
 def _bound_below(
-    lines: GroupRisks, weights: FloatArray, mixture: FloatArray, radius: float
+    lines: RiskFunctions, weights: FloatArray, mixture: FloatArray, radius: float
 ) -> float:
     values, gradients = lines.risks_and_gradients(weights)
     slope = mixture @ gradients

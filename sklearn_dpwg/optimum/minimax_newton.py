@@ -8,7 +8,7 @@ from scipy.linalg import LinAlgError
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.optimum.minimax_step import minimax_step
 from sklearn_dpwg.optimum.objective import SaddlePoint
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import RiskFunctions
 
 # Steps that leave more of the gap than this ask for a new Hessian, and, where the Hessian was
 # new, steps that leave more than that ask for one of all records.
@@ -16,42 +16,21 @@ RENEW, DISTRUST = 0.3, 0.5
 
 
 def minimax_newton(
-    risks: GroupRisks,
+    risks: RiskFunctions,
     weights: FloatArray,
     mixture: FloatArray,
     *,
     radius: float,
     tolerance: float,
     max_steps: int,
-    curvature: GroupRisks | None = None,
+    curvature: RiskFunctions | None = None,
     enough: float = 0.0,
 ) -> SaddlePoint:
     """Minimise the largest group risk over a ball by steps to the minimum of a model of it.
 
-    Parameters
-    ----------
-    risks : GroupRisks
-        Group risks of a smooth loss.
-    weights : ndarray of shape (n_weights,)
-        First point, in the ball.
-    mixture : ndarray of shape (n_groups,)
-        First weights of the groups.
-    radius : float
-        Radius of the ball.
-    tolerance : float
-        Gap to reach.
-    max_steps : int
-        Stop after this many steps.
-    curvature : GroupRisks, optional
-        Where Hessians are computed as long as that serves, such as a sample of the records.
-    enough : float, default=0.0
-        Stop where the next step promises to lower the largest risk by no more than this, and take
-        that step unseen; the gap is infinite then.
-
-    Returns
-    -------
-    SaddlePoint
-        The pair with the smallest gap seen, whether or not that is the tolerance.
+    Risks are smooth, and `curvature` (all records, or a sample) gives Hessians for as long as that
+    serves. Where the next step promises to lower the largest risk by no more than `enough`, that
+    step is taken unseen, and the gap is infinite; else the pair with the smallest gap is returned.
 
     Notes
     -----
@@ -114,7 +93,7 @@ def minimax_newton(
                 break
             source, hessian = risks if is_new else source, None
             continue
-        hessian = _taught(hessian, new - weights, mixture @ (new_gradients - gradients))
+        hessian = _bfgs_update(hessian, new - weights, mixture @ (new_gradients - gradients))
         if new_gap > RENEW * gap and (source is risks or not is_new):
             hessian = None
         elif new_gap > DISTRUST * gap:
@@ -130,33 +109,17 @@ def frank_wolfe_gap(
     gradients: FloatArray,
     radius: float,
 ) -> float:
-    """Bound what weights and a mixture of groups are from optimal, both together.
+    """Bound how far weights w and a mixture λ of groups are from optimal, both together.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_weights,)
-        Point w of the ball.
-    mixture : ndarray of shape (n_groups,)
-        Weights λ of the groups.
-    values : ndarray of shape (n_groups,)
-        Group risks at the point.
-    gradients : ndarray of shape (n_groups, n_weights)
-        Their gradients.
-    radius : float
-        Radius R of the ball.
-
-    Returns
-    -------
-    float
-        ``max_i L_i(w) - Σ λ_i L_i(w) + <g, w> + R ‖g‖`` with g the gradient of the mixture;
-        at least ``max_i L_i(w) - min_v Σ λ_i L_i(v)``, and not negative.
+    With g the gradient of the mixture it is ``max_i L_i(w) - Σ λ_i L_i(w) + <g, w> + R ‖g‖``, at
+    least ``max_i L_i(w) - min_v Σ λ_i L_i(v)``, and not negative.
     """
     slope = mixture @ gradients
     over_mixture = values.max() - mixture @ values
     return max(float(over_mixture + slope @ weights + radius * np.linalg.norm(slope)), 0.0)
 
 
-def _taught(hessian: FloatArray, step: FloatArray, change: FloatArray) -> FloatArray:
+def _bfgs_update(hessian: FloatArray, step: FloatArray, change: FloatArray) -> FloatArray:
     """Return the BFGS update, which maps a step to the change of gradient along it."""
     image = hessian @ step
     modelled, seen = float(step @ image), float(step @ change)

@@ -30,31 +30,10 @@ def minimax_step(
     """Minimise the largest of several linear functions plus a quadratic over a ball.
 
     That is ``max_i {L_i + <g_i, v - w>} + (v - w)'Q(v - w)/2 + μ/2 ‖v‖²``, the model of the worst
-    group's risk behind Newton's method for minimax problems.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_weights,)
-        Point w of the ball around which the model is made.
-    values : ndarray of shape (n_groups,)
-        Risks L_i there.
-    gradients : ndarray of shape (n_groups, n_weights)
-        Their gradients g_i.
-    hessian : ndarray of shape (n_weights, n_weights)
-        Q, symmetric and positive semi-definite.
-    radius : float
-        Radius of the ball.
-    mu_weights : float
-        Regularisation μ of the weights, positive.
-    tolerance : float
-        Complementarity, and slope times radius, to end with, in units of the risks.
-
-    Returns
-    -------
-    target : ndarray of shape (n_weights,)
-        The minimiser v, inside the ball.
-    mixture : ndarray of shape (n_groups,)
-        Multipliers of the linear functions: not negative, with sum 1.
+    group's risk behind Newton's method for minimax problems, with Q positive semi-definite and μ
+    positive. The minimiser is returned with the multipliers of the linear functions, which are not
+    negative and add up to 1; `tolerance` is the complementarity, and the slope times the radius, to
+    end with, in units of the risks.
 
     Notes
     -----

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import RiskFunctions
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,23 +38,7 @@ class SaddlePoint:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The primal objective at one point.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_weights,)
-        The point.
-    value : float
-        Primal objective P.
-    gradient : ndarray of shape (n_weights,)
-        Gradient of P.
-    group_weights : ndarray of shape (n_groups,)
-        Closed-form best response of the group player.
-    group_gradients : ndarray of shape (n_groups, n_weights)
-        Gradients of the group risks.
-    gap : float
-        Certified duality gap at the point.
-    """
+    """The primal objective P at one point, the best response to it, and the certified gap."""
 
     weights: FloatArray
     value: float
@@ -71,21 +55,10 @@ class RegularisedObjective:
     The group player has the closed form ``λ_i ∝ π_i exp(L_i(w)/μ_λ)``, which leaves
     ``P(w) = μ_λ log Σ π_i exp(L_i(w)/μ_λ) + μ_w/2 ‖w - c‖²`` to be minimised.
 
-    Parameters
-    ----------
-    risks : GroupRisks
-        Group risks L_i.
-    radius : float
-        Radius of the ball of weights.
-    prior : ndarray of shape (n_groups,)
-        Prior π of the group player.
-    mu_weights, mu_groups : float
-        Strengths μ_w and μ_λ, both positive; an infinite μ_λ keeps the group weights at π.
-    center : ndarray of shape (n_weights,)
-        Centre c of the quadratic.
+    Both strengths are positive; an infinite μ_λ keeps the group weights at the prior π.
     """
 
-    risks: GroupRisks
+    risks: RiskFunctions
     radius: float
     prior: FloatArray
     mu_weights: float
@@ -94,16 +67,6 @@ class RegularisedObjective:
 
     def evaluate(self, weights: FloatArray) -> Evaluation:
         """Return value, gradient, best response and certificate at a point of the ball.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Point of the ball.
-
-        Returns
-        -------
-        Evaluation
-            One pass over the rows.
 
         Notes
         -----
@@ -131,18 +94,7 @@ class RegularisedObjective:
         )
 
     def hessian(self, at: Evaluation) -> FloatArray:
-        """Return the Hessian of P at an evaluated point, in one more pass.
-
-        Parameters
-        ----------
-        at : Evaluation
-            The point.
-
-        Returns
-        -------
-        ndarray of shape (n_weights, n_weights)
-            Weighted loss curvature, plus the spread of the group gradients over μ_λ, plus μ_w.
-        """
+        """Return the Hessian of P: curvature, spread of the group gradients over μ_λ, and μ_w."""
         spread = at.group_gradients - at.group_weights @ at.group_gradients
         hessian = self.risks.hessian(at.weights, at.group_weights)
         hessian += (spread.T * at.group_weights) @ spread / self.mu_groups

@@ -17,11 +17,11 @@ from sklearn_dpwg.optimum.objective import (
     SaddlePoint,
     project_to_ball,
 )
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import RiskFunctions
 
 
 def solve_saddle_point(
-    risks: GroupRisks,
+    risks: RiskFunctions,
     *,
     radius: float,
     prior: FloatArray,
@@ -39,8 +39,8 @@ def solve_saddle_point(
 
     Parameters
     ----------
-    risks : GroupRisks
-        Group risks of a smooth loss.
+    risks : RiskFunctions
+        Smooth group risks.
     radius : float
         Radius of the ball of weights.
     prior : ndarray of shape (n_groups,)
@@ -109,27 +109,10 @@ def newton(
     max_steps: int,
     keep_hessian: float = 0.0,
 ) -> tuple[Evaluation, int]:
-    """Minimise a regularised objective by Newton's method on the ball.
+    """Minimise a regularised objective by Newton's method on the ball; return the steps too.
 
-    Parameters
-    ----------
-    objective : RegularisedObjective
-        What to minimise.
-    weights : ndarray of shape (n_weights,)
-        First point, in the ball.
-    tolerance : float
-        Stop at this gap.
-    max_steps : int
-        Stop after this many steps.
-    keep_hessian : float, default=0.0
-        A full step that leaves at most this share of the gap keeps its Hessian for the next one.
-
-    Returns
-    -------
-    at : Evaluation
-        The last point.
-    n_steps : int
-        Steps taken.
+    A full step that leaves at most the share `keep_hessian` of the gap keeps its Hessian for the
+    next one.
     """
     at = objective.evaluate(weights)
     n_steps = 0
@@ -172,23 +155,9 @@ def newton(
 def minimise_quadratic_on_ball(
     matrix: FloatArray, vector: FloatArray, radius: float, least_eigenvalue: float
 ) -> FloatArray:
-    """Minimise ``v'Qv/2 - b'v`` over a ball.
+    """Minimise ``v'Qv/2 - b'v`` over a ball; rounding may have lost Q's least eigenvalue.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, n)
-        Symmetric positive definite Q.
-    vector : ndarray of shape (n,)
-        The vector b.
-    radius : float
-        Radius of the ball.
-    least_eigenvalue : float
-        Known lower bound on the eigenvalues of Q, which rounding may have lost.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        ``(Q + νI)⁻¹ b`` with the smallest ν >= 0 that brings it into the ball.
+    The minimiser is ``(Q + νI)⁻¹ b`` with the smallest ν >= 0 that brings it into the ball.
     """
     eigenvalues, basis = np.linalg.eigh(matrix)
     eigenvalues = np.maximum(eigenvalues, least_eigenvalue)
@@ -216,26 +185,10 @@ def attainable_gap(
 ) -> float:
     """Return the smallest gap that floating point can be asked to show on every data set.
 
-    Parameters
-    ----------
-    radius, lipschitz, mu_weights : float
-        Radius of the ball, Lipschitz constant of the loss, regularisation of the weights.
-    center_norm : float, default=0.0
-        Norm of the centre of the quadratic.
-    mu_groups : float, default=inf
-        Regularisation of the group player.
-
-    Returns
-    -------
-    float
-        A hundred units of rounding of the largest slope times the radius, and what rounding of
-        the group weights adds.
-
-    Notes
-    -----
-    Risks known to ten units of rounding of R L give group weights, and so a gradient, wrong by
-    about ``h = 10 ε_mach R L²/μ_λ``, which no choice of weights can undo. An error of the gradient
-    by h adds at most ``min(2 R h, h²/(2 μ_w))`` to the gap at the solution.
+    It is a hundred units of rounding of the largest slope times the radius, and what rounding of
+    the group weights adds: risks known to ten units of rounding of R L give group weights, and so a
+    gradient, wrong by about ``h = 10 ε_mach R L²/μ_λ``, which no choice of weights can undo. An
+    error of the gradient by h adds at most ``min(2 R h, h²/(2 μ_w))`` to the gap at the solution.
     """
     slope = lipschitz + mu_weights * (radius + center_norm)
     unit = float(np.finfo(float).eps) * radius

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from sklearn_dpwg.kernels import one_blas_thread
 from sklearn_dpwg.optimum.minimax_newton import minimax_newton
 from sklearn_dpwg.optimum.objective import SaddlePoint
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import RiskFunctions, Risks
 
 # One record in eight is in the next smaller sample, and of small groups at least so many.
 SHARE, LEAST_OF_A_GROUP = 8, 200
@@ -21,25 +22,17 @@ SEED = 0
 
 
 def sampled_newton(
-    risks: GroupRisks, *, radius: float, tolerance: float, max_steps: int
+    risks: RiskFunctions,
+    samples: Sequence[Risks],
+    *,
+    radius: float,
+    tolerance: float,
+    max_steps: int,
 ) -> SaddlePoint:
-    """Minimise the largest group risk over a ball, reading all records a handful of times.
+    """Minimise the largest of smooth group risks, reading all records a handful of times.
 
-    Parameters
-    ----------
-    risks : GroupRisks
-        Group risks of a smooth loss, or anything with their methods, which is then not sampled.
-    radius : float
-        Radius of the ball.
-    tolerance : float
-        Gap to reach, on all records.
-    max_steps : int
-        Steps on all samples together.
-
-    Returns
-    -------
-    SaddlePoint
-        The pair with the smallest gap on all records, whether or not that is the tolerance.
+    Samples come with the smallest first; the pair returned has the smallest gap seen on all
+    records, whether or not that is the tolerance.
 
     Notes
     -----
@@ -51,14 +44,20 @@ def sampled_newton(
     """
     # the matrices of a step are small: threads of BLAS would wait for each other
     with one_blas_thread():
-        return _solve(risks, radius, tolerance, max_steps)
+        return _solve(risks, samples, radius, tolerance, max_steps)
 
 
-def _solve(risks: GroupRisks, radius: float, tolerance: float, max_steps: int) -> SaddlePoint:
+def _solve(
+    risks: RiskFunctions,
+    samples: Sequence[Risks],
+    radius: float,
+    tolerance: float,
+    max_steps: int,
+) -> SaddlePoint:
     weights = np.zeros(risks.n_weights)
     mixture = np.full(risks.n_groups, 1.0 / risks.n_groups)
     n_steps, stand_in = 0, None
-    for part in _samples(risks):
+    for part in samples:
         n_records = sum(part.group_sizes)
         found = minimax_newton(
             part,
@@ -86,11 +85,9 @@ def _solve(risks: GroupRisks, radius: float, tolerance: float, max_steps: int) -
     return replace(found, n_newton_steps=n_steps + found.n_newton_steps)
 
 
-def _samples(risks: GroupRisks) -> list[GroupRisks]:
+def nested_samples(risks: Risks) -> list[Risks]:
     """Return samples of the records, the smallest first, each a sample of the next."""
-    samples: list[GroupRisks] = []
-    if not isinstance(risks, GroupRisks):
-        return samples
+    samples: list[Risks] = []
     rng = np.random.default_rng(SEED)
     part = risks
     while True:

@@ -15,29 +15,7 @@ Bounds = tuple[float, float] | Sequence[tuple[float, float]] | Mapping[Hashable,
 def column_bounds(
     bounds: Bounds, n_columns: int, names: Sequence[Hashable] | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the lower and the upper bound of each column.
-
-    Parameters
-    ----------
-    bounds : (low, high), sequence of such pairs, or mapping from column name to pair
-        One pair for all columns, or one a column.
-    n_columns : int
-        Number of columns.
-    names : sequence or None
-        Names of the columns, for a mapping.
-
-    Returns
-    -------
-    low : ndarray of shape (n_columns,)
-        Lower bounds.
-    high : ndarray of shape (n_columns,)
-        Upper bounds, each above the lower one.
-
-    Raises
-    ------
-    ValueError
-        If the bounds are not of this form, or not finite, or a column has none.
-    """
+    """Return the lower and the upper bound of each column, or refuse bounds of another form."""
     if isinstance(bounds, Mapping):
         if names is None:
             raise ValueError(
@@ -77,20 +55,7 @@ def column_bounds(
 
 
 def to_unit_interval(X: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Clip to the bounds and map them to -1 and 1.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_records, n_columns)
-        Rows in the caller's units.
-    low, high : ndarray of shape (n_columns,)
-        Bounds.
-
-    Returns
-    -------
-    ndarray of shape (n_records, n_columns)
-        Rows in [-1, 1], also by rounding.
-    """
+    """Clip columns to their bounds and map these to -1 and 1, also by rounding."""
     half = 0.5 * high - 0.5 * low
     scaled = (np.clip(X, low, high) - low) / half - 1.0
     return np.asarray(np.clip(scaled, -1.0, 1.0, out=scaled))

@@ -145,9 +145,9 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         noise_std = 0.0
         guarantee = self.planned_guarantee()
         if guarantee.is_private:
-            check_delta(budget.delta, n_records, stacklevel=3)
+            check_delta(budget.delta, n_records)
             release = _release(budget)
-            noise = NoiseSource(self.random_state, [release], stacklevel=3)
+            noise = NoiseSource(self.random_state, [release])
             sensitivity = _sensitivity(n_columns, step)
             guarantee = replace(guarantee, seeded=noise.seeded)
             with charge(guarantee, noise, type(self).__name__):

@@ -12,25 +12,25 @@ not state tightly is refused. Sensitivities that take a proof (`saddle_point_sen
 `moment_sensitivity`) are functions of public numbers. `sklearn_dpwg.ledger` adds several fits up.
 """
 
-from sklearn_dpwg.privacy.accounting.accountant import (
+from sklearn_dpwg.privacy.accounting import (
+    calibrate,
     delta_of,
     epsilon_of,
     is_gaussian,
     part_events,
+    predict_multiplier,
 )
-from sklearn_dpwg.privacy.accounting.calibration import calibrate, predict_multiplier
-from sklearn_dpwg.privacy.delta_check import check_delta
 from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon, gdp_mu
-from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
-from sklearn_dpwg.privacy.noise.poisson import poisson_sample
-from sklearn_dpwg.privacy.noise.rows import GaussianRows
-from sklearn_dpwg.privacy.noise.source import (
+from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee, joint_guarantee
+from sklearn_dpwg.privacy.noise import (
     LARGEST_QUOTIENT,
     SECONDS_PER_SECURE_CALL,
     SECONDS_PER_SECURE_COORDINATE,
+    GaussianRows,
     NoiseSource,
+    poisson_sample,
 )
-from sklearn_dpwg.privacy.release import Budget, Draw, Release
+from sklearn_dpwg.privacy.release import Budget, Draw, Release, check_delta
 from sklearn_dpwg.privacy.sensitivity import (
     SumGrid,
     grid_step,
@@ -62,6 +62,7 @@ __all__ = [
     "gdp_mu",
     "grid_step",
     "is_gaussian",
+    "joint_guarantee",
     "lemma3_sensitivity",
     "moment_sensitivity",
     "part_events",

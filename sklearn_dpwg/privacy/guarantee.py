@@ -1,4 +1,4 @@
-"""What a fit promises, in numbers and in words."""
+"""Guarantee of a fit, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -14,15 +14,24 @@ from numpy.typing import ArrayLike
 from sklearn_dpwg._checks import non_negative, open_unit, real_number, whole_number
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.privacy.accounting.accountant import composition_epsilon, part_events
-from sklearn_dpwg.privacy.accounting.composition import Composition, composition_of_event
-from sklearn_dpwg.privacy.accounting.events import event_from_dict, event_to_dict
+from sklearn_dpwg.privacy.accounting.accountant import part_events, worst_epsilon
+from sklearn_dpwg.privacy.accounting.composition import (
+    Composition,
+    composition_of_event,
+    joint_compositions,
+)
+from sklearn_dpwg.privacy.accounting.events import (
+    event_from_dict,
+    event_of_composition,
+    event_to_dict,
+)
 from sklearn_dpwg.privacy.accounting.tradeoff import (
     events_for_records,
     type_two_errors,
     worst_deltas,
 )
 from sklearn_dpwg.privacy.release import Budget, Release
+from sklearn_dpwg.privacy.statement import statement
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -125,10 +134,44 @@ class PrivacyGuarantee:
         PlanExceededError
             If the releases cost more than the budget.
         """
+        return cls.from_events(part_events(releases), budget, public=public, seeded=seeded)
+
+    @classmethod
+    def from_events(
+        cls,
+        events: Sequence[DpEvent],
+        budget: Budget | float,
+        *,
+        public: Sequence[str] = (),
+        seeded: bool = False,
+    ) -> PrivacyGuarantee:
+        """Account for events, one a disjoint part of the records.
+
+        Parameters
+        ----------
+        events : sequence of DpEvent
+            At least one, multipliers in units of the sensitivity Δ (see `Release`).
+        budget : Budget or float
+            The budget, whose ε the events must keep; or just a δ.
+        public : sequence of str
+            What is public, that is unprotected.
+        seeded : bool
+            Whether the noise comes from a seed.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            With the ε that the events give at δ.
+
+        Raises
+        ------
+        PlanExceededError
+            If the events cost more than the budget.
+        """
         requested = budget.epsilon if isinstance(budget, Budget) else None
         delta = budget.delta if isinstance(budget, Budget) else open_unit(budget, "delta")
-        events = part_events(releases)
-        epsilon = _worst_epsilon(_compositions(events), delta)
+        events = tuple(events)
+        epsilon = worst_epsilon(_compositions(events), delta)
         if requested is not None and epsilon > requested:
             raise PlanExceededError(
                 f"The releases cost epsilon = {epsilon!r} at delta = {delta!r}, above the budget "
@@ -182,7 +225,7 @@ class PrivacyGuarantee:
         float
             ε at least 0; infinite where nothing is private.
         """
-        return _worst_epsilon(_compositions(self.events), open_unit(delta, "delta"))
+        return worst_epsilon(_compositions(self.events), open_unit(delta, "delta"))
 
     def profile(self, epsilons: ArrayLike) -> FloatArray:
         """Return the privacy profile: the pointwise maximum of δ(ε) over the parts.
@@ -245,7 +288,7 @@ class PrivacyGuarantee:
         events = events_for_records(self.events, n_records)
         return replace(
             self,
-            epsilon=_worst_epsilon(_compositions(events), self.delta),
+            epsilon=worst_epsilon(_compositions(events), self.delta),
             events=events,
             requested_epsilon=None,
             records_per_person=self.records_per_person * n_records,
@@ -309,18 +352,64 @@ class PrivacyGuarantee:
         return f"PrivacyGuarantee({', '.join(facts)})"
 
     def __str__(self) -> str:
-        from sklearn_dpwg.privacy.statement import statement
-
         return statement(self)
+
+
+def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> PrivacyGuarantee:
+    """Return what several results on the same records promise together.
+
+    Parameters
+    ----------
+    guarantees : sequence of PrivacyGuarantee
+        One of each result, at least one; all under the same relation and of equally many records
+        of a person.
+    delta : float
+        δ of all together, strictly between 0 and 1.
+
+    Returns
+    -------
+    PrivacyGuarantee
+        Its ``events`` cover every way in which the parts of the results may overlap. Without
+        privacy if one of the results is.
+
+    Raises
+    ------
+    ValueError
+        If there are no guarantees, or they protect different things.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.privacy import PrivacyGuarantee, Release, joint_guarantee
+    >>> one = PrivacyGuarantee.from_releases([Release("w", "gaussian", 4.3, max_count=1)], 1e-6)
+    >>> joint_guarantee([one, one], 1e-6)  # μ grows by √2
+    PrivacyGuarantee(epsilon=1.45437, delta=1e-06, 'replace one record within its group')
+    """
+    kinds = {(one.relation, one.records_per_person) for one in guarantees}
+    if len(kinds) != 1:
+        raise ValueError(
+            f"guarantees must protect against the same replacements, of equally many records of a "
+            f"person, got {len(kinds)} kinds: {sorted(kinds)!r}."
+        )
+    public = tuple(dict.fromkeys(fact for one in guarantees for fact in one.public))
+    outside = tuple(dict.fromkeys(name for one in guarantees for name in one.outside))
+    if not all(one.is_private for one in guarantees):
+        return replace(PrivacyGuarantee.non_private(delta, public=public), outside=outside)
+    totals = joint_compositions(one.events for one in guarantees)
+    return PrivacyGuarantee(
+        worst_epsilon(totals, open_unit(delta, "delta")),
+        delta,
+        guarantees[0].relation,
+        public,
+        tuple(map(event_of_composition, totals)),
+        any(one.seeded for one in guarantees),
+        records_per_person=guarantees[0].records_per_person,
+        outside=outside,
+    )
 
 
 def _compositions(events: Sequence[DpEvent]) -> tuple[Composition, ...]:
     """Return the distinct compositions of events."""
     return tuple(dict.fromkeys(composition_of_event(event) for event in events))
-
-
-def _worst_epsilon(compositions: Sequence[Composition], delta: float) -> float:
-    return max(composition_epsilon(composition, delta) for composition in compositions)
 
 
 def _to_plain(number: float | None) -> float | str | None:

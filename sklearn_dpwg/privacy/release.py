@@ -1,4 +1,4 @@
-"""One kind of noisy release, as plain data."""
+"""Releases, draws and budgets, as plain data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn_dpwg._checks import (
     real_number,
     whole_number,
 )
-from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.exceptions import DeltaWarning, UnsupportedMechanismError, warn
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 
 if TYPE_CHECKING:
@@ -197,3 +197,31 @@ class Budget:
     def mu(self) -> float:
         """Largest Gaussian-DP parameter within the budget, rounded down; infinite with ε."""
         return gdp_mu(self.epsilon, self.delta)
+
+
+def check_delta(delta: float, n_records: int) -> None:
+    """Warn if δ is not below one over the number of records.
+
+    At δ = 1/K a mechanism that publishes one record chosen at random keeps ε = 0, so δ should be
+    far smaller than that.
+
+    Parameters
+    ----------
+    delta : float
+        δ, strictly between 0 and 1.
+    n_records : int
+        Number of records K in all groups together, which is public.
+
+    Warns
+    -----
+    DeltaWarning
+        If δ ≥ 1/K.
+    """
+    delta = open_unit(delta, "delta")
+    n_records = whole_number(n_records, "n_records", least=1)
+    if delta >= 1.0 / n_records:
+        warn(
+            f"delta = {delta:g} is not below 1/{n_records}, one over the number of records: "
+            "publishing a whole record at random would be allowed; choose a far smaller delta.",
+            DeltaWarning,
+        )

@@ -5,27 +5,58 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self
 
+from numpy.typing import ArrayLike
+
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy.accounting.composition import composition_of_event
 from sklearn_dpwg.privacy.accounting.events import scaled_event
 
 if TYPE_CHECKING:
-    from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
+    from dp_accounting import DpEvent
 
 _WIDTH = 88
 _FALSE_ALARM = 0.05
 _MAX_EVENTS = 3
 
 
-def statement(guarantee: PrivacyGuarantee) -> str:
+class Stated(Protocol):
+    """Guarantee as the words read it; `PrivacyGuarantee` is one."""
+
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def delta(self) -> float: ...
+    @property
+    def requested_epsilon(self) -> float | None: ...
+    @property
+    def relation(self) -> str: ...
+    @property
+    def public(self) -> tuple[str, ...]: ...
+    @property
+    def outside(self) -> tuple[str, ...]: ...
+    @property
+    def events(self) -> tuple[DpEvent, ...]: ...
+    @property
+    def seeded(self) -> bool: ...
+    @property
+    def records_per_person(self) -> int: ...
+    @property
+    def is_private(self) -> bool: ...
+    def profile(self, epsilons: ArrayLike, /) -> FloatArray: ...
+    def tradeoff(self, alphas: ArrayLike, /) -> FloatArray: ...
+    def for_records(self, n_records: int, /) -> Self: ...
+
+
+def statement(guarantee: Stated) -> str:
     """Return what a guarantee promises and does not promise, as wrapped text."""
     sections = _private(guarantee) if guarantee.is_private else _non_private(guarantee)
     return "\n".join(sections)
 
 
-def _non_private(guarantee: PrivacyGuarantee) -> Iterator[str]:
+def _non_private(guarantee: Stated) -> Iterator[str]:
     yield _section(
         "No privacy",
         "epsilon is infinite. The result was computed without noise and may reveal any record it "
@@ -33,7 +64,7 @@ def _non_private(guarantee: PrivacyGuarantee) -> Iterator[str]:
     )
 
 
-def _private(guarantee: PrivacyGuarantee) -> Iterator[str]:
+def _private(guarantee: Stated) -> Iterator[str]:
     yield _section("Differential privacy", _headline(guarantee))
     yield _section("Promise", _promise(guarantee))
     yield _section("What an attacker gains", _attack(guarantee))
@@ -57,14 +88,14 @@ def _private(guarantee: PrivacyGuarantee) -> Iterator[str]:
     yield from _check(guarantee)
 
 
-def _headline(guarantee: PrivacyGuarantee) -> str:
+def _headline(guarantee: Stated) -> str:
     text = f"epsilon = {_up(guarantee.epsilon)} at delta = {guarantee.delta:.6g}"
     if guarantee.requested_epsilon is not None:
         text += f" (epsilon = {guarantee.requested_epsilon:.6g} was asked for)"
     return f"{text}, neighbours: {guarantee.relation}."
 
 
-def _promise(guarantee: PrivacyGuarantee) -> str:
+def _promise(guarantee: Stated) -> str:
     count = guarantee.records_per_person
     changed = (
         "one record of one group is replaced by any other record of the same group"
@@ -79,7 +110,7 @@ def _promise(guarantee: PrivacyGuarantee) -> str:
     )
 
 
-def _attack(guarantee: PrivacyGuarantee) -> str:
+def _attack(guarantee: Stated) -> str:
     total_variation = float(guarantee.profile(0.0))
     caught = 1.0 - float(guarantee.tradeoff(_FALSE_ALARM))
     return (
@@ -91,7 +122,7 @@ def _attack(guarantee: PrivacyGuarantee) -> str:
     )
 
 
-def _unit(guarantee: PrivacyGuarantee) -> str:
+def _unit(guarantee: Stated) -> str:
     if guarantee.records_per_person > 1:
         return f"a person with up to {guarantee.records_per_person} rows."
     text = "one row. It protects a person only if no person has more than one row"
@@ -102,7 +133,7 @@ def _unit(guarantee: PrivacyGuarantee) -> str:
     return f"{text}; two rows have epsilon = {_up(several.epsilon)}, k rows `for_records(k)`."
 
 
-def _randomness(guarantee: PrivacyGuarantee) -> str:
+def _randomness(guarantee: Stated) -> str:
     if guarantee.seeded:
         return (
             "the noise was computed from a seed. The guarantee is void for anyone who knows or "
@@ -112,7 +143,7 @@ def _randomness(guarantee: PrivacyGuarantee) -> str:
     return "the noise comes from the operating system's entropy and cannot be computed again."
 
 
-def _check(guarantee: PrivacyGuarantee) -> Iterator[str]:
+def _check(guarantee: Stated) -> Iterator[str]:
     events = list({repr(event): event for event in guarantee.events}.values())
     intro = (
         "noise multipliers are noise over sensitivity Δ (standard deviation over L2 for Gaussian, "

@@ -97,21 +97,6 @@ class GroupRisks:
         sizes = np.asarray(self.group_sizes, dtype=float)
         return totals / sizes, gradients / sizes[:, None]
 
-    def sampled_risks_and_gradients(
-        self,
-        weights: FloatArray,
-        batch: Sequence[NDArray[np.intp]],
-        *,
-        expected_sizes: FloatArray,
-        ceiling: float,
-        center: float,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Estimate risks and gradients from a copy of the records that joined."""
-        joined = GroupRisks(self.records.take(batch), self.loss, self.intercept_scaling)
-        totals, gradients = joined._sums(weights, ceiling, joined._blocks())
-        totals -= center * np.asarray(joined.group_sizes, dtype=float)
-        return center + totals / expected_sizes, gradients / expected_sizes[:, None]
-
     def sums(
         self, weights: FloatArray, *, ceiling: float, grid: SumGrid, gradients: bool = True
     ) -> tuple[FloatArray, FloatArray]:

@@ -101,41 +101,6 @@ class Risks(RiskFunctions, Protocol):
     def n_passes(self) -> int:
         """How many times the rows have been read in full."""
 
-    def sampled_risks_and_gradients(
-        self,
-        weights: FloatArray,
-        batch: Sequence[NDArray[np.intp]],
-        *,
-        expected_sizes: FloatArray,
-        ceiling: float,
-        center: float,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Estimate each group's mean loss and its gradient from the records of a batch.
-
-        Sums are divided by public expected sizes, never by how many records joined, which is
-        secret and would give a record influence over the divisor.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights.
-        batch : sequence of ndarray
-            For each group the positions of the records that joined; may be empty.
-        expected_sizes : ndarray of shape (n_groups,)
-            Expected number of records that join, ``q_i n_i``.
-        ceiling : float
-            Each record's loss counts for at most this much; gradients are not affected.
-        center : float
-            What a risk is where no record joins; a record adds its loss minus this.
-
-        Returns
-        -------
-        risks : ndarray of shape (n_groups,)
-            Unbiased estimates of the mean losses, ``center`` for a group that nobody joined.
-        gradients : ndarray of shape (n_groups, n_weights)
-            Unbiased estimates of the gradients, 0 for a group that nobody joined.
-        """
-
     def sums(
         self, weights: FloatArray, *, ceiling: float, grid: SumGrid, gradients: bool = True
     ) -> tuple[FloatArray, FloatArray]:

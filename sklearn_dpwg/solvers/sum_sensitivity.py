@@ -1,8 +1,7 @@
-"""How far one record moves the sums of losses and gradients that solvers release."""
+"""Sensitivity of the sums of losses and gradients that solvers release."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -17,11 +16,10 @@ from sklearn_dpwg.privacy import (
 )
 from sklearn_dpwg.problem import Problem
 
-# A block is long enough for the rounding of its sums to cost no time, and short enough for the
-# error of adding it up to be far below what a record counts for.
-LEAST_BLOCK, LARGEST_BLOCK = 2**10, 2**14
-# Records of a batch that a block of ranks should hold.
-JOINED_IN_A_BLOCK = 64
+# A block is long enough for the rounding of its sums to cost no time, even where few of its ranks
+# join a batch, and short enough for the error of adding it up to be far below what a record counts
+# for. Wide rows in compressed form call for longer ones.
+LEAST_BLOCK, LARGEST_BLOCK = 2**11, 2**14
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,8 @@ class SumSensitivity:
     center: float
 
     @classmethod
-    def of(cls, problem: Problem, *, ceiling: float, rates: Sequence[float] = (1.0,)) -> Self:
-        """Return the numbers of losses up to a ceiling, for sampling rates of the groups."""
+    def of(cls, problem: Problem, *, ceiling: float) -> Self:
+        """Return the numbers of a problem whose losses count up to a ceiling."""
         constants, n_columns = problem.constants, problem.n_columns
         largest_group = max(problem.group_sizes)
         highest = min(ceiling, constants.supremum)
@@ -65,8 +63,7 @@ class SumSensitivity:
         )
         gradient = problem.lipschitz + of_gradient
         loss = max(abs(highest), abs(constants.infimum)) + of_loss
-        ranks = max(n_columns, int(JOINED_IN_A_BLOCK / min(rates)))
-        block_size = int(np.clip(ranks, LEAST_BLOCK, LARGEST_BLOCK))
+        block_size = int(np.clip(n_columns, LEAST_BLOCK, LARGEST_BLOCK))
         grid = SumGrid(
             loss_step=grid_step(loss, largest_group),
             gradient_step=grid_step(gradient, largest_group),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.estimators import base, fresh_fitting
+from sklearn_dpwg.estimators import base, fresh
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR
 
@@ -76,6 +76,6 @@ def draws(monkeypatch):
             super().__init__(*args, **kwargs)
             sources.append(self)
 
-    for module in (base, fresh_fitting):
+    for module in (base, fresh):
         monkeypatch.setattr(module, "NoiseSource", WatchedSource)
     return lambda: [draw for source in sources for draw in source.draws]

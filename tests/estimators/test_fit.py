@@ -16,7 +16,7 @@ from numpydoc.docscrape import ClassDoc
 from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.estimators import base
+from sklearn_dpwg.estimators import fitting
 from sklearn_dpwg.exceptions import (
     DeltaWarning,
     LongRowsWarning,
@@ -381,7 +381,7 @@ def test_at_most_one_copy_of_the_rows(monkeypatch, is_sorted, order):
             kept.append(super().encode(*args))
             return kept[0]
 
-    monkeypatch.setattr(base, "RecordEncoder", WatchedEncoder)
+    monkeypatch.setattr(fitting, "RecordEncoder", WatchedEncoder)
     estimator = DPWorstGroupClassifier(data_norm=5.0, solver=MGR(n_steps=1), random_state=0)
     before = X.copy()
     estimator.plan(group_sizes=[5, 5, 5], n_features=40)  # imports what planning needs

@@ -92,7 +92,7 @@ def test_rows_keep_their_precision_and_are_not_densified(monkeypatch, binary, pr
             seen.append(super().encode(rows, targets, group_codes).rows)
             return super().encode(rows, targets, group_codes)
 
-    monkeypatch.setattr("sklearn_dpwg.estimators.base.RecordEncoder", WatchedEncoder)
+    monkeypatch.setattr("sklearn_dpwg.estimators.fitting.RecordEncoder", WatchedEncoder)
     X = with_zeros(binary.data.X).astype(precision)
     for form in ("C", "F", "pandas", "polars", "csr_array"):
         binary.make().fit(FORMS[form](X), binary.data.y, binary.data.groups)

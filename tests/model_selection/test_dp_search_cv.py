@@ -30,8 +30,7 @@ from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.ledger.charge import paid_for
 from sklearn_dpwg.ledger.learning_steps import learning_steps
 from sklearn_dpwg.model_selection import DPSearchCV, dp_search_cv
-from sklearn_dpwg.model_selection._search_steps import noisy_score, split
-from sklearn_dpwg.model_selection.record_scores import record_scores
+from sklearn_dpwg.model_selection._search_steps import noisy_score, record_scores, split
 from sklearn_dpwg.model_selection.search_plan import count_runs, plan_search
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release
@@ -438,3 +437,10 @@ def test_audit_of_the_selection(planted, monkeypatch, capsys):
         kind = "planted fault" if planted else "sound code"
         sys.stdout.write(f"\n  private search, {kind}: epsilon >= {bound:.2f}, claimed 1")
     assert (bound > 1.0) is planted
+
+
+def test_lists_are_searched_like_arrays():
+    listed = search(random_state=0).fit(X.tolist(), Y.tolist(), GROUPS.tolist())
+    expected = search(random_state=0).fit(X, Y, GROUPS)
+    assert listed.best_score_ == expected.best_score_
+    np.testing.assert_array_equal(listed.best_estimator_.coef_, expected.best_estimator_.coef_)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum.minimax_newton import _taught, frank_wolfe_gap, minimax_newton
+from sklearn_dpwg.optimum.minimax_newton import _bfgs_update, frank_wolfe_gap, minimax_newton
 from tests.helpers.convex_programs import mixture as least_of_mixture
 from tests.helpers.convex_programs import worst_group
 from tests.helpers.group_data import make_risks, naive
@@ -105,8 +105,8 @@ def test_an_update_maps_the_step_to_the_change_of_gradient():
     factor = rng.normal(size=(6, 4))
     hessian, step = factor.T @ factor, rng.normal(size=4)
     change = 2.0 * hessian @ step + 0.1 * step
-    taught = _taught(hessian, step, change)
+    taught = _bfgs_update(hessian, step, change)
     np.testing.assert_allclose(taught @ step, change)
     assert np.linalg.eigvalsh(taught).min() > 0.0
     for nothing in (np.zeros(4), -change):
-        assert _taught(hessian, step, nothing) is hessian
+        assert _bfgs_update(hessian, step, nothing) is hessian

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import SaddlePoint, worst_group_optimum
 from sklearn_dpwg.optimum._worst_group_optimum import _followed
-from sklearn_dpwg.optimum.sampled_newton import SEED, _samples, sampled_newton
+from sklearn_dpwg.optimum.sampled_newton import SEED, nested_samples, sampled_newton
 from sklearn_dpwg.risks import GroupRisks
 from tests.helpers.group_data import make_risks
 
@@ -19,7 +19,9 @@ optimum_module = importlib.import_module("sklearn_dpwg.optimum._worst_group_opti
 
 
 def solve(risks, radius=4.0, tolerance=1e-8):
-    return sampled_newton(risks, radius=radius, tolerance=tolerance, max_steps=500)
+    return sampled_newton(
+        risks, nested_samples(risks), radius=radius, tolerance=tolerance, max_steps=500
+    )
 
 
 def nothing_yet(risks):
@@ -32,7 +34,7 @@ def nothing_yet(risks):
 def test_samples_are_nested_and_proportional():
     risks = make_risks(BinaryLogLoss(), (1, 150, 1_000, 40_000), 2)
     risks.records.targets[:] = np.arange(len(risks.records.targets))  # who is who
-    parts = _samples(risks)
+    parts = nested_samples(risks)
     assert [part.group_sizes for part in parts] == [(1, 150, 200, 625), (1, 150, 200, 5_000)]
     larger = risks
     for part in parts[::-1]:
@@ -54,8 +56,8 @@ def test_samples_are_nested_and_proportional():
 
 
 def test_few_records_are_not_sampled():
-    assert _samples(make_risks(BinaryLogLoss(), (300, 200), 3)) == []
-    assert _samples(make_risks(BinaryLogLoss(), (390,) * 30, 3)) == []
+    assert nested_samples(make_risks(BinaryLogLoss(), (300, 200), 3)) == []
+    assert nested_samples(make_risks(BinaryLogLoss(), (390,) * 30, 3)) == []
 
 
 def test_results_repeat_and_leave_global_randomness_alone():
@@ -87,7 +89,7 @@ CASES = {
 def test_agrees_with_the_regularised_path_in_few_passes(case):
     loss, sizes, radius, settings = CASES[case]
     risks = make_risks(loss, sizes, **settings)
-    assert len(_samples(risks)) >= 1
+    assert len(nested_samples(risks)) >= 1
     found = solve(risks, radius)
     n_passes = risks.n_passes
     assert found.gap <= 1e-8
@@ -160,7 +162,7 @@ def test_the_regularised_path_takes_over(loss, monkeypatch):
     risks = make_risks(loss, (60, 40), seed=3)
     expected = risks.risks(worst_group_optimum(risks, radius=4.0).weights).max()
 
-    def stalls(risks, **settings):
+    def stalls(risks, samples, **settings):
         pair = nothing_yet(risks)
         return SaddlePoint(pair.weights, np.full(2, 0.5), 0.3, 7)
 

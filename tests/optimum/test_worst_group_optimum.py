@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
+from sklearn_dpwg.optimum import smooth_optimum, solve_saddle_point, worst_group_optimum
 from tests.helpers.convex_programs import mixture, worst_group
 from tests.helpers.group_data import make_risks, naive
 
@@ -138,7 +138,7 @@ def test_finds_the_known_optimum_of_a_population(boundary, n_easy, seed):
     made = make_worst_group_classification(
         n_groups=5, n_easy=n_easy, boundary=boundary, random_state=seed
     )
-    found = worst_group_optimum(PopulationRisks(made.population), radius=made.radius)
+    found = smooth_optimum(PopulationRisks(made.population), radius=made.radius)
     assert found.gap <= 1e-7
     reached = made.population.group_risks(found.weights).max()
     assert made.optimum - 1e-12 <= reached <= made.optimum + found.gap

@@ -85,24 +85,3 @@ def test_infinite():
     assert gdp_epsilon(1e-6, np.inf) == np.inf
     assert gdp_epsilon(1e-6, 0.0) == 0.0
     assert Budget(np.inf, 1e-6).mu == np.inf
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "said"),
-    [
-        (0.0, 1e-6, "epsilon must be positive"),
-        (-1.0, 1e-6, "epsilon must be positive"),
-        (np.nan, 1e-6, "epsilon must be a number, got NaN"),
-        (1.0, 0.0, "delta must be strictly between 0 and 1"),
-        (1.0, 1.0, "delta must be strictly between 0 and 1"),
-        (1.0, np.nan, "delta must be a number, got NaN"),
-    ],
-)
-def test_budget_refuses(epsilon, delta, said):
-    with pytest.raises(ValueError, match=said):
-        Budget(epsilon, delta)
-
-
-def test_budget_refuses_what_is_no_number():
-    with pytest.raises(TypeError, match="epsilon must be a number, got 'one'"):
-        Budget("one", 1e-6)

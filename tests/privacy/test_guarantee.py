@@ -3,7 +3,6 @@
 import json
 import math
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -11,55 +10,19 @@ from dp_accounting import dp_event
 from scipy.special import ndtr, ndtri
 
 from sklearn_dpwg.exceptions import (
-    DeltaWarning,
     PlanExceededError,
-    SeededNoiseWarning,
     UnsupportedMechanismError,
 )
-from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.privacy import (
-    Budget,
     PrivacyGuarantee,
     Release,
     calibrate,
-    check_delta,
     delta_of,
     epsilon_of,
     gdp_delta,
     gdp_epsilon,
 )
-
-BUDGET = Budget(1.0, 1e-6)
-PUBLIC = ("which group each record is in", "the group sizes")
-MIXED = [
-    Release("a", "gaussian", 1.0, 10),
-    Release("b", "laplace", 1.0, 10, part=0),
-    Release("c", "laplace", 0.9, 5, part=1),
-]
-
-
-def guarantee_of(releases, **options):
-    return PrivacyGuarantee.from_releases(calibrate(releases, BUDGET), BUDGET, **options)
-
-
-@pytest.fixture(scope="module")
-def gaussian():
-    releases = [Release("w", "gaussian", 2.0, 3, part=0), Release("w", "gaussian", 1.5, 2, part=1)]
-    return guarantee_of(releases, public=PUBLIC)
-
-
-@pytest.fixture(scope="module")
-def mixed():
-    return guarantee_of(MIXED, seeded=True)
-
-
-def mu_of(guarantee):
-    """The worst part's μ."""
-    return max(math.sqrt(event.count) / event.event.noise_multiplier for event in guarantee.events)
-
-
-def words(guarantee):
-    return re.sub(r"\s+", " ", str(guarantee))
+from tests.helpers.guarantees import BUDGET, MIXED, PUBLIC, guarantee_of, mu_of, words
 
 
 def test_epsilon_is_recomputed(gaussian, mixed):
@@ -215,86 +178,6 @@ def test_json_holds_no_other_class(gaussian):
         odd.to_json()
 
 
-def test_statement_holds_the_facts(gaussian):
-    said = words(gaussian)
-    for fact in (
-        "epsilon = 1 at delta = 1e-06",
-        "one record of one group is replaced by any other record of the same group",
-        "which group each record is in; the group sizes.",
-        "one row",
-        "for_records(k)",
-        "missing values",
-        "floating point",
-        "time that the computation took",
-        "preprocessing",
-        "cannot be computed again",
-        "2 disjoint parts",
-        "PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)",
-        "sensitivity",
-    ):
-        assert fact in said
-    for event in gaussian.events:
-        assert repr(event) in str(gaussian)
-    assert "void" not in said
-    assert max(map(len, str(gaussian).split("To check it")[0].splitlines())) <= 88
-
-
-def test_statement_numbers(gaussian, mixed):
-    for guarantee in (gaussian, mixed):
-        guess = float(re.search(r"right at most ([\d.]+)% of the time", words(guarantee))[1])
-        exact = 50.0 * (1.0 + float(guarantee.profile(0.0)))
-        assert exact <= guess <= exact + 0.0101
-        caught = float(re.search(r"detects it at most ([\d.]+)%", words(guarantee))[1])
-        exact = 100.0 * (1.0 - float(guarantee.tradeoff(0.05)))
-        assert exact <= caught <= exact + 0.0101
-        factor = float(re.search(r"the factor e\^epsilon = ([\d.]+)", words(guarantee))[1])
-        assert math.exp(guarantee.epsilon) <= factor <= math.exp(guarantee.epsilon) + 0.002
-        two = float(re.search(r"two rows have epsilon = ([\d.]+)", words(guarantee))[1])
-        exact = guarantee.for_records(2).epsilon
-        assert exact <= two <= exact + 0.002
-    mu = mu_of(gaussian)
-    assert 0.5 + float(gaussian.profile(0.0)) / 2.0 == pytest.approx(ndtr(mu / 2.0), rel=1e-12)
-
-
-def test_the_code_in_the_statement_runs(gaussian, mixed):
-    sampled = guarantee_of([Release("g", "gaussian", 1.0, 10, sampling_rate=0.1)])
-    parts = guarantee_of(
-        [
-            Release("g", "gaussian", 1.0, 10, sampling_rate=0.1, part=0),
-            Release("g", "gaussian", 5.0, 10, part=1),
-        ]
-    )
-    search = DPSearchCV(None, {}, epsilon=2.0, n_iter=3).plan().guarantee
-    for guarantee in (gaussian, mixed, sampled, parts, search):
-        lines = [line[2:] for line in str(guarantee).split("To check it")[1].splitlines()]
-        code = lines[next(i for i, line in enumerate(lines) if line.startswith("from")) :]
-        scope = {}
-        exec("\n".join(code[:-1]), scope)
-        assert len(scope["epsilons"]) == len(guarantee.events)
-        # dp_accounting looks at fewer orders of Rényi divergence, so it finds a little more
-        tolerance = 5e-3 if guarantee is search else 1e-3
-        assert eval(code[-1], scope) == pytest.approx(guarantee.epsilon, rel=tolerance)
-
-
-def test_seeded_is_said(mixed):
-    assert "The guarantee is void for anyone who knows or can guess the seed" in words(mixed)
-    assert "seeded=True" in repr(mixed)
-
-
-def test_no_privacy_is_said():
-    none = PrivacyGuarantee.non_private(1e-6)
-    assert none.epsilon == math.inf
-    assert not none.is_private
-    assert words(none).startswith("No privacy: epsilon is infinite.")
-    assert none.epsilon_at(0.1) == math.inf
-    np.testing.assert_array_equal(none.profile([0.0, 5.0]), 1.0)
-    np.testing.assert_array_equal(none.tradeoff([0.0, 0.5]), 0.0)
-    assert none.for_records(2).epsilon == math.inf
-    assert repr(none) == (
-        "PrivacyGuarantee(epsilon=inf, delta=1e-06, 'replace one record within its group')"
-    )
-
-
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
@@ -324,9 +207,15 @@ def test_queries_refuse(gaussian):
         gaussian.tradeoff([1.5])
 
 
-def test_large_delta_is_warned_of():
-    with pytest.warns(DeltaWarning, match="delta = 0.01 is not below 1/100") as caught:
-        check_delta(0.01, 100)
-    assert caught[0].filename == __file__
-    check_delta(0.0099, 100)
-    assert not issubclass(DeltaWarning, SeededNoiseWarning)
+def test_no_privacy_is_said():
+    none = PrivacyGuarantee.non_private(1e-6)
+    assert none.epsilon == math.inf
+    assert not none.is_private
+    assert words(none).startswith("No privacy: epsilon is infinite.")
+    assert none.epsilon_at(0.1) == math.inf
+    np.testing.assert_array_equal(none.profile([0.0, 5.0]), 1.0)
+    np.testing.assert_array_equal(none.tradeoff([0.0, 0.5]), 0.0)
+    assert none.for_records(2).epsilon == math.inf
+    assert repr(none) == (
+        "PrivacyGuarantee(epsilon=inf, delta=1e-06, 'replace one record within its group')"
+    )

@@ -1,4 +1,4 @@
-"""Importing the sub-package, and planning with Gaussians, needs no slow library."""
+"""Importing the sub-package is cheap, and what it imports knows no estimator."""
 
 import json
 import subprocess
@@ -7,6 +7,13 @@ import sys
 import pytest
 
 SLOW = {"dp_accounting", "opendp"}
+KNOW_ESTIMATORS = {"sklearn", "joblib", "pandas", "numba"}
+
+
+def modules_after(statement):
+    code = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(run.stdout))
 
 
 @pytest.mark.parametrize(
@@ -18,6 +25,16 @@ SLOW = {"dp_accounting", "opendp"}
     ],
 )
 def test_slow_libraries_wait(statement):
-    code = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {name.partition(".")[0] for name in json.loads(run.stdout)} & SLOW == set()
+    assert {name.partition(".")[0] for name in modules_after(statement)} & SLOW == set()
+
+
+def test_plain_numbers_need_no_scikit_learn():
+    """In an interpreter of its own, only the ground floor comes along."""
+    loaded = modules_after("import sklearn_dpwg.privacy.prefix_sums")
+    assert {name.partition(".")[0] for name in loaded} & KNOW_ESTIMATORS == set()
+    units = {name.split(".")[1] for name in loaded if name.startswith("sklearn_dpwg.")}
+    assert units == {"privacy", "exceptions", "_checks", "_typing"}
+
+
+def test_estimators_would_be_seen():
+    assert "sklearn" in modules_after("from sklearn_dpwg import DPWorstGroupRegressor")

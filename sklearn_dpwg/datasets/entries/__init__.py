@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sklearn_dpwg.datasets.entries.adult import ADULT
+from sklearn_dpwg.datasets.entries.census_income_kdd import CENSUS_INCOME_KDD
+from sklearn_dpwg.datasets.entries.compas import COMPAS
+from sklearn_dpwg.datasets.entries.cps_hourly_earnings import CPS_HOURLY_EARNINGS
+from sklearn_dpwg.datasets.entries.cps_weekly_wages import CPS_WEEKLY_WAGES
+from sklearn_dpwg.datasets.entries.german_credit import GERMAN_CREDIT
+from sklearn_dpwg.datasets.entries.health_insurance import HEALTH_INSURANCE
+from sklearn_dpwg.datasets.entries.law_school import LAW_SCHOOL
+from sklearn_dpwg.datasets.entries.minneapolis_stops import MINNEAPOLIS_STOPS
 from sklearn_dpwg.datasets.entry import DatasetEntry
-
-from .adult import ADULT
-from .census_income_kdd import CENSUS_INCOME_KDD
-from .compas import COMPAS
-from .cps_hourly_earnings import CPS_HOURLY_EARNINGS
-from .cps_weekly_wages import CPS_WEEKLY_WAGES
-from .german_credit import GERMAN_CREDIT
-from .health_insurance import HEALTH_INSURANCE
-from .law_school import LAW_SCHOOL
-from .minneapolis_stops import MINNEAPOLIS_STOPS
 
 __all__ = ["ENTRIES"]
 

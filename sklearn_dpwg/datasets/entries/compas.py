@@ -8,8 +8,6 @@ import pandas as pd
 
 from sklearn_dpwg.datasets.entry import DatasetEntry
 
-__all__ = ["COMPAS"]
-
 _USED = (
     "sex",
     "age",

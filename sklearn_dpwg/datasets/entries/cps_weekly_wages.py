@@ -10,8 +10,6 @@ import pandas as pd
 from sklearn_dpwg.datasets.entries import _rdatasets
 from sklearn_dpwg.datasets.entry import DatasetEntry
 
-__all__ = ["CPS_WEEKLY_WAGES"]
-
 
 def _read(path: Path) -> pd.DataFrame:
     """Read the stored frame, take the logarithm of the wage and add squared experience (Mincer)."""

@@ -8,8 +8,6 @@ import pandas as pd
 
 from sklearn_dpwg.datasets.entry import DatasetEntry
 
-__all__ = ["GERMAN_CREDIT"]
-
 # The codes of the file and what the documentation of the UCI repository says they mean.
 _MEANING: dict[str, dict[str, str]] = {
     "checking_account": {

@@ -9,8 +9,6 @@ import pandas as pd
 from sklearn_dpwg.datasets.entries import _rdatasets
 from sklearn_dpwg.datasets.entry import DatasetEntry
 
-__all__ = ["HEALTH_INSURANCE"]
-
 
 def _read(path: Path) -> pd.DataFrame:
     """Read the stored frame."""

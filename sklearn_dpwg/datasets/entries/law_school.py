@@ -9,8 +9,6 @@ import pandas as pd
 
 from sklearn_dpwg.datasets.entry import DatasetEntry
 
-__all__ = ["LAW_SCHOOL"]
-
 _RACES = (
     "Race_Amerindian",
     "Race_Asian",

@@ -9,8 +9,6 @@ import pandas as pd
 from sklearn_dpwg.datasets.entries import _rdatasets
 from sklearn_dpwg.datasets.entry import DatasetEntry
 
-__all__ = ["MINNEAPOLIS_STOPS"]
-
 # The times in the file are universal time; Minneapolis is six hours behind, five in summer time.
 _SUMMER_BEGINS = pd.Timestamp("2017-03-12T08:00:00Z")
 _SUMMER_ENDS = pd.Timestamp("2017-11-05T07:00:00Z")

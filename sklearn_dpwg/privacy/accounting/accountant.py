@@ -1,4 +1,4 @@
-"""From releases to events, and from events to ε and δ, for replace-one neighbours.
+"""Cost of releases and of events: δ(ε) and ε(δ) for replace-one neighbours.
 
 The neighbouring relation is the same everywhere: one record of one group is replaced by any
 other record of the same group. Multipliers are in units of Δ, the sensitivity for that relation.
@@ -7,7 +7,7 @@ other record of the same group. Multipliers are in units of Δ, the sensitivity 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -128,38 +128,12 @@ def is_gaussian(event: DpEvent) -> bool:
 
 
 def composition_delta(composition: Composition, epsilon: float) -> float:
-    """Return δ(ε) of a composition.
-
-    Parameters
-    ----------
-    composition : Composition
-        What one record pays for.
-    epsilon : float
-        ε, at least 0.
-
-    Returns
-    -------
-    float
-        δ in [0, 1].
-    """
+    """Return δ(ε) of a composition."""
     return float(composition_deltas(composition, np.array(epsilon)))
 
 
 def composition_deltas(composition: Composition, epsilons: FloatArray) -> FloatArray:
-    """Return δ at every ε.
-
-    Parameters
-    ----------
-    composition : Composition
-        What one record pays for.
-    epsilons : ndarray
-        Values of ε, at least 0.
-
-    Returns
-    -------
-    ndarray
-        δ in [0, 1], of the same shape.
-    """
+    """Return δ of a composition at every ε."""
     if not composition.is_private:
         return np.ones_like(epsilons)
     if composition.is_gaussian:
@@ -186,20 +160,7 @@ def composition_deltas(composition: Composition, epsilons: FloatArray) -> FloatA
 
 
 def composition_epsilon(composition: Composition, delta: float) -> float:
-    """Return ε(δ) of a composition.
-
-    Parameters
-    ----------
-    composition : Composition
-        What one record pays for.
-    delta : float
-        δ, strictly between 0 and 1.
-
-    Returns
-    -------
-    float
-        ε at least 0.
-    """
+    """Return ε(δ) of a composition."""
     if not composition.is_private:
         return math.inf
     if composition.is_gaussian:
@@ -216,6 +177,11 @@ def composition_epsilon(composition: Composition, delta: float) -> float:
         )
     epsilon = float(distribution.get_epsilon_for_delta(delta - error))
     return min(epsilon, composition.pure_epsilon)
+
+
+def worst_epsilon(compositions: Iterable[Composition], delta: float) -> float:
+    """Return the largest ε at δ of any part."""
+    return max(composition_epsilon(composition, delta) for composition in compositions)
 
 
 def _is_one_laplace(composition: Composition) -> bool:

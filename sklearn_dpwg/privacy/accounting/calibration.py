@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from scipy.optimize import brentq
 
 from sklearn_dpwg.exceptions import CalibrationError
-from sklearn_dpwg.privacy.accounting.accountant import composition_delta, composition_epsilon
+from sklearn_dpwg.privacy.accounting.accountant import composition_delta, worst_epsilon
 from sklearn_dpwg.privacy.accounting.composition import Composition, compositions_of_releases
 from sklearn_dpwg.privacy.accounting.loss_distribution import guess_mu
 from sklearn_dpwg.privacy.gaussian import gdp_mu
@@ -77,10 +77,8 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
     rounding = _ROUNDING
     while rounding < _MAX_ROUNDING:
         calibrated = tuple(release.scaled(factor * (1.0 + rounding)) for release in releases)
-        epsilon = max(
-            composition_epsilon(part, budget.delta)
-            for _, part in compositions_of_releases(calibrated)
-        )
+        paid = (part for _, part in compositions_of_releases(calibrated))
+        epsilon = worst_epsilon(paid, budget.delta)
         if epsilon <= budget.epsilon:
             return calibrated
         rounding *= 2.0  # an accountant at the limit of its resolution is not quite monotone

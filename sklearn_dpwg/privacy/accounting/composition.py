@@ -1,4 +1,4 @@
-"""What one record pays for, with equal mechanisms merged."""
+"""Composition of all that one record pays for, equal mechanisms merged."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from sklearn_dpwg.privacy.release import Release
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
+
+_MOST_COMBINATIONS = 256
 
 
 @dataclass(frozen=True)
@@ -164,9 +166,6 @@ def _pieces_of_event(event: DpEvent, count: int) -> Iterator[_Piece]:
             "supported are Gaussian and Laplace events, Poisson-sampled Gaussian events, "
             "selections among runs of the first two, and their compositions."
         )
-
-
-_MOST_COMBINATIONS = 256
 
 
 def joint_compositions(results: Iterable[Sequence[DpEvent]]) -> tuple[Composition, ...]:

@@ -1,1 +1,27 @@
-"""Noise itself: the source that adds it and refuses what is not paid for, and its samplers."""
+"""Noise itself: the source that adds it and refuses what is not paid for, and its samplers.
+
+A `NoiseSource` is made of the releases of a plan. Without a seed its noise is OpenDP's: discrete,
+exact, on a grid far finer than the noise, so that no floating-point attack applies; with one it is
+NumPy's, for tests. Every value that leaves a solver passes one of its methods: one vector,
+one value that several disjoint parts pay for, or the rows of a matrix, which `GaussianRows` takes
+one by one. `poisson_sample` lets records join a sample by secret coins. ``docs/theory/noise.md``
+proves that rounding to the grid is paid for.
+"""
+
+from sklearn_dpwg.privacy.noise.poisson import poisson_sample
+from sklearn_dpwg.privacy.noise.rows import GaussianRows
+from sklearn_dpwg.privacy.noise.source import (
+    LARGEST_QUOTIENT,
+    SECONDS_PER_SECURE_CALL,
+    SECONDS_PER_SECURE_COORDINATE,
+    NoiseSource,
+)
+
+__all__ = [
+    "LARGEST_QUOTIENT",
+    "SECONDS_PER_SECURE_CALL",
+    "SECONDS_PER_SECURE_COORDINATE",
+    "GaussianRows",
+    "NoiseSource",
+    "poisson_sample",
+]

@@ -1,4 +1,4 @@
-"""Which records join a Poisson sample."""
+"""Poisson samples of records."""
 
 from __future__ import annotations
 

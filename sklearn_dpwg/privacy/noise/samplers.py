@@ -1,4 +1,4 @@
-"""Where noise comes from: OpenDP's exact samplers, or NumPy's seeded ones.
+"""Samplers of noise: OpenDP's exact ones, and NumPy's seeded ones.
 
 A sampler adds noise of scale ``multiplier * sensitivity`` to a vector of floats.
 """

@@ -1,10 +1,9 @@
-"""The only place that draws noise."""
+"""Source of all noise, which refuses every draw that the plan has not paid for."""
 
 from __future__ import annotations
 
 import math
 import secrets
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from sklearn_dpwg.exceptions import (
     PlanExceededError,
     SeededNoiseWarning,
     UnsupportedMechanismError,
+    warn,
 )
 from sklearn_dpwg.privacy.noise.poisson import poisson_sample
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
@@ -54,8 +54,6 @@ class NoiseSource:
     releases : sequence of Release, default=()
         What the plan has paid for. A draw that matches none of them is refused, so nothing can
         be drawn with the default.
-    stacklevel : int, default=2
-        Whose line a `SeededNoiseWarning` names; 2 is the caller's.
 
     Attributes
     ----------
@@ -91,13 +89,7 @@ class NoiseSource:
     sklearn_dpwg.exceptions.PlanExceededError: The plan pays for 1 draw of 'risks'...
     """
 
-    def __init__(
-        self,
-        random_state: Seed | None = None,
-        releases: Sequence[Release] = (),
-        *,
-        stacklevel: int = 2,
-    ) -> None:
+    def __init__(self, random_state: Seed | None = None, releases: Sequence[Release] = ()) -> None:
         self._allowed: Counter[Release] = Counter()
         for release in releases:
             self._allowed[release] += release.max_count
@@ -112,12 +104,11 @@ class NoiseSource:
         else:
             self._sampler = SeededSampler(seed_sequence(random_state))
             self._rng = self._sampler.stream("public randomness")
-            warnings.warn(
+            warn(
                 "The noise is drawn from a seed: results repeat, and the privacy guarantee is "
                 "void for anyone who knows the seed, holds the estimator, or sees two results of "
                 "the same seed (clones, folds, refits). Use random_state=None on real data.",
                 SeededNoiseWarning,
-                stacklevel=stacklevel,
             )
 
     @property

@@ -65,11 +65,6 @@ class PrefixSums(ABC):
     def column_norm(self) -> float:
         """Largest column norm of C: how far C G moves if one vector moves by 1 in the L2 norm."""
 
-    @property
-    @abstractmethod
-    def n_stored(self) -> int:
-        """Largest number of floats that an open stream keeps from step to step."""
-
     @abstractmethod
     def row_norms(self) -> FloatArray:
         """Return the row norms of B: the noise of every sum per unit of noise in Z.

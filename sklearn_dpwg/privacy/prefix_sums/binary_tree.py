@@ -52,11 +52,6 @@ class BinaryTree(PrefixSums):
         """Largest column norm of C, that of the first vector: √(⌊log₂ T⌋ + 1)."""
         return math.sqrt(self.n_steps.bit_length())
 
-    @property
-    def n_stored(self) -> int:
-        """Largest number of floats that an open stream keeps: two vectors a level."""
-        return 2 * self.n_steps.bit_length() * self.n_dimensions
-
     def row_norms(self) -> FloatArray:
         return np.sqrt(sums_over_bits(self.n_steps, np.ones(self.n_steps.bit_length())))
 

@@ -54,11 +54,6 @@ class HonakerTree(PrefixSums):
         """Largest column norm of C, that of the first vector: √(⌊log₂ T⌋ + 1)."""
         return math.sqrt(self.n_steps.bit_length())
 
-    @property
-    def n_stored(self) -> int:
-        """Largest number of floats that an open stream keeps: three vectors a level."""
-        return 3 * self.n_steps.bit_length() * self.n_dimensions
-
     def row_norms(self) -> FloatArray:
         return np.sqrt(sums_over_bits(self.n_steps, self._variances()))
 

@@ -47,11 +47,6 @@ class IndependentNoise(PrefixSums):
         """Largest column norm of C: 1."""
         return 1.0
 
-    @property
-    def n_stored(self) -> int:
-        """Largest number of floats that an open stream keeps: the noisy sum."""
-        return self.n_dimensions
-
     def row_norms(self) -> FloatArray:
         return np.sqrt(np.arange(1.0, self.n_steps + 1.0))
 

@@ -57,11 +57,6 @@ class SquareRootToeplitz(PrefixSums):
         """Largest column norm of C, that of the first vector: √(Σ c_k²)."""
         return float(np.linalg.norm(self.coefficients()))
 
-    @property
-    def n_stored(self) -> int:
-        """Largest number of floats that an open stream keeps: four tables of T rows."""
-        return 4 * self.n_steps * self.n_dimensions + 3 * self.n_steps
-
     def coefficients(self) -> FloatArray:
         """Return c_0, …, c_{T-1}.
 

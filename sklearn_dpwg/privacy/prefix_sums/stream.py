@@ -1,4 +1,4 @@
-"""What takes the vectors and gives the noisy sums."""
+"""Stream that takes vectors and gives noisy sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far one record moves what a solver releases, in closed form.
+"""Sensitivities of what solvers release, in closed form.
 
 A sensitivity is the largest L2 distance between the outputs on two data sets that differ in one
 record of one group. Everything here is a function of public numbers: sizes, constants of the

@@ -187,16 +187,8 @@ class _Group:
     def exact_bound(self, above: float) -> float:
         """Return a bound that also sees how far a group's weight can move at all.
 
-        Parameters
-        ----------
-        above : float
-            A bound already proved.
-
-        Returns
-        -------
-        float
-            The largest move for which there are group weights that explain it, at most 1e-3 too
-            large and never too small; the given bound where it is as good.
+        It is the largest move for which there are group weights that explain it, at most 1e-3 too
+        large and never too small; or ``above``, a bound already proved, where that is as good.
         """
         change = self.swing / self.size
         low, high = self.range_of_log_odds

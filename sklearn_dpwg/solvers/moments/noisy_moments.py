@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.kernels import one_blas_thread
-from sklearn_dpwg.optimum._worst_group_optimum import worst_group_optimum
+from sklearn_dpwg.optimum import smooth_optimum
 
 # A slack is at most this share of the radius in the units that the ball sees.
 SLACK_IN_BALL = 1e-3
@@ -160,7 +160,7 @@ def robust_optimum(
     risks = NoisyRisks(hessians, linear + images, constants, smoothing=level, radius=radius)
     size_of_risks = max(1.0, float(np.abs(risks.linear[:, :n_weights]).max()) * radius)
     with one_blas_thread():
-        found = worst_group_optimum(
+        found = smooth_optimum(
             risks, radius=radius, tolerance=TOLERANCE * size_of_risks, max_newton_steps=100
         )
     return found.weights[:n_weights], found.group_weights

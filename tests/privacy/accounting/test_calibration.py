@@ -88,6 +88,6 @@ def test_refuses():
 
 
 def test_an_accountant_that_disagrees_is_noticed(monkeypatch):
-    monkeypatch.setattr(calibration, "composition_epsilon", lambda *_: 1.1)
+    monkeypatch.setattr(calibration, "worst_epsilon", lambda *_: 1.1)
     with pytest.raises(CalibrationError, match="above the budget"):
         calibrate(GAUSSIANS, Budget(1.0, 1e-6))

@@ -8,17 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
+from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy import NoiseSource, Release, poisson_sample
 from tests.helpers.noise_checks import scale_faults
+from tests.helpers.sources import seeded
 
 SAMPLED = Release("g", "gaussian", 2.0, 3, part=0, sampling_rate=0.3)
 FULL = Release("g", "gaussian", 5.0, 3, part=1)
-
-
-def seeded(seed, *releases):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(seed, releases)
 
 
 # --- coins -------------------------------------------------------------------------------------
@@ -73,7 +69,7 @@ def test_a_margin_that_is_too_short_is_made_up_for(monkeypatch):
 
 
 def test_a_draw_needs_a_sample_of_its_own():
-    noise = seeded(0, SAMPLED)
+    noise = seeded(0, [SAMPLED])
     with pytest.raises(PlanExceededError, match="no sample was drawn for this one"):
         noise.gaussian([0.0], sensitivity=1.0, release=SAMPLED)
     noise.poisson_sample([5], release=SAMPLED)
@@ -90,7 +86,7 @@ def test_a_draw_needs_a_sample_of_its_own():
 
 
 def test_a_sample_of_what_is_not_planned_is_refused():
-    noise = seeded(0, SAMPLED)
+    noise = seeded(0, [SAMPLED])
     with pytest.raises(PlanExceededError, match="does not hold"):
         noise.poisson_sample([5], release=SAMPLED.scaled(1.01))
 
@@ -99,7 +95,7 @@ def test_a_sample_of_what_is_not_planned_is_refused():
 def test_a_source_samples_at_the_rate_that_is_accounted_for(rate):
     """The accountant and the sampler read one number."""
     release = Release("g", "gaussian", 2.0, 1, sampling_rate=rate)
-    for noise in (seeded(0, release), NoiseSource(None, [release])):
+    for noise in (seeded(0, [release]), NoiseSource(None, [release])):
         joined = [len(found) for found in noise.poisson_sample([250_000] * 4, release=release)]
         assert stats.binomtest(sum(joined), 1_000_000, rate).pvalue > 1e-9
         assert stats.binomtest(sum(joined), 1_000_000, 1.05 * rate).pvalue < 1e-3  # it would show
@@ -108,7 +104,7 @@ def test_a_source_samples_at_the_rate_that_is_accounted_for(rate):
 def test_coins_are_those_of_no_other_randomness():
     """Public choices tell nothing of the coins, nor do the coins of one sample of the next."""
     release = Release("g", "gaussian", 2.0, 5, sampling_rate=0.5)
-    first, second = (seeded(7, release) for _ in range(2))
+    first, second = (seeded(7, [release]) for _ in range(2))
     second.rng.random(1000)
     for _ in range(3):
         one, two = (s.poisson_sample([200], release=release)[0] for s in (first, second))
@@ -135,7 +131,7 @@ def test_unseeded_coins_have_fresh_entropy_every_time(monkeypatch):
 @pytest.mark.parametrize("sensitivities", [(1.0, 0.1), (0.1, 1.0), (0.5, 0.2)])
 def test_shared_noise_is_that_of_the_part_that_needs_most(source, sensitivities):
     releases = [SAMPLED, FULL]
-    noise = seeded(1, *releases) if source == "seeded" else NoiseSource(None, releases)
+    noise = seeded(1, releases) if source == "seeded" else NoiseSource(None, releases)
     noise.poisson_sample([9], release=SAMPLED)
     n = 20_000 if source == "seeded" else 4000
     units = np.linspace(0.1, 30.0, n)
@@ -149,7 +145,7 @@ def test_shared_noise_is_that_of_the_part_that_needs_most(source, sensitivities)
 
 
 def test_every_payer_pays_or_none():
-    noise = seeded(0, SAMPLED, FULL)
+    noise = seeded(0, [SAMPLED, FULL])
     options = {"units": [1.0], "sensitivities": [1.0, 1.0], "releases": [FULL, SAMPLED]}
     with pytest.raises(PlanExceededError, match="no sample"):
         noise.shared_gaussian([0.0], **options)
@@ -179,7 +175,7 @@ def test_every_payer_pays_or_none():
     ],
 )
 def test_wrong_shares_are_refused_before_anything_is_drawn(changes, message):
-    noise = seeded(0, SAMPLED, FULL)
+    noise = seeded(0, [SAMPLED, FULL])
     noise.poisson_sample([4], release=SAMPLED)
     options = {
         "value": [0.0], "units": [1.0], "sensitivities": [1.0, 1.0], "releases": [SAMPLED, FULL],

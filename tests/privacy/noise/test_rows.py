@@ -11,22 +11,19 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.exceptions import (
     PlanExceededError,
-    SeededNoiseWarning,
     UnsupportedMechanismError,
 )
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.noise import samplers as _samplers
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.plan_check import assert_releases_match
+from tests.helpers.sources import seeded
 
 SUMS = Release("sums", "gaussian", 2.5, max_count=1)
 
 
 def source(seed=0, release=SUMS):
-    if seed is None:
-        return NoiseSource(releases=[release])
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(seed, releases=[release])
+    return NoiseSource(releases=[release]) if seed is None else seeded(seed, [release])
 
 
 def noise_of(n_rows, n_columns, seed, sensitivity=3.0):

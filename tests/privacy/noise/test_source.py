@@ -12,6 +12,7 @@ from scipy import stats
 from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.noise import samplers as _samplers
+from tests.helpers import sources
 from tests.helpers.noise_checks import noise_faults, scale_faults
 from tests.helpers.plan_check import assert_releases_match
 
@@ -21,8 +22,7 @@ BOTH = pytest.mark.parametrize("release", [GAUSSIAN, LAPLACE], ids=["gaussian", 
 
 
 def seeded(random_state=0, releases=(GAUSSIAN, LAPLACE)):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(random_state, releases)
+    return sources.seeded(random_state, releases)
 
 
 def secure(releases=(GAUSSIAN, LAPLACE)):
@@ -279,13 +279,9 @@ def test_the_global_stream_is_left_alone():
 
 
 def test_the_warning_names_the_caller():
-    def fit():
-        return NoiseSource(0, [GAUSSIAN], stacklevel=3)
-
     with pytest.warns(SeededNoiseWarning, match="void for anyone who knows the seed") as caught:
-        source = fit()
+        source = NoiseSource(0, [GAUSSIAN])
     assert [warning.filename for warning in caught] == [__file__]
-    assert caught[0].lineno > fit.__code__.co_firstlineno + 1
     draw(source, GAUSSIAN, 0.0, 1.0)  # no second warning, which pytest would raise
     assert source.seeded
 

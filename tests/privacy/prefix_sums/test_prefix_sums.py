@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
+from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy import (
     Budget,
     NoiseSource,
@@ -27,6 +27,7 @@ from sklearn_dpwg.privacy.prefix_sums import (
     make_prefix_sums,
 )
 from tests.helpers.replay import Recorder, replayed, row_distance, silent
+from tests.helpers.sources import seeded
 
 NAMES = pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
 # powers of two and their neighbours, and lengths that cross the blocks of the online convolution
@@ -132,8 +133,7 @@ def test_toeplitz_ways_agree_on_a_long_stream():
     ahead = released(mechanism, DrawnAhead(noise), vectors)
     by_row = released(mechanism, stand_in(noise), vectors)
     np.testing.assert_allclose(ahead, by_row, atol=1e-10)
-    with pytest.warns(SeededNoiseWarning):
-        sources = [NoiseSource(0, [mechanism.release("sums")]) for _ in range(2)]
+    sources = [seeded(0, [mechanism.release("sums")]) for _ in range(2)]
     fixed = released(mechanism, sources[0], vectors, 1.0)
     stated = released(mechanism, sources[1], vectors, np.ones(2000))
     np.testing.assert_allclose(fixed, stated, atol=1e-10)
@@ -145,11 +145,7 @@ def test_covariance_of_real_noise(name, is_seeded):
     n_steps, n_copies = 7, 20_000 if is_seeded else 1500
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=n_copies)
     (release,) = calibrate([mechanism.release("sums")], Budget(1.0, 1e-6))
-    if is_seeded:
-        with pytest.warns(SeededNoiseWarning):
-            noise = NoiseSource(5, [release])
-    else:
-        noise = NoiseSource(releases=[release])
+    noise = seeded(5, [release]) if is_seeded else NoiseSource(releases=[release])
     stream = mechanism.open(noise, release, sensitivity=0.1)
     sums = np.array([stream.add(np.full(n_copies, step)) for step in range(n_steps)])
     sums -= np.cumsum(np.arange(n_steps))[:, None]
@@ -338,24 +334,27 @@ def held(thing, seen):
             yield from held(part, seen)
 
 
+# the largest number of floats that an open stream of T steps in d dimensions keeps
+STORED = {
+    "independent": lambda T, d: d,  # the noisy sum
+    "tree": lambda T, d: 2 * T.bit_length() * d,  # vectors a level
+    "honaker": lambda T, d: 3 * T.bit_length() * d,
+    "toeplitz": lambda T, d: 4 * T * d + 3 * T,  # tables of T rows
+}
+
+
 @NAMES
 @pytest.mark.parametrize("sensitivity", [None, 1.0])
 @pytest.mark.parametrize("n_steps", [1, 100, 1023])
-def test_memory_is_as_stated(name, sensitivity, n_steps):
+def test_memory_grows_as_stated(name, sensitivity, n_steps):
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=20)
     release = mechanism.release("sums")
-    with pytest.warns(SeededNoiseWarning):
-        noise = NoiseSource(0, [release])
+    noise = seeded(0, [release])
     stream = mechanism.open(noise, release, sensitivity=sensitivity)
     for _ in range(n_steps):
         stream.add(np.ones(20), None if sensitivity else 1.0)
         arrays = held({**vars(stream), "_rows": None}, {})  # seeded noise drawn ahead is apart
-        assert sum(array.size for array in arrays) <= mechanism.n_stored
-
-
-def test_trees_forget():
-    stored = [BinaryTree(n_steps, 50).n_stored for n_steps in (1000, 1_000_000)]
-    assert stored[1] == 2 * stored[0]
+        assert sum(array.size for array in arrays) <= STORED[name](n_steps, 20)
 
 
 def test_secure_time_is_that_of_all_rows():

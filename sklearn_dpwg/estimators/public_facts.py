@@ -1,7 +1,8 @@
-"""The group weights that a fit starts from."""
+"""Public facts that a plan is made from: counts, and the prior weights of the groups."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,26 +14,22 @@ _ALLOWED = (
 )
 
 
+def positive_whole(value: Any, name: str) -> int:
+    """Return a positive whole number, or refuse it by name."""
+    if not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a positive whole number, got {value!r}.")
+    return int(value)
+
+
+def group_size(value: Any) -> Any:
+    """Return the size of a group: a positive whole number, or infinity where it has no end."""
+    if isinstance(value, float | np.floating) and value == math.inf:
+        return math.inf
+    return positive_whole(value, "an entry of group_sizes")
+
+
 def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]:
-    """Return the weights that a prior stands for.
-
-    Parameters
-    ----------
-    prior : {"proportional", "uniform"}, float or array-like of shape (n_groups,)
-        The parameter of the estimators.
-    group_sizes : sequence of int
-        Public sizes of the groups; may be infinite.
-
-    Returns
-    -------
-    tuple of float
-        Positive weights that sum to 1.
-
-    Raises
-    ------
-    ValueError
-        If `prior` is anything else.
-    """
+    """Return the positive weights, summing to 1, that the parameter `prior` stands for."""
     n_groups = len(group_sizes)
     proportional = _proportional(np.asarray(group_sizes, dtype=float), prior)
     share = {"proportional": 0.0, "uniform": 1.0}.get(prior) if isinstance(prior, str) else prior

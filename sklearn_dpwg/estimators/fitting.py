@@ -1,0 +1,248 @@
+"""Steps that every way of fitting an estimator shares."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, is_regressor
+from sklearn.utils.validation import validate_data
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.estimators.progress import Progress
+from sklearn_dpwg.estimators.public_facts import resolve_prior
+from sklearn_dpwg.estimators.spending import plan_within
+from sklearn_dpwg.estimators.targets import Targets
+from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanWarning, warn
+from sklearn_dpwg.groups import encode_groups, find_groups
+from sklearn_dpwg.kernels import canonical_rows, linear_scores, row_norms
+from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
+
+# A group whose bound is this many times what predicting nothing costs gets a warning of its own.
+HOPELESS = 3.0
+
+
+class Fitting(Progress, BaseEstimator):
+    """Parameters of an estimator, and the steps from records to fitted attributes."""
+
+    epsilon: float
+    delta: float
+    solver: str | Solver
+    loss: str | Loss
+    radius: float
+    data_norm: float
+    fit_intercept: bool
+    intercept_scaling: float
+    prior: Any
+    group_labels: Any
+    group_by: Any
+    random_state: Any
+    verbose: int
+
+    @abstractmethod
+    def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:
+        """Return what encodes y, of its classes where neither the caller nor a parameter says."""
+
+    def _check_parameters(self) -> Budget:
+        """Check what needs no records, before any budget is spent."""
+        for name in ("radius", "data_norm", "intercept_scaling"):
+            value = getattr(self, name)
+            is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not is_number or not 1e-50 <= float(value) <= 1e50:
+                raise ValueError(
+                    f"{name} must be a positive finite number, got {value!r}; "
+                    f"allowed are 1e-50 to 1e50."
+                )
+        for name in ("fit_intercept", "verbose"):
+            value = getattr(self, name)
+            if not isinstance(value, bool | np.bool_ | int | np.integer):
+                raise ValueError(f"{name} must be a bool or a whole number, got {value!r}.")
+        return Budget(self.epsilon, self.delta)
+
+    def _encode(
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: Any,
+        classes: ArrayLike | None = None,
+        *,
+        first: Targets | None = None,
+    ) -> tuple[Any, FloatArray, NDArray[np.intp], NDArray[np.object_], Targets]:
+        """Return rows, encoded targets, group codes and labels, and what encoded the targets.
+
+        A later call of ``partial_fit`` says what the first one had.
+        """
+        rows, y = validate_data(
+            self,
+            X,
+            y,
+            dtype=_precisions(X),
+            accept_sparse="csr",
+            y_numeric=is_regressor(self),
+            reset=first is None,
+        )
+        if first is None:
+            targets = self._targets(np.asarray(y), classes)
+        else:
+            targets = first
+            targets.check_later(classes)
+        encoded = targets.encode(np.asarray(y))
+        groups = find_groups(X, groups, self.group_by)
+        encode = self._encode_groups if first is None else self._encode_later_groups
+        codes, labels = encode(groups, rows.shape[0])
+        return rows, encoded, codes, labels, targets
+
+    def _encode_groups(
+        self, groups: Any, n_records: int
+    ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+        if groups is None:
+            if self.group_labels is not None:
+                raise ValueError(
+                    "groups must be given where group_labels is set, got None: pass groups=... to "
+                    "fit, set group_by, or route the metadata (enable_metadata_routing=True)."
+                )
+            warn(
+                "no groups reached fit: one group of all records, so this learns the average risk. "
+                "Pass groups=... to fit or set group_by for the worst group's. Groups passed to "
+                "cross_val_score or GridSearchCV reach the splitter only: use "
+                "params={'groups': ...} with enable_metadata_routing=True, or "
+                "fit(..., step__groups=...) in a pipeline.",
+                UngroupedWarning,
+            )
+            groups = np.zeros(n_records, dtype=int)
+        return encode_groups(groups, n_records, self.group_labels)
+
+    def _encode_later_groups(
+        self, groups: Any, n_records: int
+    ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+        """Encode groups by the labels of the first call, of which any may be missing."""
+        labels = self.group_labels_.tolist()
+        if groups is None:
+            if len(labels) > 1:
+                raise ValueError("groups must be given, as in the first call, got None.")
+            groups = np.full(n_records, self.group_labels_[0], dtype=object)
+        return encode_groups(groups, n_records, labels, may_be_empty=True)
+
+    def _problem(self, loss: Loss, sizes: Sequence[int], n_features: int) -> Problem:
+        return Problem(
+            loss=loss,
+            group_sizes=tuple(sizes),
+            n_features=n_features,
+            radius=float(self.radius),
+            prior=resolve_prior(self.prior, sizes),
+            intercept_scaling=float(self.intercept_scaling) if self.fit_intercept else 0.0,
+        )
+
+    def _make_solver(self, budget: Budget) -> Solver:
+        return make_solver(self.solver, epsilon=budget.epsilon)
+
+    def _plan_for(
+        self, solver: Solver, problem: Problem, labels: NDArray[np.object_], budget: Budget
+    ) -> Plan:
+        """Return the plan of a fit, and warn of what it promises."""
+        plan = plan_within(budget, solver, problem)
+        self._warn_about(plan, labels, budget)
+        return plan
+
+    def _warn_about(self, plan: Plan, labels: NDArray[np.object_], budget: Budget) -> None:
+        if not plan.releases:
+            return
+        worst = int(np.argmax(plan.predicted_excess_if_worst))
+        size, bound = plan.problem.group_sizes[worst], plan.predicted_excess_if_worst[worst]
+        cost = plan.problem.constants.zero_score
+        if not plan.is_weak and bound > HOPELESS * cost and size < math.inf:
+            warn(
+                f"group {labels[worst]!r} has {size:,} record(s), too few to learn from if it is "
+                f"the worst off (the plan's bound is then {bound:.3g}, predicting nothing costs at "
+                f"most {cost:.3g}): merge it, leave it out, or bring about "
+                f"{math.ceil(size * bound / cost):,} records; is the label misspelt?",
+                WeakPlanWarning,
+            )
+        n_records = plan.problem.n_records if plan.n_drawn is None else plan.n_drawn
+        check_delta(budget.delta, n_records)
+        if plan.is_weak:
+            warn(
+                f"the plan's bound on the excess worst-group loss is "
+                f"{plan.predicted_excess:.3g}, while predicting nothing costs at most "
+                f"{plan.problem.constants.zero_score:.3g}: more records, a larger epsilon, "
+                f"fewer groups or features, or a smaller radius would help; "
+                f"print(estimator.plan(...)) previews them.",
+                WeakPlanWarning,
+            )
+
+    def _group_risks(
+        self, rows: Any, encoded: FloatArray, codes: NDArray[np.intp], problem: Problem
+    ) -> GroupRisks:
+        encoder = RecordEncoder(problem.n_groups, float(self.data_norm))
+        records = encoder.encode(rows, encoded, codes)
+        return GroupRisks(records, problem.loss, problem.intercept_scaling)
+
+    def _keep_outcome(
+        self,
+        plan: Plan,
+        noise: NoiseSource,
+        targets: Targets,
+        labels: NDArray[np.object_],
+        sizes: NDArray[Any],
+        solution: Solution,
+    ) -> None:
+        """Set the fitted attributes; each is public or paid for."""
+        problem = plan.problem
+        weights = np.asarray(solution.weights, dtype=float)
+        if weights.shape != (problem.n_weights,) or not np.isfinite(weights).all():
+            raise RuntimeError(
+                f"solver {self.solver!r} must return {problem.n_weights} weights, all finite, got "
+                f"an array of shape {weights.shape}."
+            )
+        for name, value in targets.attributes.items():
+            setattr(self, name, value)
+        # whatever an earlier partial_fit began has ended
+        self.__dict__.pop("_open", None)
+        self.__dict__.pop("_why_closed", None)
+        self.plan_ = plan
+        self.privacy_ = replace(plan.guarantee, seeded=noise.seeded)
+        self.group_labels_ = labels
+        self.group_sizes_ = sizes
+        self.n_iter_ = solution.n_iter
+        self._group_weights = solution.group_weights
+        matrix = weights.reshape(problem.loss.n_outputs, problem.n_columns)
+        intercept = np.zeros(problem.loss.n_outputs)
+        if self.fit_intercept:
+            intercept = matrix[:, -1] * problem.intercept_scaling
+        coef = matrix[:, : problem.n_features] / float(self.data_norm)
+        self.coef_, self.intercept_ = targets.decode(coef, intercept)
+
+    def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
+        """Return ``X @ weights.T``, and warn of rows that are longer than training saw."""
+        X = validate_data(self, X, dtype=_precisions(X), accept_sparse="csr", reset=False)
+        if issparse(X):
+            X = canonical_rows(X)
+        # what is predicted for is not what was learned from: a warning about it leaks nothing
+        longest = float(row_norms(X).max())
+        if longest > 1.000001 * self.data_norm:
+            warn(
+                f"rows to predict for have norms up to {longest:.3g}, longer than data_norm="
+                f"{self.data_norm:g}, to which training shortened every row, so predictions "
+                f"extrapolate: scale the features by public bounds, or set data_norm to a public "
+                f"bound on the norm of a row.",
+                LongRowsWarning,
+            )
+        return linear_scores(X, weights)
+
+
+def _precisions(X: Any) -> list[Any]:
+    """Return the types that rows are taken in as they are; anything else becomes the first."""
+    # scikit-learn does not look into the types of a polars frame
+    is_single = hasattr(X, "columns") and np.asarray(X[:0]).dtype == np.float32
+    return [np.float32, np.float64] if is_single else [np.float64, np.float32]

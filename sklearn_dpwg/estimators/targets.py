@@ -1,0 +1,111 @@
+"""Targets as a loss expects them, and weights in the units of y."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.losses import Loss
+
+
+class Targets(ABC):
+    """What is known of y before its records are encoded; public facts alone."""
+
+    loss: Loss
+
+    @property
+    @abstractmethod
+    def attributes(self) -> Mapping[str, Any]:
+        """Fitted attributes that an estimator has of its targets, by name."""
+
+    @abstractmethod
+    def encode(self, y: NDArray[Any]) -> FloatArray:
+        """Return targets for the loss, or refuse some with ValueError."""
+
+    @abstractmethod
+    def decode(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, Any]:
+        """Return ``coef_`` and ``intercept_`` in the units of y, of what the loss learned."""
+
+    @abstractmethod
+    def check_later(self, classes: ArrayLike | None) -> None:
+        """Refuse classes that a later call of ``partial_fit`` names and the first did not."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTargets(Targets):
+    """Classes, encoded as -1 and 1 where there are two, else as 0, 1, ...; `stated` as given."""
+
+    classes: NDArray[Any]
+    loss: Loss
+    stated: Any
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        return {"classes_": self.classes}
+
+    def encode(self, y: NDArray[Any]) -> FloatArray:
+        index = pd.Index(self.classes).get_indexer(y)
+        if (index < 0).any():
+            # which one is not said, as y is private
+            raise ValueError(
+                f"y must hold no class outside classes={self.stated!r}, got at least one."
+            )
+        return np.asarray(2.0 * index - 1.0 if self.loss.n_outputs == 1 else index.astype(float))
+
+    def decode(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return coef, intercept
+
+    def check_later(self, classes: ArrayLike | None) -> None:
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes):
+            raise ValueError(
+                f"classes must be those of the first call, {self.classes.tolist()!r}, got "
+                f"{classes!r}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedTargets(Targets):
+    """Numbers between public bounds, mapped to [-1, 1]."""
+
+    low: float
+    high: float
+    loss: Loss
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        return {}
+
+    @property
+    def _center(self) -> float:
+        return self.low / 2.0 + self.high / 2.0
+
+    @property
+    def _half_width(self) -> float:
+        return self.high / 2.0 - self.low / 2.0
+
+    def encode(self, y: NDArray[Any]) -> FloatArray:
+        # clipped before it is mapped, so that no target overflows
+        with np.errstate(over="ignore"):
+            inside = np.clip(y.astype(np.float64), self.low, self.high)
+        if not np.isfinite(inside).all():
+            raise ValueError("y must hold finite numbers, got NaN.")
+        return np.clip((inside - self._center) / self._half_width, -1.0, 1.0)
+
+    def decode(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, float]:
+        return self._half_width * coef[0], float(self._center + self._half_width * intercept[0])
+
+    def check_later(self, classes: ArrayLike | None) -> None:
+        refuse_classes(classes)
+
+
+def refuse_classes(classes: ArrayLike | None) -> None:
+    """Refuse classes of a regressor."""
+    if classes is not None:
+        raise ValueError(f"classes must be None for a regressor, got {classes!r}.")
