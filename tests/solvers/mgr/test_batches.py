@@ -189,7 +189,8 @@ def test_one_step_with_unequal_group_weights_by_simulation(canary):
     def value(targets, coins):
         data = make_data(problem, [[1.0], [1.0]], targets)
         batch = [np.flatnonzero([coin]) for coin in coins]
-        risks, gradients = estimates(data, np.zeros(1), batch, expected_sizes=batches.expected_sizes,
+        risks, gradients = estimates(
+            data, np.zeros(1), batch, expected_sizes=batches.expected_sizes,
             ceiling=plan.schedule.ceiling, center=batches.center,
         )  # fmt: skip
         stds = [(coefficients * batches.gradient_stds).max(), *batches.risk_stds]

@@ -494,7 +494,7 @@ def test_plans_of_billions_of_records(size, sampling_rate):
 
 
 def test_tiny_losses_pay_for_their_rounding():
-    """Where all losses are nearly equal, rounding of their sums is more than what they differ by."""
+    """Where losses are nearly equal, rounding of their sums is more than they differ by."""
     problem = make_problem((100_000, 100_000), radius=1e-12)
     plan = MGR(n_steps=2).plan(problem, BUDGET)
     assert plan.schedule.feedback_range > 100 * problem.loss_range
