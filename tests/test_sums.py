@@ -28,11 +28,15 @@ from sklearn_dpwg.losses import (
     SquaredError,
     SquaredHinge,
 )
-from sklearn_dpwg.privacy import SumGrid, grid_step, summation_slack, weighting_slack
+from sklearn_dpwg.optimum import project_to_ball
+from sklearn_dpwg.privacy import Budget, SumGrid, grid_step, summation_slack, weighting_slack
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
+from sklearn_dpwg.solvers.phased_erm.certificate import rounding_of_gap, rounding_of_minimiser
 from sklearn_dpwg.solvers.sum_sensitivity import LARGEST_BLOCK, SumSensitivity
+from tests.helpers.replay import Recorder, Shared
 
 LOSSES = (
     BinaryLogLoss(),
@@ -415,3 +419,109 @@ def test_weighted_means_of_exact_sums_err_by_no_more_than_is_paid(sizes, scale, 
     ratio = max(Fraction(float(w)) / n for w, n in zip(weights, sizes, strict=True))
     paid = Fraction(weighting_slack(scale, n_records=sum(sizes), n_groups=p)) * ratio
     assert 4 * error <= paid**2  # of both neighbours
+
+
+# --- in runs -------------------------------------------------------------------------------------
+
+BUDGET = Budget(1.0, 1e-6)
+
+
+def two_groups(first, layout):
+    """Return the adversary's risks beside a group of four records."""
+    risks = adversary(first, layout=layout)
+    rows, n = risks.records.rows, len(risks.records.targets)
+    rows = np.vstack([rows.toarray() if layout == "csr" else rows, np.eye(4)])
+    return make_risks(risks.loss, rows, np.full(n + 4, -1.0), (n, 4), layout=layout)
+
+
+@pytest.mark.parametrize("layout", ["rows", "csr"])
+@pytest.mark.parametrize("sampling_rate", [1.0, (0.5, 0.5)])
+def test_the_adversary_moves_what_a_run_hands_over_by_no_more_than_is_stated(layout, sampling_rate):
+    """A first step of MGR, all of whose coins fall the same way; without rounding on our side."""
+    pair = [two_groups(x, layout) for x in (1.0, -1.0)]
+    solver = MGR(n_steps=1, sampling_rate=sampling_rate)
+    plan = solver.plan(facts(pair[0]), BUDGET)
+    asked = []
+    for risks in pair:
+        source = Recorder(
+            lambda release, value, sensitivity: value.copy(),
+            sample_with=lambda sizes, release: tuple(np.arange(size) for size in sizes),
+        )
+        solver.run(plan, risks, source)
+        asked.append(source.asked)
+    for one, other in zip(*asked, strict=True):
+        if isinstance(one, Shared):
+            assert np.array_equal(one.units, other.units)
+            scaled = [
+                move / Fraction(unit)
+                for move, unit in zip(
+                    exact_difference(one.value, other.value), one.units.tolist(), strict=True
+                )
+            ]
+            assert exact_squared(scaled) <= Fraction(float(one.sensitivities[0])) ** 2
+        else:
+            assert float(one.sensitivity) == float(other.sensitivity)
+            assert moves(one.value, other.value) <= Fraction(float(one.sensitivity)) ** 2
+
+
+@pytest.mark.parametrize("size", [10**9, 10**10])
+@pytest.mark.parametrize(
+    ("solver", "loss"),
+    [
+        (MGR(n_steps=5), BinaryLogLoss()),
+        (MGR(n_steps=5, sampling_rate=2.0**-5), BinaryLogLoss()),
+        (PhasedERM(n_phases=3), BinaryLogLoss()),
+        (PhasedERM(n_phases=3, composition="parallel"), BinaryLogLoss()),
+        (Moments(), SquaredError()),
+    ],
+    ids=["passes", "batches", "phases", "disjoint parts", "moments"],
+)
+def test_every_solver_plans_billions_of_records(solver, loss, size):
+    problem = Problem(loss, (size, size // 2), 20, 3.0, (0.6, 0.4), 0.5)
+    plan = solver.plan(problem, BUDGET)
+    assert 0.9 < plan.guarantee.epsilon <= 1.0
+    assert 0.0 < plan.predicted_excess < loss.constants(1.0).zero_score
+
+
+# --- a certificate with a wrong gradient ----------------------------------------------------------
+
+
+def gap_of(gradient, weights, mu, radius):
+    step = project_to_ball(weights - gradient / mu, radius) - weights
+    return -(gradient @ step) - 0.5 * mu * (step @ step)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_wrong_gradient_moves_a_certificate_by_no_more_than_the_theorem(seed):
+    """Quadratics on a ball, near and far from the solution, inside it and at its edge."""
+    rng = np.random.default_rng(seed)
+    d, mu, radius = 3, 10.0 ** rng.uniform(-2, 1), 1.0
+    root = rng.standard_normal((d, d))
+    hessian = root @ root.T * rng.choice([0.0, 0.01, 1.0]) + mu * np.eye(d)
+    slope = rng.standard_normal(d) * rng.choice([0.1, 10.0])
+    best = np.zeros(d)
+    for _ in range(20_000):
+        best = project_to_ball(best - (hessian @ best - slope) / np.linalg.norm(hessian, 2), radius)
+    tightest = 0.0
+    for _ in range(200):
+        far = 10.0 ** rng.uniform(-6, 0)
+        weights = project_to_ball(best + far * rng.standard_normal(d), radius)
+        error = rng.standard_normal(d)
+        error *= 10.0 ** rng.uniform(-6, 1) / np.linalg.norm(error)
+        gap = gap_of(hessian @ weights - slope + error, weights, mu, radius)
+        allowed = math.sqrt(2.0 * max(gap, 0.0) / mu) + 2.0 * np.linalg.norm(error) / mu
+        distance = np.linalg.norm(weights - best)
+        assert distance <= allowed + 1e-9
+        tightest = max(tightest, distance / allowed)
+    assert tightest > 0.01
+
+
+def test_what_a_phase_pays_for_rounding_is_small():
+    for size, added in ((10**4, 1e-4), (10**6, 1e-2)):
+        problem = Problem(BinaryLogLoss(), (size, size), 50, 5.0, (0.5, 0.5), 0.5)
+        for mu_groups in (math.inf, 0.1):
+            rounding = rounding_of_minimiser(
+                problem, (size, size), mu_weights=1e-3, mu_groups=mu_groups
+            )
+            assert 0.0 < rounding < added * problem.gradient_diameter / (2 * size * 1e-3)
+    assert rounding_of_gap(problem, 1e-3) < 1e-12

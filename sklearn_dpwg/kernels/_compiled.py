@@ -117,7 +117,7 @@ def _scale(slopes, row_scale, first):
 
 
 @_helper
-def _block_losses(branch, parameter, ceiling, scores, targets):
+def _block_losses(branch, parameter, ceiling, scores, targets):  # noqa: C901 – a branch a loss
     """Return the sum of the losses of a run and put their derivatives in place of the scores."""
     n_rows, total = len(targets), 0.0
     if branch == 0:
@@ -216,6 +216,62 @@ def _add_entries(sums, step, total, indices):
             sums[j] = 0.0
 
 
+@_helper
+def _scale_scores(scores, row_scale, first, intercepts):
+    """Bring products with rows to the length of each row, and add the intercepts."""
+    for output in range(len(scores)):
+        for i in range(scores.shape[1]):
+            scaled = scores[output, i] * row_scale[first + i]
+            scores[output, i] = scaled + intercepts[output]
+
+
+@_helper
+def _dense_scores(rows, by_columns, first, matrix, scores):
+    for output in range(len(scores)):
+        if by_columns:
+            _scores_by_columns(rows, first, matrix[output], scores[output])
+        else:
+            for i in range(scores.shape[1]):
+                scores[output, i] = _dot(rows[first + i], matrix[output])
+
+
+@_helper
+def _add_dense(rows, by_columns, first, slopes, row_scale, sums):
+    """Add the derivatives of a run, last, and before them their products with the rows."""
+    n_rows, n_columns = slopes.shape[1], sums.shape[1] - 1
+    for output in range(len(slopes)):
+        of_output = slopes[output]
+        sums[output, n_columns] += _scale(of_output, row_scale, first)
+        if by_columns:
+            for j in range(n_columns):
+                sums[output, j] += _dot(rows[j, first : first + n_rows], of_output)
+        else:
+            _add_rows(rows, first, of_output, sums[output, :n_columns])
+
+
+@_helper
+def _sparse_scores(data, indices, indptr, first, matrix, scores):
+    for output in range(len(scores)):
+        weights = matrix[output]
+        for i in range(scores.shape[1]):
+            score = 0.0
+            for entry in range(indptr[first + i], indptr[first + i + 1]):
+                score += data[entry] * weights[indices[entry]]
+            scores[output, i] = score
+
+
+@_helper
+def _add_sparse(data, indices, indptr, first, slopes, row_scale, sums):
+    """Do as `_add_dense` for rows in compressed form; entries of one place add up."""
+    for output in range(len(slopes)):
+        of_output, total = slopes[output], sums[output]
+        total[len(total) - 1] += _scale(of_output, row_scale, first)
+        for i in range(len(of_output)):
+            slope = of_output[i]
+            for entry in range(indptr[first + i], indptr[first + i + 1]):
+                total[indices[entry]] += slope * data[entry]
+
+
 def _dense_pass(
     rows,
     by_columns,
@@ -250,28 +306,13 @@ def _dense_pass(
             total = 0.0
             for first in range(edges[block], edges[block + 1], run_rows):
                 n_rows = min(run_rows, edges[block + 1] - first)
-                for output in range(n_outputs):
-                    if by_columns:
-                        _scores_by_columns(rows, first, matrix[output], scores[output, :n_rows])
-                    else:
-                        for i in range(n_rows):
-                            scores[output, i] = _dot(rows[first + i], matrix[output])
-                    for i in range(n_rows):
-                        scaled = scores[output, i] * row_scale[first + i]
-                        scores[output, i] = scaled + intercepts[output]
+                of_scores = scores[:, :n_rows]
+                _dense_scores(rows, by_columns, first, matrix, of_scores)
+                _scale_scores(of_scores, row_scale, first, intercepts)
                 of_run = targets[first : first + n_rows]
                 total += _block_losses(branch, parameter, ceiling, scores, of_run)
-                if not wanted:
-                    continue
-                for output in range(n_outputs):
-                    slopes = scores[output, :n_rows]
-                    sums[output, n_columns] += _scale(slopes, row_scale, first)
-                    if by_columns:
-                        for j in range(n_columns):
-                            column = rows[j, first : first + n_rows]
-                            sums[output, j] += _dot(column, slopes)
-                    else:
-                        _add_rows(rows, first, slopes, sums[output, :n_columns])
+                if wanted:
+                    _add_dense(rows, by_columns, first, of_scores, row_scale, sums)
             totals[segment] += _on_grid(total, loss_step)
             if wanted:
                 for output in range(n_outputs):
@@ -308,25 +349,13 @@ def _sparse_pass(
             total = 0.0
             for first in range(edges[block], edges[block + 1], run_rows):
                 n_rows = min(run_rows, edges[block + 1] - first)
-                for output in range(n_outputs):
-                    weights = matrix[output]
-                    for i in range(n_rows):
-                        score = 0.0
-                        for entry in range(indptr[first + i], indptr[first + i + 1]):
-                            score += data[entry] * weights[indices[entry]]
-                        scores[output, i] = score * row_scale[first + i] + intercepts[output]
+                of_scores = scores[:, :n_rows]
+                _sparse_scores(data, indices, indptr, first, matrix, of_scores)
+                _scale_scores(of_scores, row_scale, first, intercepts)
                 of_run = targets[first : first + n_rows]
                 total += _block_losses(branch, parameter, ceiling, scores, of_run)
-                if not wanted:
-                    continue
-                for output in range(n_outputs):
-                    slopes = scores[output, :n_rows]
-                    of_output = sums[output]
-                    of_output[n_columns] += _scale(slopes, row_scale, first)
-                    for i in range(n_rows):
-                        slope = slopes[i]
-                        for entry in range(indptr[first + i], indptr[first + i + 1]):
-                            of_output[indices[entry]] += slope * data[entry]
+                if wanted:
+                    _add_sparse(data, indices, indptr, first, of_scores, row_scale, sums)
             totals[segment] += _on_grid(total, loss_step)
             if not wanted:
                 continue

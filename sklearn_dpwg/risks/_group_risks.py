@@ -34,7 +34,7 @@ BLOCK_BYTES = 2**18
 # Rows in compressed form go into one product with each other at a time.
 SPARSE_BLOCK_ROWS = 2**14
 # Rows whose sums are added before the next ones, where no plan says how many.
-BLOCK_ROWS = 2**12
+BLOCK_ROWS = 2**11
 # Sums that are not rounded.
 FINEST = SumGrid(loss_step=0.0, gradient_step=0.0, block_size=BLOCK_ROWS)
 # A Hessian of fewer entries takes less time than waking a thread.
@@ -147,39 +147,53 @@ class GroupRisks:
         return hessian.reshape(self.n_weights, self.n_weights)
 
     def residual_moments(
-        self, weights: FloatArray, *, clip: float, constant: float, length: float, step: float
+        self,
+        weights: FloatArray,
+        *,
+        clip: float,
+        constant: float,
+        length: float,
+        step: float,
+        sum_step: float,
+        block_size: int,
     ) -> FloatArray:
-        """Return each group's sum of ``v v'``, exact where `step` is coarse enough."""
+        """Return each group's sum of ``v v'``, exact within blocks and rounded across them."""
         self.n_passes += 1
         n_records, size = self.records.rows.shape[0], self.n_columns + 1
         n_tasks = n_records * size // max(ENTRIES_PER_TASK, 4 * self.n_groups * size**2)
-        partition = Partition.of(self.records.starts, n_tasks)
+        blocks = Blocks.of(self.records.starts, block_size)
+        partition = Partition.of(blocks.starts, n_tasks)
+        n_features = self.records.rows.shape[1]
         tail = [np.rint(constant / step)] if self.intercept_scaling > 0 else []
 
-        def task(part: slice) -> FloatArray:
-            sums = np.zeros((self.n_groups, size, size))
-            pieces = partition.segments(part)
-            for group, block, scores in self._scored_blocks(weights, pieces, square=True):
-                rows = row_block(self.records.rows, block.start, block.stop)
-                residuals = np.clip(self.records.targets[block] - scores, -clip, clip)
+        def block_sums(group: int, start: int, stop: int) -> FloatArray:
+            sums = np.zeros((size, size))
+            for _, run, scores in self._scored_blocks(weights, [(group, start, stop)], square=True):
+                rows = row_block(self.records.rows, run.start, run.stop)
+                residuals = np.clip(self.records.targets[run] - scores, -clip, clip)
                 last = np.empty((len(scores), 1 + len(tail)))
                 last[:, :-1] = tail
                 last[:, -1] = np.rint(residuals * (length / clip / step))
-                left = scale_rows(rows, self.records.row_scale[block] / step)
+                left = scale_rows(rows, self.records.row_scale[run] / step)
                 entries = left.data if isinstance(left, csr_array) else left
                 np.rint(entries, out=entries)
-                n_features = left.shape[1]
-                sums[group, :n_features, :n_features] += _dense(left.T @ left)
-                sums[group, :n_features, n_features:] += left.T @ last
-                sums[group, n_features:, n_features:] += last.T @ last
+                sums[:n_features, :n_features] += _dense(left.T @ left)
+                sums[:n_features, n_features:] += left.T @ last
+                sums[n_features:, n_features:] += last.T @ last
+            return np.asarray(_on_grid(sums, sum_step / step**2))
+
+        def task(part: slice) -> FloatArray:
+            sums = np.zeros((self.n_groups, size, size))
+            for group, first, last in partition.segments(part):
+                for start, stop in pairwise(blocks.edges[first : last + 1].tolist()):
+                    sums[group] += block_sums(group, start, stop)
             return sums
 
         with one_blas_thread():
             sums, *others = run_on_threads([partial(task, part) for part in partition.tasks])
         for other in others:
             sums += other
-        edge = self.records.rows.shape[1]
-        sums[:, edge:, :edge] = np.swapaxes(sums[:, :edge, edge:], 1, 2)
+        sums[:, n_features:, :n_features] = np.swapaxes(sums[:, :n_features, n_features:], 1, 2)
         return sums * step**2
 
     def as_oracle(self, rng: np.random.Generator) -> RecordOracle:

@@ -165,14 +165,23 @@ class Risks(RiskFunctions, Protocol):
         """
 
     def residual_moments(
-        self, weights: FloatArray, *, clip: float, constant: float, length: float, step: float
+        self,
+        weights: FloatArray,
+        *,
+        clip: float,
+        constant: float,
+        length: float,
+        step: float,
+        sum_step: float,
+        block_size: int,
     ) -> FloatArray:
         """Return each group's sum of ``v v'``, v a row with a constant and its clipped residual.
 
         With r the target minus the score of a record, clipped to ``[-clip, clip]``, v is
         ``(x, constant, length r / clip)``, without the constant where there is no intercept.
-        Entries of v are rounded to multiples of a step. Where that is coarse enough for all sums
-        to be floating-point numbers, they are exact: a record adds what it would add to nothing.
+        Entries of v are rounded to multiples of a step, coarse enough for the sums of a block to be
+        floating-point numbers. Those are rounded to multiples of another step, coarse enough for
+        all sums to be: a record moves what it adds and the rounding of its own block.
 
         Parameters
         ----------
@@ -186,6 +195,10 @@ class Risks(RiskFunctions, Protocol):
             Largest entry of v for the residual.
         step : float
             What entries of v are rounded to multiples of; a power of 2.
+        sum_step : float
+            What the sums of a block are rounded to; a power of 2, at least ``step**2``.
+        block_size : int
+            Most records of a block.
 
         Returns
         -------

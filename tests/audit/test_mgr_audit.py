@@ -18,6 +18,7 @@ from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.noise import source as noise_module
 from sklearn_dpwg.privacy.noise.samplers import SeededSampler
 from sklearn_dpwg.solvers import MGR, Solution
+from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.lower_bounds import (
     DELTA,
     audited_epsilon,
@@ -26,7 +27,7 @@ from tests.helpers.lower_bounds import (
     say,
     verdict,
 )
-from tests.helpers.mgr_cases import make_data, make_problem, random_data
+from tests.helpers.mgr_cases import random_data
 from tests.helpers.replay import (
     Instead,
     distances,

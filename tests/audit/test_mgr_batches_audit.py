@@ -18,7 +18,7 @@ from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR, Solution
 from tests.helpers.batch_cases import FAULTS, with_batches
-from tests.helpers.mgr_cases import make_data, make_problem
+from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.replay import recorded
 
 pytestmark = pytest.mark.audit

@@ -17,7 +17,7 @@ from sklearn_dpwg.learners import FTRL
 from sklearn_dpwg.oracles import SampleOracle
 from sklearn_dpwg.privacy import Budget, gdp_mu
 from sklearn_dpwg.solvers import OCO, Solution
-from sklearn_dpwg.solvers.oco.game import OCOGame
+from tests.helpers.group_data import make_problem
 from tests.helpers.lower_bounds import (
     DELTA,
     audited_mu,
@@ -26,7 +26,7 @@ from tests.helpers.lower_bounds import (
     say,
     verdict,
 )
-from tests.helpers.oco_cases import make_problem, mutant
+from tests.helpers.oco_cases import Fault, batch_not_divided, gradients_of_both_roles
 
 pytestmark = pytest.mark.audit
 
@@ -91,7 +91,7 @@ def bad_pair(plan, role):
     return (rows, targets), (other, flipped)
 
 
-def transcripts(game, plan, releases, role, n_runs, seed):
+def transcripts(plan, releases, role, n_runs, seed):
     """Return what many games release, on both neighbours: a row a game."""
     start = Solution(np.array([RADIUS, 0.0]), np.array([1.0 - 1e-9, 1e-9]), 0)
     learner = FTRL(strength=1e9)
@@ -102,7 +102,7 @@ def transcripts(game, plan, releases, role, n_runs, seed):
         runs = []
         for _ in range(n_runs):
             kept = Kept(source)
-            played = game(plan, learner, kept, start)
+            played = OCO(learner).begin(plan, kept, start=start)
             played.advance(Fixed(rows, targets, plan.problem.group_sizes), plan.problem.group_sizes)
             runs.append(np.concatenate(kept.kept))
         shortest = min(map(len, runs))
@@ -164,14 +164,14 @@ def planned(play, noise="toeplitz"):
     return plan
 
 
-def audited(play, role, noise="toeplitz", game=OCOGame, shrink=1.0, n_runs=N_RUNS):
+def audited(play, role, noise="toeplitz", shrink=1.0, n_runs=N_RUNS):
     """Return the scores of an attack, and the plan that it attacks."""
     plan = planned(play, noise)
     faulty = plan
     if shrink != 1.0:
         fewer = tuple(release.scaled(shrink) for release in plan.releases)
         faulty = dataclasses.replace(plan, releases=fewer)
-    runs = transcripts(game, faulty, faulty.releases, role, n_runs, seed=1)
+    runs = transcripts(faulty, faulty.releases, role, n_runs, seed=1)
     # the first row of the sums, then the first loss
     return likelihood(*runs, loss_column=2 if role == "groups" else None), plan
 
@@ -192,35 +192,18 @@ def test_a_record_of_the_groups(play):
     assert not says_broken(f"{play}, groups", scores, plan)
 
 
-BOTH = {
-    "weighted": (
-        "share * self._gradient_sum(rows[:n_weight], slopes[:n_weight])",
-        "share * self._gradient_sum(rows, slopes)",
-    ),
-    "sampled": (
-        "self._gradient_sum(rows[:n_weight], slopes[:n_weight]) / n_weight",
-        "self._gradient_sum(rows, slopes) / n_weight",
-    ),
-}
-UNDIVIDED = {
-    "weighted": ("group_weights[group] / schedule.weight_rates[group]", "group_weights[group]"),
-    "sampled": (
-        "self._gradient_sum(rows[:n_weight], slopes[:n_weight]) / n_weight",
-        "self._gradient_sum(rows[:n_weight], slopes[:n_weight])",
-    ),
-}
-
-
 @pytest.mark.parametrize("play", ["weighted", "sampled"])
-def test_planted_gradient_of_both_roles(play):
+def test_planted_gradient_of_both_roles(play, monkeypatch):
     """The record of the group player moves the gradients too: more than its own budget."""
-    scores, plan = audited(play, "groups", game=mutant(BOTH[play]))
+    gradients_of_both_roles(Fault(monkeypatch, play))
+    scores, plan = audited(play, "groups")
     assert says_broken(f"planted: {play}, both roles", scores, plan)
 
 
 @pytest.mark.parametrize("play", ["weighted", "sampled"])
-def test_planted_batch_that_is_not_divided(play):
-    scores, _ = audited(play, "weights", game=mutant(UNDIVIDED[play]), n_runs=N_RUNS // 2)
+def test_planted_batch_that_is_not_divided(play, monkeypatch):
+    batch_not_divided(Fault(monkeypatch, play))
+    scores, _ = audited(play, "weights", n_runs=N_RUNS // 2)
     assert verdict(f"planted: {play}, undivided", audited_mu(*scores), gdp_mu(EPSILON, DELTA))
 
 

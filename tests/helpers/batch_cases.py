@@ -16,15 +16,8 @@ from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, Solution
 from sklearn_dpwg.solvers.mgr import releases
 from sklearn_dpwg.solvers.mgr.batches import Batches
-from tests.helpers.mgr_cases import (
-    LOSSES,
-    Case,
-    bad_rows,
-    make_data,
-    make_problem,
-    random_data,
-    random_targets,
-)
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import LOSSES, Case, bad_rows, random_data, random_targets
 from tests.helpers.replay import Instead, Recorder
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss
+from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 
@@ -53,6 +54,22 @@ def make_risks(
     rows = drawn if rows is None else rows
     encoder = RecordEncoder(len(sizes), float(settings.get("data_norm", 1.5)))
     return GroupRisks(encoder.encode(rows, targets, codes), loss, intercept)
+
+
+def make_problem(sizes, *, loss=None, n_features=2, radius=3.0, prior=None, scaling=0.5) -> Problem:
+    """Return a small problem; a size may be infinite."""
+    sizes = tuple(size if size == math.inf else int(size) for size in sizes)
+    prior = np.array(sizes) / sum(sizes) if prior is None else prior
+    loss = BinaryLogLoss() if loss is None else loss
+    return Problem(loss, sizes, n_features, radius, tuple(float(q) for q in prior), scaling)
+
+
+def make_data(problem: Problem, rows, targets) -> GroupRisks:
+    """Return the group risks of rows that are sorted by group; long rows are shortened to 1."""
+    codes = np.repeat(np.arange(problem.n_groups), problem.group_sizes)
+    encoder = RecordEncoder(problem.n_groups, data_norm=1.0)
+    records = encoder.encode(np.array(rows, dtype=float), np.array(targets, dtype=float), codes)
+    return GroupRisks(records, problem.loss, problem.intercept_scaling)
 
 
 def dense(risks: GroupRisks, group: int) -> tuple[np.ndarray, np.ndarray]:

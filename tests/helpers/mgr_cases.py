@@ -9,26 +9,10 @@ import numpy as np
 from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, Plan, Solution
 from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
-
-
-def make_problem(sizes, *, loss=None, n_features=2, radius=3.0, prior=None, scaling=0.5) -> Problem:
-    sizes = tuple(int(size) for size in sizes)
-    if prior is None:
-        prior = np.array(sizes) / sum(sizes)
-    loss = BinaryLogLoss() if loss is None else loss
-    return Problem(loss, sizes, n_features, radius, tuple(float(q) for q in prior), scaling)
-
-
-def make_data(problem: Problem, rows, targets) -> GroupRisks:
-    """Return the group risks of rows that are sorted by group; long rows are shortened to 1."""
-    codes = np.repeat(np.arange(problem.n_groups), problem.group_sizes)
-    encoder = RecordEncoder(problem.n_groups, data_norm=1.0)
-    records = encoder.encode(np.array(rows, dtype=float), np.array(targets, dtype=float), codes)
-    return GroupRisks(records, problem.loss, problem.intercept_scaling)
+from tests.helpers.group_data import make_data, make_problem
 
 
 def random_targets(rng, loss: Loss, n: int) -> np.ndarray:

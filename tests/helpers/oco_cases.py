@@ -1,22 +1,23 @@
-"""Games of neighbours on one transcript: what is released moves, or does not."""
+"""Games of neighbours on one transcript, and faults to plant in them."""
 
 from __future__ import annotations
 
-import inspect
 import math
-import sys
+from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, Release
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import OCO, Plan, Solution
-from sklearn_dpwg.solvers.oco.game import OCOGame
+from sklearn_dpwg.solvers.oco import sampled_game, weighted_game
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.planted import wrap
 
 LOSSES = (BinaryLogLoss(), SquaredError(), MultinomialLogLoss(3))
 BUDGET = Budget(1.0, 1e-6)
@@ -112,19 +113,6 @@ class Case(NamedTuple):
     start: Solution | None
 
 
-def make_problem(sizes, *, loss=None, n_features=2, radius=3.0, prior=None, scaling=0.5) -> Problem:
-    sizes = tuple(sizes)
-    if prior is None:
-        prior = tuple(size / sum(sizes) for size in sizes)
-    return Problem(loss or BinaryLogLoss(), sizes, n_features, radius, prior, scaling)
-
-
-def make_data(problem: Problem, rows, targets) -> GroupRisks:
-    codes = np.repeat(np.arange(problem.n_groups), problem.group_sizes)
-    records = RecordEncoder(problem.n_groups, 1.0).encode(rows, targets, codes)
-    return GroupRisks(records, problem.loss, problem.intercept_scaling)
-
-
 def random_records(problem: Problem, rng: np.random.Generator):
     n = int(problem.n_records)
     rows = rng.normal(size=(n, problem.n_features))
@@ -191,7 +179,7 @@ def bad_case(seed: int, play: str, noise: str | None = None) -> Case:
     )
 
 
-def play_both(case: Case, seed: int, game: type[OCOGame] = OCOGame) -> tuple[Moves, bool]:
+def play_both(case: Case, seed: int) -> tuple[Moves, bool]:
     """Play both neighbours on one transcript; return the moves, and whether the outcomes differ."""
     rng = np.random.default_rng([seed, 4])
     scales = {
@@ -201,9 +189,9 @@ def play_both(case: Case, seed: int, game: type[OCOGame] = OCOGame) -> tuple[Mov
     runs = []
     for data in (case.data, case.neighbour):
         transcript = Transcript(seed, scales)
-        played = type("Attacked", (OCO,), {"begin": _begin_with(game)})(**case.solver.get_params())
-        solution = played.run(case.plan, data, transcript, start=case.start)
-        runs.append((transcript.asked, solution))
+        runs.append(
+            (transcript.asked, case.solver.run(case.plan, data, transcript, start=case.start))
+        )
     (first, one), (second, other) = runs
     leaks = not (
         np.array_equal(one.weights, other.weights)
@@ -213,21 +201,31 @@ def play_both(case: Case, seed: int, game: type[OCOGame] = OCOGame) -> tuple[Mov
     return moves(first, second), leaks
 
 
-def _begin_with(game):
-    def begin(self, plan, noise, *, start=None):
-        from sklearn_dpwg.learners import make_learner
+# --- planted faults ------------------------------------------------------------------------------
 
-        return game(plan, make_learner(self.learner), noise, start)
-
-    return begin
+GAME_MODULES = {"sampled": sampled_game, "weighted": weighted_game}
 
 
-def mutant(*replacements: tuple[str, str]) -> type[OCOGame]:
-    """Return the game with pieces of its source replaced; each must occur once."""
-    source = inspect.getsource(OCOGame)
-    for old, new in replacements:
-        assert source.count(old) == 1, f"{old!r} occurs {source.count(old)} times in OCOGame"
-        source = source.replace(old, new)
-    namespace = dict(vars(sys.modules[OCOGame.__module__]))
-    exec(compile(source, "mutant of OCOGame", "exec"), namespace)
-    return namespace["OCOGame"]
+class Fault:
+    """A fault in one of the two games, planted by patches."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, play: str) -> None:
+        self.patch, self.module = patch, GAME_MODULES[play]
+
+    def wrap(self, name: str, faulty: Callable[..., Any], owner: Any = None) -> None:
+        """Put ``faulty(real, *args, **named)`` in place of what the game's module names so."""
+        wrap(self.patch, self.module if owner is None else owner, name, faulty)
+
+
+def gradients_of_both_roles(fault: Fault) -> None:
+    def both(real, problem, rows, slopes, n_weight):
+        return real(problem, rows, slopes, len(rows))
+
+    fault.wrap("gradient_sum", both)
+
+
+def batch_not_divided(fault: Fault) -> None:
+    def undivided(real, problem, rows, slopes, n_weight):
+        return n_weight * real(problem, rows, slopes, n_weight)
+
+    fault.wrap("gradient_sum", undivided)

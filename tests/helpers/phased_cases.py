@@ -1,10 +1,11 @@
-"""Small problems and bad neighbours for the phased solver."""
+"""Small problems, bad neighbours and planted faults for the phased solver."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 from sklearn_dpwg.losses import (
     AbsoluteError,
@@ -17,7 +18,10 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import PhasedERM, Plan, Solution
-from tests.helpers.mgr_cases import bad_rows, make_data, make_problem, random_data, random_targets
+from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import bad_rows, random_data, random_targets
+from tests.helpers.planted import wrap
 
 LOSSES = (
     BinaryLogLoss(),
@@ -87,3 +91,13 @@ def bad_phased_case(plan: Plan, solver: PhasedERM, seed: int) -> PhasedCase:
         make_data(problem, other_rows, other_targets),
         Solution(weights, None, 0),
     )
+
+
+def change_phases(patch: pytest.MonkeyPatch, **factors: float) -> None:
+    """Multiply what a run takes from its phases, such as their sensitivity."""
+
+    def changed(real, *args) -> Any:
+        phase = real(*args)
+        return phase._replace(**{name: getattr(phase, name) * by for name, by in factors.items()})
+
+    wrap(patch, PhasedERMSchedule, "phase", changed)

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 import sklearn_dpwg.solvers.auto as auto_module
 from sklearn_dpwg.datasets import dataset_names
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Auto, PhasedERM
 from sklearn_dpwg.solvers.auto import BACKENDS, MOST_WEIGHTS_OF_PHASES
 from sklearn_dpwg.solvers.moments.moments import MOST_WEIGHTS_OF_MOMENTS
-from tests.helpers.mgr_cases import make_data, make_problem
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-5)
 LOSSES = st.sampled_from([BinaryLogLoss(), SquaredError(), Hinge(), MultinomialLogLoss(3)])
@@ -25,11 +26,6 @@ SIZES = st.lists(st.integers(20, 20_000), min_size=1, max_size=4).map(tuple)
 
 def without_remark(plan):
     return dataclasses.replace(plan, remark="")
-
-
-def seeded(seed, plan):
-    with pytest.warns(UserWarning, match="seed"):
-        return NoiseSource(seed, plan.releases)
 
 
 def wide(size):
@@ -118,7 +114,7 @@ def test_the_run_is_that_of_the_chosen_backend(size, backend):
     for solver, stated in ((Auto(), problem), (backend, learned(problem))):
         plan = solver.plan(stated, BUDGET)
         assert plan.solver == backend.plan(learned(problem), BUDGET).solver
-        noise = seeded(7, plan)
+        noise = seeded(7, plan.releases)
         found.append(solver.run(plan, make_data(stated, rows, targets), noise))
         assert len(noise.draws) == sum(release.max_count for release in plan.releases)
     assert found[0].weights.tolist() == found[1].weights.tolist()
@@ -129,7 +125,7 @@ def test_records_of_another_loss_are_refused(loss):
     problem = wide(300)
     plan = Auto().plan(problem, BUDGET)
     other = dataclasses.replace(problem, loss=loss)
-    noise = seeded(7, plan)
+    noise = seeded(7, plan.releases)
     with pytest.raises(ValueError, match="The plan is for other records"):
         Auto().run(plan, make_data(other, np.zeros((900, 20)), np.ones(900)), noise)
     assert noise.draws == ()

@@ -9,7 +9,7 @@ from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.heavy_ball import SHORTER, UPHILL, HeavyBall, step_and_momentum
-from tests.helpers.mgr_cases import make_problem
+from tests.helpers.group_data import make_problem
 
 
 def schedule_of(**parameters):

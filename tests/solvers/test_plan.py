@@ -13,7 +13,7 @@ from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
 from sklearn_dpwg.problem import PUBLIC_FACTS
 from sklearn_dpwg.solvers import MGR, OCO, SOLVERS, Moments, PhasedERM, Plan, Solver
-from tests.helpers.mgr_cases import make_problem
+from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(5.0, 1e-6)
 CHEAP = Budget(0.01, 1e-6)

@@ -1,20 +1,17 @@
-"""The ways in which the online solver may deal the records to rounds and players."""
+"""Designs of the online solver: the records of each round and player."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.problem import Problem
-
-if TYPE_CHECKING:
-    from sklearn_dpwg.solvers.oco.oco import OCO
-
+from sklearn_dpwg.solvers.oco.parameters import OCOParameters
 
 # Shares of the records that the weights player may get, and the numbers of rounds that are tried.
 WEIGHT_SHARES = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -24,44 +21,16 @@ ROUNDS_PER_DOUBLING = 4
 
 @dataclass(frozen=True)
 class Design:
-    """One way to deal the records to rounds and players.
+    """One way to deal the records to rounds and players."""
 
-    Parameters
-    ----------
-    play : {"weighted", "sampled"}
-        Whether a round takes records of every group or of a drawn one.
-    n_rounds : int
-        Rounds.
-    weight_rates, feedback_rates : ndarray of shape (n_groups,)
-        Records of each group that each player reads in a round, on average.
-    """
-
-    play: Literal["weighted", "sampled"]
+    play: Literal["weighted", "sampled"]  # a round takes records of every group, or of a drawn one
     n_rounds: int
-    weight_rates: FloatArray
-    feedback_rates: FloatArray
+    weight_rates: FloatArray  # records of each group that the weights player reads in a round
+    feedback_rates: FloatArray  # the same for the group player; both on average
 
 
-def designs(problem: Problem, solver: OCO) -> Iterator[Design]:
-    """Yield the ways to deal the records that the parameters leave open.
-
-    Parameters
-    ----------
-    problem : Problem
-        Public facts.
-    solver : OCO
-        Its parameters.
-
-    Yields
-    ------
-    Design
-        At least one.
-
-    Raises
-    ------
-    ValueError
-        If a group is too small for two players, or has no end and the rounds are not given.
-    """
+def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
+    """Yield the designs that the parameters leave open, at least one."""
     several, p = problem.n_groups > 1, problem.n_groups
     sizes = np.asarray(problem.group_sizes, dtype=float)
     if several and sizes.min() < 2:
@@ -70,22 +39,22 @@ def designs(problem: Problem, solver: OCO) -> Iterator[Design]:
             "merge it or leave it out."
         )
     unbounded = bool(np.isinf(sizes).any())
-    if unbounded and solver.n_rounds is None:
+    if unbounded and parameters.n_rounds is None:
         raise ValueError(
             "n_rounds of OCO must be set where a group has no end (a size of infinity), got None."
         )
     n_records = float(sizes.sum())
-    batch = solver.batch_size
+    batch = parameters.batch_size
     if batch is None and unbounded:
         batch = 1
     shares: tuple[float, ...] = WEIGHT_SHARES if several else (1.0,)
-    if solver.weight_share is not None and several:
-        shares = (solver.weight_share,)
+    if parameters.weight_share is not None and several:
+        shares = (parameters.weight_share,)
     for share in shares:
         # records of a round: those for the weights, and those for the groups with them
         size = None if batch is None else batch + (_feedback_size(batch, share) if several else 0)
-        for n_rounds in _round_numbers(solver, n_records, size):
-            if solver.play == "weighted":
+        for n_rounds in _round_numbers(parameters, n_records, size):
+            if parameters.play == "weighted":
                 total = n_records / n_rounds if size is None else float(size)
                 total = min(total, n_records / n_rounds)
                 parts = np.full(p, 1.0 / p) if unbounded else sizes / n_records
@@ -109,17 +78,17 @@ def _feedback_size(batch_size: int, share: float) -> int:
     return max(1, round(batch_size * (1.0 - share) / share))
 
 
-def _round_numbers(solver: OCO, n_records: float, size: int | None) -> list[int]:
+def _round_numbers(parameters: OCOParameters, n_records: float, size: int | None) -> list[int]:
     """Return numbers of rounds to try; those of a plan for many calls divide among them."""
-    least = 2 if size is None and solver.play == "sampled" else 1
+    least = 2 if size is None and parameters.play == "sampled" else 1
     most = n_records / (size if size is not None else least)
-    if solver.n_rounds is not None:
-        return [max(1, int(min(solver.n_rounds, most)))]
+    if parameters.n_rounds is not None:
+        return [max(1, int(min(parameters.n_rounds, most)))]
     if size is not None:
         return [max(1, int(most))]
-    most = max(1, int(min(most, solver.max_rounds)))
+    most = max(1, int(min(most, parameters.max_rounds)))
     fewest = min(FEWEST_ROUNDS, most)
     doublings = math.log2(most / fewest)
     tried = np.geomspace(fewest, most, 1 + math.ceil(ROUNDS_PER_DOUBLING * doublings))
-    horizon = solver.horizon
+    horizon = parameters.horizon
     return sorted({min(most, math.ceil(number / horizon) * horizon) for number in tried})

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from sklearn_dpwg.learners import Learner, make_learner
+from sklearn_dpwg.learners import make_learner
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.fresh import FreshSolver
 from sklearn_dpwg.solvers.oco.game import OCOGame
-from sklearn_dpwg.solvers.oco.planning import check_parameters, paper_plan, planned_plan
+from sklearn_dpwg.solvers.oco.paper import paper_plan
+from sklearn_dpwg.solvers.oco.parameters import RULES, OCOParameters
+from sklearn_dpwg.solvers.oco.planning import least_bound_plan
+from sklearn_dpwg.solvers.oco.sampled_game import SampledGame
+from sklearn_dpwg.solvers.oco.schedule import OCOSchedule
+from sklearn_dpwg.solvers.oco.weighted_game import WeightedGame
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution
 
+GAMES: dict[str, type[OCOGame]] = {"weighted": WeightedGame, "sampled": SampledGame}
 
-class OCO(FreshSolver):
+
+class OCO(OCOParameters, FreshSolver):
     """A private online learner plays weights against a player of groups, on fresh records.
 
     Every record is used once, by one of the two players, so each player has the whole budget, and
@@ -82,60 +89,16 @@ class OCO(FreshSolver):
 
     name: ClassVar[str] = "oco"
 
-    def __init__(
-        self,
-        learner: str | Learner = "ftrl",
-        *,
-        play: Literal["weighted", "sampled"] = "weighted",
-        noise: str = "toeplitz",
-        n_rounds: int | None = None,
-        batch_size: int | None = None,
-        weight_share: float | None = None,
-        schedule: Literal["planned", "paper"] = "planned",
-        group_rate: float | None = None,
-        loss_ceiling: float | None = None,
-        aim: float = 0.4,
-        averaging: float = 2.0,
-        max_rounds: int = 256,
-        horizon: int = 10,
-    ) -> None:
-        self.learner = learner
-        self.play = play
-        self.noise = noise
-        self.n_rounds = n_rounds
-        self.batch_size = batch_size
-        self.weight_share = weight_share
-        self.schedule = schedule
-        self.group_rate = group_rate
-        self.loss_ceiling = loss_ceiling
-        self.aim = aim
-        self.averaging = averaging
-        self.max_rounds = max_rounds
-        self.horizon = horizon
-
     def _check_parameters(self) -> None:
-        check_parameters(self)
+        RULES.check(self)
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, self)
-        return planned_plan(problem, budget, self)
+        return least_bound_plan(problem, budget, self)
 
     def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> OCOGame:
-        """Begin a game; nothing is drawn from the records yet.
-
-        Parameters
-        ----------
-        plan : Plan
-            What `plan` returned for this problem.
-        noise : NoiseSource
-            Source of the plan's releases.
-        start : Solution, optional
-            First weights and group weights; zero and the prior by default.
-
-        Returns
-        -------
-        OCOGame
-            Before its first round.
-        """
-        return OCOGame(plan, make_learner(self.learner), noise, start)
+        schedule = plan.schedule
+        assert isinstance(schedule, OCOSchedule)
+        learner = make_learner(self.learner)
+        return GAMES[schedule.play](plan, schedule, learner, noise, start)

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from sklearn_dpwg.solvers.group_player import shown
+
 # The plan's step is at most this over H: gradient descent on a loss of curvature H is stable up to
 # there, and may swing for ever beyond.
 LONGEST_STEP = 2.0
@@ -13,20 +15,7 @@ LONGEST_STEP = 2.0
 
 @dataclass(frozen=True)
 class StrengthRule:
-    """How strongly the weights player regularises, given the noise of its sums.
-
-    Parameters
-    ----------
-    n_rounds : int
-        Rounds T.
-    aim : float
-        Norm a of the weights that are aimed at.
-    smoothness : float
-        Smoothness H of the loss in the weights, times the number of outputs; may be infinite.
-    lipschitz : float
-        Lipschitz constant L of the loss in the weights.
-    fixed : float, optional
-        A strength that does not follow the noise.
+    """Strength of the weights player's regularisation, given the noise of its sums.
 
     Notes
     -----
@@ -36,29 +25,18 @@ class StrengthRule:
     that makes the total least.
     """
 
-    n_rounds: int
-    aim: float
-    smoothness: float
-    lipschitz: float
-    fixed: float | None = None
+    n_rounds: int  # T
+    aim: float  # norm a of the weights that are aimed at
+    smoothness: float  # H of the loss in the weights, times the outputs; may be infinite
+    lipschitz: float  # constant L of the loss in the weights
+    fixed: float | None = None  # a strength that does not follow the noise
 
     # what is left of the variance of the last sum's noise in the averaged weights: 0.28 to 0.38
     # for the square-root Toeplitz mechanism with 8 to 1024 rounds (tests/solvers/test_oco_planning)
     averaged_variance = 0.35
 
     def strength(self, noise_std: float) -> float:
-        """Return the strength for a noise level.
-
-        Parameters
-        ----------
-        noise_std : float
-            Standard deviation of a coordinate of the noisiest sum; from earlier releases.
-
-        Returns
-        -------
-        float
-            Strength γ, which grows with the noise.
-        """
+        """Return the strength γ for the deviation of a coordinate of the noisiest sum."""
         if self.fixed is not None:
             return self.fixed
         variance = self.averaged_variance * noise_std**2
@@ -69,20 +47,7 @@ class StrengthRule:
         return max(curved, self.smoothness / LONGEST_STEP)
 
     def bound(self, noise_std: float, n_rounds: float) -> float:
-        """Return the weights' part of the planning bound.
-
-        Parameters
-        ----------
-        noise_std : float
-            Standard deviation of a coordinate of the noisiest sum.
-        n_rounds : float
-            Rounds that are played, at most those of the rule.
-
-        Returns
-        -------
-        float
-            The bound for this rule's strength.
-        """
+        """Return the weights' part of the planning bound where so many rounds are played."""
         step = 1.0 / self.strength(noise_std)
         moved = step * noise_std * math.sqrt(self.averaged_variance)
         noise = self.lipschitz * moved
@@ -94,66 +59,32 @@ class StrengthRule:
 
 @dataclass(frozen=True)
 class OCOSchedule:
-    """Everything that a game needs besides the records and the noise.
+    """Everything that a game needs besides the records and the noise."""
 
-    Parameters
-    ----------
-    play : {"weighted", "sampled"}
-        Whether a round takes records of every group, or of one group drawn from the weights.
-    n_rounds : int
-        Most rounds T.
-    noise : str
-        Name of the prefix-sum mechanism.
-    gradient_multiplier, feedback_multiplier : float
-        Noise per unit of sensitivity of the two releases; 0 where nothing is released.
-    gradient_diameter : float
-        Γ, by which a record moves its own gradient at most.
-    ceiling, infimum : float
-        A record's loss counts for at most `ceiling` in the feedback, and what exceeds `infimum`.
-    feedback_range : float
-        By how much one record can move the sum of losses that the group player hears: ceiling
-        minus infimum, never rounded down.
-    prior : tuple of float
-        First group weights.
-    weight_rates : tuple of float
-        Records of each group that the weights player reads in a round, on average; the gradients
-        of a round are summed and divided by it.
-    feedback_rates : tuple of float
-        The same for the group player.
-    group_rate : float
-        Step size η of the group player.
-    feedback_bound : float
-        U of a sampled game: the group player hears U minus the noisy loss, clipped to [0, 2U].
-    noise_correction : tuple of float
-        For a weighted game: log E exp(η N) of the noise N on each group's loss.
-    strength_rule : StrengthRule
-        How the weights player's strength follows the noise.
-    averaging : float
-        Round t counts in the averages in proportion to its number to this power.
-    worst_std : float
-        Standard deviation of the noisiest sum, per unit of noise and sensitivity.
-    remark : str, default=""
-        What else a reader of the plan should know.
-    """
-
+    # whether a round takes records of every group, or of one group drawn from the group weights
     play: Literal["weighted", "sampled"]
-    n_rounds: int
-    noise: str
-    gradient_multiplier: float
-    feedback_multiplier: float
-    gradient_diameter: float
-    ceiling: float
-    infimum: float
+    n_rounds: int  # at most
+    noise: str  # name of the prefix-sum mechanism
+    gradient_multiplier: float  # noise per unit of sensitivity on the sums
+    feedback_multiplier: float  # the same on the losses; 0 where none are released
+    gradient_diameter: float  # Γ, by which a record moves its own gradient at most
+    ceiling: float  # a record's loss counts for at most this in the feedback,
+    infimum: float  # and what exceeds this
+    # by how much one record moves the sum of losses that the group player is told: ceiling minus
+    # infimum, never rounded down
     feedback_range: float
-    prior: tuple[float, ...]
+    prior: tuple[float, ...]  # first group weights
+    # records of each group that the weights player reads in a round, on average; the gradients of
+    # a round are summed and divided by it
     weight_rates: tuple[float, ...]
-    feedback_rates: tuple[float, ...]
-    group_rate: float
+    feedback_rates: tuple[float, ...]  # the same for the group player
+    group_rate: float  # step size η of the group player
+    # U of a sampled game, whose group player is told U minus the noisy loss, clipped to [0, 2U]
     feedback_bound: float
-    noise_correction: tuple[float, ...]
+    noise_correction: tuple[float, ...]  # of a weighted game: log E exp(η N) of each loss's noise N
     strength_rule: StrengthRule
-    averaging: float
-    worst_std: float
+    averaging: float  # round t counts in the averages in proportion to t to this power
+    worst_std: float  # deviation of the noisiest sum, per unit of noise and sensitivity
     remark: str = ""
 
     def __str__(self) -> str:
@@ -173,14 +104,9 @@ class OCOSchedule:
         )
         if not one_group:
             lines.append(
-                f"group weights start at {_short(self.prior)}, rate {self.group_rate:.3g}, "
+                f"group weights start at {shown(self.prior)}, rate {self.group_rate:.3g}, "
                 f"losses counted up to {self.ceiling:.3g}"
             )
         if self.remark:
             lines.append(self.remark)
         return "\n".join(lines)
-
-
-def _short(values: tuple[float, ...]) -> str:
-    shown = ", ".join(f"{value:.2g}" for value in values[:6])
-    return f"({shown}{', ...' if len(values) > 6 else ''})"

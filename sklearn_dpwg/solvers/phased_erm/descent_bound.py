@@ -1,4 +1,4 @@
-"""What noisy proximal steps cost at most, and the regularisation that makes it least."""
+"""Bound on what noisy proximal steps cost, and the regularisation that makes it least."""
 
 from __future__ import annotations
 
@@ -19,15 +19,7 @@ _PRICES = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 73)])
 
 
 class Choice(NamedTuple):
-    """A strength of the grid and what the bound is with it.
-
-    Parameters
-    ----------
-    strength : float
-        Regularisation of the weights.
-    bound : float
-        Bound on the excess risk.
-    """
+    """Strength of the grid, and the bound on the excess risk with it."""
 
     strength: float
     bound: float
@@ -36,23 +28,6 @@ class Choice(NamedTuple):
 @dataclass(frozen=True)
 class DescentBound:
     """Bound on the excess of one averaged run of noisy phases with fixed group weights.
-
-    Parameters
-    ----------
-    aim : float
-        Norm a of the weights that the run is compared with.
-    lipschitz : float
-        Lipschitz constant L of the loss in the weights.
-    trace : float
-        Bound on the trace of the Hessian of the loss of one record.
-    n_weights : int
-        Number of weights d.
-    noise_ratios : tuple of float
-        Noise of each phase over that of the last one, at equal strength.
-    strength_ratios : tuple of float
-        Strength of each phase over that of the last one.
-    averaged : int
-        How many of the last phases are averaged.
 
     Notes
     -----
@@ -70,43 +45,21 @@ class DescentBound:
     ``docs/theory/phased-erm.md`` has the derivation.
     """
 
-    aim: float
-    lipschitz: float
-    trace: float
-    n_weights: int
-    noise_ratios: tuple[float, ...]
-    strength_ratios: tuple[float, ...]
-    averaged: int
+    aim: float  # norm a of the weights that the run is compared with
+    lipschitz: float  # constant L of the loss in the weights
+    trace: float  # bound on the trace of the Hessian of the loss of one record
+    n_weights: int  # d
+    noise_ratios: tuple[float, ...]  # noise of each phase over the last one's, at equal strength
+    strength_ratios: tuple[float, ...]  # strength of each phase over that of the last one
+    averaged: int  # how many of the last phases are averaged
 
     def at_strengths(self, noise_stds: FloatArray) -> FloatArray:
-        """Return the bound at every strength of the grid.
-
-        Parameters
-        ----------
-        noise_stds : ndarray of shape (n_strengths,)
-            Standard deviation of the noise of the last phase at each strength of `STRENGTHS`.
-
-        Returns
-        -------
-        ndarray of shape (n_strengths,)
-            Bounds on the excess.
-        """
+        """Return the bound at every strength of the grid, given the last phase's noise at each."""
         bias, noise, slope = self._curves
         return np.asarray(bias + np.minimum(noise * noise_stds**2, slope * noise_stds))
 
     def best(self, noise_stds: FloatArray) -> Choice:
-        """Return the strength of the last phase that makes the bound least.
-
-        Parameters
-        ----------
-        noise_stds : ndarray of shape (n_strengths,)
-            Standard deviation of the noise of the last phase at each strength of `STRENGTHS`.
-
-        Returns
-        -------
-        Choice
-            A strength of the grid and the bound with it.
-        """
+        """Return the strength of the last phase that makes the bound least."""
         bounds = self.at_strengths(noise_stds)
         index = int(np.argmin(bounds))
         return Choice(float(STRENGTHS[index]), float(bounds[index]))

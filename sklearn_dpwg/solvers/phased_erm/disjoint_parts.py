@@ -11,18 +11,8 @@ from numpy.typing import NDArray
 def part_sizes(group_sizes: Sequence[int], shares: Sequence[float]) -> tuple[tuple[int, ...], ...]:
     """Return how many records of each group each part gets.
 
-    Parameters
-    ----------
-    group_sizes : sequence of int
-        Number of records in each group, each at least the number of parts.
-    shares : sequence of float
-        Share of each part, positive, summing to 1.
-
-    Returns
-    -------
-    tuple of tuple of int
-        For each part, its number of records of each group: at least 1, together the whole group,
-        and otherwise as near to the shares as whole numbers are.
+    At least 1, where a group has as many as there are parts, together the whole group, and
+    otherwise as near to the shares, which sum to 1, as whole numbers are.
     """
     n_parts = len(shares)
     ends = np.cumsum(np.asarray(shares, dtype=float))[:, None] * np.asarray(group_sizes)
@@ -40,27 +30,14 @@ def draw_parts(
     sizes_of_parts: Sequence[Sequence[int]],
     rng: np.random.Generator,
 ) -> tuple[tuple[NDArray[np.intp], ...], ...]:
-    """Return the positions of each part's records within their groups.
-
-    Parameters
-    ----------
-    group_sizes : sequence of int
-        Number of records in each group.
-    sizes_of_parts : sequence of sequence of int
-        For each part, its number of records of each group; together at most the whole group.
-    rng : numpy.random.Generator
-        Coins that have nothing to do with the records.
-
-    Returns
-    -------
-    tuple of tuple of ndarray
-        For each part and group, positions in increasing order; no position is in two parts.
+    """Return, for each part and group, the increasing positions of its records in the group.
 
     Notes
     -----
     Each group's positions are permuted at random and cut into pieces. Which record is where
-    follows from positions and coins alone, so a record that replaces another is in the same part,
-    and given the coins the parts are disjoint data sets.
+    follows from positions and random numbers alone, which have nothing to do with the records, so
+    a record that replaces another is in the same part, and given these numbers the parts are
+    disjoint data sets.
     """
     orders = [rng.permutation(size) for size in group_sizes]
     taken = np.zeros(len(group_sizes), dtype=int)

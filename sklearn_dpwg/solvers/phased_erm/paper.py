@@ -1,8 +1,9 @@
-"""The phased solver with the constants of Zhou and Bassily."""
+"""Plan of the phased solver with the constants of Zhou and Bassily."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,12 +16,8 @@ from sklearn_dpwg.privacy import (
     lemma3_sensitivity,
 )
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers.phased_erm.planning import (
-    WEIGHTS,
-    plan_of_releases,
-    releases_of,
-)
-from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule, solved_phase
+from sklearn_dpwg.solvers.phased_erm.releases import WEIGHTS, plan_of_releases, releases_of
+from sklearn_dpwg.solvers.phased_erm.schedule import Phase, PhasedERMSchedule, solved_phase
 from sklearn_dpwg.solvers.plan import Plan
 
 # Width of the parabola in place of a kink; the paper assumes a solver for any convex loss.
@@ -28,21 +25,7 @@ DEFAULT_WIDTH = 0.05
 
 
 def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | None = None) -> Plan:
-    """Plan with the paper's formulas and account for their noise exactly.
-
-    Parameters
-    ----------
-    problem : Problem
-        Public facts.
-    budget : Budget
-        Budget with finite ε.
-    smoothing_width : float, optional
-        For a loss with kinks: half the width of the parabolas in their place.
-
-    Returns
-    -------
-    Plan
-        Its guarantee is what the noise really costs, at most the budget.
+    """Return the plan of the paper's formulas, whose noise is accounted for exactly.
 
     Notes
     -----
@@ -60,34 +43,19 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     ----------
     Zhou and Bassily (2024), Algorithm 1 and Theorem 2.
     """
-    width = 0.0
-    solved = problem
+    width, solved = 0.0, problem
     if not problem.loss.smooth:
         width = DEFAULT_WIDTH if smoothing_width is None else smoothing_width
         solved = replace(problem, loss=problem.loss.smoothed(width))
-    n, d, p = min(problem.group_sizes), problem.n_weights, problem.n_groups
+    n, p = min(problem.group_sizes), problem.n_groups
     n_phases = max(1, int(math.log2(n)))
     n_read = n // n_phases
-    total = p * n
-    log_n, log_total = math.log(max(n, 2)), math.log(max(total, 2))
-    log_delta = math.log(1.0 / budget.delta)
-    scale = max(solved.lipschitz, solved.loss_range)
-    eta = (problem.diameter / scale) * min(
-        budget.epsilon / math.sqrt(72.0 * d * log_n * log_delta),
-        math.sqrt(p) / (log_total**0.75 * math.sqrt(total)),
-    )
+    eta = _first_step(solved, budget)
     etas = [eta * 2.0**-t for t in range(1, n_phases + 1)]
+    stds = [_noise_std(solved, budget, eta, eta_t) for eta_t in etas]
     mu_weights = [1.0 / (eta_t * n_read) for eta_t in etas]
     mu_groups = 1.0 / (eta * n) if p > 1 else math.inf
-    stds = [
-        6.0
-        * scale
-        * math.sqrt(2.0 * math.log2(max(n, 2)) * log_delta * eta * eta_t)
-        / budget.epsilon
-        for eta_t in etas
-    ]
-    sizes = (n_read,) * p
-    prior = (1.0 / p,) * p
+    sizes, prior = (n_read,) * p, (1.0 / p,) * p
     phases = [
         solved_phase(solved, sizes, prior, mu_weights=mu_w, mu_groups=mu_groups)
         for mu_w in mu_weights
@@ -114,20 +82,47 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
             f"the budget: {max(np.divide(multipliers, papers)):.4g}"
         ),
     )
-    # the terms of the proof of Theorem 2, with the constants that it leaves out set to 1
-    distances = [problem.diameter, *(std * math.sqrt(d) for std in stds)]
+    bounds = np.full(p, _excess(solved, sizes, phases, stds))
+    return plan_of_releases(problem, budget, schedule, releases_of(schedule), bounds)
+
+
+def _first_step(solved: Problem, budget: Budget) -> float:
+    """Return η of Theorem 2."""
+    n, d, p = min(solved.group_sizes), solved.n_weights, solved.n_groups
+    total = p * n
+    log_n, log_total = math.log(max(n, 2)), math.log(max(total, 2))
+    log_delta = math.log(1.0 / budget.delta)
+    return (solved.diameter / max(solved.lipschitz, solved.loss_range)) * min(
+        budget.epsilon / math.sqrt(72.0 * d * log_n * log_delta),
+        math.sqrt(p) / (log_total**0.75 * math.sqrt(total)),
+    )
+
+
+def _noise_std(solved: Problem, budget: Budget, eta: float, eta_t: float) -> float:
+    """Return the noise of a phase in Algorithm 1."""
+    log2_n = math.log2(max(min(solved.group_sizes), 2))
+    log_delta = math.log(1.0 / budget.delta)
+    scale = max(solved.lipschitz, solved.loss_range)
+    return 6.0 * scale * math.sqrt(2.0 * log2_n * log_delta * eta * eta_t) / budget.epsilon
+
+
+def _excess(
+    solved: Problem, sizes: Sequence[int], phases: Sequence[Phase], stds: Sequence[float]
+) -> float:
+    """Return the terms of Theorem 2's proof, the constants that it leaves out set to 1."""
+    n, d, p = min(solved.group_sizes), solved.n_weights, solved.n_groups
+    distances = [solved.diameter, *(std * math.sqrt(d) for std in stds)]
     excess = solved.lipschitz * distances[-1]
-    for mu_w, distance in zip(mu_weights, distances[:-1], strict=True):
-        excess += mu_w * distance**2 / 2.0
-        excess += solved.loss_range * math.sqrt(math.log(max(p * n, 2)) / n_read)
+    for phase, distance in zip(phases, distances[:-1], strict=True):
+        excess += phase.mu_weights * distance**2 / 2.0
+        excess += solved.loss_range * math.sqrt(math.log(max(p * n, 2)) / sizes[0])
         if p > 1:
-            excess += mu_groups * math.log(p)
+            excess += phase.mu_groups * math.log(p)
             excess += solved.lipschitz * lemma3_sensitivity(
                 group_sizes=sizes,
                 lipschitz=solved.lipschitz,
                 loss_range=solved.loss_range,
-                strong_convexity=mu_w,
-                entropy_weight=mu_groups,
+                strong_convexity=phase.mu_weights,
+                entropy_weight=phase.mu_groups,
             )
-    bounds = np.full(p, excess)
-    return plan_of_releases(problem, budget, schedule, releases_of(schedule), bounds)
+    return excess

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
-from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.optimum.objective import project_to_ball
-from sklearn_dpwg.optimum.saddle_point import solve_saddle_point
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks as Risks
+from sklearn_dpwg.risks import Risks
+from sklearn_dpwg.solvers.group_player import normalised
 from sklearn_dpwg.solvers.phased_erm.disjoint_parts import draw_parts
 from sklearn_dpwg.solvers.phased_erm.paper import paper_plan
-from sklearn_dpwg.solvers.phased_erm.parameters import check_groups, check_parameters
-from sklearn_dpwg.solvers.phased_erm.planning import RISKS, WEIGHTS, planned_plan
+from sklearn_dpwg.solvers.phased_erm.parameters import RULES, PhasedERMParameters
+from sklearn_dpwg.solvers.phased_erm.planning import least_bound_plan
+from sklearn_dpwg.solvers.phased_erm.releases import (
+    RISKS,
+    WEIGHTS,
+    release_risks,
+    release_weights,
+)
 from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver
 
-# A step of Newton's method that leaves a tenth of the gap keeps its Hessian: with 40 to 140 weights
-# that halves the time of a phase.
-KEEP_HESSIAN = 0.1
-
-
 # A phase takes Hessians apart, which with more weights takes longer than all steps of `MGR`.
 MOST_WEIGHTS_OF_PHASES = 500
 
+# A phase's prior is at least this of its largest entry, as its group player needs positive ones.
+LEAST_PRIOR = math.exp(-600.0)
 
-class PhasedERM(Solver):
+
+class PhasedERM(PhasedERMParameters, Solver):
     """Minimax phased ERM: exact regularised minimax solutions, released with Gaussian noise.
 
     Each phase finds the saddle point of the worst-group risk, regularised towards the weights that
@@ -49,7 +51,7 @@ class PhasedERM(Solver):
         larger where theirs would break the budget); it sets everything else but `smoothing_width`.
     composition : {"sequential", "parallel"}, default="sequential"
         Whether every phase reads all records and gets a share of the budget, or reads a part of its
-        own, drawn by coins, and has the whole budget, as in the paper. Phases on all
+        own, drawn at random, and has the whole budget, as in the paper. Phases on all
         records need √T times less noise for the training records.
     mu_weights : float, optional
         Regularisation μ_w of the weights in the last phase. Planned: by the noise.
@@ -91,44 +93,16 @@ class PhasedERM(Solver):
 
     name: ClassVar[str] = "phased-erm"
 
-    def __init__(
-        self,
-        n_phases: int | None = None,
-        *,
-        schedule: Literal["planned", "paper"] = "planned",
-        composition: Literal["sequential", "parallel"] = "sequential",
-        mu_weights: float | None = None,
-        sharpening: float | None = None,
-        mu_groups: float | None = None,
-        risk_share: float | None = None,
-        averaging: float | None = None,
-        aim: float = 0.3,
-        smoothing_width: float | None = None,
-        max_passes: int = 300,
-    ) -> None:
-        self.n_phases = n_phases
-        self.schedule = schedule
-        self.composition = composition
-        self.mu_weights = mu_weights
-        self.sharpening = sharpening
-        self.mu_groups = mu_groups
-        self.risk_share = risk_share
-        self.averaging = averaging
-        self.aim = aim
-        self.smoothing_width = smoothing_width
-        self.max_passes = max_passes
-
     def _check_parameters(self) -> None:
-        check_parameters(self)
+        RULES.check(self)
 
     def suits(self, problem: Problem) -> bool:
         return problem.n_weights <= MOST_WEIGHTS_OF_PHASES
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        check_groups(self, problem)
         if self.schedule == "paper":
             return paper_plan(problem, budget, smoothing_width=self.smoothing_width)
-        return planned_plan(problem, budget, self)
+        return least_bound_plan(problem, budget, self)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem
@@ -146,40 +120,20 @@ class PhasedERM(Solver):
             read = data.part(parts[t]) if parallel else data
             part = t if parallel else None
             if t > 0 and schedule.risks_multiplier > 0.0:
-                noisy_risks = noise.gaussian(
-                    read.risks(weights, ceiling=schedule.ceiling),
-                    sensitivity=schedule.feedback_range / np.asarray(read.group_sizes),
-                    release=releases[RISKS, part],
-                )
+                noisy_risks = release_risks(read, weights, schedule, noise, releases[RISKS, part])
                 log_prior = log_prior + schedule.group_rate * noisy_risks
                 log_prior = log_prior - schedule.noise_correction(t)
-            prior = _normalised(log_prior)
-            phase = schedule.phase(t, prior)
-            found = solve_saddle_point(
-                replace(read, loss=schedule.solved.loss) if schedule.smoothing_width else read,
-                radius=problem.radius,
-                prior=prior,
-                mu_weights=phase.mu_weights,
-                mu_groups=phase.mu_groups,
-                center=weights,
-                tolerance=phase.tolerance,
-                lipschitz=schedule.solved.lipschitz,
-                smoothness=schedule.solved.smoothness,
-                keep_hessian=KEEP_HESSIAN,
+            prior = normalised(log_prior, least=LEAST_PRIOR)
+            noisy_weights = release_weights(
+                read,
+                weights,
+                prior,
+                schedule.phase(t, prior),
+                schedule,
+                noise,
+                releases[WEIGHTS, part],
             )
-            # the tolerance is within reach on every data set, so this is never about the records
-            if not found.gap <= phase.tolerance:
-                raise ArithmeticError("a phase was not solved to its public tolerance: a bug.")
-            noisy = noise.gaussian(
-                found.weights, sensitivity=phase.sensitivity, release=releases[WEIGHTS, part]
-            )
-            weights = project_to_ball(noisy, problem.radius)
+            weights = project_to_ball(noisy_weights, problem.radius)
             if t >= schedule.n_phases - schedule.averaged:
                 total += weights
         return Solution(total / schedule.averaged, None, schedule.n_phases)
-
-
-def _normalised(log_weights: FloatArray) -> FloatArray:
-    """Return the distribution of log weights, none of them zero."""
-    weights = np.maximum(np.exp(log_weights - log_weights.max()), math.exp(-600.0))
-    return np.asarray(weights / weights.sum())

@@ -1,4 +1,4 @@
-"""Public numbers of the phased solver: what each phase minimises and how far a record moves it."""
+"""Public numbers of the phased solver: objective of each phase and how far a record moves it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.optimum.saddle_point import attainable_gap
-from sklearn_dpwg.privacy import saddle_point_sensitivity
+from sklearn_dpwg.privacy import SumGrid, saddle_point_sensitivity
 from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.group_player import shown
+from sklearn_dpwg.solvers.phased_erm.certificate import (
+    record_errors,
+    rounding_of_gap,
+    rounding_of_minimiser,
+)
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
 
 # The certified distance to the exact solution may add this share to a sensitivity, where floating
@@ -24,78 +30,35 @@ _STRIDE = 6
 
 
 class Phase(NamedTuple):
-    """What one phase minimises, to which gap, and how far one record moves its minimiser.
+    """Objective of one phase, the gap that it is solved to, and its sensitivity."""
 
-    Parameters
-    ----------
-    mu_weights : float
-        Regularisation μ_w.
-    mu_groups : float
-        Regularisation μ_λ.
-    tolerance : float
-        Gap that is reached on every data set.
-    sensitivity : float
-        Largest distance that one record moves what is found.
-    """
-
-    mu_weights: float
-    mu_groups: float
-    tolerance: float
-    sensitivity: float
+    mu_weights: float  # regularisation μ_w
+    mu_groups: float  # regularisation μ_λ
+    tolerance: float  # gap that is reached on every data set
+    sensitivity: float  # largest distance that one record moves what is found
 
 
 @dataclass(frozen=True)
 class PhasedERMSchedule:
-    """Everything that `PhasedERM.run` needs besides the records and the noise.
+    """Everything that a run of `PhasedERM` needs besides the records and the noise."""
 
-    Parameters
-    ----------
-    composition : {"sequential", "parallel"}
-        Whether every phase reads all records, or each a part of its own.
-    sizes : tuple of tuple of int
-        For each phase, how many records of each group it reads.
-    solved : Problem
-        The problem with the smooth loss that the phases minimise.
-    smoothing_width : float
-        Width of the smooth stand-in for a loss with kinks; 0 for a loss that is smooth.
-    prior : tuple of float
-        Group weights π of the first phase.
-    weights_multipliers : tuple of float
-        For each phase, noise per unit of sensitivity on its weights.
-    risks_multiplier : float
-        The same on the group risks; 0 where none are released.
-    mu_groups : tuple of float
-        Regularisation μ_λ of the group player in each phase.
-    averaged : int
-        How many of the last phases are averaged.
-    mu_weights : tuple of float, optional
-        Regularisation μ_w in each phase; None where `bound` chooses it by the noise.
-    bound : DescentBound, optional
-        Bound that the regularisation of the weights minimises.
-    ceiling : float, default=inf
-        A record's loss counts for at most this much in the group risks.
-    feedback_range : float, default=0
-        A record of group i moves its group's risk by at most this over n_i.
-    group_rate : float, default=0
-        Step size η of the group weights between phases.
-    remark : str, default=""
-        What else a reader of the plan should know.
-    """
-
+    # whether every phase reads all records, or each a part of its own
     composition: Literal["sequential", "parallel"]
-    sizes: tuple[tuple[int, ...], ...]
-    solved: Problem
-    smoothing_width: float
-    prior: tuple[float, ...]
-    weights_multipliers: tuple[float, ...]
-    risks_multiplier: float
-    mu_groups: tuple[float, ...]
-    averaged: int
+    sizes: tuple[tuple[int, ...], ...]  # for each phase, the records of each group that it reads
+    solved: Problem  # with the smooth loss that the phases minimise
+    smoothing_width: float  # of the smooth stand-in for a loss with kinks; 0 for a smooth loss
+    prior: tuple[float, ...]  # group weights π of the first phase
+    weights_multipliers: tuple[float, ...]  # for each phase, noise per unit of sensitivity
+    risks_multiplier: float  # the same on the group risks; 0 where none are released
+    mu_groups: tuple[float, ...]  # regularisation μ_λ of the group player in each phase
+    averaged: int  # how many of the last phases are averaged
+    # regularisation μ_w in each phase; None where the bound chooses it by the noise
     mu_weights: tuple[float, ...] | None = None
     bound: DescentBound | None = None
-    ceiling: float = math.inf
-    feedback_range: float = 0.0
-    group_rate: float = 0.0
+    ceiling: float = math.inf  # a record's loss counts for at most this much in the group risks
+    feedback_range: float = 0.0  # a record moves the sum of its group's losses by at most this
+    grid: SumGrid | None = None  # blocks and steps of these sums
+    group_rate: float = 0.0  # step size η of the group weights between phases
     remark: str = ""
 
     @property
@@ -104,20 +67,7 @@ class PhasedERMSchedule:
         return len(self.sizes)
 
     def phase(self, index: int, prior: FloatArray) -> Phase:
-        """Return what a phase minimises, given the group weights that earlier releases led to.
-
-        Parameters
-        ----------
-        index : int
-            Index of the phase, from 0.
-        prior : ndarray of shape (n_groups,)
-            Its prior over groups, a function of public facts and earlier releases.
-
-        Returns
-        -------
-        Phase
-            A function of public facts and the prior.
-        """
+        """Return a phase from public facts and its prior, which earlier releases led to."""
         sizes, mu_groups = self.sizes[index], self.mu_groups[index]
         if self.mu_weights is not None:
             mu_weights = self.mu_weights[index]
@@ -138,18 +88,10 @@ class PhasedERMSchedule:
         return solved_phase(self.solved, sizes, prior, mu_weights=mu_weights, mu_groups=mu_groups)
 
     def noise_correction(self, index: int) -> FloatArray:
-        """Return what is subtracted from each group's exponent before a phase.
+        """Return log E exp(ηN) of the noise N on each group's risk.
 
-        Parameters
-        ----------
-        index : int
-            Index of the phase, from 0.
-
-        Returns
-        -------
-        ndarray of shape (n_groups,)
-            log E exp(ηN) of the noise N on the group's risk, so that noise alone does not raise a
-            group's expected weight.
+        It is subtracted from the exponents, so that noise alone does not raise a group's expected
+        weight.
         """
         stds = self.risks_multiplier * self.feedback_range / np.asarray(self.sizes[index])
         return np.asarray((self.group_rate * stds) ** 2 / 2.0)
@@ -181,12 +123,10 @@ class PhasedERMSchedule:
             totals = ", ".join(f"{sum(sizes):,}" for sizes in self.sizes[:8])
             lines.append(f"records of the phases: {totals}{', ...' * (self.n_phases > 8)}")
         if len(self.prior) > 1:
-            shown = ", ".join(f"{weight:.2g}" for weight in self.prior[:6])
-            shown += ", ..." * (len(self.prior) > 6)
             strength = "fixed within a phase"
             if self.mu_groups[0] < math.inf:
                 strength = f"regularisation {self.mu_groups[0]:.3g} within a phase"
-            lines.append(f"group weights start at ({shown}), {strength}")
+            lines.append(f"group weights start at {shown(self.prior)}, {strength}")
             if self.risks_multiplier > 0.0:
                 lines.append(
                     f"between phases their rate is {self.group_rate:.3g}, losses counted up to "
@@ -209,21 +149,8 @@ def solved_phase(
 ) -> Phase:
     """Return a phase with the gap that it must certify and the sensitivity that follows.
 
-    Parameters
-    ----------
-    solved : Problem
-        The problem with a smooth loss.
-    sizes : sequence of int
-        Records of each group that the phase reads.
-    prior : ndarray of shape (n_groups,)
-        Prior over groups.
-    mu_weights, mu_groups : float
-        Regularisation of the two players; an infinite μ_λ fixes the group weights.
-
-    Returns
-    -------
-    Phase
-        Its tolerance is a public number that floating point can show on every data set.
+    The gap is a public number that floating point can show on every data set. The sensitivity pays
+    for the gap and for the rounding of its certificate.
     """
     exact = sensitivity(solved, sizes, prior, mu_weights=mu_weights, mu_groups=mu_groups)
     # a gap α is two distances √(2α/μ_w)
@@ -235,9 +162,15 @@ def solved_phase(
         ),
     )
     with_slack = sensitivity(
-        solved, sizes, prior, mu_weights=mu_weights, mu_groups=mu_groups, slack=tolerance
+        solved,
+        sizes,
+        prior,
+        mu_weights=mu_weights,
+        mu_groups=mu_groups,
+        slack=tolerance + rounding_of_gap(solved, mu_weights),
     )
-    return Phase(mu_weights, mu_groups, tolerance, with_slack)
+    rounding = rounding_of_minimiser(solved, sizes, mu_weights=mu_weights, mu_groups=mu_groups)
+    return Phase(mu_weights, mu_groups, tolerance, with_slack + rounding)
 
 
 def sensitivity(
@@ -249,31 +182,13 @@ def sensitivity(
     mu_groups: float,
     slack: float = 0.0,
 ) -> float:
-    """Return how far one record moves the minimiser of a phase.
-
-    Parameters
-    ----------
-    solved : Problem
-        The problem with a smooth loss.
-    sizes : sequence of int
-        Records of each group that the phase reads.
-    prior : ndarray of shape (n_groups,)
-        Prior over groups.
-    mu_weights, mu_groups : float
-        Regularisation of the two players.
-    slack : float, default=0
-        Certified gap of the minimiser.
-
-    Returns
-    -------
-    float
-        L2 sensitivity to replacing one record of one group.
-    """
+    """Return how far replacing one record moves the minimiser of a phase, certified to a gap."""
+    of_gradient, of_loss = record_errors(solved)
     return saddle_point_sensitivity(
         group_sizes=sizes,
-        lipschitz=solved.lipschitz,
-        gradient_diameter=solved.gradient_diameter,
-        loss_range=solved.loss_range,
+        lipschitz=solved.lipschitz + of_gradient,
+        gradient_diameter=solved.gradient_diameter + 2.0 * of_gradient,
+        loss_range=solved.loss_range + 2.0 * of_loss,
         strong_convexity=mu_weights,
         entropy_weight=mu_groups,
         prior=[float(weight) for weight in prior],
@@ -290,28 +205,7 @@ def noise_stds(
     multiplier: float,
     ratio: float = 1.0,
 ) -> FloatArray:
-    """Return the noise of a phase for every strength that a plan may choose.
-
-    Parameters
-    ----------
-    solved : Problem
-        The problem with a smooth loss.
-    sizes : sequence of int
-        Records of each group that the phase reads.
-    prior : ndarray of shape (n_groups,)
-        Prior over groups.
-    mu_groups : float
-        Regularisation of the group player.
-    multiplier : float
-        Noise per unit of sensitivity.
-    ratio : float, default=1
-        Strength of this phase over that of the last one.
-
-    Returns
-    -------
-    ndarray of shape (n_strengths,)
-        Standard deviations at the strengths of `STRENGTHS` times `ratio`.
-    """
+    """Return the noise of a phase at each of `STRENGTHS` times its ratio to the last one's."""
     if mu_groups == math.inf:
         # inversely proportional to the strength
         at_one = sensitivity(solved, sizes, prior, mu_weights=1.0, mu_groups=mu_groups)

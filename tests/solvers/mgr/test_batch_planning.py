@@ -26,7 +26,7 @@ from sklearn_dpwg.solvers.mgr.sampling import (
     seconds_of,
 )
 from sklearn_dpwg.solvers.mgr.step_rule import StepRule
-from tests.helpers.mgr_cases import make_problem
+from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(1.0, 1e-6)
 

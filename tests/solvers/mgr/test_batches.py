@@ -29,19 +29,15 @@ from tests.helpers.batch_cases import (
     moves,
     with_batches,
 )
-from tests.helpers.group_data import make_risks
-from tests.helpers.mgr_cases import Ball, make_data, make_problem, random_data
+from tests.helpers.group_data import make_data, make_problem, make_risks
+from tests.helpers.mgr_cases import Ball, random_data
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import recorded
+from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
 ROUNDING = 1e-9
-
-
-def seeded(seed, releases):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(seed, releases)
 
 
 # --- sensitivity -------------------------------------------------------------------------------

@@ -6,22 +6,18 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
 from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
 from sklearn_dpwg.solvers.mgr import releases
-from tests.helpers.mgr_cases import Ball, make_data, make_problem, random_data
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import Ball, random_data
 from tests.helpers.replay import faulty, fixed_transcript, instead_of, silent
+from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
-
-
-def seeded(seed, plan):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(seed, plan.releases)
 
 
 def reference_run(plan, data, answers, drawn, start=None):
@@ -176,7 +172,7 @@ def test_outputs_are_feasible(sizes, epsilon, step):
     solver = MGR(n_steps=25, step=step)
     plan = solver.plan(problem, Budget(epsilon, 1e-6))
     data = make_data(problem, *random_data(problem, 1))
-    found = solver.run(plan, data, seeded(0, plan))
+    found = solver.run(plan, data, seeded(0, plan.releases))
     assert found.weights.shape == (problem.n_weights,)
     assert np.linalg.norm(found.weights) <= problem.radius * (1 + 1e-12)
     assert found.group_weights.shape == (len(sizes),)
@@ -246,7 +242,9 @@ def test_a_warm_start_helps():
     excess = {
         name: np.mean(
             [
-                data.risks(solver.run(plan, data, seeded(seed, plan), start=at).weights).max()
+                data.risks(
+                    solver.run(plan, data, seeded(seed, plan.releases), start=at).weights
+                ).max()
                 for seed in range(10)
             ]
         )
@@ -328,7 +326,7 @@ def test_without_noise_worth_the_name_it_reaches_the_optimum(easy, step):
         step_size=1.0 / problem.smoothness,
     )
     plan = solver.plan(problem, Budget(1e5, 1e-6))
-    found = solver.run(plan, data, seeded(0, plan))
+    found = solver.run(plan, data, seeded(0, plan.releases))
     excess = data.risks(found.weights).max() - best
     assert excess >= -1e-9
     assert excess <= (start - best) * (0.002 if step == "weighted" else 0.03)
@@ -342,7 +340,9 @@ def test_the_worst_group_gains_from_reweighting():
     worst = {}
     for rate in (plan.schedule.group_rate, 0.0, -plan.schedule.group_rate):
         schedule = dataclasses.replace(plan.schedule, group_rate=rate)
-        found = solver.run(dataclasses.replace(plan, schedule=schedule), data, seeded(0, plan))
+        found = solver.run(
+            dataclasses.replace(plan, schedule=schedule), data, seeded(0, plan.releases)
+        )
         worst[rate] = data.risks(found.weights).max()
     adapted, frozen, wrong_sign = worst.values()
     assert adapted < frozen < wrong_sign
@@ -356,7 +356,7 @@ def test_the_planned_rule_keeps_what_it_predicts(easy, epsilon):
     risks = data.risks(worst_group_optimum(data, radius=problem.radius).weights)
     solver = MGR(n_steps=300)
     plan = solver.plan(problem, Budget(epsilon, 1e-6))
-    found = data.risks(solver.run(plan, data, seeded(0, plan)).weights)
+    found = data.risks(solver.run(plan, data, seeded(0, plan.releases)).weights)
     assert (found - risks.max() <= plan.predicted_excess_if_worst).all()
 
 
@@ -368,7 +368,8 @@ def test_it_learns_at_epsilon_one(risk_noise):
     best = data.risks(worst_group_optimum(data, radius=problem.radius).weights).max()
     start = data.risks(np.zeros(problem.n_weights)).max()
     reached = [
-        data.risks(solver.run(plan, data, seeded(seed, plan)).weights).max() for seed in range(5)
+        data.risks(solver.run(plan, data, seeded(seed, plan.releases)).weights).max()
+        for seed in range(5)
     ]
     assert np.mean(reached) - best < 0.3 * (start - best)
     assert np.mean(reached) - best < plan.predicted_excess_if_worst[1]

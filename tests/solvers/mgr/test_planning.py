@@ -7,23 +7,19 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.group_player import RISK_SPREAD
 from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
 from sklearn_dpwg.solvers.mgr.bound import best_sharpness, excess_bound_by_group, noise_of_passes
 from sklearn_dpwg.solvers.mgr.paper import paper_plan
-from tests.helpers.mgr_cases import make_data, make_problem, random_data
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import random_data
+from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
-
-
-def seeded(seed, plan):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(seed, plan.releases)
 
 
 # --- the bound ---------------------------------------------------------------------------------
@@ -278,7 +274,10 @@ def test_the_theorem_holds_for_the_plain_form(loss, law):
     best = worst_group_optimum(data, radius=problem.radius)
     optimum = data.risks(best.weights).max()
     reached = np.array(
-        [data.risks(solver.run(plan, data, seeded(seed, plan)).weights) for seed in range(40)]
+        [
+            data.risks(solver.run(plan, data, seeded(seed, plan.releases)).weights)
+            for seed in range(40)
+        ]
     )
     std = schedule.gradient_multiplier * problem.gradient_diameter / sizes.min()
     eta, rate, steps = 0.05, 0.2, n_steps + 1

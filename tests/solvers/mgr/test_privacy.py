@@ -22,14 +22,8 @@ from sklearn_dpwg.solvers.mgr import mgr as mgr_module
 from sklearn_dpwg.solvers.mgr import releases
 from sklearn_dpwg.solvers.mgr.paper import paper_plan
 from sklearn_dpwg.solvers.mgr.planning import least_bound_plan
-from tests.helpers.mgr_cases import (
-    LOSSES,
-    bad_case,
-    make_data,
-    make_problem,
-    planned_problems,
-    random_data,
-)
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import LOSSES, bad_case, planned_problems, random_data
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import (
@@ -41,14 +35,10 @@ from tests.helpers.replay import (
     misstated,
     recorded,
 )
+from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
 ROUNDING = 1e-9
-
-
-def seeded(seed, releases):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(seed, releases)
 
 
 # --- sensitivity -------------------------------------------------------------------------------

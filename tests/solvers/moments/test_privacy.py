@@ -17,13 +17,8 @@ from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Moments, Solution
 from sklearn_dpwg.solvers.moments import moments as moments_module
 from sklearn_dpwg.solvers.moments.planning import ROUNDING
-from tests.helpers.mgr_cases import (
-    Case,
-    bad_case,
-    make_data,
-    make_problem,
-    random_data,
-)
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import Case, bad_case, random_data
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.replay import (
     Instead,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import math
+import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.learners import FTRL
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.oracles import SampleOracle
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import OCO, Exact, FreshSolver, Solution
-from tests.helpers.oco_cases import BUDGET, make_data, make_problem, random_records
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.oco_cases import BUDGET, random_records
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
 
@@ -233,9 +237,6 @@ def test_before_the_first_round():
 
 
 def test_a_game_is_not_copied():
-    import copy
-    import pickle
-
     solver = OCO(n_rounds=2)
     plan = solver.plan(make_problem((6, 8)), BUDGET)
     game = solver.begin(plan, NoiseSource(1, plan.releases))
@@ -284,8 +285,16 @@ def test_one_group_is_dp_ftrl():
     assert [draw.release.name for draw in noise.draws] == ["gradient sums"]
 
 
-def test_data_model():
-    assert OCO.data_model == "fresh"
+def test_it_draws_fresh_records():
     assert issubclass(OCO, FreshSolver)
-    with pytest.warns(SeededNoiseWarning):
-        NoiseSource(0)
+
+
+def test_parameters_survive_clones_and_pickles():
+    solver = OCO(FTRL(strength=2.0), play="sampled", horizon=3)
+    for other in (clone(solver), pickle.loads(pickle.dumps(solver))):
+        assert type(other) is OCO
+        assert repr(other) == "OCO(horizon=3, learner=FTRL(strength=2.0), play='sampled')"
+    names = [name for name in inspect.signature(OCO).parameters if name != "self"]
+    assert sorted(names) == sorted(solver.get_params(deep=False))
+    with pytest.raises(TypeError, match="positional argument"):
+        OCO(None, "planned")

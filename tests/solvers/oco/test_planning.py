@@ -16,7 +16,7 @@ from sklearn_dpwg.solvers import OCO
 from sklearn_dpwg.solvers.oco.designs import WEIGHT_SHARES
 from sklearn_dpwg.solvers.oco.planning import RISK_SPREAD, excess_bound_by_group
 from sklearn_dpwg.solvers.oco.schedule import LONGEST_STEP, StrengthRule
-from tests.helpers.oco_cases import make_problem
+from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(1.0, 1e-6)
 SIZES = (20_000, 3_000, 900)

@@ -11,31 +11,33 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
+from sklearn_dpwg.exceptions import PlanExceededError
+from sklearn_dpwg.learners import Learner
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.oracles.records import RecordOracle
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO, Solution
+from sklearn_dpwg.solvers.oco import game as game_module
+from sklearn_dpwg.solvers.oco.game import OCOGame
+from sklearn_dpwg.solvers.oco.sampled_game import SampledGame
+from sklearn_dpwg.solvers.oco.weighted_game import WeightedGame
+from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.oco_cases import (
     BUDGET,
     Case,
+    Fault,
     bad_case,
-    make_data,
-    make_problem,
-    mutant,
+    batch_not_divided,
+    gradients_of_both_roles,
     play_both,
     random_records,
 )
 from tests.helpers.plan_check import assert_releases_match
+from tests.helpers.sources import seeded
 
 ROUNDING = 1e-9
 PLAYS = ("weighted", "sampled")
-
-
-def seeded(seed, releases):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(seed, releases)
 
 
 # --- the replay ----------------------------------------------------------------------------------
@@ -64,133 +66,170 @@ def test_with_independent_noise_one_vector_moves_at_most(play):
     assert counts == {0, 1}
 
 
-GRADIENT = "self._gradient_sum(rows[:n_weight], slopes[:n_weight])"
-INFLUENCE = "(group_weights * self._influence).max()"
-SENSITIVITY = "return self._schedule.gradient_diameter * influence"
-SAMPLED_COUNT = "self._count(weights)\n            # roles"
-WEIGHTED_COUNT = "self._count(weights)\n        influence"
-DRAW = "rows, targets = oracle.draw(group, size)"
-START = "problem.n_weights, problem.radius, self._strength_now"
+def losses_of_both_roles(fault):
+    fault.wrap("clipped_losses", lambda real, schedule, values, n_weight: real(schedule, values, 0))
+
+
+def no_ceiling(fault):
+    fault.wrap("clipped_losses", lambda real, schedule, values, n_weight: values[n_weight:])
+
+
+def half_the_sensitivity(fault):
+    fault.wrap("_sensitivity", lambda real, *args: real(*args) / 2, OCOGame)
+
+
+def no_diameter(fault):
+    fault.wrap("_sensitivity", lambda real, game, influence: influence, OCOGame)
+
+
+def the_mean_influence(fault):
+    def mean(real, game, group_weights):
+        return float((group_weights / np.asarray(game._schedule.weight_rates)).mean())
+
+    fault.wrap("_influence", mean, WeightedGame)
+
+
+def the_first_influence_for_ever(fault):
+    def first(real, game, group_weights):
+        return vars(game).setdefault("first_influence", real(game, group_weights))
+
+    fault.wrap("_influence", first, WeightedGame)
+
+
+def loss_not_divided(fault):
+    def undivided(real, clipped, schedule, noise, release):
+        unit = schedule.feedback_range / int(schedule.feedback_rates[0])
+        value = float(clipped.sum()) - schedule.infimum
+        return float(noise.laplace(value, sensitivity=unit, release=release))
+
+    fault.wrap("release_mean_loss", undivided)
+
+
+def losses_not_divided(fault):
+    def undivided(real, sums, *others):
+        return real(sums * np.asarray(others[1].feedback_rates), *others)
+
+    fault.wrap("release_losses", undivided)
+
+
+class HalfTheSensitivity:
+    """A source that is told half the sensitivity of the losses."""
+
+    def __init__(self, noise):
+        self.noise = noise
+
+    def laplace(self, value, *, sensitivity, release):
+        return self.noise.laplace(value, sensitivity=sensitivity / 2, release=release)
+
+
+def half_the_sensitivity_of_a_loss(fault):
+    def half(real, clipped, schedule, noise, release):
+        return real(clipped, schedule, HalfTheSensitivity(noise), release)
+
+    fault.wrap("release_mean_loss", half)
+
+
+def half_the_sensitivity_of_the_losses(fault):
+    def half(real, sums, is_read, schedule, noise, release):
+        return real(sums, is_read, schedule, HalfTheSensitivity(noise), release)
+
+    fault.wrap("release_losses", half)
+
+
+def an_exact_loss_moves_the_groups(fault):
+    def exact(real, clipped, schedule, *others):
+        real(clipped, schedule, *others)
+        return float(clipped.mean()) - schedule.infimum
+
+    fault.wrap("release_mean_loss", exact)
+
+
+def exact_losses_move_the_groups(fault):
+    def exact(real, sums, is_read, schedule, *others):
+        real(sums, is_read, schedule, *others)
+        return sums / np.asarray(schedule.feedback_rates)
+
+    fault.wrap("release_losses", exact)
+
+
+def an_exact_sum_leaks(fault):
+    seen = []
+
+    def remember(real, *args):
+        seen.append(real(*args))
+        return seen[-1]
+
+    def count(real, game, weights):
+        real(game, weights + 1e-9 * seen[-1] if seen else weights)
+        if game.is_over:
+            seen.clear()
+
+    fault.wrap("gradient_sum", remember)
+    fault.wrap("_count", count, OCOGame)
+
+
+def play_ends_on_a_target(fault):
+    def play_round(real, game, oracle, group):
+        draw, drawn = oracle.draw, []
+
+        def watched(*args):
+            drawn.append(draw(*args))
+            return drawn[-1]
+
+        with pytest.MonkeyPatch.context() as watching:
+            watching.setattr(oracle, "draw", watched)
+            real(game, oracle, group)
+        game.has_ended = drawn[0][1][0] > 0
+
+    over = OCOGame.is_over.fget
+    fault.wrap("_play_round", play_round, SampledGame)
+    fault.patch.setattr(
+        OCOGame, "is_over", property(lambda game: getattr(game, "has_ended", False) or over(game))
+    )
+
+
+def a_start_outside_the_ball(fault):
+    def start(real, learner, n_weights, radius, strength, **named):
+        return real(learner, n_weights, 9 * radius, strength, **named)
+
+    fault.wrap("project_to_ball", lambda real, weights, radius: weights, game_module)
+    fault.wrap("start", start, Learner)
+
 
 PLANTED = [
-    (
-        "sampled",
-        "gradients of both roles",
-        [(f"{GRADIENT} / n_weight", "self._gradient_sum(rows, slopes) / len(rows)")],
-    ),
-    (
-        "weighted",
-        "gradients of both roles",
-        [(f"share * {GRADIENT}", "share * self._gradient_sum(rows, slopes)")],
-    ),
-    (
-        "sampled",
-        "losses of both roles",
-        [
-            (
-                "np.minimum(values[n_weight:], schedule.ceiling).sum()",
-                "np.minimum(values, schedule.ceiling).sum()",
-            )
-        ],
-    ),
-    (
-        "weighted",
-        "losses of both roles",
-        [("clipped = np.minimum(values[n_weight:]", "clipped = np.minimum(values")],
-    ),
-    ("sampled", "a batch is not divided", [(f"{GRADIENT} / n_weight", GRADIENT)]),
-    (
-        "weighted",
-        "a batch is not divided",
-        [("group_weights[group] / schedule.weight_rates[group]", "group_weights[group]")],
-    ),
-    ("sampled", "half the sensitivity", [(SENSITIVITY, f"{SENSITIVITY} / 2")]),
-    ("weighted", "half the sensitivity", [(SENSITIVITY, f"{SENSITIVITY} / 2")]),
-    ("sampled", "no diameter", [(SENSITIVITY, "return influence")]),
-    (
-        "weighted",
-        "the mean influence",
-        [
-            (INFLUENCE, INFLUENCE.replace("max", "mean")),
-            ("self._largest = float((prior", "self._largest = 1e-9 * float((prior"),
-        ],
-    ),
-    ("weighted", "the first influence for ever", [("if influence > self._largest:", "if False:")]),
-    (
-        "sampled",
-        "no ceiling",
-        [("np.minimum(values[n_weight:], schedule.ceiling).sum()", "values[n_weight:].sum()")],
-    ),
-    (
-        "weighted",
-        "no ceiling",
-        [("np.minimum(values[n_weight:], schedule.ceiling) -", "values[n_weight:] -")],
-    ),
-    ("sampled", "losses are not divided", [("mean = total / n_feedback", "mean = total")]),
-    (
-        "weighted",
-        "losses are not divided",
-        [("clipped.sum() / schedule.feedback_rates[group]", "clipped.sum()")],
-    ),
-    (
-        "sampled",
-        "half the loss's sensitivity",
-        [
-            (
-                "schedule.feedback_range / n_feedback if",
-                "schedule.feedback_range / n_feedback / 2 if",
-            )
-        ],
-    ),
-    (
-        "weighted",
-        "half the losses' sensitivity",
-        [
-            (
-                "schedule.feedback_range / self._feedback_rates,",
-                "schedule.feedback_range / self._feedback_rates / 2,",
-            )
-        ],
-    ),
-    ("sampled", "exact losses move the groups", [("bound - float(noisy)", "bound - mean")]),
-    (
-        "weighted",
-        "exact losses move the groups",
-        [("groups.update(-noisy", "groups.update(-losses")],
-    ),
-    (
-        "sampled",
-        "an exact sum leaks",
-        [(SAMPLED_COUNT, SAMPLED_COUNT.replace("weights)", "weights + 1e-9 * slopes.sum())"))],
-    ),
-    (
-        "weighted",
-        "an exact sum leaks",
-        [(WEIGHTED_COUNT, WEIGHTED_COUNT.replace("weights)", "weights + 1e-9 * gradient)"))],
-    ),
-    (
-        "sampled",
-        "play ends on a target",
-        [(DRAW, f"{DRAW}\n            if targets[0] > 0:\n                return")],
-    ),
-    (
-        "sampled",
-        "a start outside the ball",
-        [
-            ("project_to_ball(start.weights, problem.radius)", "start.weights"),
-            (START, START.replace("problem.radius", "9 * problem.radius")),
-        ],
-    ),
+    ("sampled", gradients_of_both_roles),
+    ("weighted", gradients_of_both_roles),
+    ("sampled", losses_of_both_roles),
+    ("weighted", losses_of_both_roles),
+    ("sampled", batch_not_divided),
+    ("weighted", batch_not_divided),
+    ("sampled", half_the_sensitivity),
+    ("weighted", half_the_sensitivity),
+    ("sampled", no_diameter),
+    ("weighted", the_mean_influence),
+    ("weighted", the_first_influence_for_ever),
+    ("sampled", no_ceiling),
+    ("weighted", no_ceiling),
+    ("sampled", loss_not_divided),
+    ("weighted", losses_not_divided),
+    ("sampled", half_the_sensitivity_of_a_loss),
+    ("weighted", half_the_sensitivity_of_the_losses),
+    ("sampled", an_exact_loss_moves_the_groups),
+    ("weighted", exact_losses_move_the_groups),
+    ("sampled", an_exact_sum_leaks),
+    ("weighted", an_exact_sum_leaks),
+    ("sampled", play_ends_on_a_target),
+    ("sampled", a_start_outside_the_ball),
 ]
 
 
 @pytest.mark.parametrize(
-    ("play", "fault", "replacements"), PLANTED, ids=[" ".join(each[:2]) for each in PLANTED]
+    ("play", "plant"), PLANTED, ids=lambda each: getattr(each, "__name__", each)
 )
-def test_planted_fault_is_caught(play, fault, replacements):
-    game = mutant(*replacements)
+def test_planted_fault_is_caught(play, plant, monkeypatch):
+    plant(Fault(monkeypatch, play))
     for seed in range(480):
-        found, leaks = play_both(bad_case(seed, play), seed, game)
+        found, leaks = play_both(bad_case(seed, play), seed)
         if leaks or found.worst > 1.0 + ROUNDING:
             return
     raise AssertionError("not caught")
@@ -325,7 +364,7 @@ def test_noise_of_the_sums_has_the_scale_of_the_plan(name):
         played.append(game._player.predict()[0])
     mechanism = make_prefix_sums(name, n_steps=8, n_dimensions=1)
     unit = plan.releases[0].noise_multiplier * plan.schedule.gradient_diameter
-    unit /= plan.schedule.weight_rates[0] * game._strength_now
+    unit /= plan.schedule.weight_rates[0] * game._strength
     expected = unit * mechanism.standard_deviations()[7]
     assert 0.85 < np.std(played) / expected < 1.15
 

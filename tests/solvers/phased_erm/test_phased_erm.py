@@ -1,9 +1,12 @@
 """Is a run the algorithm that the theory page states, and does it learn?"""
 
+import inspect
+import pickle
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.losses import (
@@ -17,8 +20,8 @@ from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR, PhasedERM, Solution
 from tests.helpers.convex_programs import mixture, regularised
-from tests.helpers.group_data import make_risks
-from tests.helpers.mgr_cases import make_data, make_problem, random_data
+from tests.helpers.group_data import make_data, make_problem, make_risks
+from tests.helpers.mgr_cases import random_data
 from tests.helpers.replay import Recorder, fixed_transcript, silent
 
 BUDGET = Budget(1.0, 1e-6)
@@ -71,13 +74,12 @@ def test_a_run_is_the_stated_algorithm(composition, mu_groups, loss):
         if t > 0:
             risks = asked.pop(0)
             expected = clipped_risks(parts[t], center, schedule.ceiling)
-            assert risks.value == pytest.approx(expected, rel=1e-9)
-            assert risks.sensitivity == pytest.approx(
-                schedule.feedback_range / np.array(schedule.sizes[t])
-            )
-            variance = (schedule.risks_multiplier * risks.sensitivity) ** 2
+            sizes = np.array(schedule.sizes[t])
+            assert risks.value == pytest.approx(expected * sizes, rel=1e-9)
+            assert risks.sensitivity == schedule.feedback_range
+            variance = (schedule.risks_multiplier * schedule.feedback_range / sizes) ** 2
             rate = schedule.group_rate
-            log_prior += rate * risks.answer - rate**2 * variance / 2
+            log_prior += rate * risks.answer / sizes - rate**2 * variance / 2
         prior = np.exp(log_prior) / np.exp(log_prior).sum()
         weights = asked.pop(0)
         phase = schedule.phase(t, prior)
@@ -201,3 +203,14 @@ def test_disjoint_parts_cost_more():
         for composition in ("sequential", "parallel")
     }
     assert found["sequential"] < found["parallel"]
+
+
+def test_parameters_survive_clones_and_pickles():
+    solver = PhasedERM(3, composition="parallel", mu_groups=0.5)
+    for other in (clone(solver), pickle.loads(pickle.dumps(solver))):
+        assert type(other) is PhasedERM
+        assert repr(other) == "PhasedERM(composition='parallel', mu_groups=0.5, n_phases=3)"
+    names = [name for name in inspect.signature(PhasedERM).parameters if name != "self"]
+    assert sorted(names) == sorted(solver.get_params(deep=False))
+    with pytest.raises(TypeError, match="positional argument"):
+        PhasedERM(None, "planned")

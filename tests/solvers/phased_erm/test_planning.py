@@ -13,8 +13,9 @@ from sklearn_dpwg.privacy import Budget, lemma3_sensitivity
 from sklearn_dpwg.solvers import PhasedERM
 from sklearn_dpwg.solvers.group_player import RISK_SPREAD
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
-from sklearn_dpwg.solvers.phased_erm.planning import PHASES, WIDTHS, passes_of_a_phase
-from tests.helpers.mgr_cases import make_problem
+from sklearn_dpwg.solvers.phased_erm.planning import PHASES, WIDTHS
+from sklearn_dpwg.solvers.phased_erm.releases import passes_of_a_phase
+from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(1.0, 1e-5)
 

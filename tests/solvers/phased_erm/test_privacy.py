@@ -10,25 +10,26 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
+from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum.saddle_point import attainable_gap
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
-from sklearn_dpwg.solvers import PhasedERM, phased_erm
-from sklearn_dpwg.solvers.phased_erm.schedule import sensitivity
-from tests.helpers.mgr_cases import make_data, make_problem, random_data
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import PhasedERM, Solution
+from sklearn_dpwg.solvers.phased_erm import phased_erm as run_module
+from sklearn_dpwg.solvers.phased_erm import releases
+from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule, sensitivity
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import random_data
 from tests.helpers.noise_checks import scale_faults
-from tests.helpers.phased_cases import bad_phased_case, phased_plans
+from tests.helpers.phased_cases import bad_phased_case, change_phases, phased_plans
 from tests.helpers.plan_check import assert_releases_match
-from tests.helpers.replay import fixed_transcript, mutant, recorded
+from tests.helpers.planted import wrap
+from tests.helpers.replay import fixed_transcript, recorded
+from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
 ROUNDING = 1e-6  # of solutions at points where their gap is certified
-
-
-def seeded(seed, releases):
-    with pytest.warns(SeededNoiseWarning):
-        return NoiseSource(seed, releases)
 
 
 def attack(case, seed):
@@ -67,13 +68,11 @@ def attack(case, seed):
     return moved, faults
 
 
-def worst(solver_class, seeds, plans, *, until_caught=False):
+def worst(seeds, plans, *, until_caught=False):
     most, faults = {}, set()
     for seed in seeds:
         plan, solver = plans[seed % len(plans)]
-        moved, found = attack(
-            bad_phased_case(plan, solver_class(**solver.get_params()), seed), seed
-        )
+        moved, found = attack(bad_phased_case(plan, solver, seed), seed)
         faults |= set(found)
         for name, distance in moved.items():
             most[name] = max(most.get(name, 0.0), distance)
@@ -92,7 +91,7 @@ def plans():
 
 
 def test_no_neighbour_moves_a_release_by_more_than_its_sensitivity(plans):
-    most, faults = worst(PhasedERM, range(300), plans)
+    most, faults = worst(range(300), plans)
     assert faults == set()  # what follows from the transcript is the same, one part moves at most
     assert set(most) == {"phase weights", "group risks"}
     assert max(most.values()) <= 1.0 + ROUNDING, most
@@ -103,61 +102,208 @@ def test_no_neighbour_moves_a_release_by_more_than_its_sensitivity(plans):
 
 def test_planned_strengths_keep_their_sensitivity():
     plans = list(phased_plans(1, 18, mu_weights=None, mu_groups=None))
-    most, faults = worst(PhasedERM, range(72), plans)
+    most, faults = worst(range(72), plans)
     assert faults == set()
     assert max(most.values()) <= 1.0 + ROUNDING, most
     assert most["phase weights"] > 0.3, most
 
 
-PLANTED = {
-    "half the sensitivity of the weights": [("=phase.sensitivity", "=phase.sensitivity / 2")],
-    "half the sensitivity of the risks": [
-        ("sensitivity=schedule.feedback_range", "sensitivity=0.5 * schedule.feedback_range")
-    ],
-    "the largest group for n_i in the risks": [
-        ("np.asarray(read.group_sizes)", "np.full(len(prior), max(read.group_sizes))")
-    ],
-    "no ceiling": [("ceiling=schedule.ceiling", "ceiling=None")],
-    "the first prior's sensitivity": [
-        ("phase = schedule.phase(t, prior)", "phase = schedule.phase(t, np.array(schedule.prior))")
-    ],
-    "less regularisation than accounted for": [
-        ("mu_weights=phase.mu_weights", "mu_weights=phase.mu_weights / 4")
-    ],
-    "a smaller regularisation of the group weights": [
-        ("mu_groups=phase.mu_groups", "mu_groups=min(phase.mu_groups, 0.01)")
-    ],
-    "the exact minimiser is the next centre": [
-        ("weights = project_to_ball(noisy,", "weights = project_to_ball(found.weights,")
-    ],
-    "exact risks move the prior": [
-        ("schedule.group_rate * noisy_risks", "schedule.group_rate * read.risks(weights)")
-    ],
-    "the best response is the next prior": [
-        ("weights = project_to_ball(noisy,", "log_prior = np.log(found.group_weights + 1e-9)\n"
-         "        weights = project_to_ball(noisy,")
-    ],
-    "group weights leave": [
-        ("None, schedule.n_phases)", "found.group_weights, schedule.n_phases)")
-    ],
-    "the number of Newton steps leaves": [
-        ("None, schedule.n_phases)", "None, found.n_newton_steps)")
-    ],
-    "every phase reads all records": [("data.part(parts[t]) if parallel", "data if parallel")],
-    "two phases share a part": [("data.part(parts[t])", "data.part(parts[t // 2])")],
-    "parts by value": [
-        ("data.part(parts[t])", "data.part(parts[t if data.records.targets[-1] > 0 else -1 - t])")
-    ],
-    "early stop on an exact risk": [
-        ("prior = _normalised(log_prior)", "prior = _normalised(log_prior)\n"
-         "        if t > 0 and read.risks(weights).max() > 2.0:\n            break")
-    ],
-}  # fmt: skip
+# --- planted faults -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", PLANTED)
-def test_planted_fault_is_caught(fault, plans):
-    attacked = worst(mutant(*PLANTED[fault], of=PhasedERM), range(300), plans, until_caught=True)
+def change_schedule(patch, change):
+    """Let runs read another schedule than the plan's."""
+
+    def run(real, solver, plan, *others):
+        schedule = dataclasses.replace(plan.schedule, **change(plan.schedule))
+        return real(solver, dataclasses.replace(plan, schedule=schedule), *others)
+
+    wrap(patch, PhasedERM, "_run", run)
+
+
+def half_the_sensitivity_of_the_weights(patch):
+    change_phases(patch, sensitivity=1 / 2)
+
+
+def half_the_sensitivity_of_the_risks(patch):
+    change_schedule(patch, lambda schedule: {"feedback_range": schedule.feedback_range / 2})
+
+
+def the_largest_group_in_all_risks(patch):
+    def largest(real, read, weights, schedule, noise, release):
+        sizes = np.full(read.n_groups, max(read.group_sizes))
+        value = read.risks(weights, ceiling=schedule.ceiling)
+        return noise.gaussian(value, sensitivity=schedule.feedback_range / sizes, release=release)
+
+    wrap(patch, run_module, "release_risks", largest)
+
+
+def no_ceiling(patch):
+    change_schedule(patch, lambda schedule: {"ceiling": math.inf})
+
+
+def the_first_priors_sensitivity(patch):
+    def first(real, schedule, index, prior):
+        return real(schedule, index, np.asarray(schedule.prior))
+
+    wrap(patch, PhasedERMSchedule, "phase", first)
+
+
+def less_regularisation_than_accounted_for(patch):
+    change_phases(patch, mu_weights=1 / 4)
+
+
+def a_smaller_regularisation_of_the_group_weights(patch):
+    def smaller(real, *args):
+        phase = real(*args)
+        return phase._replace(mu_groups=min(phase.mu_groups, 0.01))
+
+    wrap(patch, PhasedERMSchedule, "phase", smaller)
+
+
+class Exact:
+    """A source that is asked for noise and adds none."""
+
+    def __init__(self, noise):
+        self.noise = noise
+
+    def gaussian(self, value, **named):
+        self.noise.gaussian(value, **named)
+        return value
+
+
+def the_exact_minimiser_is_the_next_center(patch):
+    def exact(real, *args):
+        return real(*args[:-2], Exact(args[-2]), args[-1])
+
+    wrap(patch, run_module, "release_weights", exact)
+
+
+def exact_risks_move_the_prior(patch):
+    def exact(real, *args):
+        return real(*args[:-2], Exact(args[-2]), args[-1])
+
+    wrap(patch, run_module, "release_risks", exact)
+
+
+def watch_phases(patch):
+    """Return a list that gets every solution of a phase."""
+    found = []
+
+    def solve(real, *args, **named):
+        found.append(real(*args, **named))
+        return found[-1]
+
+    wrap(patch, releases, "solve_saddle_point", solve)
+    return found
+
+
+def the_best_response_is_the_next_prior(patch):
+    found = watch_phases(patch)
+
+    def normalised(real, log_weights, **named):
+        return real(np.log(found[-1].group_weights + 1e-9) if found else log_weights, **named)
+
+    def run(real, *args):
+        found.clear()
+        return real(*args)
+
+    wrap(patch, run_module, "normalised", normalised)
+    wrap(patch, PhasedERM, "_run", run)
+
+
+def group_weights_leave(patch):
+    found = watch_phases(patch)
+
+    def run(real, *args):
+        return dataclasses.replace(real(*args), group_weights=found[-1].group_weights)
+
+    wrap(patch, PhasedERM, "_run", run)
+
+
+def the_number_of_newton_steps_leaves(patch):
+    found = watch_phases(patch)
+
+    def run(real, *args):
+        return dataclasses.replace(real(*args), n_iter=found[-1].n_newton_steps)
+
+    wrap(patch, PhasedERM, "_run", run)
+
+
+def every_phase_reads_all_records(patch):
+    wrap(patch, GroupRisks, "part", lambda real, risks, positions: risks)
+
+
+def two_phases_share_a_part(patch):
+    def shared(real, *args):
+        parts = real(*args)
+        return [parts[t // 2] for t in range(len(parts))]
+
+    wrap(patch, run_module, "draw_parts", shared)
+
+
+def parts_by_value(patch):
+    drawn = []
+
+    def draw(real, *args):
+        drawn[:] = real(*args)
+        return tuple(range(len(drawn)))  # so that `part` is told which one, and reads the records
+
+    def part(real, risks, t):
+        return real(risks, drawn[t if risks.records.targets[-1] > 0 else -1 - t])
+
+    wrap(patch, run_module, "draw_parts", draw)
+    wrap(patch, GroupRisks, "part", part)
+
+
+class StoppedError(Exception):
+    """A run broke off."""
+
+
+def early_stop_on_an_exact_risk(patch):
+    n_phases = []
+
+    def release(real, read, weights, *others):
+        if n_phases and read.risks(weights).max() > 2.0:
+            raise StoppedError
+        n_phases.append(1)
+        return real(read, weights, *others)
+
+    def run(real, *args):
+        n_phases.clear()
+        try:
+            return real(*args)
+        except StoppedError:
+            return Solution(np.zeros(1), None, 0)
+
+    wrap(patch, run_module, "release_weights", release)
+    wrap(patch, PhasedERM, "_run", run)
+
+
+PLANTED = [
+    half_the_sensitivity_of_the_weights,
+    half_the_sensitivity_of_the_risks,
+    the_largest_group_in_all_risks,
+    no_ceiling,
+    the_first_priors_sensitivity,
+    less_regularisation_than_accounted_for,
+    a_smaller_regularisation_of_the_group_weights,
+    the_exact_minimiser_is_the_next_center,
+    exact_risks_move_the_prior,
+    the_best_response_is_the_next_prior,
+    group_weights_leave,
+    the_number_of_newton_steps_leaves,
+    every_phase_reads_all_records,
+    two_phases_share_a_part,
+    parts_by_value,
+    early_stop_on_an_exact_risk,
+]
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_planted_fault_is_caught(plant, plans, monkeypatch):
+    plant(monkeypatch)
+    attacked = worst(range(300), plans, until_caught=True)
     assert is_caught(*attacked), attacked
 
 
@@ -287,9 +433,9 @@ def test_records_that_the_plan_is_not_for_are_refused():
 def test_a_phase_that_is_not_solved_is_an_error(monkeypatch):
     problem, solver, data = example(n_phases=1)
     plan = solver.plan(problem, BUDGET)
-    solve = phased_erm.solve_saddle_point
+    solve = releases.solve_saddle_point
     monkeypatch.setattr(
-        phased_erm,
+        releases,
         "solve_saddle_point",
         lambda *args, **named: dataclasses.replace(solve(*args, **named), gap=math.nan),
     )

@@ -1,0 +1,196 @@
+"""Releases of the online solver: every line that hands records to noise, and what a plan pays.
+
+Each record plays one role, fixed by its position in its batch: `gradient_sum` reads the first ones,
+`clipped_losses` those behind them, and nothing else reads what is private. `GradientSums`,
+`release_mean_loss` and `release_losses` add the noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.learners import PrivatePlayer, WeightPlayer
+from sklearn_dpwg.privacy import (
+    SECONDS_PER_SECURE_CALL,
+    SECONDS_PER_SECURE_COORDINATE,
+    Budget,
+    NoiseSource,
+    Release,
+    calibrate,
+)
+from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.group_player import refuse_rounding
+from sklearn_dpwg.solvers.oco.schedule import OCOSchedule
+from sklearn_dpwg.solvers.plan import SECONDS_PER_ENTRY, Plan
+
+SUMS = "gradient sums"
+LOSSES = "group losses"
+
+# For planning: what a round costs beside its records and its noise, and each group in it.
+SECONDS_PER_ROUND = 4e-5
+SECONDS_PER_GROUP = 2e-5
+
+
+@dataclass(frozen=True)
+class PlannedReleases:
+    """Releases of both players, each for the whole budget, as they read disjoint records."""
+
+    gradient: Release
+    feedback: Release | None
+
+    @classmethod
+    def within(cls, problem: Problem, budget: Budget, n_rounds: int) -> PlannedReleases:
+        """Return the releases whose noise just keeps the budget."""
+        one_part = problem.n_groups == 1
+        sums = Release(SUMS, "gaussian", 1.0, 1, part=None if one_part else 0)
+        (gradient,) = calibrate([sums], budget)
+        if one_part:
+            return cls(gradient, None)
+        # rounds read disjoint batches: a record is in one of them and pays for one
+        losses = Release(LOSSES, "laplace", 1.0, n_rounds, part=1, draws_per_record=1)
+        return cls(gradient, calibrate([losses], budget)[0])
+
+    @property
+    def all(self) -> tuple[Release, ...]:
+        """The releases of a plan."""
+        return (self.gradient,) if self.feedback is None else (self.gradient, self.feedback)
+
+    @property
+    def feedback_multiplier(self) -> float:
+        """Noise per unit of sensitivity on the losses, 0 where none are released."""
+        return 0.0 if self.feedback is None else self.feedback.noise_multiplier
+
+
+def gradient_sum(
+    problem: Problem, rows: FloatArray, slopes: FloatArray, n_weight: int
+) -> FloatArray:
+    """Return the sum of the gradients of a batch's first records, those for the weights."""
+    rows, slopes = rows[:n_weight], slopes[:n_weight]
+    scaling = problem.intercept_scaling
+    if problem.loss.n_outputs == 1:
+        if scaling == 0:
+            return np.asarray(slopes @ rows)
+        gradient = np.empty(rows.shape[1] + 1)
+        gradient[:-1] = slopes @ rows
+        gradient[-1] = scaling * slopes.sum()
+        return gradient
+    matrix = slopes.T @ rows
+    if scaling > 0:
+        matrix = np.column_stack([matrix, scaling * slopes.sum(axis=0)])
+    return np.asarray(matrix.ravel())
+
+
+def clipped_losses(schedule: OCOSchedule, values: FloatArray, n_weight: int) -> FloatArray:
+    """Return the losses, up to the ceiling, of the records behind those for the weights."""
+    return np.asarray(np.minimum(values[n_weight:], schedule.ceiling))
+
+
+class GradientSums:
+    """The weights player behind noisy sums of gradients, which open with the first gradient.
+
+    Without a fixed sensitivity every gradient comes with its own.
+    """
+
+    def __init__(
+        self,
+        player: WeightPlayer,
+        schedule: OCOSchedule,
+        noise: NoiseSource,
+        release: Release,
+        *,
+        sensitivity: float | None,
+    ) -> None:
+        self._player, self._schedule, self._noise = player, schedule, noise
+        self._release, self._sensitivity = release, sensitivity
+        self._private: PrivatePlayer | None = None
+
+    def release(
+        self,
+        gradient: FloatArray,
+        curvature: float = 0.0,
+        center: FloatArray | None = None,
+        *,
+        sensitivity: float | None = None,
+    ) -> None:
+        """Update the player with a gradient, of which it sees the noisy sums only."""
+        if self._private is None:
+            mechanism = make_prefix_sums(
+                self._schedule.noise,
+                n_steps=self._schedule.n_rounds,
+                n_dimensions=len(gradient),
+            )
+            stream = mechanism.open(self._noise, self._release, sensitivity=self._sensitivity)
+            self._private = PrivatePlayer(self._player, stream)
+        self._private.update(gradient, curvature, center, sensitivity=sensitivity)
+
+
+def release_mean_loss(
+    clipped: FloatArray, schedule: OCOSchedule, noise: NoiseSource, release: Release
+) -> float:
+    """Return the mean loss of a sampled round's batch, above the infimum, with noise."""
+    size = int(schedule.feedback_rates[0])
+    mean = float(clipped.sum()) / size - schedule.infimum
+    return float(noise.laplace(mean, sensitivity=schedule.feedback_range / size, release=release))
+
+
+def release_losses(
+    sums: FloatArray,
+    is_read: NDArray[np.bool_],
+    schedule: OCOSchedule,
+    noise: NoiseSource,
+    release: Release,
+) -> FloatArray:
+    """Return a weighted round's sums of losses over their public rates, with noise.
+
+    A group that the round reads no records of has a loss of 0 without noise.
+    """
+    rates = np.asarray(schedule.feedback_rates)
+    units = np.where(is_read, schedule.feedback_range / rates, 0.0)
+    return noise.laplace(sums / rates, sensitivity=units, release=release)
+
+
+def make_plan(
+    problem: Problem,
+    budget: Budget,
+    releases: PlannedReleases,
+    schedule: OCOSchedule,
+    bounds: FloatArray,
+) -> Plan:
+    """Return the plan of a schedule; refused where rounding could show a record."""
+    several, n_rounds = problem.n_groups > 1, schedule.n_rounds
+    rates = np.add(schedule.weight_rates, schedule.feedback_rates)
+    weighted = schedule.play == "weighted"
+    if several:
+        refuse_rounding(
+            float(rates.max()) * schedule.ceiling / schedule.feedback_range,
+            f"a batch of {rates.max():,.3g} records",
+            "take more rounds",
+        )
+    n_drawn = n_rounds * float(rates.sum() if weighted else rates[0])
+    mechanism = make_prefix_sums(schedule.noise, n_steps=n_rounds, n_dimensions=problem.n_weights)
+    groups_a_round = problem.n_groups if weighted else 1
+    seconds = (
+        n_rounds * (SECONDS_PER_ROUND + groups_a_round * SECONDS_PER_GROUP)
+        + 2.0 * n_drawn * problem.n_columns * problem.loss.n_outputs * SECONDS_PER_ENTRY
+        + mechanism.secure_seconds
+    )
+    if several:
+        per_round = SECONDS_PER_SECURE_CALL + groups_a_round * SECONDS_PER_SECURE_COORDINATE
+        seconds += n_rounds * per_round
+    return Plan.of(
+        "oco",
+        problem,
+        budget,
+        releases=releases.all,
+        schedule=schedule,
+        bounds=bounds,
+        n_steps=n_rounds,
+        seconds=seconds,
+        early_stop=not weighted,
+        n_drawn=round(min(n_drawn, problem.n_records)),
+    )
