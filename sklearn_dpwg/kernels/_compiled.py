@@ -217,59 +217,94 @@ def _add_entries(sums, step, total, indices):
 
 
 @_helper
-def _scale_scores(scores, row_scale, first, intercepts):
-    """Bring products with rows to the length of each row, and add the intercepts."""
-    for output in range(len(scores)):
-        for i in range(scores.shape[1]):
-            scaled = scores[output, i] * row_scale[first + i]
-            scores[output, i] = scaled + intercepts[output]
+def _dense_block(
+    rows,
+    by_columns,
+    row_scale,
+    targets,
+    matrix,
+    intercepts,
+    branch,
+    parameter,
+    ceiling,
+    first_row,
+    last_row,
+    wanted,
+    scores,
+    slope_sums,
+    sums,
+):
+    """Return the sum of the losses of a block of rows, and add up derivatives and gradients."""
+    n_outputs, n_columns = matrix.shape
+    run_rows, total = scores.shape[1], 0.0
+    for first in range(first_row, last_row, run_rows):
+        n_rows = min(run_rows, last_row - first)
+        for output in range(n_outputs):
+            if by_columns:
+                _scores_by_columns(rows, first, matrix[output], scores[output, :n_rows])
+            else:
+                for i in range(n_rows):
+                    scores[output, i] = _dot(rows[first + i], matrix[output])
+            for i in range(n_rows):
+                scaled = scores[output, i] * row_scale[first + i]
+                scores[output, i] = scaled + intercepts[output]
+        of_run = targets[first : first + n_rows]
+        total += _block_losses(branch, parameter, ceiling, scores, of_run)
+        if not wanted:
+            continue
+        for output in range(n_outputs):
+            slopes = scores[output, :n_rows]
+            slope_sums[output] += _scale(slopes, row_scale, first)
+            if by_columns:
+                for j in range(n_columns):
+                    sums[output, j] += _dot(rows[j, first : first + n_rows], slopes)
+            else:
+                _add_rows(rows, first, slopes, sums[output])
+    return total
 
 
 @_helper
-def _dense_scores(rows, by_columns, first, matrix, scores):
-    for output in range(len(scores)):
-        if by_columns:
-            _scores_by_columns(rows, first, matrix[output], scores[output])
-        else:
-            for i in range(scores.shape[1]):
-                scores[output, i] = _dot(rows[first + i], matrix[output])
-
-
-@_helper
-def _add_dense(rows, by_columns, first, slopes, row_scale, sums):
-    """Add the derivatives of a run, last, and before them their products with the rows."""
-    n_rows, n_columns = slopes.shape[1], sums.shape[1] - 1
-    for output in range(len(slopes)):
-        of_output = slopes[output]
-        sums[output, n_columns] += _scale(of_output, row_scale, first)
-        if by_columns:
-            for j in range(n_columns):
-                sums[output, j] += _dot(rows[j, first : first + n_rows], of_output)
-        else:
-            _add_rows(rows, first, of_output, sums[output, :n_columns])
-
-
-@_helper
-def _sparse_scores(data, indices, indptr, first, matrix, scores):
-    for output in range(len(scores)):
-        weights = matrix[output]
-        for i in range(scores.shape[1]):
-            score = 0.0
-            for entry in range(indptr[first + i], indptr[first + i + 1]):
-                score += data[entry] * weights[indices[entry]]
-            scores[output, i] = score
-
-
-@_helper
-def _add_sparse(data, indices, indptr, first, slopes, row_scale, sums):
-    """Do as `_add_dense` for rows in compressed form; entries of one place add up."""
-    for output in range(len(slopes)):
-        of_output, total = slopes[output], sums[output]
-        total[len(total) - 1] += _scale(of_output, row_scale, first)
-        for i in range(len(of_output)):
-            slope = of_output[i]
-            for entry in range(indptr[first + i], indptr[first + i + 1]):
-                total[indices[entry]] += slope * data[entry]
+def _sparse_block(
+    data,
+    indices,
+    indptr,
+    row_scale,
+    targets,
+    matrix,
+    intercepts,
+    branch,
+    parameter,
+    ceiling,
+    first_row,
+    last_row,
+    wanted,
+    scores,
+    slope_sums,
+    sums,
+):
+    """Do the same for rows in compressed form; entries of one place add up."""
+    run_rows, total = scores.shape[1], 0.0
+    for first in range(first_row, last_row, run_rows):
+        n_rows = min(run_rows, last_row - first)
+        for output in range(len(matrix)):
+            weights = matrix[output]
+            for i in range(n_rows):
+                score = 0.0
+                for entry in range(indptr[first + i], indptr[first + i + 1]):
+                    score += data[entry] * weights[indices[entry]]
+                scores[output, i] = score * row_scale[first + i] + intercepts[output]
+        of_run = targets[first : first + n_rows]
+        total += _block_losses(branch, parameter, ceiling, scores, of_run)
+        if not wanted:
+            continue
+        for output in range(len(matrix)):
+            slopes, gradient = scores[output, :n_rows], sums[output]
+            slope_sums[output] += _scale(slopes, row_scale, first)
+            for i in range(n_rows):
+                slope = slopes[i]
+                for entry in range(indptr[first + i], indptr[first + i + 1]):
+                    gradient[indices[entry]] += slope * data[entry]
+    return total
 
 
 def _dense_pass(
@@ -299,22 +334,30 @@ def _dense_pass(
     """
     n_outputs, n_columns = matrix.shape
     scores = np.empty((n_outputs, run_rows))
-    sums = np.zeros((n_outputs, n_columns + 1))
+    slope_sums, sums = np.zeros(n_outputs), np.zeros((n_outputs, n_columns))
     wanted = gradients.shape[2] > 0
     for segment in range(len(firsts)):
         for block in range(firsts[segment], lasts[segment]):
-            total = 0.0
-            for first in range(edges[block], edges[block + 1], run_rows):
-                n_rows = min(run_rows, edges[block + 1] - first)
-                of_scores = scores[:, :n_rows]
-                _dense_scores(rows, by_columns, first, matrix, of_scores)
-                _scale_scores(of_scores, row_scale, first, intercepts)
-                of_run = targets[first : first + n_rows]
-                total += _block_losses(branch, parameter, ceiling, scores, of_run)
-                if wanted:
-                    _add_dense(rows, by_columns, first, of_scores, row_scale, sums)
+            total = _dense_block(
+                rows,
+                by_columns,
+                row_scale,
+                targets,
+                matrix,
+                intercepts,
+                branch,
+                parameter,
+                ceiling,
+                edges[block],
+                edges[block + 1],
+                wanted,
+                scores,
+                slope_sums,
+                sums,
+            )
             totals[segment] += _on_grid(total, loss_step)
             if wanted:
+                _add_block(slope_sums, gradient_step, gradients[segment, :, n_columns])
                 for output in range(n_outputs):
                     _add_block(sums[output], gradient_step, gradients[segment, output])
 
@@ -339,32 +382,40 @@ def _sparse_pass(
     totals,
     gradients,
 ):
-    """Do the same for rows in compressed form; entries of one place add up."""
+    """Do the same for rows in compressed form."""
     n_outputs, n_columns = matrix.shape
     scores = np.empty((n_outputs, run_rows))
-    sums = np.zeros((n_outputs, n_columns + 1))
+    slope_sums, sums = np.zeros(n_outputs), np.zeros((n_outputs, n_columns))
     wanted = gradients.shape[2] > 0
     for segment in range(len(firsts)):
         for block in range(firsts[segment], lasts[segment]):
-            total = 0.0
-            for first in range(edges[block], edges[block + 1], run_rows):
-                n_rows = min(run_rows, edges[block + 1] - first)
-                of_scores = scores[:, :n_rows]
-                _sparse_scores(data, indices, indptr, first, matrix, of_scores)
-                _scale_scores(of_scores, row_scale, first, intercepts)
-                of_run = targets[first : first + n_rows]
-                total += _block_losses(branch, parameter, ceiling, scores, of_run)
-                if wanted:
-                    _add_sparse(data, indices, indptr, first, of_scores, row_scale, sums)
+            total = _sparse_block(
+                data,
+                indices,
+                indptr,
+                row_scale,
+                targets,
+                matrix,
+                intercepts,
+                branch,
+                parameter,
+                ceiling,
+                edges[block],
+                edges[block + 1],
+                wanted,
+                scores,
+                slope_sums,
+                sums,
+            )
             totals[segment] += _on_grid(total, loss_step)
             if not wanted:
                 continue
+            _add_block(slope_sums, gradient_step, gradients[segment, :, n_columns])
             start, stop = indptr[edges[block]], indptr[edges[block + 1]]
             for output in range(n_outputs):
                 gradient = gradients[segment, output]
                 if 4 * (stop - start) < n_columns:  # wide rows with few entries
                     _add_entries(sums[output], gradient_step, gradient, indices[start:stop])
-                    _add_block(sums[output, n_columns:], gradient_step, gradient[n_columns:])
                 else:
                     _add_block(sums[output], gradient_step, gradient)
 
