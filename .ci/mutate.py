@@ -35,23 +35,22 @@ ROOT = Path(__file__).parent.parent
 WORK = ROOT / ".mutate"
 PACKAGE = Path("sklearn_dpwg")
 SUITES = ("privacy", "ledger", "learners", "solvers", "estimators", "model_selection",
-          "preprocessing", "test_problem.py", "test_records.py", "test_risks.py")  # fmt: skip
+          "preprocessing", "test_risks.py", "test_problem.py", "test_records.py")  # fmt: skip
 # A shift or a bit operation in place of a sum, or `is` in place of `<`, is seen by any test.
 DULL = re.compile(r"BinaryOperator_\w+_([LR]Shift|Bit\w+|FloorDiv|Mod)$|_(?!Is)\w+_Is(Not)?$")
 WANTED = 0.95
 
 
 def targets() -> list[Path]:
-    """Return the files to mutate: privacy, ledger, records, risks, and what hands data to noise."""
-    found = [*PACKAGE.glob("records*"), *PACKAGE.glob("risks*"), PACKAGE / "privacy"]
-    found.append(PACKAGE / "ledger")
-    files = {file for path in found for file in ([path] if path.is_file() else path.rglob("*.py"))}
-    files |= {
-        file
-        for file in (PACKAGE / "solvers").rglob("*.py")
-        if re.search(r"\bnoise\.\w+\(", file.read_text(encoding="utf-8"))
-    }
-    return sorted(files)
+    """Return the files to mutate."""
+    patterns = (
+        "privacy/**/*.py",
+        "ledger/*.py",
+        "records.py",
+        "risks/*.py",
+        "solvers/*/releases.py",
+    )
+    return sorted(file for pattern in patterns for file in PACKAGE.glob(pattern))
 
 
 def inert(source: str) -> set[tuple[int, int]]:
@@ -89,7 +88,8 @@ def sample(n_mutants: int, seed: int) -> list[MutationSpec]:
 
 
 def copy_tree(to: Path) -> None:
-    """Copy what git knows of the tree, as it is on disk; compiled kernels are kept."""
+    """Copy what git knows of the tree, as it is on disk."""
+    shutil.rmtree(to, ignore_errors=True)
     names = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -220,7 +220,8 @@ def main() -> int:
             if outcome is TestOutcome.SURVIVED:
                 survivors.append(changed(diff))
                 print(f"\n{survivors[-1]}", flush=True)
-            print(f"\r{done} of {len(waiting)}", end="", file=sys.stderr, flush=True)
+            if sys.stderr.isatty():
+                print(f"\r{done} of {len(waiting)}", end="", file=sys.stderr, flush=True)
     n_judged = len(waiting) - counts["incompetent"]
     n_seen = n_judged - len(survivors)
     (WORK / "survivors.txt").write_text("\n\n".join(sorted(survivors)), encoding="utf-8")

@@ -36,10 +36,6 @@ class WeakPlanWarning(UserWarning):
     """The plan's bound promises no more than a model that predicts nothing."""
 
 
-class LongRowsWarning(UserWarning):
-    """Rows to predict for are longer than `data_norm`, to which training shortened every row."""
-
-
 class OracleError(RuntimeError):
     """A sample oracle failed, ran dry, or gave something else than fresh records."""
 

@@ -39,6 +39,39 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
     return cells if several else cells[:, 0]
 
 
+def grouping_names(groups: Any, group_by: GroupBy | None) -> tuple[str, ...]:
+    """Say in words what the groups of a fit are made of.
+
+    Parameters
+    ----------
+    groups : array-like or None
+        Groups that were passed.
+    group_by : column name, column index, sequence of them, callable or None
+        What computes them from the rows.
+
+    Returns
+    -------
+    tuple of str
+        One name, or none where there are no groups.
+    """
+    if callable(group_by):
+        name = getattr(group_by, "__qualname__", type(group_by).__name__)
+        return (f"function {name.rpartition('.<locals>.')[2]}",)
+    columns: list[Any] = []
+    if group_by is not None:
+        columns = list(group_by) if isinstance(group_by, list | tuple) else [group_by]
+    elif groups is None:
+        return ()
+    elif hasattr(groups, "columns"):
+        columns = list(groups.columns)
+    elif isinstance(getattr(groups, "name", None), str):
+        columns = [groups.name]
+    if not columns:
+        return ("groups passed to fit",)
+    named = ", ".join(repr(str(one) if isinstance(one, str) else one) for one in columns)
+    return (f"columns {named} together" if len(columns) > 1 else f"column {named}",)
+
+
 def find_groups(rows: Any, groups: Any, group_by: GroupBy | None) -> Any:
     """Return the groups that were passed, or else those that `group_by` finds in the rows."""
     if group_by is None:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_dpwg.groups import encode_groups, ordered_sizes, select_groups
+from sklearn_dpwg.groups import encode_groups, grouping_names, ordered_sizes, select_groups
 
 LETTERS = ["b", "a", "b", "c"]
 PAIRS = [("b", 2), ("a", 1), ("b", 2), ("b", 10)]
@@ -182,3 +182,25 @@ def test_sizes_take_the_order_of_the_fit():
 def test_sizes_and_labels_that_do_not_belong_together(arguments, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         ordered_sizes(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("groups", "group_by", "names"),
+    [
+        (None, None, ()),
+        ([0, 1], None, ("groups passed to fit",)),
+        (np.array([0, 1]), None, ("groups passed to fit",)),
+        (pd.Series([0, 1]), None, ("groups passed to fit",)),
+        (pd.Series([0, 1], name="sex"), None, ("column 'sex'",)),
+        (pd.DataFrame({"sex": [0, 1], 3: [0, 1]}), None, ("columns 'sex', 3 together",)),
+        (None, "sex", ("column 'sex'",)),
+        (None, np.str_("sex"), ("column 'sex'",)),
+        (None, 2, ("column 2",)),
+        (None, ["sex", "age"], ("columns 'sex', 'age' together",)),
+        (None, ["sex"], ("column 'sex'",)),
+        (None, np.isnan, ("function isnan",)),
+        (None, lambda rows: rows[:, 0], ("function <lambda>",)),
+    ],
+)
+def test_names_of_groupings(groups, group_by, names):
+    assert grouping_names(groups, group_by) == names

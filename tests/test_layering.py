@@ -25,6 +25,9 @@ LOCAL_RANDOMNESS = {
     "SFC64", "SeedSequence", "default_rng",
 }  # fmt: skip
 
+# The methods of NoiseSource that take data or decide which data is read.
+DRAWS = {"gaussian", "shared_gaussian", "gaussian_rows", "laplace", "poisson_sample"}
+
 
 class Module:
     """One parsed file; what several rules ask for is worked out once."""
@@ -161,6 +164,20 @@ def breaks_function_length(modules: dict[str, Module]) -> Iterator[str]:
                     yield f"{module.path}:{node.lineno}: {node.name} has {n_lines} lines"
 
 
+def breaks_releases(modules: dict[str, Module]) -> Iterator[str]:
+    """In a package of a solver one file holds every line that hands data to noise."""
+    for module in modules.values():
+        parts = module.name.split(".")
+        if parts[1:2] != ["solvers"] or parts[-1] == "releases":
+            continue
+        for node in module.nodes:
+            if isinstance(node, ast.Attribute) and (
+                node.attr in DRAWS
+                and (owner := ast.unparse(node.value).rpartition(".")[2]).lstrip("_") == "noise"
+            ):
+                yield f"{module.path}:{node.lineno}: {owner}.{node.attr} belongs in releases.py"
+
+
 RULES = [
     breaks_own_package,
     breaks_shadowing,
@@ -168,6 +185,7 @@ RULES = [
     breaks_local_randomness,
     breaks_length,
     breaks_function_length,
+    breaks_releases,
 ]
 
 
@@ -233,6 +251,12 @@ LONG_FUNCTION = 'def f():\n    """One."""\n' + "    x = 1\n" * MAX_FUNCTION_LINE
         (breaks_local_randomness, {"a.py": "from numpy import random as r\nr.choice(3)"}, "choice"),
         (breaks_local_randomness, {"a.py": "from scipy.stats import norm\nnorm.rvs()"}, "rvs"),
         (breaks_length, {"a.py": "x = 1\n" * (MAX_LINES + 1)}, "451 lines"),
+        (
+            breaks_releases,
+            {"solvers/mgr/mgr.py": "def f(noise, x): return noise.gaussian(x)"},
+            ":1: noise.gaussian",
+        ),
+        (breaks_releases, {"solvers/oco/game.py": "draw = self._noise.laplace"}, "_noise.laplace"),
         (breaks_function_length, {"a.py": LONG_FUNCTION + "    x = 1\n"}, ":1: f has 61 lines"),
         (
             breaks_function_length,
@@ -257,6 +281,8 @@ def test_what_is_allowed_passes(rule, tmp_path):
         "solvers/__init__.py": "from sklearn_dpwg.solvers.b import Plan\nfrom . import b",
         "solvers/b.py": "from sklearn_dpwg.solvers.base import Plan\nfrom . import base",
         "solvers/base.py": "from sklearn_dpwg.losses import Loss\n" + LONG_FUNCTION,
+        "solvers/mgr/releases.py": "def f(noise, x): return noise.gaussian(x)",
+        "solvers/mgr/bound.py": "def f(noise): return noise.gradient",
         "exceptions.py": "import numpy as np\nfrom sklearn import __version__",
         "privacy.py": "import numpy as np\nrng = np.random.default_rng(0)\nrng.normal()\n"
         "def f(x: np.random.Generator, d): d.rvs(random_state=x)",

@@ -7,17 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators import fresh
-from sklearn_dpwg.estimators.fitting import Fitting
+from sklearn_dpwg.estimators.fitting import Fitting, precisions
 from sklearn_dpwg.estimators.fresh import FreshMethod
 from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
 from sklearn_dpwg.estimators.spending import plan_within, spending, unchanged_on_failure
 from sklearn_dpwg.groups import ordered_sizes
+from sklearn_dpwg.kernels import canonical_rows, row_norms
 from sklearn_dpwg.ledger.charge import join_ledgers, with_ledgers
 from sklearn_dpwg.oracles import SampleOracle
 from sklearn_dpwg.privacy import NoiseSource
@@ -254,6 +256,35 @@ class DPWorstGroupEstimator(Fitting):
                 f"at once, got {problem.group_sizes!r}."
             )
         return plan_within(budget, solver, problem)
+
+    def check_rows(self, X: Any) -> NDArray[np.bool_]:
+        """Tell which rows are longer than `data_norm`, to which training shortens every row.
+
+        Neither `fit` nor `predict` tells, as their rows may be private. Many long rows mean that
+        features should be scaled by public bounds, or `data_norm` set to a public bound on the
+        norm of a row. The estimator need not be fitted.
+
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows, public ones or seen by those only who may see them.
+
+        Returns
+        -------
+        ndarray of shape (n_records,)
+            True where a row is longer. This is no release: it holds for these rows exactly.
+
+        Raises
+        ------
+        ValueError
+            If X is no matrix of finite numbers, or `data_norm` is wrong.
+        """
+        self._check_parameters()
+        rows = check_array(X, dtype=precisions(X), accept_sparse="csr", estimator=self)
+        if issparse(rows):
+            rows = canonical_rows(rows)
+        # a row of a bound's length may come out longer by its rounding
+        return np.asarray(row_norms(rows) > 1.000001 * float(self.data_norm))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickles; inside ledgers, with what lets a worker count to them."""

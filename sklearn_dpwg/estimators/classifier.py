@@ -227,7 +227,9 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
             Probabilities, in the order of ``classes_``.
         """
         scores = self.decision_function(X)
-        return np.asarray(self.plan_.problem.loss.probabilities(scores))  # type: ignore[attr-defined]
+        loss: Any = self.plan_.problem.loss
+        with np.errstate(all="ignore"):  # scores that overflow are told by the probabilities alone
+            return np.asarray(loss.probabilities(scores))
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> FloatArray:
@@ -252,19 +254,20 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         given = classes if self.classes is None else self.classes
         if given is None and y is None:
             raise ValueError("classes must be given or set where y is not there to find them in.")
-        if given is None:
+        is_found = given is None
+        if is_found:
             check_classification_targets(y)
             given = y
+        # targets that were looked at to find the classes are not shown
+        got = "a mixture in y" if is_found else repr(given)
         try:
             known = np.unique(np.asarray(given))
         except TypeError:
-            raise ValueError(
-                f"classes must be all numbers or all strings, got {given!r}."
-            ) from None
+            raise ValueError(f"classes must be all numbers or all strings, got {got}.") from None
         if len(known) < 2:
+            shown = "" if is_found else f": {known.tolist()!r}"
             raise ValueError(
-                f"classes must be at least two, found in y or given, got one class: "
-                f"{known.tolist()!r}."
+                f"classes must be at least two, found in y or given, got one class{shown}."
             )
         loss = make_loss(self.loss, kind="classifier", n_classes=len(known))
         return ClassTargets(known, loss, known.tolist() if self.classes is None else self.classes)

@@ -19,9 +19,9 @@ from sklearn_dpwg.estimators.progress import Progress
 from sklearn_dpwg.estimators.public_facts import resolve_prior
 from sklearn_dpwg.estimators.spending import plan_within
 from sklearn_dpwg.estimators.targets import Targets
-from sklearn_dpwg.exceptions import LongRowsWarning, UngroupedWarning, WeakPlanWarning, warn
-from sklearn_dpwg.groups import encode_groups, find_groups
-from sklearn_dpwg.kernels import canonical_rows, linear_scores, row_norms
+from sklearn_dpwg.exceptions import UngroupedWarning, WeakPlanWarning, warn
+from sklearn_dpwg.groups import encode_groups, find_groups, grouping_names
+from sklearn_dpwg.kernels import canonical_rows, linear_scores
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource, check_delta
 from sklearn_dpwg.problem import Problem
@@ -49,6 +49,7 @@ class Fitting(Progress, BaseEstimator):
     group_by: Any
     random_state: Any
     verbose: int
+    _groupings: tuple[str, ...]  # names of what the groups of the last fit are made of
 
     @abstractmethod
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:
@@ -87,13 +88,14 @@ class Fitting(Progress, BaseEstimator):
             self,
             X,
             y,
-            dtype=_precisions(X),
+            dtype=precisions(X),
             accept_sparse="csr",
             y_numeric=is_regressor(self),
             reset=first is None,
         )
         if first is None:
             targets = self._targets(np.asarray(y), classes)
+            self._groupings = grouping_names(groups, self.group_by)
         else:
             targets = first
             targets.check_later(classes)
@@ -211,7 +213,7 @@ class Fitting(Progress, BaseEstimator):
         self.__dict__.pop("_open", None)
         self.__dict__.pop("_why_closed", None)
         self.plan_ = plan
-        self.privacy_ = replace(plan.guarantee, seeded=noise.seeded)
+        self.privacy_ = replace(plan.guarantee, seeded=noise.seeded, groupings=self._groupings)
         self.group_labels_ = labels
         self.group_sizes_ = sizes
         self.n_iter_ = solution.n_iter
@@ -224,24 +226,16 @@ class Fitting(Progress, BaseEstimator):
         self.coef_, self.intercept_ = targets.decode(coef, intercept)
 
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
-        """Return ``X @ weights.T``, and warn of rows that are longer than training saw."""
-        X = validate_data(self, X, dtype=_precisions(X), accept_sparse="csr", reset=False)
+        """Return ``X @ weights.T``; nothing else about the rows, which may be records."""
+        X = validate_data(self, X, dtype=precisions(X), accept_sparse="csr", reset=False)
         if issparse(X):
             X = canonical_rows(X)
-        # what is predicted for is not what was learned from: a warning about it leaks nothing
-        longest = float(row_norms(X).max())
-        if longest > 1.000001 * self.data_norm:
-            warn(
-                f"rows to predict for have norms up to {longest:.3g}, longer than data_norm="
-                f"{self.data_norm:g}, to which training shortened every row, so predictions "
-                f"extrapolate: scale the features by public bounds, or set data_norm to a public "
-                f"bound on the norm of a row.",
-                LongRowsWarning,
-            )
-        return linear_scores(X, weights)
+        # an overflow is told by the scores alone
+        with np.errstate(all="ignore"):
+            return linear_scores(X, weights)
 
 
-def _precisions(X: Any) -> list[Any]:
+def precisions(X: Any) -> list[Any]:
     """Return the types that rows are taken in as they are; anything else becomes the first."""
     # scikit-learn does not look into the types of a polars frame
     is_single = hasattr(X, "columns") and np.asarray(X[:0]).dtype == np.float32

@@ -108,6 +108,7 @@ def fit_oracle(
         labels, given = labelled_sizes(group_sizes, group_labels, estimator.group_labels)
         sizes = [group_size(size) for size in given]
         n_features = positive_whole(n_features, "n_features")
+        estimator._groupings = ("groups of the oracle",)
         targets = estimator._targets(None, classes)
         problem = estimator._problem(targets.loss, sizes, n_features)
         encoded = EncodingOracle(

@@ -108,7 +108,8 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
 
     Examples
     --------
-    >>>     >>> from sklearn_dpwg import DPWorstGroupRegressor
+    >>> import numpy as np
+    >>> from sklearn_dpwg import DPWorstGroupRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, size=(5000, 2))
     >>> groups = rng.choice(["a", "b"], size=5000)

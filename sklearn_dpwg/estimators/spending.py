@@ -38,7 +38,7 @@ def spending(
     """Charge a plan to the ledgers, once a key, and say in errors whether its budget is spent."""
     try:
         # whether a number over- or underflows depends on the records: no warning, no error
-        guarantee = replace(plan.guarantee, seeded=noise.seeded)
+        guarantee = replace(plan.guarantee, seeded=noise.seeded, groupings=estimator._groupings)
         name = type(estimator).__name__
         is_paid = take_payment(estimator)
         with np.errstate(all="ignore"), charge(guarantee, noise, name, key, is_paid=is_paid):

@@ -92,8 +92,13 @@ class BoundedTargets(Targets):
 
     def encode(self, y: NDArray[Any]) -> FloatArray:
         # clipped before it is mapped, so that no target overflows
+        try:
+            numbers = y.astype(np.float64)
+        except (TypeError, ValueError):
+            # NumPy's own message shows the value
+            raise ValueError("y must hold finite numbers, got something else.") from None
         with np.errstate(over="ignore"):
-            inside = np.clip(y.astype(np.float64), self.low, self.high)
+            inside = np.clip(numbers, self.low, self.high)
         if not np.isfinite(inside).all():
             raise ValueError("y must hold finite numbers, got NaN.")
         return np.clip((inside - self._center) / self._half_width, -1.0, 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from sklearn.model_selection import (
 
 from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
 from sklearn_dpwg.exceptions import warn as warn_caller
+from sklearn_dpwg.groups import grouping_names
 from sklearn_dpwg.ledger.file import total_epsilon
 from sklearn_dpwg.ledger.learning_steps import learning_steps
 from sklearn_dpwg.privacy import PrivacyGuarantee, is_gaussian, joint_guarantee
@@ -99,7 +101,6 @@ class _Findings:
 
 def _visit(part: Any, found: _Findings) -> None:
     """Collect the guarantees of fits inside, those of the final model last."""
-    name = type(part).__name__
     if isinstance(part, list | tuple):
         for one in part:
             _visit(one, found)
@@ -108,34 +109,60 @@ def _visit(part: Any, found: _Findings) -> None:
     elif _is_composite(part):
         for step in _steps(part).values():
             _visit(step, found)
-    elif hasattr(part, "cv_results_"):  # a search
-        if not hasattr(part, "best_estimator_"):
-            raise ValueError(f"fitted must have a best_estimator_: {name} has refit=False.")
-        for parameters in part.cv_results_["params"]:
-            candidate = clone(part.estimator).set_params(**clone(parameters, safe=False))
-            found.guarantees += part.n_splits_ * _planned(candidate, part.best_estimator_)
-        found.outside.append(f"{name}: the choice by scores of held-out records")
-        _visit(part.best_estimator_, found)
-    elif hasattr(part, "calibrated_classifiers_"):
-        kept = [calibrated.estimator for calibrated in part.calibrated_classifiers_]
-        if not part.ensemble:  # the folds predicted and are gone
-            found.guarantees += _n_folds(part.cv) * _planned(part.estimator, kept[0])
-        _visit(kept, found)
-        found.outside.append(f"{name}: the calibration")
-    elif hasattr(part, "best_threshold_"):
-        found.outside.append(f"{name}: the choice of the threshold")
-        found.guarantees += _n_folds(part.cv) * _planned(part.estimator, part.estimator_)
-        _visit(part.estimator_, found)
-    elif hasattr(part, "estimators_samples_"):  # bagging
-        for one, samples in zip(part.estimators_, part.estimators_samples_, strict=True):
-            inside = _Findings(outside=found.outside)
-            _visit(one, inside)
-            # a record drawn several times is several records, all of one owner
-            times = int(np.bincount(samples).max())
-            several = (guarantee.for_records(times) for guarantee in inside.guarantees)
-            found.guarantees += [replace(guarantee, records_per_person=1) for guarantee in several]
     else:
+        for attribute, visit in _META_ESTIMATORS.items():
+            if hasattr(part, attribute):
+                visit(part, found)
+                return
         _visit_unknown(part, found)
+
+
+def _visit_search(part: Any, found: _Findings) -> None:
+    """Collect the fits of every candidate on every fold, and the refit."""
+    name = type(part).__name__
+    if not hasattr(part, "best_estimator_"):
+        raise ValueError(f"fitted must have a best_estimator_: {name} has refit=False.")
+    for parameters in part.cv_results_["params"]:
+        candidate = clone(part.estimator).set_params(**clone(parameters, safe=False))
+        found.guarantees += part.n_splits_ * _planned(candidate, part.best_estimator_)
+    found.outside.append(f"{name}: the choice by scores of held-out records")
+    _visit(part.best_estimator_, found)
+
+
+def _visit_calibration(part: Any, found: _Findings) -> None:
+    """Collect the fits whose scores were calibrated."""
+    kept = [calibrated.estimator for calibrated in part.calibrated_classifiers_]
+    if not part.ensemble:  # the folds predicted and are gone
+        found.guarantees += _n_folds(part.cv) * _planned(part.estimator, kept[0])
+    _visit(kept, found)
+    found.outside.append(f"{type(part).__name__}: the calibration")
+
+
+def _visit_threshold(part: Any, found: _Findings) -> None:
+    """Collect the fits of the folds that chose a threshold, and the final one."""
+    found.outside.append(f"{type(part).__name__}: the choice of the threshold")
+    found.guarantees += _n_folds(part.cv) * _planned(part.estimator, part.estimator_)
+    _visit(part.estimator_, found)
+
+
+def _visit_bagging(part: Any, found: _Findings) -> None:
+    """Collect fits on samples, in which a record may stand several times."""
+    for one, samples in zip(part.estimators_, part.estimators_samples_, strict=True):
+        inside = _Findings(outside=found.outside)
+        _visit(one, inside)
+        # a record drawn several times is several records, all of one owner
+        times = int(np.bincount(samples).max())
+        several = (guarantee.for_records(times) for guarantee in inside.guarantees)
+        found.guarantees += [replace(guarantee, records_per_person=1) for guarantee in several]
+
+
+# What tells a fitted meta-estimator of scikit-learn, and how its fits are found.
+_META_ESTIMATORS: dict[str, Callable[[Any, _Findings], None]] = {
+    "cv_results_": _visit_search,
+    "calibrated_classifiers_": _visit_calibration,
+    "best_threshold_": _visit_threshold,
+    "estimators_samples_": _visit_bagging,
+}
 
 
 def _visit_unknown(part: Any, found: _Findings) -> None:
@@ -171,7 +198,9 @@ def _planned(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
             n_features=fitted.n_features_in_,
             **({"classes": fitted.classes_} if hasattr(fitted, "classes_") else {}),
         )
-        return [_gaussian(plan.guarantee, kind)]
+        named = grouping_names(None, getattr(candidate, "group_by", None))
+        groupings = named or fitted.privacy_.groupings
+        return [replace(_gaussian(plan.guarantee, kind), groupings=groupings)]
     if _is_composite(candidate):
         places = _steps(fitted) if _is_composite(fitted) else {}
         steps = _steps(candidate).items()

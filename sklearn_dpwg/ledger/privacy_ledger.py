@@ -23,7 +23,7 @@ from sklearn_dpwg.ledger.file import (
     rows_of,
     total_epsilon,
 )
-from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, joint_guarantee
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +50,7 @@ class PrivacyLedger:
 
     See Also
     --------
-    PrivacyGuarantee : What one fit promises.
+    sklearn_dpwg.privacy.PrivacyGuarantee : What one fit promises.
     privacy_of : What a fitted search cost, without a ledger.
 
     Notes
@@ -136,6 +136,11 @@ class PrivacyLedger:
     def epsilon_spent(self) -> float:
         """What all fits cost together: ε at the ledger's δ."""
         return total_epsilon([row.guarantee for row in self.rows], self.delta)
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """What all fits so far promise together, at the ledger's δ; print it for the words."""
+        return joint_guarantee([row.guarantee for row in self.rows], self.delta)
 
     def report(self) -> pd.DataFrame:
         """List the fits.

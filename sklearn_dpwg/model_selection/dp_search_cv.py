@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg.exceptions import SeededNoiseWarning
-from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups, take_rows
+from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups, grouping_names, take_rows
 from sklearn_dpwg.ledger.charge import charge, paid_for
 from sklearn_dpwg.model_selection._search_steps import (
     Scoring,
@@ -213,14 +213,20 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             NoiseSource(0)  # for its warning
         fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
         scored_on = (take_rows(X, held_out), y[held_out], codes[held_out])
-        guarantee = replace(plan.guarantee, seeded=source.seeded)
+        guarantee = replace(
+            plan.guarantee,
+            seeded=source.seeded,
+            groupings=grouping_names(groups, self.group_by),
+        )
         runs = _Runs()
         with charge(guarantee, runs, type(self).__name__), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # their number would tell that of the runs
-            for _ in range(count_runs(plan, source.rng)):
-                seed = int(source.rng.integers(2**32))
+            # who knew the candidates in order would know that there were runs up to the winner's
+            coins = source.secret_rng("runs of a search")
+            for _ in range(count_runs(plan, coins)):
+                seed = int(coins.integers(2**32))
                 (parameters,) = ParameterSampler(
-                    self.param_distributions, 1, random_state=int(source.rng.integers(2**32))
+                    self.param_distributions, 1, random_state=int(coins.integers(2**32))
                 )
                 candidate = self._candidate(parameters, plan, facts)
                 runs.draws.append(parameters)

@@ -22,7 +22,8 @@ class SaddlePoint:
     group_weights : ndarray of shape (n_groups,)
         Best response of the group player to the weights.
     gap : float
-        Certified duality gap: no other choice of either player gains more than this together.
+        Certified duality gap: no other choice of either player gains more than this together, up
+        to the certificate's own rounding, which ``docs/theory/saddle-point.md`` bounds.
     n_newton_steps : int
         Newton steps taken.
     n_first_order_steps : int
@@ -38,7 +39,11 @@ class SaddlePoint:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The primal objective P at one point, the best response to it, and the certified gap."""
+    """The primal objective P at one point, the best response to it, and the certified gap.
+
+    In double precision, risks that are off by ρ and gradients of risks by η make the gap off by
+    ``e min(2R, ‖v-w‖ + e/μ_w)`` with e = η + ρ L/μ_λ and v where the certificate is attained.
+    """
 
     weights: FloatArray
     value: float

@@ -1,10 +1,12 @@
-"""Sample oracles: where fresh records of a group come from.
+"""Sample oracles: sources of fresh records of a group.
 
 A fresh solver never holds the records. It asks a `SampleOracle` for a few of one group, uses each
 once, and forgets them. They may lie in memory (`InMemoryOracle`), be made on demand
-(`GeneratorOracle`), or stay in a database (`DatabaseOracle`); a class of your own needs one method.
+(`GeneratorOracle`), or stay in a database (`DatabaseOracle`); a class of your own needs one method
+and has to keep the promises of `SampleOracle`, which `check_sample_oracle` attacks.
 """
 
+from sklearn_dpwg.oracles._check_sample_oracle import check_sample_oracle
 from sklearn_dpwg.oracles.base import SampleOracle
 from sklearn_dpwg.oracles.database import DatabaseOracle
 from sklearn_dpwg.oracles.encoding import EncodingOracle
@@ -19,4 +21,5 @@ __all__ = [
     "InMemoryOracle",
     "RecordOracle",
     "SampleOracle",
+    "check_sample_oracle",
 ]

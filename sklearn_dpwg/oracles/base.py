@@ -14,12 +14,18 @@ class SampleOracle(ABC):
 
     Notes
     -----
-    The guarantee of whoever learns from an oracle is about records that are drawn *once*. Two
-    things are up to the oracle, and nobody can check them from outside:
+    The guarantee of whoever learns from an oracle is about records that are drawn *once*, in an
+    order that no record decides. Both are up to the oracle; `check_sample_oracle` attacks them:
 
     - No record is given twice, in one draw or in two. One that was given k times pays k times.
-    - Which record is given, and when, does not depend on what other records hold: positions,
-      public keys and independent coins may decide, values may not.
+    - The records of a group come in one order. Positions, public keys and independent coins may
+      decide it; what a record holds may not, not even for its own place.
+    - Neither the sizes of draws nor draws of other groups change that order.
+    - A record is given as it is: nothing in it is computed from other records.
+    - What is not there is an error, never fewer records, and its text tells no value.
+
+    Records that are made on demand, as by a simulator, have no order: there it is enough that each
+    is made once and independently.
     """
 
     @abstractmethod
@@ -31,7 +37,7 @@ class SampleOracle(ABC):
         group : hashable
             Label of the group.
         size : int
-            How many, at least 1.
+            Number of records, at least 1.
 
         Returns
         -------

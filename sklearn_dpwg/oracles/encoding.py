@@ -1,4 +1,4 @@
-"""Between an oracle of the user and a solver: labels, checks, clipping."""
+"""Records of an oracle, checked and encoded for a solver."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from sklearn_dpwg.records import RecordEncoder
 
 class EncodingOracle(SampleOracle):
     """Asks an oracle by label, checks what it gives, and encodes it like a fit on fixed data.
+
+    Its own groups are the numbers 0, 1, ..., and its rows have norm at most 1.
 
     Parameters
     ----------
@@ -48,27 +50,6 @@ class EncodingOracle(SampleOracle):
         self._encode_targets = encode_targets
 
     def draw(self, group: Hashable, size: int) -> tuple[FloatArray, FloatArray]:
-        """Return encoded records of one group.
-
-        Parameters
-        ----------
-        group : int
-            Number of the group.
-        size : int
-            How many.
-
-        Returns
-        -------
-        rows : ndarray of shape (size, n_features)
-            Rows of norm at most 1.
-        targets : ndarray of shape (size,)
-            Encoded targets.
-
-        Raises
-        ------
-        OracleError
-            If the oracle fails, or gives anything but that many finite records.
-        """
         assert isinstance(group, int)
         asked = f"asked for {size} record(s) of group {self._labels[group]!r}"
         try:
@@ -97,7 +78,9 @@ class EncodingOracle(SampleOracle):
         try:
             rows, targets = given
             return np.asarray(rows, dtype=np.float64), np.asarray(targets)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError):
+            # NumPy's own message may show a value
             raise OracleError(
-                f"the oracle must give a pair of X, numbers, and y when {asked}: {error}"
-            ) from error
+                f"the oracle must give a pair of X, numbers, and y when {asked}, got something "
+                f"else of type {type(given).__name__}."
+            ) from None

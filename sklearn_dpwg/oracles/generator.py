@@ -43,20 +43,4 @@ class GeneratorOracle(SampleOracle):
         self._rng = np.random.default_rng(random_state)
 
     def draw(self, group: Hashable, size: int) -> tuple[Any, ArrayLike]:
-        """Return new records of one group.
-
-        Parameters
-        ----------
-        group : hashable
-            Label of the group.
-        size : int
-            How many.
-
-        Returns
-        -------
-        X : array-like of shape (size, n_features)
-            Rows.
-        y : array-like of shape (size,)
-            Targets.
-        """
         return self._generate(group, size, self._rng)

@@ -6,9 +6,11 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length
 
+from sklearn_dpwg._checks import whole_number
 from sklearn_dpwg.exceptions import OracleError
 from sklearn_dpwg.oracles.base import SampleOracle
 
@@ -25,12 +27,13 @@ class InMemoryOracle(SampleOracle):
     groups : array-like of shape (n_records,)
         Label of the group of each record.
     random_state : int, Generator or None, default=None
-        Where the order comes from. It is no secret: it need not be random for privacy.
+        Where the order of positions comes from. It is no secret: it need not be random for
+        privacy, but a seed needs positions that no value decides.
 
     Raises
     ------
     ValueError
-        If the lengths differ.
+        If the lengths differ, or a group is unknown.
 
     Examples
     --------
@@ -56,6 +59,13 @@ class InMemoryOracle(SampleOracle):
         self._rows, self._targets = np.asarray(X), np.asarray(y)
         labels = np.asarray(groups)
         check_consistent_length(self._rows, self._targets, labels)
+        if labels.ndim != 1:
+            raise ValueError(f"groups must have one dimension, got the shape {labels.shape}.")
+        n_unknown = int(pd.isna(labels).sum())
+        if n_unknown:
+            raise ValueError(
+                f"groups must be known for every record, got NaN or None for {n_unknown:,}."
+            )
         rng = np.random.default_rng(random_state)
         self._left: dict[Hashable, NDArray[np.intp]] = {
             label.item() if isinstance(label, np.generic) else label: rng.permutation(
@@ -71,27 +81,7 @@ class InMemoryOracle(SampleOracle):
         return dict(self._sizes)
 
     def draw(self, group: Hashable, size: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return records of one group that were never given before.
-
-        Parameters
-        ----------
-        group : hashable
-            Label of the group.
-        size : int
-            How many.
-
-        Returns
-        -------
-        X : ndarray of shape (size, n_features)
-            Rows.
-        y : ndarray of shape (size,)
-            Targets.
-
-        Raises
-        ------
-        OracleError
-            If there are not as many left.
-        """
+        size = whole_number(size, "size", least=1)
         left = self._left.get(group, np.empty(0, dtype=np.intp))
         if len(left) < size:
             raise OracleError(

@@ -17,7 +17,7 @@ _AHEAD = 256
 
 
 class RecordOracle(SampleOracle):
-    """Hands out `GroupedRecords` without replacement; what a fit on fixed data draws from.
+    """Hands out `GroupedRecords` without replacement, to fresh solvers on fixed data.
 
     Each group is shuffled once and consumed by position. Groups are 0, 1, ..., rows have norm at
     most 1 and targets are in the form that the loss expects.
@@ -50,31 +50,10 @@ class RecordOracle(SampleOracle):
         self._ahead_from = [0] * len(self._order)
 
     def draw(self, group: Hashable, size: int) -> tuple[FloatArray, FloatArray]:
-        """Return the next records of a group.
-
-        Parameters
-        ----------
-        group : int
-            Number of the group.
-        size : int
-            How many.
-
-        Returns
-        -------
-        rows : ndarray of shape (size, n_features)
-            Rows of norm at most 1.
-        targets : ndarray of shape (size,)
-            Encoded targets.
-
-        Raises
-        ------
-        OracleError
-            If there are not as many left.
-        """
         assert isinstance(group, int)
         start, order = self._n_drawn[group], self._order[group]
         stop = start + size
-        if stop > len(order):
+        if stop > len(order) or size < 1:
             raise OracleError(
                 f"group {group} has {len(order) - start} record(s) left, and {size} were asked for."
             )

@@ -66,6 +66,9 @@ class PrivacyGuarantee:
         How many records of one person are protected together.
     outside : tuple of str, default=()
         What else was learned from the records and is not covered, by name.
+    groupings : tuple of str, default=()
+        What the groups are made of, by name. Of several, a replacement is covered if it keeps the
+        group of the record by each of them.
 
     Examples
     --------
@@ -88,6 +91,7 @@ class PrivacyGuarantee:
     requested_epsilon: float | None = None
     records_per_person: int = 1
     outside: tuple[str, ...] = ()
+    groupings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", non_negative(self.epsilon, "epsilon"))
@@ -97,6 +101,7 @@ class PrivacyGuarantee:
         object.__setattr__(self, "public", tuple(self.public))
         object.__setattr__(self, "events", tuple(self.events))
         object.__setattr__(self, "outside", tuple(self.outside))
+        object.__setattr__(self, "groupings", tuple(self.groupings))
         if not self.events:
             raise ValueError("events must hold at least one event.")
         count = whole_number(self.records_per_person, "records_per_person", least=1)
@@ -312,6 +317,7 @@ class PrivacyGuarantee:
             "requested_epsilon": _to_plain(self.requested_epsilon),
             "records_per_person": self.records_per_person,
             "outside": list(self.outside),
+            "groupings": list(self.groupings),
         }
         return json.dumps(described, allow_nan=False, indent=2)
 
@@ -341,6 +347,7 @@ class PrivacyGuarantee:
             requested_epsilon=None if requested is None else float(requested),
             records_per_person=described["records_per_person"],
             outside=tuple(described.get("outside", ())),
+            groupings=tuple(described.get("groupings", ())),
         )
 
     def __repr__(self) -> str:
@@ -369,7 +376,8 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
     Returns
     -------
     PrivacyGuarantee
-        Its ``events`` cover every way in which the parts of the results may overlap. Without
+        Its ``events`` cover every way in which the parts of the results may overlap, and a
+        replacement that keeps the group of the record by each of its ``groupings``. Without
         privacy if one of the results is.
 
     Raises
@@ -392,6 +400,7 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
         )
     public = tuple(dict.fromkeys(fact for one in guarantees for fact in one.public))
     outside = tuple(dict.fromkeys(name for one in guarantees for name in one.outside))
+    groupings = tuple(dict.fromkeys(name for one in guarantees for name in one.groupings))
     if not all(one.is_private for one in guarantees):
         return replace(PrivacyGuarantee.non_private(delta, public=public), outside=outside)
     totals = joint_compositions(one.events for one in guarantees)
@@ -404,6 +413,7 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
         any(one.seeded for one in guarantees),
         records_per_person=guarantees[0].records_per_person,
         outside=outside,
+        groupings=groupings,
     )
 
 

@@ -38,6 +38,8 @@ class Stated(Protocol):
     @property
     def outside(self) -> tuple[str, ...]: ...
     @property
+    def groupings(self) -> tuple[str, ...]: ...
+    @property
     def events(self) -> tuple[DpEvent, ...]: ...
     @property
     def seeded(self) -> bool: ...
@@ -69,6 +71,13 @@ def _private(guarantee: Stated) -> Iterator[str]:
     yield _section("Promise", _promise(guarantee))
     yield _section("What an attacker gains", _attack(guarantee))
     yield _section("Unit of privacy", _unit(guarantee))
+    if guarantee.groupings:
+        yield _section(
+            "Groups",
+            f"{'; '.join(guarantee.groupings)}. A replacement is covered if the record stays in "
+            "its group by each of them, in every fit that is counted here; one that changes a "
+            "group of one fit is not.",
+        )
     yield _section(
         "Public, that is unprotected",
         "; ".join(guarantee.public) + "."

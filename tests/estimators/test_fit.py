@@ -19,7 +19,6 @@ from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.estimators import fitting
 from sklearn_dpwg.exceptions import (
     DeltaWarning,
-    LongRowsWarning,
     SeededNoiseWarning,
     UngroupedWarning,
     WeakPlanWarning,
@@ -404,15 +403,18 @@ def test_underflow_makes_no_error_that_depends_on_a_record():
     assert np.isfinite(model.coef_).all()
 
 
-def test_rows_longer_than_data_norm_are_named_when_predicting():
+def test_rows_longer_than_data_norm_are_told_when_asked_for():
     rng = np.random.default_rng(0)
-    X, y = rng.uniform(20, 90, size=(60, 2)), np.arange(60) % 2
-    model = DPWorstGroupClassifier(float("inf")).fit(X, y, groups=y)
-    with pytest.warns(LongRowsWarning, match="longer than data_norm=1"):
-        model.predict(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", LongRowsWarning)
-        DPWorstGroupClassifier(float("inf"), data_norm=128.0).fit(X, y, groups=y).predict(X)
+    X = rng.uniform(-0.5, 0.5, size=(60, 2))
+    X[[3, 7]] = 3.0
+    expected = np.isin(np.arange(60), [3, 7])
+    model = DPWorstGroupClassifier()
+    assert (model.check_rows(X) == expected).all()
+    assert not model.set_params(data_norm=5.0).check_rows(X).any()
+    with pytest.raises(ValueError, match=r"^data_norm must be a positive finite number"):
+        model.set_params(data_norm=0.0).check_rows(X)
+    with pytest.raises(ValueError, match=r"^Input X contains NaN|Input contains NaN"):
+        model.set_params(data_norm=1.0).check_rows([[np.nan]])
 
 
 def test_a_group_too_small_to_learn_from_is_named_before_the_fit_spends():

@@ -30,8 +30,8 @@ class LoudMGR(MGR):
 class LooseMGR(MGR):
     """Keeps epsilon, at a delta that nobody asked for."""
 
-    def _plan(self, problem, budget):
-        return super()._plan(problem, Budget(budget.epsilon, 1e-3))
+    def plan(self, problem, budget):
+        return super().plan(problem, Budget(budget.epsilon, 1e-3))
 
 
 class LoudOCO(OCO):

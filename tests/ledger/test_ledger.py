@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -12,11 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import NeighboringRelation
 from dp_accounting.pld import PLDAccountant
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn import clone
 from sklearn.ensemble import BaggingRegressor
 from sklearn.linear_model import Ridge
@@ -38,7 +38,6 @@ from sklearn_dpwg.privacy import (
     gdp_epsilon,
     gdp_mu,
 )
-from sklearn_dpwg.privacy.accounting.composition import joint_compositions
 from sklearn_dpwg.solvers import MGR, OCO
 
 DELTA = 1e-6
@@ -48,7 +47,9 @@ Y = X[:, 0]
 
 
 def model(**parameters):
-    return DPWorstGroupRegressor(solver=MGR(n_steps=3), delta=DELTA, group_by=ones, **parameters)
+    return DPWorstGroupRegressor(
+        **{"solver": MGR(n_steps=3), "delta": DELTA, "group_by": ones} | parameters
+    )
 
 
 def ones(rows):
@@ -430,23 +431,32 @@ def test_partial_fit_that_began_outside_is_charged_in_full_once():
     assert_spent(book, 2)
 
 
-gaussians = st.floats(0.5, 20.0).map(dp_event.GaussianDpEvent)
-laplaces = st.floats(0.5, 20.0).map(dp_event.LaplaceDpEvent)
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
+def test_a_total_names_every_grouping(tmp_path):
+    """What each fit grouped by is in its guarantee, in the file and in the words of the total."""
+    frame = pd.DataFrame({"x": X[:, 0], "sex": np.arange(len(X)) % 2, "age": np.arange(len(X)) % 3})
+    with ledger(path=tmp_path / "ledger") as book:
+        model(group_by="sex").fit(frame, Y)
+        model(group_by=["sex", "age"]).fit(frame, Y)
+        model(group_by=half).fit(frame, Y)
+        model(group_by=None).fit(frame, Y, groups=frame["sex"])
+        model(group_by=None).fit(X, Y, groups=np.arange(len(X)) % 2)
+    names = [row.guarantee.groupings for row in book.rows]
+    assert names == [
+        ("column 'sex'",),
+        ("columns 'sex', 'age' together",),
+        ("function half",),
+        ("column 'sex'",),
+        ("groups passed to fit",),
+    ]
+    total = book.guarantee
+    assert total.groupings == tuple(dict.fromkeys(itertools.chain(*names)))
+    assert total.epsilon == book.epsilon_spent
+    said = " ".join(str(total).split())
+    for (name,) in names:
+        assert name in said
+    assert "stays in its group by each of them, in every fit that is counted here" in said
 
 
-@given(st.lists(st.lists(st.one_of(gaussians, laplaces), min_size=1, max_size=3), max_size=5))
-def test_every_overlap_of_parts_is_covered(results):
-    """Whatever part of each result a record was in, some total costs as much."""
-    totals = joint_compositions(results)
-    picks = [[min(pick, len(events) - 1) for events in results] for pick in range(3)]
-    for pick in picks:
-        paid = [events[i] for events, i in zip(results, pick, strict=True)]
-        mu = math.sqrt(
-            sum(e.noise_multiplier**-2 for e in paid if isinstance(e, dp_event.GaussianDpEvent))
-        )
-        laplace = sorted(e.noise_multiplier for e in paid if isinstance(e, dp_event.LaplaceDpEvent))
-        assert any(
-            total.mu >= mu * (1 - 1e-12)
-            and all(dict(total.laplace).get(b, 0) >= laplace.count(b) for b in laplace)
-            for total in totals
-        )
+def half(rows):
+    return np.arange(len(rows)) % 2

@@ -74,6 +74,17 @@ def test_one_model():
     assert silently(fitted) == fitted.privacy_
 
 
+def test_groupings_of_every_fit_are_named():
+    """Those of the folds too, which are gone and were planned again."""
+    grid = {"group_by": [ones, lambda rows: np.arange(len(rows)) % 2]}
+    search = GridSearchCV(model(), grid, cv=2, scoring="neg_mean_absolute_error").fit(X, Y)
+    assert set(privacy_of(search, warn=False).groupings) == {"function ones", "function <lambda>"}
+    passed = model(group_by=None).fit(X, Y, groups=ones(X))
+    assert privacy_of(passed).groupings == ("groups passed to fit",)
+    both = privacy_of([search.best_estimator_, passed])
+    assert both.groupings == (*search.best_estimator_.privacy_.groupings, "groups passed to fit")
+
+
 def test_pipeline():
     pipe = make_pipeline(
         FunctionTransformer(), BoundedScaler(), DPStandardScaler(0.5, DELTA), model()

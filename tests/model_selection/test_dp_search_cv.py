@@ -439,6 +439,35 @@ def test_audit_of_the_selection(planted, monkeypatch, capsys):
     assert (bound > 1.0) is planted
 
 
+def test_runs_and_candidates_follow_from_no_other_randomness(monkeypatch):
+    """Whoever knew who is held out, all that the public generator gives, would know no run."""
+
+    def runs_after(n_public, seed=None):
+        """How many runs there are and which candidates they take, without fitting any."""
+        asked, drawn = [], []
+
+        def spoil(codes, labels, test_size, rng):
+            parts = split(codes, labels, test_size, rng)
+            rng.random(n_public)
+            return parts
+
+        def count(plan, coins):
+            drawn.append([count_runs(plan, coins), *coins.integers(2**32, size=20)])
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("secrets.randbits", lambda bits: asked.append(bits) or 5)
+            patch.setattr(dp_search_cv, "split", spoil)
+            patch.setattr(dp_search_cv, "count_runs", count)
+            with pytest.raises(KeyboardInterrupt):
+                search(random_state=seed).fit(X, Y, GROUPS)
+        assert asked.count(256) == (seed is None)
+        return drawn
+
+    assert runs_after(0) == runs_after(7)
+    assert runs_after(0, seed=3) == runs_after(7, seed=3) != runs_after(0, seed=4)
+
+
 def test_lists_are_searched_like_arrays():
     listed = search(random_state=0).fit(X.tolist(), Y.tolist(), GROUPS.tolist())
     expected = search(random_state=0).fit(X, Y, GROUPS)

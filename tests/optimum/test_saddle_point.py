@@ -117,6 +117,62 @@ def test_certificate_is_exact_for_a_quadratic(loss):
     np.testing.assert_allclose(found.weights, center, atol=1e-7)
 
 
+def exact_gap(risks, weights, *, radius, prior, mu_weights, mu_groups, center):
+    """The certificate in extended precision; None where the machine has no such floats."""
+    wide = np.longdouble
+    weights, center = weights.astype(wide), center.astype(wide)
+    values, gradients = [], []
+    for group in range(risks.n_groups):
+        records = risks.records
+        part = slice(records.starts[group], records.starts[group + 1])
+        rows = records.rows[part].astype(wide) * records.row_scale[part, None].astype(wide)
+        rows = np.hstack([rows, np.full((len(rows), 1), wide(risks.intercept_scaling))])
+        scores, targets = rows @ weights, records.targets[part].astype(wide)
+        if isinstance(risks.loss, BinaryLogLoss):
+            values.append(np.logaddexp(wide(0), -targets * scores).mean())
+            slopes = -targets / (1 + np.exp(targets * scores))
+        else:
+            values.append(((scores - targets) ** 2).mean() / 2)
+            slopes = scores - targets
+        gradients.append(slopes @ rows / len(rows))
+    odds = prior.astype(wide) * np.exp((np.array(values) - max(values)) / wide(mu_groups))
+    slope = odds / odds.sum() @ np.array(gradients) + mu_weights * (weights - center)
+    target = weights - slope / wide(mu_weights)
+    norm = np.sqrt(target @ target)
+    step = (target if norm <= radius else target * (radius / norm)) - weights
+    return -(slope @ step) - wide(mu_weights) / 2 * (step @ step), float(np.sqrt(step @ step))
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no floats of more precision")
+@pytest.mark.parametrize("loss", LOSSES[:2], ids=repr)
+@pytest.mark.parametrize("mu_groups", [1e-6, 1e-2, 1e4])
+@pytest.mark.parametrize("mu_weights", [1e-4, 1.0])
+def test_the_certificate_is_off_by_no_more_than_it_says(loss, mu_groups, mu_weights):
+    """The lemma of docs/theory/saddle-point.md, far from the solution and next to it."""
+    rng = np.random.default_rng(1)
+    unit = float(np.finfo(float).eps)
+    for sizes in ((5, 3), (3000, 40, 1)):
+        risks = make_risks(loss, sizes, seed=3)
+        radius, center = 3.0, rng.normal(size=risks.n_weights)
+        facts = {
+            "radius": radius, "prior": uniform(len(sizes)), "mu_weights": mu_weights,
+            "mu_groups": mu_groups, "center": center,
+        }  # fmt: skip
+        lipschitz = Problem(loss, sizes, 3, radius, tuple(uniform(len(sizes))), 1.0).lipschitz
+        rounding = 100.0 * unit * (lipschitz + mu_weights * (radius + np.linalg.norm(center)))
+        of_weights = 10.0 * unit * radius * lipschitz**2 / mu_groups
+        objective = objective_of(risks, **facts)
+        near = solve_saddle_point(risks, **facts, tolerance=1e-9).weights
+        for weights in (near, *project_to_ball(rng.normal(size=(6, len(near))), 9.0)):
+            at = objective.evaluate(project_to_ball(weights, radius))
+            exact, length = exact_gap(risks, at.weights, **facts)
+            # the first part is a tenth of the allowance, so that what solvers pay for covers it
+            allowed = 0.1 * radius * rounding + of_weights * min(
+                2.0 * radius, length + of_weights / mu_weights
+            )
+            assert abs(float(exact - at.gap)) <= allowed
+
+
 # ---- agreement
 
 

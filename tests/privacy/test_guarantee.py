@@ -13,6 +13,7 @@ from sklearn_dpwg.exceptions import (
     PlanExceededError,
     UnsupportedMechanismError,
 )
+from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.privacy import (
     PrivacyGuarantee,
     Release,
@@ -21,6 +22,7 @@ from sklearn_dpwg.privacy import (
     epsilon_of,
     gdp_delta,
     gdp_epsilon,
+    joint_guarantee,
 )
 from tests.helpers.guarantees import BUDGET, MIXED, PUBLIC, guarantee_of, mu_of, words
 
@@ -219,3 +221,32 @@ def test_no_privacy_is_said():
     assert repr(none) == (
         "PrivacyGuarantee(epsilon=inf, delta=1e-06, 'replace one record within its group')"
     )
+
+
+def test_joint_guarantee_adds_events(gaussian, mixed):
+    joint = joint_guarantee([gaussian, mixed, gaussian], 1e-6)
+    assert joint.seeded
+    assert joint.public == gaussian.public
+    assert joint.epsilon == joint.epsilon_at(1e-6) > max(gaussian.epsilon, mixed.epsilon)
+    twice = joint_guarantee([gaussian, gaussian], 1e-7)
+    assert twice.epsilon == pytest.approx(gdp_epsilon(1e-7, math.sqrt(2.0) * mu_of(gaussian)))
+    assert PrivacyGuarantee.from_json(joint.to_json()) == joint
+    persons = [one.for_records(3) for one in (gaussian, gaussian)]
+    assert joint_guarantee(persons, 1e-6).records_per_person == 3
+    none = PrivacyGuarantee.non_private(1e-6)
+    assert not joint_guarantee([gaussian, none], 1e-6).is_private
+
+
+def test_equal_searches_are_counted_each_time():
+    search = DPSearchCV(None, {}, epsilon=1.0, n_iter=5).plan().guarantee
+    epsilons = [joint_guarantee([search] * n, 1e-6).epsilon for n in (1, 2, 3)]
+    assert epsilons[0] == pytest.approx(search.epsilon, rel=1e-12)
+    assert epsilons[1] > 1.3 * epsilons[0]
+    assert epsilons[2] > 1.2 * epsilons[1]
+
+
+def test_what_protects_different_things_is_not_joined(gaussian):
+    with pytest.raises(ValueError, match=r"guarantees must protect .* got 2 kinds"):
+        joint_guarantee([gaussian, gaussian.for_records(2)], 1e-6)
+    with pytest.raises(ValueError, match=r"guarantees must protect .* got 0 kinds"):
+        joint_guarantee([], 1e-6)

@@ -52,6 +52,17 @@ def test_statement_numbers(gaussian, mixed):
     assert 0.5 + float(gaussian.profile(0.0)) / 2.0 == pytest.approx(ndtr(mu / 2.0), rel=1e-12)
 
 
+@pytest.mark.parametrize("n_iter", [1, 5, 50])
+def test_a_search_says_no_more_than_its_epsilon_and_delta_imply(n_iter):
+    guarantee = DPSearchCV(None, {}, epsilon=1.0, n_iter=n_iter).plan().guarantee
+    guess = float(re.search(r"right at most ([\d.]+)% of the time", words(guarantee))[1])
+    share = math.exp(guarantee.epsilon) / (1.0 + math.exp(guarantee.epsilon))
+    assert guess <= 100.0 * (share + (1.0 - share) * guarantee.delta) + 0.0101
+    caught = float(re.search(r"detects it at most ([\d.]+)%", words(guarantee))[1])
+    most = 0.05 * math.exp(guarantee.epsilon) + guarantee.delta
+    assert caught <= 1.02 * 100.0 * most  # duality runs over a grid of ε
+
+
 def test_the_code_in_the_statement_runs(gaussian, mixed):
     sampled = guarantee_of([Release("g", "gaussian", 1.0, 10, sampling_rate=0.1)])
     parts = guarantee_of(

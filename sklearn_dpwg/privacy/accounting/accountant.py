@@ -27,6 +27,9 @@ from sklearn_dpwg.privacy.release import Release
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
+# At which the accountant of selections states ε for a profile.
+_STATED_DELTAS = 10.0 ** -np.arange(0.5, 12.25, 0.25)
+
 
 def part_events(releases: Sequence[Release]) -> tuple[DpEvent, ...]:
     """Return one composed event for each disjoint part of the records.
@@ -142,9 +145,7 @@ def composition_deltas(composition: Composition, epsilons: FloatArray) -> FloatA
     if _is_one_laplace(composition):
         return np.maximum(0.0, -np.expm1((epsilons - pure_epsilon) / 2.0))
     if composition.selected:
-        accountant = renyi_accountant(composition)
-        flat = [accountant.get_delta(float(epsilon)) for epsilon in epsilons.reshape(-1)]
-        return np.clip(np.array(flat).reshape(epsilons.shape), 0.0, 1.0)
+        return _selected_deltas(composition, epsilons)
     is_inner = (epsilons < pure_epsilon) & (epsilons < np.inf)
     deltas = np.zeros_like(epsilons)
     distribution, error = privacy_loss(composition)
@@ -157,6 +158,24 @@ def composition_deltas(composition: Composition, epsilons: FloatArray) -> FloatA
         values[index] = distribution.get_delta_for_epsilon(float(inner[index]))
     deltas[is_inner] = np.clip(values + error, 0.0, 1.0)
     return deltas
+
+
+def _selected_deltas(composition: Composition, epsilons: FloatArray) -> FloatArray:
+    """Return δ of selections at every ε: the least of the accountant's own and of what follows.
+
+    A tail bound on a Rényi divergence is poor where δ is large. But each pair (ε', δ') that the
+    accountant states implies a whole profile: δ' from ε' on, and 1 - (1 - δ')(1 + e^ε)/(1 + e^ε')
+    below, that of randomised response, which dominates whatever is (ε', δ')-DP (Kairouz, Oh and
+    Viswanath 2015).
+    """
+    accountant = renyi_accountant(composition)
+    flat = [accountant.get_delta(float(epsilon)) for epsilon in epsilons.reshape(-1)]
+    deltas = np.array(flat).reshape(epsilons.shape)
+    stated = np.array([accountant.get_epsilon(float(delta)) for delta in _STATED_DELTAS])
+    # log (1 + e^ε)/(1 + e^ε'), which grows with ε up to 0 at ε'
+    shares = np.logaddexp(0.0, np.minimum(epsilons[..., None], stated)) - np.logaddexp(0.0, stated)
+    implied = -np.expm1(np.log1p(-_STATED_DELTAS) + shares)
+    return np.clip(np.minimum(deltas, implied.min(axis=-1)), 0.0, 1.0)
 
 
 def composition_epsilon(composition: Composition, delta: float) -> float:

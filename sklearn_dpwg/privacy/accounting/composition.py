@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import accumulate
+from typing import TYPE_CHECKING, TypeVar
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy.release import Release
@@ -14,7 +16,12 @@ from sklearn_dpwg.privacy.release import Release
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
+# A total without closed form takes a tenth of a second to a second.
 _MOST_COMBINATIONS = 256
+# By how much, as a logarithm, the noise of combinations may differ that are united.
+_STEPS = (*(0.01 * 2.0**i for i in range(12)), math.inf)
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,8 @@ def joint(compositions: Sequence[Composition]) -> Composition:
     sampled: Counter[tuple[float, float]] = Counter()
     selected: Counter[tuple[float, float, Composition]] = Counter()
     for composition in compositions:
-        laplace.update(dict(composition.laplace))
+        for multiplier, count in composition.laplace:
+            laplace[multiplier] += count
         for rate, multiplier, count in composition.sampled:
             sampled[rate, multiplier] += count
         for mean, shape, run, count in composition.selected:
@@ -173,20 +181,100 @@ def joint_compositions(results: Iterable[Sequence[DpEvent]]) -> tuple[Compositio
 
     Each result holds one event a disjoint part of the records. How the parts of two results
     overlap is not known, so a record may be in any part of each: the pointwise maximum of δ(ε)
-    over all combinations counts. Those that cannot be the maximum are left out: of Gaussian
-    parts alone, all but the one of the largest μ.
+    over all combinations counts. Those that another dominates are left out, and where too many are
+    left, those that are most alike are replaced by one that dominates them: first those whose
+    noise differs by a hundredth, then by more. ``docs/theory/noise.md`` has the proof.
     """
     totals: tuple[Composition, ...] = (Composition(),)
     for events in results:
-        parts = _undominated(composition_of_event(event) for event in events)
-        totals = _undominated(joint([total, part]) for total in totals for part in parts)
-        if len(totals) > _MOST_COMBINATIONS:
-            # a record that paid for all of them paid for more than any record did
-            totals = (joint(totals),)
+        parts = _largest_mus(composition_of_event(event) for event in events)
+        totals = _largest_mus(joint([total, part]) for total in totals for part in parts)
+        for step in _STEPS:
+            if len(totals) > _MOST_COMBINATIONS:
+                totals = _united(totals, step)
     return totals
 
 
-def _undominated(compositions: Iterable[Composition]) -> tuple[Composition, ...]:
+def dominating(compositions: Iterable[Composition]) -> Composition:
+    """Return the composition that dominates each: rank by rank the worse, the worst releases first.
+
+    Where one has fewer releases, no release is the better. The best of several runs is compared
+    with the best of as many, run by run.
+    """
+    compositions = tuple(compositions)
+    runs: dict[tuple[float, float], list[list[tuple[Composition, int]]]] = {}
+    for one in compositions:
+        for (mean, shape), alike in _by_distribution(one).items():
+            runs.setdefault((mean, shape), []).append(alike)
+    return joint(
+        [
+            Composition(
+                max((one.mu for one in compositions), default=0.0),
+                _rank_by_rank([one.laplace for one in compositions], min),
+            ),
+            *(
+                Composition(sampled=((rate, multiplier, count),))
+                for (rate, multiplier), count in _rank_by_rank(
+                    [_by_rate(one.sampled) for one in compositions], _worst_sampled
+                )
+            ),
+            *(
+                Composition(selected=((mean, shape, run, count),))
+                for (mean, shape), alike in runs.items()
+                for run, count in _rank_by_rank(alike, dominating)
+            ),
+        ]
+    )
+
+
+def _by_distribution(
+    one: Composition,
+) -> dict[tuple[float, float], list[tuple[Composition, int]]]:
+    """Return the selected runs, those of one distribution of their number together, sorted."""
+    found: dict[tuple[float, float], list[tuple[Composition, int]]] = {}
+    for mean, shape, run, count in one.selected:
+        found.setdefault((mean, shape), []).append((run, count))
+    for alike in found.values():
+        alike.sort(key=lambda pair: (pair[0].mu, *map(repr, pair)), reverse=True)
+    return found
+
+
+def _by_rate(
+    sampled: Sequence[tuple[float, float, int]],
+) -> list[tuple[tuple[float, float], int]]:
+    """Return sampled releases, those of the largest rate and then of the least noise first."""
+    ordered = sorted(sampled, key=lambda one: (-one[0], one[1]))
+    return [((rate, multiplier), count) for rate, multiplier, count in ordered]
+
+
+def _worst_sampled(releases: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    rates, multipliers = zip(*releases, strict=True)
+    return max(rates), min(multipliers)
+
+
+def _rank_by_rank(
+    sequences: Sequence[Sequence[tuple[_T, int]]], worst: Callable[[Iterable[_T]], _T]
+) -> tuple[tuple[_T, int], ...]:
+    """Return the worst at every rank of sequences that are written as (what, how often)."""
+    ends = [list(accumulate(count for _, count in sequence)) for sequence in sequences]
+    found: list[tuple[_T, int]] = []
+    begin = 0
+    for end in sorted({end for each in ends for end in each}):
+        at_rank = [
+            sequence[bisect_right(each, begin)][0]
+            for sequence, each in zip(sequences, ends, strict=True)
+            if each and begin < each[-1]
+        ]
+        worse = worst(at_rank)
+        if found and found[-1][0] == worse:
+            found[-1] = (worse, found[-1][1] + end - begin)
+        else:
+            found.append((worse, end - begin))
+        begin = end
+    return tuple(found)
+
+
+def _largest_mus(compositions: Iterable[Composition]) -> tuple[Composition, ...]:
     """Keep, of compositions that differ in μ alone, the one of the largest."""
     largest: dict[tuple[object, ...], Composition] = {}
     for composition in compositions:
@@ -194,3 +282,27 @@ def _undominated(compositions: Iterable[Composition]) -> tuple[Composition, ...]
         if rest not in largest or largest[rest].mu < composition.mu:
             largest[rest] = composition
     return tuple(largest.values())
+
+
+def _united(compositions: Sequence[Composition], step: float) -> tuple[Composition, ...]:
+    """Replace compositions that are alike by one that dominates them; an infinite step, all."""
+    alike: dict[object, list[Composition]] = {}
+    for one in compositions:
+        alike.setdefault(_rounded(one, step) if step < math.inf else None, []).append(one)
+    return tuple(map(dominating, alike.values()))
+
+
+def _rounded(one: Composition, step: float) -> object:
+    """Return a composition with the logarithms of its numbers rounded to a step."""
+
+    def level(number: float) -> float:
+        return round(math.log(number) / step) if 0.0 < number < math.inf else number
+
+    counts: Counter[object] = Counter()
+    for multiplier, count in one.laplace:
+        counts[level(multiplier)] += count
+    for rate, multiplier, count in one.sampled:
+        counts[level(rate), level(multiplier)] += count
+    for mean, shape, run, count in one.selected:
+        counts[mean, shape, _rounded(run, step)] += count
+    return level(one.mu), frozenset(counts.items())

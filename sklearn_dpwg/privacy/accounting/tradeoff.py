@@ -10,8 +10,12 @@ import numpy as np
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy.accounting.accountant import composition_deltas
-from sklearn_dpwg.privacy.accounting.composition import Composition, composition_of_event
-from sklearn_dpwg.privacy.accounting.events import scaled_event
+from sklearn_dpwg.privacy.accounting.composition import (
+    Composition,
+    composition_of_event,
+    dominating,
+)
+from sklearn_dpwg.privacy.accounting.events import event_of_composition, scaled_event
 from sklearn_dpwg.privacy.accounting.loss_distribution import guess_mu
 from sklearn_dpwg.privacy.gaussian import gdp_type_two_error
 
@@ -72,29 +76,5 @@ def events_for_records(events: Sequence[DpEvent], n_records: int) -> tuple[DpEve
             "runs was selected: they may be in the parts that fitted and in those that scored."
         )
     is_alike = len(set(compositions)) == 1 or all(c.is_gaussian for c in compositions)
-    covering = events if is_alike else [_worst_event(compositions)]
+    covering = events if is_alike else [event_of_composition(dominating(compositions))]
     return tuple(scaled_event(event, 1.0 / n_records) for event in covering)
-
-
-def _worst_event(compositions: Sequence[Composition]) -> DpEvent:
-    """Return an event that dominates each composition.
-
-    Laplace noises are compared rank by rank, the quietest of every part first.
-    """
-    from dp_accounting import dp_event
-
-    sequences = [
-        np.repeat([multiplier for multiplier, _ in c.laplace], [count for _, count in c.laplace])
-        for c in compositions
-    ]
-    quietest = np.full(max(map(len, sequences)), np.inf)
-    for sequence in sequences:
-        quietest[: len(sequence)] = np.minimum(quietest[: len(sequence)], sequence)
-    mu = max(c.mu for c in compositions)
-    return dp_event.ComposedDpEvent(
-        ([dp_event.GaussianDpEvent(1.0 / mu)] if mu > 0.0 else [])
-        + [
-            dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(float(multiplier)), int(count))
-            for multiplier, count in zip(*np.unique(quietest, return_counts=True), strict=True)
-        ]
-    )

@@ -125,9 +125,27 @@ class NoiseSource:
     def rng(self) -> np.random.Generator:
         """Randomness that may become known: the choice of groups, splits.
 
-        Who joins a sample must not, so `poisson_sample` has randomness of its own.
+        Who joins a sample must not, so `poisson_sample` takes a `secret_rng`.
         """
         return self._rng
+
+    def secret_rng(self, purpose: str) -> np.random.Generator:
+        """Return a generator of its own for choices that must stay secret.
+
+        Parameters
+        ----------
+        purpose : str
+            What is chosen; a seeded source has one generator a purpose.
+
+        Returns
+        -------
+        numpy.random.Generator
+            Without a seed one of 256 bits of the operating system's entropy, so that nothing that
+            becomes known, here or of any other choice, tells what it draws.
+        """
+        if isinstance(self._sampler, SeededSampler):
+            return self._sampler.stream(purpose)
+        return np.random.default_rng(secrets.randbits(256))
 
     def poisson_sample(
         self, group_sizes: Sequence[int], *, release: Release
@@ -154,15 +172,10 @@ class NoiseSource:
         Notes
         -----
         Accounting by sampling holds if every draw has a sample of its own, so a draw of a sampled
-        release uses up one sample and is refused without. Without a seed every sample has a
-        generator of its own with 256 bits of the operating system's entropy, so that nothing
-        that becomes known, of this or any other sample, tells who joined.
+        release uses up one sample and is refused without. Every sample has a `secret_rng`.
         """
         self._check_allowed(release)
-        if isinstance(self._sampler, SeededSampler):
-            rng = self._sampler.stream("coins of samples")
-        else:
-            rng = np.random.default_rng(secrets.randbits(256))
+        rng = self.secret_rng("coins of samples")
         self._samples[release] += 1
         return tuple(poisson_sample(size, release.sampling_rate, rng) for size in group_sizes)
 

@@ -62,6 +62,7 @@ def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
                 feedback = np.zeros(p)
                 if several:
                     of_all = np.minimum(n_rounds * rates, sizes)
+                    _refuse_too_few(of_all.min(), batch, n_rounds)
                     # both players of a small group get a record
                     weights = np.clip(np.round(share * of_all), 1.0, of_all - 1.0)
                     if unbounded:
@@ -72,6 +73,16 @@ def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
                 own = batch if batch is not None else max(1, int(share * n_records / n_rounds))
                 other = _feedback_size(own, share) if several else 0
                 yield Design("sampled", n_rounds, np.full(p, float(own)), np.full(p, float(other)))
+
+
+def _refuse_too_few(expected: float, batch_size: int | None, n_rounds: int) -> None:
+    """Refuse batches in which a player would get fewer than no records of a small group."""
+    if expected < 2.0 * (1.0 - 1e-9):
+        raise ValueError(
+            f"batch_size of OCO must let every group have 2 records in all rounds, one for each "
+            f"player, got {batch_size!r}, which in {n_rounds:,} round(s) leaves a group "
+            f"{expected:.2g}: take larger batches, more rounds, or merge the group."
+        )
 
 
 def _feedback_size(batch_size: int, share: float) -> int:

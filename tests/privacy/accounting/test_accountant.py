@@ -14,6 +14,9 @@ from scipy.stats import norm
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy import Release, delta_of, epsilon_of, gdp_epsilon, part_events
+from sklearn_dpwg.privacy.accounting.accountant import composition_deltas
+from sklearn_dpwg.privacy.accounting.composition import composition_of_event
+from sklearn_dpwg.privacy.accounting.loss_distribution import privacy_loss
 
 Relation = dp_accounting.NeighboringRelation
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
@@ -205,6 +208,25 @@ def test_refuses_a_delta_below_its_resolution():
         epsilon_of(repeat(LAPLACE, 3000), 1e-13)
 
 
+def test_the_error_of_fourier_transforms_is_paid_for():
+    """Added to every δ, and taken off a given one: dp_accounting's δ is pessimistic but for it."""
+    event = repeat(LAPLACE, 3000)
+    distribution, error = privacy_loss(composition_of_event(event))
+    assert error == 3001 * 2.0**-53
+    for epsilon in (150.0, 200.0, 590.0):  # at the last hardly any loss is left
+        assert delta_of(event, epsilon) == distribution.get_delta_for_epsilon(epsilon) + error
+    several = np.array([150.0, 200.0])
+    np.testing.assert_array_equal(
+        composition_deltas(composition_of_event(event), several),
+        distribution.get_delta_for_epsilon(several) + error,
+    )
+    for delta in (2.5 * error, 1e-11):
+        assert epsilon_of(event, delta) == distribution.get_epsilon_for_delta(delta - error)
+        assert epsilon_of(event, delta) > distribution.get_epsilon_for_delta(delta)
+    # one mechanism alone is not transformed
+    assert privacy_loss(composition_of_event(SAMPLED))[1] == 0.0
+
+
 def test_no_noise_and_no_release():
     for event in (dp_event.NonPrivateDpEvent(), dp_event.LaplaceDpEvent(0.0)):
         together = dp_event.ComposedDpEvent([GAUSSIAN, event])
@@ -212,3 +234,45 @@ def test_no_noise_and_no_release():
         assert delta_of(together, 7.0) == 1.0
     assert epsilon_of(dp_event.NoOpDpEvent(), 1e-5) == 0.0
     assert delta_of(dp_event.NoOpDpEvent(), 0.0) == 0.0
+
+
+BEST = dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(9.0), 5.0, 1.0)
+
+
+def test_the_profile_of_a_selection_is_no_worse_than_what_any_of_its_points_implies():
+    """Each (ε, δ) allows no more than randomised response that gives all away with chance δ."""
+    epsilons = np.linspace(0.0, 3.0, 61)
+    profile = composition_deltas(composition_of_event(BEST), epsilons)
+    assert np.all(np.diff(profile) <= 0.0)
+    for delta in (1e-9, 1e-6, 1e-4, 1e-2, 0.1):
+        epsilon = epsilon_of(BEST, delta)
+        p = math.exp(epsilon) / (1.0 + math.exp(epsilon))
+        # outcomes: given away, and the two answers
+        first = np.array([delta, 0.0, (1 - delta) * p, (1 - delta) * (1 - p)])
+        second = np.array([0.0, delta, (1 - delta) * (1 - p), (1 - delta) * p])
+        gaps = first - np.exp(epsilons)[:, None] * second
+        implied = np.maximum(gaps, 0.0).sum(axis=1)
+        assert np.all(profile <= implied * (1 + 0.02) + 1e-9)
+        # and the profile is right at the point itself, where it may not be below the truth
+        assert delta_of(BEST, epsilon) <= delta * (1 + 1e-9)
+
+
+def test_the_profile_of_a_selection_is_not_below_the_truth():
+    """A search of one run at least, of Gaussian scores, by integration over the winner's score."""
+    sigma, mean = 9.0, 5.0
+    grid = np.linspace(-8.0, 8.0, 40_001)
+
+    def winner(shift):
+        """Density of the best of a geometric number of normals around a shift."""
+        below, density = norm.cdf(grid - shift), norm.pdf(grid - shift)
+        q = 1.0 / mean
+        return density * q / (1.0 - (1.0 - q) * below) ** 2
+
+    one, other = winner(0.0), winner(1.0 / sigma)
+    step = grid[1] - grid[0]
+    for density in (one, other):
+        assert density.sum() * step == pytest.approx(1.0, abs=1e-6)
+    for epsilon in (0.0, 0.05, 0.2, 0.5):
+        for p, q in ((one, other), (other, one)):
+            true = np.maximum(p - math.exp(epsilon) * q, 0.0).sum() * step
+            assert true <= delta_of(BEST, epsilon)

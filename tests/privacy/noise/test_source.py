@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -150,6 +151,58 @@ def test_sensitivity_of_each_coordinate(release, make):
         assert scale_faults(noise[:, column], release, sensitivities[0, column]) == []
     in_units = noise[:, 1:] / sensitivities[:, 1:]
     assert scale_faults(in_units.ravel(), release, 1.0) == []
+
+
+class Spy:
+    """A sampler that keeps what it is to hide, and how far it is told that this can move."""
+
+    def __init__(self):
+        self.calls = []
+
+    def add_noise(self, values, sensitivity, release, n_rows=1):
+        self.calls.append((values.copy(), sensitivity))
+        return values
+
+
+def neighbours_of_large_quotients(bound, rng):
+    """Two floats whose exact distance is at most a bound, and a unit that divides them.
+
+    The quotients lie on both sides of 2²⁷, where floats become coarser.
+    """
+    unit = float(rng.uniform(0.5, 1.0))
+    value = (2.0**27 - float(rng.uniform(0.0, bound))) * unit
+    other = value + bound * unit
+    while Fraction(other) - Fraction(value) > Fraction(bound) * Fraction(unit):
+        other = math.nextafter(other, -math.inf)
+    return unit, value, other
+
+
+@pytest.mark.parametrize("bound", [1.0, 1.0 / 3.0])
+def test_rounding_of_quotients_is_paid_for(monkeypatch, bound):
+    """Dividing by the unit moves neighbours apart by more than the bound, but by no more than said.
+
+    A bound other than 1 is that of a value that several parts pay for.
+    """
+    release = Release("risks", "gaussian", 2.5, max_count=10_000)
+    source = secure([release])
+    spy = Spy()
+    monkeypatch.setattr(source, "_sampler", spy)
+    rng = np.random.default_rng(0)
+    farthest = Fraction(0)
+    for _ in range(1000):
+        unit, *pair = neighbours_of_large_quotients(bound, rng)
+        for value in pair:
+            if bound == 1.0:
+                source.gaussian([value], sensitivity=[unit], release=release)
+            else:
+                source.shared_gaussian(
+                    [value], units=[unit], sensitivities=[bound], releases=[release]
+                )
+        (one, _), (other, stated) = spy.calls[-2:]
+        moved = abs(Fraction(float(one[0])) - Fraction(float(other[0])))
+        assert moved <= Fraction(stated)
+        farthest = max(farthest, moved)
+    assert farthest > Fraction(bound)  # so that stating the bound itself would be too little
 
 
 def test_shapes_and_values():

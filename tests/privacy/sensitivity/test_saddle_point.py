@@ -1,6 +1,7 @@
 """The bound on how far one record moves the regularised worst-group weights, as a formula."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from sklearn_dpwg.privacy import lemma3_sensitivity, saddle_point_sensitivity
+from sklearn_dpwg.privacy.sensitivity._saddle_point import _Group
 
 FACTS = {
     "group_sizes": [40, 100],
@@ -181,6 +183,54 @@ def test_the_largest_group_bound_counts():
     alone = [one_group_of(n, weight) for n, weight in zip(sizes, prior, strict=True)]
     assert together == pytest.approx(max(alone), rel=1e-6)
     assert together == sensitivity(group_sizes=sizes[::-1], prior=prior[::-1])
+
+
+def bounds_of_all_groups(facts):
+    """Return the simple and the exact bound of every group, none left out."""
+    sizes, prior = facts["group_sizes"], facts["prior"]
+    pairs = []
+    for i, (size, weight) in enumerate(zip(sizes, prior, strict=True)):
+        rest = math.fsum(prior[:i] + prior[i + 1 :])
+        group = _Group(
+            size, math.log(weight / rest), facts["gradient_diameter"], facts["loss_range"],
+            facts["strong_convexity"], facts["entropy_weight"],
+        )  # fmt: skip
+        simple = group.small_change_bound()
+        pairs.append((simple, min(simple, group.exact_bound(simple))))
+    return pairs
+
+
+def facts_of_unlike_groups(rng):
+    """Facts of many groups, sized so that their simple bounds lie close below the largest one."""
+    p = int(rng.integers(3, 9))
+    prior = rng.dirichlet(np.full(p, 0.5)) + 1e-6
+    facts = {
+        "group_sizes": [1] * p,
+        "prior": (prior / prior.sum()).tolist(),
+        "lipschitz": 1.0,
+        "gradient_diameter": float(rng.uniform(0.5, 2.0)),
+        "loss_range": float(np.exp(rng.uniform(-1.0, 4.0))),
+        "strong_convexity": float(np.exp(rng.uniform(-7.0, 0.0))),
+        "entropy_weight": float(np.exp(rng.uniform(-7.0, 3.0))),
+    }
+    of_one_record = [simple for simple, _ in bounds_of_all_groups(facts)]
+    largest = min(of_one_record) / int(rng.integers(1, 6))
+    shares = np.append(1.0, rng.uniform(0.4, 1.0, p - 1))
+    sizes = np.maximum(1, np.rint(np.array(of_one_record) / (largest * shares))).astype(int)
+    return facts | {"group_sizes": sizes.tolist()}
+
+
+def test_no_group_is_left_out_of_the_search():
+    """The maximum over all groups, also where the largest simple bounds do not attain it."""
+    rng = np.random.default_rng(0)
+    n_hidden = Counter()
+    for _ in range(400):
+        facts = facts_of_unlike_groups(rng)
+        exact = [bound for _, bound in sorted(bounds_of_all_groups(facts), reverse=True)]
+        assert saddle_point_sensitivity(**facts) == pytest.approx(max(exact), rel=1e-8)
+        n_hidden[int(np.argmax(exact))] += max(exact) > 1.01 * exact[0]
+    assert n_hidden[1] >= 15
+    assert n_hidden.total() - n_hidden[0] - n_hidden[1] >= 3
 
 
 def test_twice_the_lipschitz_constant_is_used_where_it_is_less():

@@ -13,7 +13,7 @@ from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.kernels import partition
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, SquaredError
-from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.optimum import smooth_optimum, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
@@ -184,7 +184,7 @@ def test_slacks_smooth_the_maximum(smoothing):
         smoothing=smoothing,
         radius=2.0,
     )
-    found = worst_group_optimum(risks, radius=2.0, tolerance=1e-10)
+    found = smooth_optimum(risks, radius=2.0, tolerance=1e-10)
     shares = np.linspace(0.0, 1.0, 20_001)
     hessian, linear = 1.0 * shares + 2.0 * (1 - shares), 0.5 * shares - 0.4 * (1 - shares)
     constant = 0.3 * shares + 0.2 * (1 - shares)

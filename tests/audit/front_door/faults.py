@@ -1,0 +1,275 @@
+"""Faults planted one at a time in the path of a fit, each with the scenario that has to see it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from unittest.mock import patch
+
+import numpy as np
+
+from sklearn_dpwg.estimators.targets import BoundedTargets
+from sklearn_dpwg.ledger import PrivacyLedger
+from sklearn_dpwg.oracles import DatabaseOracle
+from sklearn_dpwg.oracles.records import RecordOracle
+from sklearn_dpwg.preprocessing import dp_standard_scaler
+from sklearn_dpwg.privacy import GaussianRows, NoiseSource
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers.phased_erm import phased_erm
+from tests.audit.front_door.attack import Run
+from tests.audit.front_door.scenarios import SCENARIOS, from_database
+
+Patch = Callable[[], contextlib.AbstractContextManager[object]]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is planted, and what has to notice."""
+
+    plant: Patch
+    scenario: str | Run
+
+    @property
+    def run(self) -> Run:
+        return SCENARIOS[self.scenario] if isinstance(self.scenario, str) else self.scenario
+
+
+def wrapped(owner: type, name: str, change: Callable[..., object]) -> Patch:
+    """Plant a method that gets the true one before its own arguments."""
+    true = getattr(owner, name)
+
+    def planted(self: object, *arguments: object, **options: object) -> object:
+        return change(true, self, *arguments, **options)
+
+    return lambda: patch.object(owner, name, planted)
+
+
+def quiet(name: str, by: float = 0.5) -> Patch:
+    def change(true, self, value, *, sensitivity, **options):
+        return true(self, value, sensitivity=np.multiply(sensitivity, by), **options)
+
+    return wrapped(NoiseSource, name, change)
+
+
+def quiet_together(true, self, value, *, units, **options):
+    return true(self, value, units=np.multiply(units, 0.3), **options)
+
+
+def all_join(true, self, sizes, *, release):
+    return tuple(np.arange(size) for size in sizes)
+
+
+def quiet_row(true, self, row, sensitivity):
+    return true(self, row, 0.4 * sensitivity)
+
+
+def quiet_matrix(true, self, sensitivity):
+    return true(self, 0.4 * sensitivity)
+
+
+@contextlib.contextmanager
+def quiet_sums() -> Iterator[None]:
+    with (
+        wrapped(GaussianRows, "add", quiet_row)(),
+        wrapped(GaussianRows, "draw_all", quiet_matrix)(),
+    ):
+        yield
+
+
+def unclipped_values(X, low, high):
+    return (X - low) / (0.5 * high - 0.5 * low) - 1.0
+
+
+def unclipped(true, self, rows, targets, codes):
+    records = true(self, rows, targets, codes)
+    return replace(records, row_scale=np.full_like(records.row_scale, 1.0 / self.data_norm))
+
+
+def no_ceiling(true, self, weights, *, ceiling=None):
+    return true(self, weights, ceiling=None)
+
+
+def realised(true, self, weights, batch, *, expected_sizes, **options):
+    """Divide sums by how many joined, which is secret."""
+    sizes = np.array([max(len(each), 1) for each in batch], dtype=float)
+    return true(self, weights, batch, expected_sizes=sizes, **options)
+
+
+def half_the_sizes(true, self, weights, *, ceiling=None):
+    risks, gradients = true(self, weights, ceiling=ceiling)
+    return 2.0 * risks, 2.0 * gradients
+
+
+def wide_residuals(true, self, weights, *, clip, length, **options):
+    return true(self, weights, clip=3.0 * clip, length=3.0 * length, **options)
+
+
+def first_again(true, self, group, size):
+    """Hand out the first records of a group whatever was drawn before."""
+    if not hasattr(self, "_planted"):
+        self._planted = {}
+    if group not in self._planted:
+        self._planted[group] = true(self, group, size)
+    return self._planted[group]
+
+
+def unclipped_targets(true, self, y):
+    """Map targets to the unit interval, wherever they are."""
+    return (np.asarray(y, dtype=float) - self._center) / self._half_width
+
+
+def same_part(sizes, sizes_of_parts, rng):
+    """Give every part the first records of each group."""
+    return [[np.arange(size) for size in part] for part in sizes_of_parts]
+
+
+class ScanOrder(DatabaseOracle):
+    """Shuffles rows as a scan finds them, which is the order of an index over private values."""
+
+    def draw(self, group, size):
+        if not hasattr(self, "_scanned"):
+            query = "select age, dose, cured from visits indexed by by_age where clinic = ?"
+            rows = np.array(self._connection.execute(query, (group,)).fetchall())
+            self._scanned = rows[np.random.default_rng(0).permutation(len(rows))]
+        taken, self._scanned = self._scanned[:size], self._scanned[size:]
+        return taken[:, :2], taken[:, 2]
+
+
+@contextlib.contextmanager
+def shared_noise(fresh: bool) -> Iterator[None]:
+    """Seed the sources of two fits alike: the noise of the one comes again in the other."""
+    true = NoiseSource.__init__
+    state = {"seed": 0, "n_made": 0}
+
+    def planted(self, random_state=None, releases=(), **options):
+        import warnings
+
+        if state["n_made"] % 2 == 0 and fresh:
+            state["seed"] = int(np.random.default_rng().integers(2**31))
+        state["n_made"] += 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            true(self, state["seed"], releases, **options)
+
+    with patch.object(NoiseSource, "__init__", planted):
+        yield
+
+
+@contextlib.contextmanager
+def noise_of_the_parent() -> Iterator[None]:
+    """Seed from a generator that forks share: what the children draw is the same."""
+    true = NoiseSource.__init__
+    generator = np.random.default_rng()
+
+    def planted(self, random_state=None, releases=(), **options):
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            true(self, generator, releases, **options)
+
+    import os
+
+    fork = os.fork
+
+    def forked():
+        if forked.n % 2 == 0:
+            generator.random()
+        forked.n += 1
+        return fork()
+
+    forked.n = 0
+    with patch.object(NoiseSource, "__init__", planted), patch.object(os, "fork", forked):
+        yield
+
+
+def narrow(name: str, by: float) -> Patch:
+    """Make a constant of the problem smaller than it is."""
+    true = getattr(Problem, name)
+
+    def planted(self: Problem) -> float:
+        value = true.func(self) if isinstance(true, cached_property) else true.fget(self)
+        return by * value
+
+    return lambda: patch.object(Problem, name, property(planted))
+
+
+def free_refit() -> contextlib.AbstractContextManager[object]:
+    """Charge the first fit of an estimator and none after it."""
+
+    def planted(self: PrivacyLedger) -> float:
+        from sklearn_dpwg.ledger.file import total_epsilon
+
+        kept = {row.what: row.guarantee for row in self.rows}
+        return total_epsilon(list(kept.values()), self.delta)
+
+    return patch.object(PrivacyLedger, "epsilon_spent", property(planted))
+
+
+FAULTS: dict[str, Fault] = {
+    "half the noise on gradients": Fault(quiet("gaussian"), "MGR, a pass"),
+    "half the noise on gradients of drawn groups": Fault(
+        quiet("gaussian", 0.3), "MGR, a drawn group"
+    ),
+    "half the noise on group risks": Fault(quiet("gaussian"), "MGR, group risks"),
+    "half the Laplace noise": Fault(quiet("laplace"), "MGR, Laplace"),
+    "half the noise on phases": Fault(quiet("gaussian"), "phased ERM, one phase"),
+    "half the noise on moments": Fault(quiet("gaussian", 0.3), "moments"),
+    "half the noise on batches": Fault(
+        wrapped(NoiseSource, "shared_gaussian", quiet_together), "MGR, batches"
+    ),
+    "half the noise on prefix sums": Fault(quiet_sums, "OCO, weighted"),
+    "half the noise of a scaler": Fault(quiet("gaussian"), "DPStandardScaler"),
+    "everybody joins a batch": Fault(
+        wrapped(NoiseSource, "poisson_sample", all_join), "MGR, batches"
+    ),
+    "sums over half the group sizes": Fault(
+        wrapped(GroupRisks, "risks_and_gradients", half_the_sizes), "MGR, a pass"
+    ),
+    "a diameter of half the size": Fault(narrow("gradient_diameter", 0.5), "MGR, three classes"),
+    "the intercept's column forgotten": Fault(
+        narrow("gradient_diameter", 0.2), "MGR, large intercept"
+    ),
+    "rows not clipped, dense": Fault(
+        wrapped(RecordEncoder, "encode", unclipped), "MGR, long rows, dense"
+    ),
+    "rows not clipped, CSR": Fault(
+        wrapped(RecordEncoder, "encode", unclipped), "MGR, long rows, CSR"
+    ),
+    "rows not clipped, float32": Fault(
+        wrapped(RecordEncoder, "encode", unclipped), "MGR, long rows, float32"
+    ),
+    "rows not clipped, pandas": Fault(
+        wrapped(RecordEncoder, "encode", unclipped), "MGR, long rows, pandas"
+    ),
+    "rows not clipped, polars": Fault(
+        wrapped(RecordEncoder, "encode", unclipped), "MGR, long rows, polars"
+    ),
+    "losses counted beyond the ceiling": Fault(
+        wrapped(GroupRisks, "risks_and_gradients", no_ceiling), "MGR, group risks"
+    ),
+    "residuals not clipped": Fault(
+        wrapped(GroupRisks, "residual_moments", wide_residuals), "moments"
+    ),
+    "targets not clipped": Fault(
+        wrapped(BoundedTargets, "encode", unclipped_targets), "MGR, targets outside"
+    ),
+    "parts that share records": Fault(
+        lambda: patch.object(phased_erm, "draw_parts", same_part), "phased ERM, disjoint parts"
+    ),
+    "a record in every round": Fault(wrapped(RecordOracle, "draw", first_again), "OCO, weighted"),
+    "a scaler's values not clipped": Fault(
+        lambda: patch.object(dp_standard_scaler, "to_unit_interval", unclipped_values),
+        "DPStandardScaler, values outside",
+    ),
+    "a database's order by private values": Fault(
+        contextlib.nullcontext, lambda canary: from_database(canary, ScanOrder)
+    ),
+    "a clone draws the same noise": Fault(lambda: shared_noise(True), "ledger: clones"),
+    "forks draw the same noise": Fault(noise_of_the_parent, "ledger: forked processes"),
+    "a refit that is not charged": Fault(free_refit, "ledger: a model fitted twice"),
+}

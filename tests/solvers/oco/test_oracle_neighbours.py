@@ -1,0 +1,112 @@
+"""A game on an oracle of neighbours moves what it releases by no more than its plan states."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.oracles import DatabaseOracle, EncodingOracle, GeneratorOracle, InMemoryOracle
+from sklearn_dpwg.solvers import OCO
+from tests.helpers.group_data import make_problem
+from tests.helpers.oco_cases import BUDGET, Transcript, moves
+from tests.helpers.oracle_cases import LAYOUTS, database_oracle
+
+ROUNDING = 1e-9
+SCALES = {"gradient sums": 1.0, "group losses": 1.0}
+
+
+def stored(X, y, groups, seed):
+    layout = LAYOUTS["by group and value"]
+    return database_oracle(layout, X, y, groups, seed, features=["x0", "x1"])
+
+
+def numbered_by_insertion(X, y, groups, seed):
+    layout = LAYOUTS["row number that is not"]
+    return database_oracle(layout, X, y, groups, seed, features=["x0", "x1"])
+
+
+def in_memory(X, y, groups, seed):
+    return InMemoryOracle(X, y, groups, random_state=seed)
+
+
+def dealt(X, y, groups, seed):
+    rng, labels = np.random.default_rng(seed), np.asarray(groups)
+    order = {g: list(rng.permutation(np.flatnonzero(labels == g))) for g in np.unique(labels)}
+
+    def deal(group, size, rng):
+        chosen = [order[group].pop(0) for _ in range(size)]
+        return X[chosen], y[chosen]
+
+    return GeneratorOracle(deal, seed)
+
+
+def neighbours(sizes, rng):
+    """Return records whose order by the first feature is that of the first record's extremes."""
+    n = sum(sizes)
+    X = np.column_stack([rng.uniform(-0.2, 0.2, n), rng.choice([-0.95, 0.95], n), np.zeros(n)])
+    groups = np.repeat([f"g{i}" for i in range(len(sizes))], sizes).tolist()
+    other = X.copy()
+    X[0], other[0] = (-1.0, 0.0, 0.0), (1.0, 0.0, 0.0)
+    y = np.ones(n, dtype=int)
+    return (X, y, groups), (other, y, groups)
+
+
+def game_moves(make, plan, solver, pair, seed):
+    """Return by how much a game on each of a pair moves, on one transcript."""
+    problem = plan.problem
+    asked, outcomes = [], []
+    for X, y, groups in pair:
+        X = X[:, :2] if make in (in_memory, dealt) else X
+        labels = sorted(set(groups))
+        oracle = EncodingOracle(make(X, y, groups, seed), labels, 2, 1.0, lambda y: y.astype(float))
+        transcript = Transcript(seed, SCALES)
+        outcomes.append(solver.run(plan, oracle, transcript))
+        asked.append(transcript.asked)
+    assert np.array_equal(outcomes[0].weights, outcomes[1].weights)
+    assert problem.n_features == 2
+    return moves(*asked)
+
+
+@pytest.mark.parametrize("noise", ["toeplitz", "tree"])
+@pytest.mark.parametrize("make", [stored, numbered_by_insertion, in_memory, dealt])
+def test_records_one_by_one(make, noise):
+    """The game of issue 13: 400 rounds of single records, planned for an epsilon of 1."""
+    problem = make_problem((400,), scaling=0.0)
+    solver = OCO(n_rounds=400, batch_size=1, noise=noise)
+    plan = solver.plan(problem, BUDGET)
+    found = game_moves(make, plan, solver, neighbours((400,), np.random.default_rng(0)), 0)
+    assert 0.1 < found.worst <= 1.0 + ROUNDING
+
+
+@pytest.mark.parametrize("play", ["weighted", "sampled"])
+@pytest.mark.parametrize("make", [stored, numbered_by_insertion, in_memory, dealt])
+def test_several_groups(make, play):
+    problem = make_problem((60, 30), scaling=0.0)
+    solver = OCO(play=play, n_rounds=10)
+    plan = solver.plan(problem, BUDGET)
+    moved = set()
+    for seed in range(5):
+        pair = neighbours((60, 30), np.random.default_rng(seed))
+        found = game_moves(make, plan, solver, pair, seed)
+        assert found.worst <= 1.0 + ROUNDING
+        moved.add(found.worst > 0)
+    assert True in moved
+
+
+def test_an_order_by_scan_moves_many_times_what_is_stated(monkeypatch):
+    coins = np.random.default_rng()
+    monkeypatch.setattr(DatabaseOracle, "_place", lambda self, key: int(coins.integers(2**62)))
+    problem = make_problem((400,), scaling=0.0)
+    solver = OCO(n_rounds=400, batch_size=1)
+    plan = solver.plan(problem, BUDGET)
+    pair = neighbours((400,), np.random.default_rng(0))
+
+    def seeded(X, y, groups, seed):
+        nonlocal coins
+        coins = np.random.default_rng(seed)
+        return stored(X, y, groups, seed)
+
+    found = game_moves(seeded, plan, solver, pair, 0)
+    assert 8.0 < found.worst < math.inf
