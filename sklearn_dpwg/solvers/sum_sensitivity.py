@@ -56,10 +56,10 @@ class SumSensitivity:
         highest = min(ceiling, constants.supremum)
         # what rounding adds to what is computed from one record
         of_gradient = record_rounding(
-            problem.row_norm * (constants.lipschitz + constants.score_bound), n_columns
+            problem.row_norm * (constants.lipschitz + constants.score_bound), problem.n_weights
         )
         of_loss = record_rounding(
-            abs(highest) + (constants.lipschitz + 1.0) * constants.score_bound, n_columns
+            abs(highest) + (constants.lipschitz + 1.0) * constants.score_bound, problem.n_weights
         )
         gradient = problem.lipschitz + of_gradient
         loss = max(abs(highest), abs(constants.infimum)) + of_loss

@@ -14,7 +14,7 @@ _STEPS = 2.0**52
 # Roundings that a term takes part in beside those of adding it up: products, vector registers.
 _EXTRA_ROUNDINGS = 64
 # Relative error of a loss or a slope, in roundings of a score: a margin for exp, log and the like.
-_ROUNDINGS_OF_A_RECORD = 64
+_ROUNDINGS_OF_A_RECORD = 16
 
 
 @dataclass(frozen=True)
@@ -139,12 +139,12 @@ def record_rounding(size: float, n_dimensions: int) -> float:
         What a relative error counts from: bounds on the result, and on the score times the
         derivative of the result in it.
     n_dimensions : int
-        Columns of a row.
+        Number of weights d: columns of a row times outputs.
 
     Returns
     -------
     float
-        ``64 (d + 16) 2⁻⁵³ size``.
+        ``16 (d + 16) 2⁻⁵³ size``.
 
     Raises
     ------

@@ -21,9 +21,9 @@ def record_errors(solved: Problem) -> tuple[float, float]:
     constants = solved.constants
     score = constants.score_bound
     return (
-        record_rounding(solved.row_norm * (constants.lipschitz + score), solved.n_columns),
+        record_rounding(solved.row_norm * (constants.lipschitz + score), solved.n_weights),
         record_rounding(
-            abs(constants.supremum) + (constants.lipschitz + 1.0) * score, solved.n_columns
+            abs(constants.supremum) + (constants.lipschitz + 1.0) * score, solved.n_weights
         ),
     )
 
