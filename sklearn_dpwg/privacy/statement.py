@@ -72,12 +72,7 @@ def _private(guarantee: Stated) -> Iterator[str]:
     yield _section("What an attacker gains", _attack(guarantee))
     yield _section("Unit of privacy", _unit(guarantee))
     if guarantee.groupings:
-        yield _section(
-            "Groups",
-            f"{'; '.join(guarantee.groupings)}. A replacement is covered if the record stays in "
-            "its group by each of them, in every fit that is counted here; one that changes a "
-            "group of one fit is not.",
-        )
+        yield _section("Groups", _groups(guarantee))
     yield _section(
         "Public, that is unprotected",
         "; ".join(guarantee.public) + "."
@@ -140,6 +135,15 @@ def _unit(guarantee: Stated) -> str:
     except UnsupportedMechanismError:
         return f"{text}; for several rows no guarantee is known."
     return f"{text}; two rows have epsilon = {_up(several.epsilon)}, k rows `for_records(k)`."
+
+
+def _groups(guarantee: Stated) -> str:
+    each = " by each of them," if len(guarantee.groupings) > 1 else ""
+    return (
+        f"{'; '.join(guarantee.groupings)}. A replacement is covered if the record stays in its "
+        f"group{each} in every fit that is counted here; one that changes a group of one fit is "
+        "not."
+    )
 
 
 def _randomness(guarantee: Stated) -> str:

@@ -26,7 +26,7 @@ from tests.helpers.lower_bounds import (
     say,
     verdict,
 )
-from tests.helpers.oco_cases import Fault, batch_not_divided, gradients_of_both_roles
+from tests.helpers.oco_cases import Fault, batch_not_divided
 
 pytestmark = pytest.mark.audit
 
@@ -190,14 +190,6 @@ def test_a_record_of_the_weights(play, noise):
 def test_a_record_of_the_groups(play):
     scores, plan = audited(play, "groups")
     assert not says_broken(f"{play}, groups", scores, plan)
-
-
-@pytest.mark.parametrize("play", ["weighted", "sampled"])
-def test_planted_gradient_of_both_roles(play, monkeypatch):
-    """The record of the group player moves the gradients too: more than its own budget."""
-    gradients_of_both_roles(Fault(monkeypatch, play))
-    scores, plan = audited(play, "groups")
-    assert says_broken(f"planted: {play}, both roles", scores, plan)
 
 
 @pytest.mark.parametrize("play", ["weighted", "sampled"])

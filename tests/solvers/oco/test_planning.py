@@ -227,4 +227,5 @@ def test_batches_too_small_for_a_tiny_group_are_refused():
     with pytest.raises(ValueError, match=r"^batch_size of OCO must let every group have 2 records"):
         OCO(batch_size=1, n_rounds=1000).plan(problem, BUDGET)
     plan = OCO(batch_size=1).plan(make_problem((2, 10)), BUDGET)
-    assert min(plan.schedule.weight_rates) > 0 and min(plan.schedule.feedback_rates) > 0
+    assert min(plan.schedule.weight_rates) > 0
+    assert min(plan.schedule.feedback_rates) > 0
