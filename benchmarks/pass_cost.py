@@ -4,18 +4,21 @@ Cost of one pass for risks and gradients
 
 Fits the constants of the plan's time prediction: seconds a pass = step + rows * (columns * entry +
 record), by least squares of the logarithm over a range of sizes. Then what a record of a Poisson
-batch costs on top, coins included, in the same form.
+batch costs on top, coins included, in the same form. ``python benchmarks/pass_cost.py grid`` prints
+instead what it costs to round the sums of blocks to a grid: both sides in one run, in turns.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 
 import numpy as np
 from scipy.optimize import least_squares
+from scipy.sparse import csr_array
 
 from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.privacy import poisson_sample
+from sklearn_dpwg.privacy import SumGrid, poisson_sample
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers.plan import (
@@ -26,7 +29,50 @@ from sklearn_dpwg.solvers.plan import (
     SECONDS_PER_STEP,
 )
 
+# Records and columns that the cost of the grid is printed for.
+N_RECORDS, N_COLUMNS = 1_000_000, 50
+
+
+def print_cost_of_grid(n_turns=41):
+    """Print processor time of a pass with sums on a grid over that of one with plain sums."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, size=(N_RECORDS, N_COLUMNS))
+    targets = rng.choice([-1.0, 1.0], size=N_RECORDS)
+    codes = np.sort(rng.integers(0, 8, N_RECORDS))
+    weights = rng.standard_normal(N_COLUMNS + 1)
+    thin = np.where(rng.random(rows.shape) < 0.2, rows, 0.0)
+    grid = SumGrid(2.0**-32, 2.0**-32, 2**11)
+    plain = SumGrid(0.0, 0.0, 2**11)
+    print(f"{'rows':>12}{'plain ms':>10}{'grid ms':>10}{'ratio':>8}{'quartiles':>18}")
+    held = {
+        "dense": rows,
+        "by columns": np.asfortranarray(rows),
+        "csr": csr_array(thin),
+        "float32": rows.astype(np.float32),
+    }
+    for name, of_kind in held.items():
+        encoder = RecordEncoder(8, N_COLUMNS**0.5)
+        risks = GroupRisks(encoder.encode(of_kind, targets, codes), BinaryLogLoss(), 0.5)
+        seconds = []
+        for turn in range(n_turns):
+            of_turn = {}
+            for sums in (plain, grid) if turn % 2 else (grid, plain):
+                start = time.process_time()
+                risks.sums(weights, ceiling=1.0, grid=sums)
+                of_turn[sums] = time.process_time() - start
+            seconds.append((of_turn[plain], of_turn[grid]))
+        before, after = np.array(seconds[1:]).T
+        low, middle, high = np.percentile(after / before, [25, 50, 75])
+        print(
+            f"{name:>12}{1e3 * np.median(before):10.1f}{1e3 * np.median(after):10.1f}{middle:8.3f}"
+            f"{low:9.3f} to {high:.3f}"
+        )
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["grid"]:
+        print_cost_of_grid()
+        sys.exit()
     rng = np.random.default_rng(0)
     sizes, seconds = [], []
     batch_sizes, batch_seconds = [], []
@@ -51,12 +97,12 @@ if __name__ == "__main__":
                 for _ in range(7):
                     start = time.perf_counter()
                     batch = [poisson_sample(size, rate, rng) for size in risks.group_sizes]
-                    risks.sampled_risks_and_gradients(
+                    risks.sampled_sums(
                         weights,
                         batch,
-                        expected_sizes=rate * np.array(risks.group_sizes),
                         ceiling=1.0,
                         center=0.5,
+                        grid=SumGrid(2.0**-32, 2.0**-32, 2**11),
                     )
                     times_of_batches.append(time.perf_counter() - start)
                 batch_sizes.append((rate * n_rows, n_columns))

@@ -20,6 +20,7 @@ from scipy.sparse import csr_array, csr_matrix
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sklearn_dpwg.kernels import (
+    Blocks,
     Partition,
     _compiled,
     canonical_rows,
@@ -242,13 +243,13 @@ def test_sums_of_many_records_keep_their_digits():
 
 
 def test_a_group_without_records_has_no_sums():
-    starts = np.array([0, 0, 3, 3, 5, 5])
+    blocks = Blocks.of(np.array([0, 0, 3, 3, 5, 5]), 2)
     totals, gradients = fused_pass(
         SquaredError(),
         np.arange(5.0)[:, None],
         np.ones(5),
         np.zeros(5),
-        starts,
+        blocks,
         np.ones((1, 1)),
         np.zeros(1),
     )
@@ -262,7 +263,7 @@ def test_no_records_at_all():
         np.zeros((0, 2)),
         np.zeros(0),
         np.zeros(0),
-        np.zeros(3, dtype=np.intp),
+        Blocks.of(np.zeros(3, dtype=np.intp), 2),
         np.ones((1, 2)),
         np.zeros(1),
     )
@@ -342,7 +343,8 @@ def test_an_unknown_kernel_is_refused():
 
 
 def test_shapes_that_do_not_belong_together_are_refused():
-    arguments = [np.zeros((4, 2)), np.ones(4), np.ones(4), np.array([0, 4]), np.ones((1, 2))]
+    blocks = Blocks.of(np.array([0, 4]), 2)
+    arguments = [np.zeros((4, 2)), np.ones(4), np.ones(4), blocks, np.ones((1, 2))]
     for place, wrong in ((0, np.zeros((5, 2))), (1, np.ones(3)), (2, np.ones(5))):
         changed = [*arguments]
         changed[place] = wrong
@@ -358,7 +360,7 @@ def test_a_label_out_of_range_touches_nothing():
             np.ones((3, 1)),
             np.ones(3),
             labels,
-            np.array([0, 1, 3]),
+            Blocks.of(np.array([0, 1, 3]), 2),
             np.zeros((3, 1)),
             np.zeros(3),
         )
@@ -516,9 +518,10 @@ def test_a_hessian_keeps_blas_to_the_threads_of_its_own():
 
 PASS = """
 import numpy as np
-from sklearn_dpwg.kernels import fused_pass
+from sklearn_dpwg.kernels import Blocks, fused_pass
 from sklearn_dpwg.losses import SquaredError
-print(fused_pass(SquaredError(), np.ones((2, 1)), np.ones(2), np.zeros(2), np.array([0, 2]),
+blocks = Blocks.of(np.array([0, 2]), 1024)
+print(fused_pass(SquaredError(), np.ones((2, 1)), np.ones(2), np.zeros(2), blocks,
                  np.ones((1, 1)), np.zeros(1))[0])
 """
 

@@ -14,9 +14,10 @@ from sklearn_dpwg.kernels._sparse_products import (
     row_norms,
     scale_rows,
 )
-from sklearn_dpwg.kernels.partition import Partition
+from sklearn_dpwg.kernels.partition import Blocks, Partition
 
 __all__ = [
+    "Blocks",
     "Partition",
     "canonical_rows",
     "fused_pass",

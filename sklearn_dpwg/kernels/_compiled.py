@@ -1,8 +1,9 @@
 """The compiled pass over rows; importing this module loads numba.
 
-Dense rows are read block by block: the scores of a block, its losses and their derivatives, its
-gradient, while the block is in the cache. Sums run in two levels for it, so that rounding grows
-with the number of blocks rather than of rows. Nothing here raises or warns, whatever the numbers.
+Rows are read in runs that the cache holds: the scores of a run, its losses and their derivatives,
+its gradient. The sums of a block of rows are rounded to multiples of a step where one is given, so
+that adding up blocks is exact (docs/theory/sums.md). Nothing here raises or warns, whatever the
+numbers.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def _scale(slopes, row_scale, first):
 
 @_helper
 def _block_losses(branch, parameter, ceiling, scores, targets):  # noqa: C901 â€“ a branch a loss
-    """Return the sum of the losses of a block and put their derivatives in place of the scores."""
+    """Return the sum of the losses of a run and put their derivatives in place of the scores."""
     n_rows, total = len(targets), 0.0
     if branch == 0:
         # below the edge the loss is a line of this slope; a slope of 1 is never reached
@@ -191,6 +192,121 @@ def _block_losses(branch, parameter, ceiling, scores, targets):  # noqa: C901 â€
     return total
 
 
+@_helper
+def _on_grid(value, step):
+    """Return the nearest multiple of a power of two, or the value itself for a step of 0."""
+    # the quotient is exact
+    return np.rint(value / step) * step if step > 0.0 else value
+
+
+@_helper
+def _add_block(sums, step, total):
+    """Add the sums of a block to a total on the grid, and set them to zero."""
+    for j in range(len(sums)):
+        total[j] += _on_grid(sums[j], step)
+        sums[j] = 0.0
+
+
+@_helper
+def _add_entries(sums, step, total, indices):
+    """Do the same where only the places of some entries may differ from zero."""
+    for j in indices:
+        if sums[j] != 0.0:
+            total[j] += _on_grid(sums[j], step)
+            sums[j] = 0.0
+
+
+@_helper
+def _dense_block(
+    rows,
+    by_columns,
+    row_scale,
+    targets,
+    matrix,
+    intercepts,
+    branch,
+    parameter,
+    ceiling,
+    first_row,
+    last_row,
+    wanted,
+    scores,
+    slope_sums,
+    sums,
+):
+    """Return the sum of the losses of a block of rows, and add up derivatives and gradients."""
+    n_outputs, n_columns = matrix.shape
+    run_rows, total = scores.shape[1], 0.0
+    for first in range(first_row, last_row, run_rows):
+        n_rows = min(run_rows, last_row - first)
+        for output in range(n_outputs):
+            if by_columns:
+                _scores_by_columns(rows, first, matrix[output], scores[output, :n_rows])
+            else:
+                for i in range(n_rows):
+                    scores[output, i] = _dot(rows[first + i], matrix[output])
+            for i in range(n_rows):
+                scaled = scores[output, i] * row_scale[first + i]
+                scores[output, i] = scaled + intercepts[output]
+        of_run = targets[first : first + n_rows]
+        total += _block_losses(branch, parameter, ceiling, scores, of_run)
+        if not wanted:
+            continue
+        for output in range(n_outputs):
+            slopes = scores[output, :n_rows]
+            slope_sums[output] += _scale(slopes, row_scale, first)
+            if by_columns:
+                for j in range(n_columns):
+                    sums[output, j] += _dot(rows[j, first : first + n_rows], slopes)
+            else:
+                _add_rows(rows, first, slopes, sums[output])
+    return total
+
+
+@_helper
+def _sparse_block(
+    data,
+    indices,
+    indptr,
+    row_scale,
+    targets,
+    matrix,
+    intercepts,
+    branch,
+    parameter,
+    ceiling,
+    first_row,
+    last_row,
+    wanted,
+    scores,
+    slope_sums,
+    sums,
+):
+    """Do the same for rows in compressed form; entries of one place add up."""
+    run_rows, total = scores.shape[1], 0.0
+    for first in range(first_row, last_row, run_rows):
+        n_rows = min(run_rows, last_row - first)
+        for output in range(len(matrix)):
+            weights = matrix[output]
+            for i in range(n_rows):
+                score = 0.0
+                for entry in range(indptr[first + i], indptr[first + i + 1]):
+                    score += data[entry] * weights[indices[entry]]
+                scores[output, i] = score * row_scale[first + i] + intercepts[output]
+        of_run = targets[first : first + n_rows]
+        total += _block_losses(branch, parameter, ceiling, scores, of_run)
+        if not wanted:
+            continue
+        for output in range(len(matrix)):
+            slopes, gradient = scores[output, :n_rows], sums[output]
+            slope_sums[output] += _scale(slopes, row_scale, first)
+            for i in range(n_rows):
+                slope = slopes[i]
+                for entry in range(indptr[first + i], indptr[first + i + 1]):
+                    gradient[indices[entry]] += slope * data[entry]
+    return total
+
+
 def _dense_pass(
     rows,
     by_columns,
@@ -201,7 +317,10 @@ def _dense_pass(
     branch,
     parameter,
     ceiling,
-    block_rows,
+    run_rows,
+    loss_step,
+    gradient_step,
+    edges,
     firsts,
     lasts,
     totals,
@@ -209,41 +328,38 @@ def _dense_pass(
 ):
     """Add up the losses of each segment, and their gradients where there is room for them.
 
-    `rows` is (n_records, n_columns), or its transpose if `by_columns`. The last column of
+    `rows` is (n_records, n_columns), or its transpose if `by_columns`. Segment s holds the blocks
+    ``firsts[s]:lasts[s]``, block b the rows ``edges[b]:edges[b + 1]``. The last column of
     `gradients` gets the sums of the derivatives themselves.
     """
     n_outputs, n_columns = matrix.shape
-    scores = np.empty((n_outputs, block_rows))
-    block_gradient = np.empty(n_columns)
+    scores = np.empty((n_outputs, run_rows))
+    slope_sums, sums = np.zeros(n_outputs), np.zeros((n_outputs, n_columns))
     wanted = gradients.shape[2] > 0
     for segment in range(len(firsts)):
-        for first in range(firsts[segment], lasts[segment], block_rows):
-            n_rows = min(block_rows, lasts[segment] - first)
-            for output in range(n_outputs):
-                if by_columns:
-                    _scores_by_columns(rows, first, matrix[output], scores[output, :n_rows])
-                else:
-                    for i in range(n_rows):
-                        scores[output, i] = _dot(rows[first + i], matrix[output])
-                for i in range(n_rows):
-                    scaled = scores[output, i] * row_scale[first + i]
-                    scores[output, i] = scaled + intercepts[output]
-            block = targets[first : first + n_rows]
-            totals[segment] += _block_losses(branch, parameter, ceiling, scores, block)
-            if not wanted:
-                continue
-            for output in range(n_outputs):
-                slopes = scores[output, :n_rows]
-                gradients[segment, output, n_columns] += _scale(slopes, row_scale, first)
-                if by_columns:
-                    for j in range(n_columns):
-                        column = rows[j, first : first + n_rows]
-                        gradients[segment, output, j] += _dot(column, slopes)
-                else:
-                    block_gradient[:] = 0.0
-                    _add_rows(rows, first, slopes, block_gradient)
-                    for j in range(n_columns):
-                        gradients[segment, output, j] += block_gradient[j]
+        for block in range(firsts[segment], lasts[segment]):
+            total = _dense_block(
+                rows,
+                by_columns,
+                row_scale,
+                targets,
+                matrix,
+                intercepts,
+                branch,
+                parameter,
+                ceiling,
+                edges[block],
+                edges[block + 1],
+                wanted,
+                scores,
+                slope_sums,
+                sums,
+            )
+            totals[segment] += _on_grid(total, loss_step)
+            if wanted:
+                _add_block(slope_sums, gradient_step, gradients[segment, :, n_columns])
+                for output in range(n_outputs):
+                    _add_block(sums[output], gradient_step, gradients[segment, output])
 
 
 def _sparse_pass(
@@ -257,38 +373,51 @@ def _sparse_pass(
     branch,
     parameter,
     ceiling,
-    block_rows,
+    run_rows,
+    loss_step,
+    gradient_step,
+    edges,
     firsts,
     lasts,
     totals,
     gradients,
 ):
-    """Do the same for rows in compressed form; entries of one place add up."""
+    """Do the same for rows in compressed form."""
     n_outputs, n_columns = matrix.shape
-    scores = np.empty((n_outputs, block_rows))
+    scores = np.empty((n_outputs, run_rows))
+    slope_sums, sums = np.zeros(n_outputs), np.zeros((n_outputs, n_columns))
     wanted = gradients.shape[2] > 0
     for segment in range(len(firsts)):
-        for first in range(firsts[segment], lasts[segment], block_rows):
-            n_rows = min(block_rows, lasts[segment] - first)
-            for output in range(n_outputs):
-                weights = matrix[output]
-                for i in range(n_rows):
-                    score = 0.0
-                    for entry in range(indptr[first + i], indptr[first + i + 1]):
-                        score += data[entry] * weights[indices[entry]]
-                    scores[output, i] = score * row_scale[first + i] + intercepts[output]
-            block = targets[first : first + n_rows]
-            totals[segment] += _block_losses(branch, parameter, ceiling, scores, block)
+        for block in range(firsts[segment], lasts[segment]):
+            total = _sparse_block(
+                data,
+                indices,
+                indptr,
+                row_scale,
+                targets,
+                matrix,
+                intercepts,
+                branch,
+                parameter,
+                ceiling,
+                edges[block],
+                edges[block + 1],
+                wanted,
+                scores,
+                slope_sums,
+                sums,
+            )
+            totals[segment] += _on_grid(total, loss_step)
             if not wanted:
                 continue
+            _add_block(slope_sums, gradient_step, gradients[segment, :, n_columns])
+            start, stop = indptr[edges[block]], indptr[edges[block + 1]]
             for output in range(n_outputs):
-                slopes = scores[output, :n_rows]
                 gradient = gradients[segment, output]
-                gradient[n_columns] += _scale(slopes, row_scale, first)
-                for i in range(n_rows):
-                    slope = slopes[i]
-                    for entry in range(indptr[first + i], indptr[first + i + 1]):
-                        gradient[indices[entry]] += slope * data[entry]
+                if 4 * (stop - start) < n_columns:  # wide rows with few entries
+                    _add_entries(sums[output], gradient_step, gradient, indices[start:stop])
+                else:
+                    _add_block(sums[output], gradient_step, gradient)
 
 
 dense_pass = _Kernel(_dense_pass)

@@ -12,12 +12,12 @@ from scipy.sparse import csr_array
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.kernels._run_on_threads import run_on_threads
-from sklearn_dpwg.kernels.partition import Partition
+from sklearn_dpwg.kernels.partition import Blocks, Partition
 from sklearn_dpwg.losses import Loss
 
 IndexArray = NDArray[np.intp]
 
-# A block of rows stays in the first-level cache, one of columns in the second, where longer runs
+# A run of rows stays in the first-level cache, one of columns in the second, where longer runs
 # along each column pay.
 ROWS_BYTES = 2**14
 COLUMNS_BYTES = 2**19
@@ -37,37 +37,39 @@ def fused_pass(
     rows: Any,
     row_scale: FloatArray,
     targets: FloatArray,
-    starts: IndexArray,
+    blocks: Blocks,
     weights: FloatArray,
     intercepts: FloatArray,
     *,
     ceiling: float = np.inf,
     gradients: bool = True,
+    loss_step: float = 0.0,
+    gradient_step: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """Return each group's sum of losses and the gradient of that sum, in one reading.
 
-    Rows are sorted by group, dense in any order of memory or compressed, of either precision; group
-    i holds ``starts[i]:starts[i + 1]``. Each loss counts for at most ``ceiling``. The last column
-    of the gradients is that in ``intercepts``, and there are no columns where none are wanted. Sums
-    are in float64 and do not depend on the number of threads.
+    Rows are sorted by group, dense in any order of memory or compressed, of either precision. Each
+    loss counts for at most ``ceiling``. The last column of the gradients is that in ``intercepts``,
+    and there are no columns where none are wanted. Sums are in float64 and do not depend on the
+    number of threads; with steps, powers of two, those of a block are rounded to multiples of them.
     """
     from sklearn_dpwg.kernels._compiled import dense_pass, sparse_pass  # loads numba
 
     n_outputs, n_features = weights.shape
-    n_records = int(starts[-1])
+    n_records = int(blocks.edges[-1])
     if rows.shape != (n_records, n_features) or not len(row_scale) == len(targets) == n_records:
-        raise ValueError("rows, row_scale, targets, starts and weights must be of one data set.")
+        raise ValueError("rows, row_scale, targets, blocks and weights must be of one data set.")
     sparse = isinstance(rows, csr_array)
     n_entries = 1 if sparse else n_features
     partition = Partition.of(
-        starts, n_records * (n_entries + ENTRIES_PER_LOSS * n_outputs) // ENTRIES_PER_TASK
+        blocks.starts, n_records * (n_entries + ENTRIES_PER_LOSS * n_outputs) // ENTRIES_PER_TASK
     )
     n_segments = len(partition.groups)
     totals = np.zeros(n_segments)
     parts = np.zeros((n_segments, n_outputs, n_features + 1 if gradients else 0))
     if n_segments == 0:
         return partition.sum_by_group(totals), partition.sum_by_group(parts)
-    kernel, stored, block_rows = (
+    kernel, stored, run_rows = (
         (sparse_pass, (rows.data, _unsigned(rows.indices), rows.indptr), 256)
         if sparse
         else (dense_pass, *_stored(rows))
@@ -81,7 +83,10 @@ def fused_pass(
         _branch(loss),
         float(loss.kernel_parameter),
         float(ceiling),
-        block_rows,
+        run_rows,
+        float(loss_step),
+        float(gradient_step),
+        _read_only(blocks.edges),
     )
 
     def arguments(part: slice) -> tuple[Any, ...]:
@@ -106,7 +111,7 @@ def _branch(loss: Loss) -> int:
 
 
 def _stored(rows: NDArray[Any]) -> tuple[tuple[NDArray[Any], bool], int]:
-    """Return dense rows as they lie in memory, whether by columns, and the rows of a block."""
+    """Return dense rows as they lie in memory, whether by columns, and the rows of a run."""
     by_columns = rows.flags.f_contiguous and not rows.flags.c_contiguous
     bytes_of_row = rows.itemsize * max(rows.shape[1], 1)
     if by_columns:

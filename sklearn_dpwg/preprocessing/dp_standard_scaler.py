@@ -20,6 +20,7 @@ from sklearn_dpwg.privacy import (
     Release,
     calibrate,
     check_delta,
+    grid_step,
 )
 
 # (v, SQUARE_WEIGHT·v²) moves no more than v alone on [-1, 1]: see the notes of the class. Rounded
@@ -78,6 +79,10 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     s = 3 − √5; s < 0 is the same by symmetry. The
     second moments are therefore released for nothing beyond the first.
 
+    Both numbers of every record are rounded to multiples of a public power of two, so that all sums
+    are exact and no record decides how others are rounded; the step, at most 4·n·2⁻⁵² for n
+    records, adds √(2d) steps to the sensitivity (``docs/theory/sums.md``).
+
     The guarantee adds up with that of a model fitted behind the scaler.
 
     Examples
@@ -135,15 +140,15 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         n_records, n_columns = X.shape
         names = getattr(self, "feature_names_in_", None)
         low, high = column_bounds(self.bounds, n_columns, None if names is None else list(names))
-        unit = to_unit_interval(X, low, high)
-        sums = np.concatenate([unit.sum(axis=0), SQUARE_WEIGHT * np.square(unit).sum(axis=0)])
+        step = grid_step(2.0, n_records)
+        sums = _exact_sums(to_unit_interval(X, low, high), step)
         noise_std = 0.0
         guarantee = self.planned_guarantee()
         if guarantee.is_private:
             check_delta(budget.delta, n_records)
             release = _release(budget)
             noise = NoiseSource(self.random_state, [release])
-            sensitivity = 2.0 * math.sqrt(n_columns)
+            sensitivity = _sensitivity(n_columns, step)
             guarantee = replace(guarantee, seeded=noise.seeded)
             with charge(guarantee, noise, type(self).__name__):
                 sums = noise.gaussian(sums, sensitivity=sensitivity, release=release)
@@ -215,6 +220,20 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, and charge fits to the ledgers that it names."""
         super().__setstate__(join_ledgers(state))
+
+
+def _exact_sums(unit: FloatArray, step: float) -> FloatArray:
+    """Return the sums of v and a·v², each rounded to multiples of a step record by record."""
+    first = np.rint(unit / step).sum(axis=0)
+    np.square(unit, out=unit)
+    second = np.rint(unit * (SQUARE_WEIGHT / step)).sum(axis=0)
+    return np.asarray(np.concatenate([first, second]) * step)
+
+
+def _sensitivity(n_columns: int, step: float) -> float:
+    """Return 2√d with what rounding adds: a step a number, and the last digits of a·v²."""
+    rounding = math.sqrt(2.0 * n_columns) * (step + 2.0**-50)
+    return (2.0 * math.sqrt(n_columns) + rounding) * (1.0 + 2.0**-50)
 
 
 def _release(budget: Budget) -> Release:

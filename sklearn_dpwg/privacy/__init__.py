@@ -32,9 +32,14 @@ from sklearn_dpwg.privacy.noise import (
 )
 from sklearn_dpwg.privacy.release import Budget, Draw, Release, check_delta
 from sklearn_dpwg.privacy.sensitivity import (
+    SumGrid,
+    grid_step,
     lemma3_sensitivity,
     moment_sensitivity,
+    record_rounding,
     saddle_point_sensitivity,
+    summation_slack,
+    weighting_slack,
 )
 
 __all__ = [
@@ -47,6 +52,7 @@ __all__ = [
     "NoiseSource",
     "PrivacyGuarantee",
     "Release",
+    "SumGrid",
     "calibrate",
     "check_delta",
     "delta_of",
@@ -54,6 +60,7 @@ __all__ = [
     "gdp_delta",
     "gdp_epsilon",
     "gdp_mu",
+    "grid_step",
     "is_gaussian",
     "joint_guarantee",
     "lemma3_sensitivity",
@@ -61,5 +68,8 @@ __all__ = [
     "part_events",
     "poisson_sample",
     "predict_multiplier",
+    "record_rounding",
     "saddle_point_sensitivity",
+    "summation_slack",
+    "weighting_slack",
 ]

@@ -4,7 +4,7 @@
 `RiskFunctions`, which quadratics or a known population meet as well.
 """
 
-from sklearn_dpwg.risks._group_risks import GroupRisks
+from sklearn_dpwg.risks._group_risks import BLOCK_ROWS, GroupRisks
 from sklearn_dpwg.risks._protocols import RiskFunctions, Risks
 
-__all__ = ["GroupRisks", "RiskFunctions", "Risks"]
+__all__ = ["BLOCK_ROWS", "GroupRisks", "RiskFunctions", "Risks"]

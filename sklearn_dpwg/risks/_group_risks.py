@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.sparse import csr_array
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.kernels import (
+    Blocks,
     Partition,
     fused_pass,
     has_kernel,
@@ -23,6 +25,7 @@ from sklearn_dpwg.kernels import (
 )
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.oracles.records import RecordOracle
+from sklearn_dpwg.privacy.sensitivity import SumGrid
 from sklearn_dpwg.records import GroupedRecords
 
 # A block of rows stays in the second-level cache between its two products; blocks of 128 KiB
@@ -30,6 +33,10 @@ from sklearn_dpwg.records import GroupedRecords
 BLOCK_BYTES = 2**18
 # Rows in compressed form go into one product with each other at a time.
 SPARSE_BLOCK_ROWS = 2**14
+# Rows whose sums are added before the next ones, where no plan says how many.
+BLOCK_ROWS = 2**11
+# Sums that are not rounded.
+FINEST = SumGrid(loss_step=0.0, gradient_step=0.0, block_size=BLOCK_ROWS)
 # A Hessian of fewer entries takes less time than waking a thread.
 ENTRIES_PER_TASK = 2**16
 
@@ -78,7 +85,7 @@ class GroupRisks:
     def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
         """Return the mean loss of each group, in one pass."""
         self.n_passes += 1
-        totals, _ = self._totals(weights, ceiling, gradients=False)
+        totals, _ = self._sums(weights, ceiling, self._blocks(), gradients=False)
         return totals / self.group_sizes
 
     def risks_and_gradients(
@@ -86,24 +93,34 @@ class GroupRisks:
     ) -> tuple[FloatArray, FloatArray]:
         """Return risks and gradients in one pass; rows are sorted, so groups cost nothing extra."""
         self.n_passes += 1
-        totals, gradients = self._sums(weights, ceiling)
+        totals, gradients = self._sums(weights, ceiling, self._blocks())
         sizes = np.asarray(self.group_sizes, dtype=float)
         return totals / sizes, gradients / sizes[:, None]
 
-    def sampled_risks_and_gradients(
+    def sums(
+        self, weights: FloatArray, *, ceiling: float, grid: SumGrid, gradients: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return sums of losses and gradients, rounded to a grid block by block, in one pass."""
+        self.n_passes += 1
+        blocks = Blocks.of(self.records.starts, grid.block_size)
+        return self._sums(weights, ceiling, blocks, grid, gradients=gradients)
+
+    def sampled_sums(
         self,
         weights: FloatArray,
         batch: Sequence[NDArray[np.intp]],
         *,
-        expected_sizes: FloatArray,
         ceiling: float,
         center: float,
+        grid: SumGrid,
     ) -> tuple[FloatArray, FloatArray]:
-        """Estimate risks and gradients from a copy of the records that joined."""
+        """Return the sums over a copy of the records that joined, in blocks of their ranks."""
         joined = GroupRisks(self.records.take(batch), self.loss, self.intercept_scaling)
-        totals, gradients = joined._sums(weights, ceiling)
-        totals -= center * np.asarray(joined.group_sizes, dtype=float)
-        return center + totals / expected_sizes, gradients / expected_sizes[:, None]
+        blocks = Blocks.of_ranks(batch, grid.block_size)
+        losses, gradients = joined._sums(weights, ceiling, blocks, grid)
+        # exact: multiples of the step, and the centre is one
+        losses -= center * np.asarray(joined.group_sizes, dtype=float)
+        return losses, gradients
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
         """Return the Hessian of the weighted sum of the risks, in one pass."""
@@ -130,39 +147,53 @@ class GroupRisks:
         return hessian.reshape(self.n_weights, self.n_weights)
 
     def residual_moments(
-        self, weights: FloatArray, *, clip: float, constant: float, length: float, step: float
+        self,
+        weights: FloatArray,
+        *,
+        clip: float,
+        constant: float,
+        length: float,
+        step: float,
+        sum_step: float,
+        block_size: int,
     ) -> FloatArray:
-        """Return each group's sum of ``v v'``, exact where `step` is coarse enough."""
+        """Return each group's sum of ``v v'``, exact within blocks and rounded across them."""
         self.n_passes += 1
         n_records, size = self.records.rows.shape[0], self.n_columns + 1
         n_tasks = n_records * size // max(ENTRIES_PER_TASK, 4 * self.n_groups * size**2)
-        partition = Partition.of(self.records.starts, n_tasks)
+        blocks = Blocks.of(self.records.starts, block_size)
+        partition = Partition.of(blocks.starts, n_tasks)
+        n_features = self.records.rows.shape[1]
         tail = [np.rint(constant / step)] if self.intercept_scaling > 0 else []
 
-        def task(part: slice) -> FloatArray:
-            sums = np.zeros((self.n_groups, size, size))
-            pieces = partition.segments(part)
-            for group, block, scores in self._scored_blocks(weights, pieces, square=True):
-                rows = row_block(self.records.rows, block.start, block.stop)
-                residuals = np.clip(self.records.targets[block] - scores, -clip, clip)
+        def block_sums(group: int, start: int, stop: int) -> FloatArray:
+            sums = np.zeros((size, size))
+            for _, run, scores in self._scored_blocks(weights, [(group, start, stop)], square=True):
+                rows = row_block(self.records.rows, run.start, run.stop)
+                residuals = np.clip(self.records.targets[run] - scores, -clip, clip)
                 last = np.empty((len(scores), 1 + len(tail)))
                 last[:, :-1] = tail
                 last[:, -1] = np.rint(residuals * (length / clip / step))
-                left = scale_rows(rows, self.records.row_scale[block] / step)
+                left = scale_rows(rows, self.records.row_scale[run] / step)
                 entries = left.data if isinstance(left, csr_array) else left
                 np.rint(entries, out=entries)
-                n_features = left.shape[1]
-                sums[group, :n_features, :n_features] += _dense(left.T @ left)
-                sums[group, :n_features, n_features:] += left.T @ last
-                sums[group, n_features:, n_features:] += last.T @ last
+                sums[:n_features, :n_features] += _dense(left.T @ left)
+                sums[:n_features, n_features:] += left.T @ last
+                sums[n_features:, n_features:] += last.T @ last
+            return np.asarray(_on_grid(sums, sum_step / step**2))
+
+        def task(part: slice) -> FloatArray:
+            sums = np.zeros((self.n_groups, size, size))
+            for group, first, last in partition.segments(part):
+                for start, stop in pairwise(blocks.edges[first : last + 1].tolist()):
+                    sums[group] += block_sums(group, start, stop)
             return sums
 
         with one_blas_thread():
             sums, *others = run_on_threads([partial(task, part) for part in partition.tasks])
         for other in others:
             sums += other
-        edge = self.records.rows.shape[1]
-        sums[:, edge:, :edge] = np.swapaxes(sums[:, :edge, edge:], 1, 2)
+        sums[:, n_features:, :n_features] = np.swapaxes(sums[:, :n_features, n_features:], 1, 2)
         return sums * step**2
 
     def as_oracle(self, rng: np.random.Generator) -> RecordOracle:
@@ -202,49 +233,83 @@ class GroupRisks:
                 if first != second:
                     hessian[second, :, first, :] = pieces
 
-    def _sums(self, weights: FloatArray, ceiling: float | None) -> tuple[FloatArray, FloatArray]:
-        """Return the sum of the losses and of their gradients in each group."""
-        totals, gradients = self._totals(weights, ceiling, gradients=True)
-        if self.intercept_scaling > 0:
-            gradients[:, :, -1] *= self.intercept_scaling
-        else:
-            gradients = gradients[:, :, :-1]
-        return totals, gradients.reshape(self.n_groups, self.n_weights)
+    def _blocks(self) -> Blocks:
+        """Return the blocks of sums that no privacy rests on."""
+        return Blocks.of(self.records.starts, BLOCK_ROWS)
 
-    def _totals(
-        self, weights: FloatArray, ceiling: float | None, *, gradients: bool
+    def _sums(
+        self,
+        weights: FloatArray,
+        ceiling: float | None,
+        blocks: Blocks,
+        grid: SumGrid = FINEST,
+        *,
+        gradients: bool = True,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the sums of losses and, if wanted, of gradients.
-
-        For the constant column, which is the last, the gradient is that of a column of ones.
-        """
-        records, loss, n_features = self.records, self.loss, self.records.rows.shape[1]
+        """Return each group's sum of losses and, if wanted, that of their gradients."""
         highest = np.inf if ceiling is None else ceiling
-        if has_kernel(loss):
-            return fused_pass(
-                loss,
-                records.rows,
-                records.row_scale,
-                records.targets,
-                records.starts,
-                *self._split(weights),
-                ceiling=highest,
-                gradients=gradients,
-            )
+        add_up = self._compiled_sums if has_kernel(self.loss) else self._numpy_sums
+        totals, slope_sums = add_up(weights, highest, blocks, grid, gradients=gradients)
+        if not gradients:
+            return totals, np.zeros((self.n_groups, 0))
+        # for the constant column, which is the last, the sums are those of a column of ones
+        if self.intercept_scaling > 0:
+            slope_sums[:, :, -1] *= self.intercept_scaling
+        else:
+            slope_sums = slope_sums[:, :, :-1]
+        return totals, slope_sums.reshape(self.n_groups, self.n_weights)
+
+    def _compiled_sums(
+        self,
+        weights: FloatArray,
+        ceiling: float,
+        blocks: Blocks,
+        grid: SumGrid,
+        *,
+        gradients: bool,
+    ) -> tuple[FloatArray, FloatArray]:
+        return fused_pass(
+            self.loss,
+            self.records.rows,
+            self.records.row_scale,
+            self.records.targets,
+            blocks,
+            *self._split(weights),
+            ceiling=ceiling,
+            gradients=gradients,
+            loss_step=grid.loss_step,
+            gradient_step=grid.gradient_step,
+        )
+
+    def _numpy_sums(
+        self,
+        weights: FloatArray,
+        ceiling: float,
+        blocks: Blocks,
+        grid: SumGrid,
+        *,
+        gradients: bool,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Do as the compiled pass for a loss without a kernel."""
+        records, n_features = self.records, self.records.rows.shape[1]
+        n_columns = n_features + 1 if gradients else 0
         totals = np.zeros(self.n_groups)
-        slope_sums = np.zeros((self.n_groups, loss.n_outputs, n_features + 1 if gradients else 0))
-        for group, block, scores in self._scored_blocks(weights):
-            if not gradients:
-                values = loss.value(scores, records.targets[block])
-                totals[group] += np.minimum(values, highest).sum()
-                continue
-            values, slopes = loss.value_and_derivative(scores, records.targets[block])
-            totals[group] += np.minimum(values, highest).sum()
-            slopes = slopes.reshape(len(values), -1)
-            slope_sums[group, :, -1] += slopes.sum(axis=0)
-            slopes = slopes * records.row_scale[block, None]
-            rows = row_block(records.rows, block.start, block.stop)
-            slope_sums[group, :, :-1] += (rows.T @ slopes).T
+        slope_sums = np.zeros((self.n_groups, self.loss.n_outputs, n_columns))
+        partition = Partition.of(blocks.starts, 1)
+        for group, first, last in partition.segments(slice(None)):
+            for start, stop in pairwise(blocks.edges[first : last + 1].tolist()):
+                total, of_block = 0.0, np.zeros(slope_sums.shape[1:])
+                for _, run, scores in self._scored_blocks(weights, [(group, start, stop)]):
+                    values, slopes = self.loss.value_and_derivative(scores, records.targets[run])
+                    total += float(np.minimum(values, ceiling).sum())
+                    if gradients:
+                        slopes = slopes.reshape(len(values), -1)
+                        of_block[:, -1] += slopes.sum(axis=0)
+                        slopes = slopes * records.row_scale[run, None]
+                        rows = row_block(records.rows, run.start, run.stop)
+                        of_block[:, :-1] += (rows.T @ slopes).T
+                totals[group] += _on_grid(total, grid.loss_step)
+                slope_sums[group] += _on_grid(of_block, grid.gradient_step)
         return totals, slope_sums
 
     def _split(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -280,6 +345,11 @@ class GroupRisks:
                 scores = row_block(records.rows, block.start, block.stop) @ feature_weights.T
                 scores = scores * records.row_scale[block, None] + intercepts
                 yield group, block, scores[:, 0] if self.loss.n_outputs == 1 else scores
+
+
+def _on_grid(value: Any, step: float) -> Any:
+    """Return the nearest multiples of a power of two, or the values themselves for a step of 0."""
+    return np.rint(value / step) * step if step > 0.0 else value
 
 
 def _dense(product: Any) -> FloatArray:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.oracles import SampleOracle
+from sklearn_dpwg.privacy.sensitivity import SumGrid
 
 
 class RiskFunctions(Protocol):
@@ -100,50 +101,87 @@ class Risks(RiskFunctions, Protocol):
     def n_passes(self) -> int:
         """How many times the rows have been read in full."""
 
-    def sampled_risks_and_gradients(
+    def sums(
+        self, weights: FloatArray, *, ceiling: float, grid: SumGrid, gradients: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return each group's sum of losses and that of their gradients, for a release.
+
+        The sums of each block of records are rounded to the grid, which makes the rest exact:
+        which block a record is in is public, and one record moves the rounding of its own block
+        alone (``docs/theory/sums.md``).
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights.
+        ceiling : float
+            Each record's loss counts for at most this much; gradients are not affected.
+        grid : SumGrid
+            Steps and blocks, from public facts.
+        gradients : bool, default=True
+            Whether gradients are wanted.
+
+        Returns
+        -------
+        losses : ndarray of shape (n_groups,)
+            Sums of losses, multiples of a step.
+        gradients : ndarray of shape (n_groups, n_weights)
+            Sums of gradients, multiples of the other step, for intercepts times their scaling; no
+            columns if not wanted.
+        """
+
+    def sampled_sums(
         self,
         weights: FloatArray,
         batch: Sequence[NDArray[np.intp]],
         *,
-        expected_sizes: FloatArray,
         ceiling: float,
         center: float,
+        grid: SumGrid,
     ) -> tuple[FloatArray, FloatArray]:
-        """Estimate each group's mean loss and its gradient from the records of a batch.
+        """Return the sums over the records of a batch, for a release.
 
-        Sums are divided by public expected sizes, never by how many records joined, which is
-        secret and would give a record influence over the divisor.
+        Blocks are of ranks in the group, so that whoever joins shifts nobody to another block.
 
         Parameters
         ----------
         weights : ndarray of shape (n_weights,)
             Weights.
         batch : sequence of ndarray
-            For each group the positions of the records that joined; may be empty.
-        expected_sizes : ndarray of shape (n_groups,)
-            Expected number of records that join, ``q_i n_i``.
+            For each group the increasing positions of the records that joined; may be empty.
         ceiling : float
             Each record's loss counts for at most this much; gradients are not affected.
         center : float
-            What a risk is where no record joins; a record adds its loss minus this.
+            What is taken off each loss, a multiple of the step of losses.
+        grid : SumGrid
+            Steps and blocks, from public facts.
 
         Returns
         -------
-        risks : ndarray of shape (n_groups,)
-            Unbiased estimates of the mean losses, ``center`` for a group that nobody joined.
+        losses : ndarray of shape (n_groups,)
+            Sums of losses minus the centre, 0 for a group that nobody joined.
         gradients : ndarray of shape (n_groups, n_weights)
-            Unbiased estimates of the gradients, 0 for a group that nobody joined.
+            Sums of gradients, 0 for a group that nobody joined.
         """
 
     def residual_moments(
-        self, weights: FloatArray, *, clip: float, constant: float, length: float, step: float
+        self,
+        weights: FloatArray,
+        *,
+        clip: float,
+        constant: float,
+        length: float,
+        step: float,
+        sum_step: float,
+        block_size: int,
     ) -> FloatArray:
         """Return each group's sum of ``v v'``, v a row with a constant and its clipped residual.
 
         With r the target minus the score of a record, clipped to ``[-clip, clip]``, v is
         ``(x, constant, length r / clip)``, without the constant where there is no intercept.
-        Entries of v are rounded to multiples of a step. Where that is coarse enough for all sums
-        to be floating-point numbers, they are exact: a record adds what it would add to nothing.
+        Entries of v are rounded to multiples of a step, coarse enough for the sums of a block to be
+        floating-point numbers. Those are rounded to multiples of another step, coarse enough for
+        all sums to be: a record moves what it adds and the rounding of its own block.
 
         Parameters
         ----------
@@ -157,6 +195,10 @@ class Risks(RiskFunctions, Protocol):
             Largest entry of v for the residual.
         step : float
             What entries of v are rounded to multiples of; a power of 2.
+        sum_step : float
+            What the sums of a block are rounded to; a power of 2, at least ``step**2``.
+        block_size : int
+            Most records of a block.
 
         Returns
         -------

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy import Budget, SumGrid
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, Solution
 from sklearn_dpwg.solvers.mgr import releases
@@ -147,10 +147,10 @@ def _batch_beside_the_noise(honest, plan, data, *others):
     seen = []
 
     def sampled(*arguments, **facts):
-        seen.append(data.sampled_risks_and_gradients(*arguments, **facts))
+        seen.append(data.sampled_sums(*arguments, **facts))
         return seen[-1]
 
-    found = honest(plan, Instead(data, sampled_risks_and_gradients=sampled), *others)
+    found = honest(plan, Instead(data, sampled_sums=sampled), *others)
     return found._replace(gradient=found.gradient + 1e-9 * seen[0][1][0])
 
 
@@ -173,13 +173,34 @@ def _gradient_std(wrong: Callable[..., float]) -> Callable[[pytest.MonkeyPatch],
 
 def _reads(**wrong: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
     """Plant other facts in what is asked of a batch."""
-    right = GroupRisks.sampled_risks_and_gradients
+    right = GroupRisks.sampled_sums
 
     def read(risks, weights, batch, **facts):
         facts |= {name: of_batch(batch) for name, of_batch in wrong.items()}
         return right(risks, weights, batch, **facts)
 
-    return lambda patch: patch.setattr(GroupRisks, "sampled_risks_and_gradients", read)
+    return lambda patch: patch.setattr(GroupRisks, "sampled_sums", read)
+
+
+def _means_of_the_batch(patch: pytest.MonkeyPatch) -> None:
+    """Divide sums by how many joined: each record changes the weight of all."""
+    right = GroupRisks.sampled_sums
+
+    def read(risks, weights, batch, **facts):
+        losses, gradients = right(risks, weights, batch, **facts)
+        shares = risks.group_sizes / np.maximum([len(of_group) for of_group in batch], 1)
+        return losses * shares, gradients * shares[:, None]
+
+    patch.setattr(GroupRisks, "sampled_sums", read)
+
+
+def estimates(risks, weights, batch, *, expected_sizes, ceiling, center):
+    """Return the group risks and gradients that a batch shows, without noise or a grid."""
+    losses, gradients = risks.sampled_sums(
+        weights, batch, ceiling=ceiling, center=center, grid=SumGrid(0.0, 0.0, 2**12)
+    )
+    expected_sizes = np.asarray(expected_sizes)
+    return center + losses / expected_sizes, gradients / expected_sizes[:, None]
 
 
 # Each plants a fault in what a step on batches releases.
@@ -194,10 +215,7 @@ FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "half the noise on risks": _stds("risk_stds", lambda b, right: right / 2.0),
     "no ceiling": _reads(ceiling=lambda batch: np.inf),
     "risks that are not centred": _reads(center=lambda batch: 0.0),
-    # each record changes the weight of all
-    "the same coins tell the divisor": _reads(
-        expected_sizes=lambda batch: np.maximum([len(of_group) for of_group in batch], 1)
-    ),
+    "the same coins tell the divisor": _means_of_the_batch,
     "the batch beside the noise": lambda patch: patch.setattr(
         releases, "from_batch", partial(_batch_beside_the_noise, releases.from_batch)
     ),

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import differential_evolution
 from sklearn.compose import ColumnTransformer
@@ -17,7 +18,7 @@ from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler, dp_standard_scaler
 from sklearn_dpwg.preprocessing.bounds import to_unit_interval
 from sklearn_dpwg.preprocessing.dp_standard_scaler import SQUARE_WEIGHT
-from sklearn_dpwg.privacy import NoiseSource, gdp_mu
+from sklearn_dpwg.privacy import NoiseSource, gdp_mu, grid_step
 
 ROWS = np.random.default_rng(0).normal([40.0, 5.0], [10.0, 2.0], size=(4000, 2))
 BOUNDS = [(0.0, 120.0), (-10.0, 10.0)]
@@ -114,18 +115,67 @@ def test_second_moments_cost_nothing():
     assert 0.99999 * limit < SQUARE_WEIGHT**2 <= limit
 
 
+class Watched(NoiseSource):
+    """A source that keeps what it is handed."""
+
+    def gaussian(self, value, **kwargs):
+        self.handed.append((np.array(value), float(kwargs["sensitivity"])))
+        return super().gaussian(value, **kwargs)
+
+
+@pytest.fixture
+def handed(monkeypatch):
+    """What fits of the scaler hand to the noise: values and sensitivities."""
+    found: list[tuple[np.ndarray, float]] = []
+    monkeypatch.setattr(Watched, "handed", found, raising=False)
+    monkeypatch.setattr(dp_standard_scaler, "NoiseSource", Watched)
+    return found
+
+
+def exact_move(handed) -> tuple[Fraction, Fraction]:
+    """Return the squared distance of two values and the squared sensitivity, without rounding."""
+    (one, sensitivity), (other, same) = handed
+    assert sensitivity == same
+    moves = [Fraction(a) - Fraction(b) for a, b in zip(one.tolist(), other.tolist(), strict=True)]
+    return sum(move**2 for move in moves), Fraction(sensitivity) ** 2
+
+
+@seeded
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     st.lists(st.tuples(*[st.sampled_from([-1e9, 0, 45.8, 60, 90, 120, 1e9])] * 2), min_size=2),
     st.tuples(*[st.floats(-200, 200)] * 2),
 )
-def test_no_neighbour_moves_the_sums_by_more(rows, replacement):
+def test_no_neighbour_moves_the_sums_by_more(handed, rows, replacement):
+    handed.clear()
     X = np.array(rows)
-    values = []
     for first in (X[0], np.array(replacement)):
         X[0] = first
-        unit = to_unit_interval(X, np.array([0.0, 0.0]), np.array([120.0, 120.0]))
-        values.append(np.concatenate([unit.sum(0), SQUARE_WEIGHT * (unit**2).sum(0)]))
-    assert np.linalg.norm(values[0] - values[1]) <= 2.0 * math.sqrt(2.0) * (1 + 1e-9)
+        DPStandardScaler(delta=1e-9, bounds=(0.0, 120.0), random_state=0).fit(X)
+    move, allowed = exact_move(handed)
+    assert move <= allowed
+    assert math.sqrt(allowed) <= 2.0 * math.sqrt(2.0) * (1 + 1e-9)
+
+
+@seeded
+@pytest.mark.parametrize("n_ones", [2**12, 2**17])
+def test_no_record_decides_how_others_are_rounded(handed, n_ones):
+    """Around a power of two one record decides whether each later one counts for 0 or for half."""
+    tiny = -0.26 * n_ones * 2.0**-52
+    X = np.concatenate([np.ones(n_ones + 1), np.full(n_ones, tiny)])[:, None] * np.ones(2)
+    for first in (1.0, -1.0):
+        X[0] = first
+        DPStandardScaler(delta=1e-9, bounds=(-1.0, 1.0), random_state=0).fit(X)
+    move, allowed = exact_move(handed)
+    assert move <= allowed
+
+
+def test_sums_of_ten_billion_records_are_exact():
+    """The step is public, as coarse as exact sums of so many records need, and paid for."""
+    step = grid_step(2.0, 10**10)
+    most = np.rint(np.array([1.0, SQUARE_WEIGHT]) / step).max() * 10**10
+    assert most <= 2.0**53
+    assert 2.0 * math.sqrt(50.0) < dp_standard_scaler._sensitivity(50, step) < 14.1423
 
 
 def test_exact_without_privacy():
@@ -140,16 +190,16 @@ def test_exact_without_privacy():
 def test_private_moments(monkeypatch):
     sources = []
 
-    class Watched(NoiseSource):
+    class Keeping(NoiseSource):
         def gaussian(self, value, **kwargs):
             sources.append((value, kwargs))
             return super().gaussian(value, **kwargs)
 
-    monkeypatch.setattr(dp_standard_scaler, "NoiseSource", Watched)
+    monkeypatch.setattr(dp_standard_scaler, "NoiseSource", Keeping)
     scaler = DPStandardScaler(0.5, 1e-6, bounds=BOUNDS, random_state=1).fit(ROWS)
     ((value, kwargs),) = sources
     assert value.shape == (4,)
-    assert kwargs["sensitivity"] == 2.0 * math.sqrt(2.0)
+    assert kwargs["sensitivity"] == pytest.approx(2.0 * math.sqrt(2.0), rel=1e-11)
     mu = 1.0 / kwargs["release"].noise_multiplier
     assert mu == pytest.approx(gdp_mu(0.5, 1e-6), rel=1e-5)
     assert 0.49 < scaler.privacy_.epsilon <= 0.5

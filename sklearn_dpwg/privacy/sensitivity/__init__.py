@@ -2,12 +2,28 @@
 
 A sensitivity is the largest L2 distance between the outputs on two data sets that differ in one
 record of one group. Everything here is a function of public numbers: sizes, constants of the
-loss, strengths of the regularisation, norms. ``docs/theory/phased-erm-sensitivity.md`` and
-``docs/theory/moments.md`` have the proofs.
+loss, strengths of the regularisation, norms. ``docs/theory/phased-erm-sensitivity.md``,
+``docs/theory/moments.md`` and ``docs/theory/sums.md`` have the proofs.
 """
 
 from sklearn_dpwg.privacy.sensitivity._lemma3 import lemma3_sensitivity
 from sklearn_dpwg.privacy.sensitivity._moments import moment_sensitivity
 from sklearn_dpwg.privacy.sensitivity._saddle_point import saddle_point_sensitivity
+from sklearn_dpwg.privacy.sensitivity._sums import (
+    SumGrid,
+    grid_step,
+    record_rounding,
+    summation_slack,
+    weighting_slack,
+)
 
-__all__ = ["lemma3_sensitivity", "moment_sensitivity", "saddle_point_sensitivity"]
+__all__ = [
+    "SumGrid",
+    "grid_step",
+    "lemma3_sensitivity",
+    "moment_sensitivity",
+    "record_rounding",
+    "saddle_point_sensitivity",
+    "summation_slack",
+    "weighting_slack",
+]

@@ -25,11 +25,13 @@ class Batches:
         Noise multiplier z_i of that release.
     gradient_bounds : tuple of float
         Δ_i, what the noise on gradients counts a record for: 2L where records are sampled, Γ where
-        all are read.
+        all are read; with what rounding adds.
     feedback_range : float
-        Range b of the losses that the group risks count.
+        Range b of the losses that the group risks count, with what rounding adds.
     center : float
         The middle of that range: what the risk of a group is where no record joins.
+    rounding : float
+        What dividing and weighting sums in floating point adds to Δ, in units of the noise.
     risk_share : float
         Share ρ of the squared sensitivity that the group risks may use; 0 with one group.
     gradient_spread : float
@@ -49,6 +51,7 @@ class Batches:
     gradient_bounds: tuple[float, ...]
     feedback_range: float
     center: float
+    rounding: float
     risk_share: float
     gradient_spread: float
 

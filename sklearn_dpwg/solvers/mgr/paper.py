@@ -13,6 +13,7 @@ from sklearn_dpwg.solvers.mgr.planning import plan_of_schedule
 from sklearn_dpwg.solvers.mgr.releases import GRADIENT, RISKS
 from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
 from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 
 
 def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
@@ -37,11 +38,12 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     lipschitz, loss_range, diameter = problem.lipschitz, problem.loss_range, problem.diameter
     n_steps, sigma, tau = _steps_and_noise(problem, budget, max_passes)
     # σ and τ are those of the smallest group; a larger one needs less in proportion to its size
+    sums = SumSensitivity.of(problem, ceiling=problem.constants.supremum)
     releases: Sequence[Release] = [
-        Release(GRADIENT, "gaussian", sigma * n / problem.gradient_diameter, n_steps)
+        Release(GRADIENT, "gaussian", sigma * n / sums.gradient_diameter, n_steps)
     ]
     if p > 1:
-        releases = [*releases, Release(RISKS, "laplace", tau * n / loss_range, n_steps)]
+        releases = [*releases, Release(RISKS, "laplace", tau * n / sums.loss_range, n_steps)]
     true_epsilon = PrivacyGuarantee.from_releases(releases, budget.delta).epsilon
     constant = 1.0
     if true_epsilon > budget.epsilon:
@@ -58,9 +60,10 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
         gradient_multiplier=releases[0].noise_multiplier,
         risk_multiplier=releases[1].noise_multiplier if p > 1 else 0.0,
         risk_noise="laplace",
-        gradient_diameter=problem.gradient_diameter,
+        gradient_diameter=sums.gradient_diameter,
         ceiling=problem.constants.supremum,
-        feedback_range=loss_range,
+        feedback_range=sums.loss_range,
+        grid=sums.grid,
         prior=(1.0 / p,) * p,
         group_rate=math.sqrt(math.log(p) / (n_steps * feedback_bound**2)),
         noise_correction=(0.0,) * p,

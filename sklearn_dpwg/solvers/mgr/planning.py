@@ -11,7 +11,7 @@ import numpy as np
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import Budget, Release, calibrate, predict_multiplier
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers.group_player import log_mean_exp_laplace, refuse_rounding
+from sklearn_dpwg.solvers.group_player import log_mean_exp_laplace
 from sklearn_dpwg.solvers.mgr.batches import Batches
 from sklearn_dpwg.solvers.mgr.bound import RunNoise, noise_of_batches, noise_of_passes
 from sklearn_dpwg.solvers.mgr.parameters import MGRParameters
@@ -131,9 +131,10 @@ def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSc
     return MGRSchedule(
         step=parameters.step,
         n_steps=rule.n_steps,
-        gradient_diameter=rule.problem.gradient_diameter,
+        gradient_diameter=rule.sums.gradient_diameter,
         ceiling=rule.ceiling,
         feedback_range=rule.feedback_range,
+        grid=rule.sums.grid,
         prior=rule.problem.prior,
         aim=0.0 if rule.is_fixed else rule.aim,
         step_size=rule.step_size,
@@ -155,17 +156,8 @@ def plan_of_schedule(
     schedule: MGRSchedule,
     bounds: FloatArray,
 ) -> Plan:
-    """Return the plan of a schedule; refuse sums whose rounding may show a record."""
+    """Return the plan of a schedule."""
     rates = (1.0,) * problem.n_groups if schedule.batches is None else schedule.batches.rates
-    quotient = max(problem.group_sizes) * schedule.ceiling / schedule.feedback_range
-    if schedule.batches is not None:
-        quotient = max(quotient, float(schedule.batches.expected_sizes.sum()))
-    if problem.n_groups > 1:
-        refuse_rounding(
-            quotient,
-            f"the largest group ({max(problem.group_sizes):,} records)",
-            "choose a larger radius or loss_ceiling, or split the group",
-        )
     return Plan.of(
         "mgr",
         problem,

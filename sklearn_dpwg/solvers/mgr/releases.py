@@ -55,7 +55,8 @@ def from_pass(
     assert isinstance(schedule, MGRSchedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     gradient_release, *risk_releases = plan.releases
-    risks, gradients = data.risks_and_gradients(weights, ceiling=schedule.ceiling)
+    losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
+    gradients = gradients / sizes[:, None]
     if schedule.step == "weighted":
         gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
         typical = influence
@@ -71,7 +72,8 @@ def from_pass(
     noisy = np.zeros(0)
     for release in risk_releases:
         add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
-        noisy = add_noise(risks, sensitivity=schedule.feedback_range / sizes, release=release)
+        # sums, of which a record moves one: dividing them first would round them
+        noisy = add_noise(losses, sensitivity=schedule.feedback_range, release=release) / sizes
     noise_std = schedule.gradient_multiplier * schedule.gradient_diameter * typical
     return Released(gradient, noisy, noise_std)
 
@@ -92,24 +94,27 @@ def from_batch(
     if is_drawn:
         n_groups = len(group_weights)
         coefficients = np.eye(n_groups)[noise.rng.choice(n_groups, p=group_weights)]
-    risks, gradients = data.sampled_risks_and_gradients(
+    losses, gradients = data.sampled_sums(
         weights,
         _draw(batches, releases, noise),
-        expected_sizes=batches.expected_sizes,
         ceiling=schedule.ceiling,
         center=batches.center,
+        grid=schedule.grid,
     )
-    risk_stds = batches.risk_stds
+    # by public sizes: how many joined is secret, and would let a record move the weight of others
+    gradients = gradients / batches.expected_sizes[:, None]
+    risks, risk_stds = losses / batches.expected_sizes, batches.risk_stds
     released = noise.shared_gaussian(
         np.concatenate([coefficients @ gradients, risks[: len(risk_stds)]]),
         units=np.concatenate(
             [np.full(len(weights), batches.gradient_std(coefficients)), risk_stds]
         ),
-        sensitivities=[1.0 / release.noise_multiplier for release in releases],
+        sensitivities=[1.0 / release.noise_multiplier + batches.rounding for release in releases],
         releases=releases,
     )
     noise_std = batches.step_std(group_weights, is_drawn=is_drawn, n_weights=len(weights))
-    return Released(released[: len(weights)], released[len(weights) :], noise_std)
+    noisy_risks = batches.center + released[len(weights) :]
+    return Released(released[: len(weights)], noisy_risks, noise_std)
 
 
 def _draw(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_dpwg.privacy import Budget, predict_multiplier
+from sklearn_dpwg.privacy import Budget, predict_multiplier, weighting_slack
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.mgr.batches import Batches
 from sklearn_dpwg.solvers.mgr.bound import noise_of_batches, noise_of_passes
@@ -239,18 +239,26 @@ def make_batches(
 
     Groups of one rate are one part; the parts are in order of falling rate.
     """
-    problem = rule.problem
+    problem, sums = rule.problem, rule.sums
     part_of = {rate: part for part, rate in enumerate(sorted(set(rates), reverse=True))}
+    bounds = [sums.gradient_diameter if rate == 1.0 else 2.0 * sums.gradient_norm for rate in rates]
+    of_groups = [multipliers[rate] for rate in rates]
+    # the largest norms of weighted sums and of risks in units of the noise, over the records
+    largest = sums.gradient_norm / float(np.multiply(of_groups, bounds).min())
     return Batches(
         group_sizes=problem.group_sizes,
         rates=rates,
         parts=tuple(part_of[rate] for rate in rates),
-        multipliers=tuple(multipliers[rate] for rate in rates),
-        gradient_bounds=tuple(
-            problem.gradient_diameter if rate == 1.0 else 2.0 * problem.lipschitz for rate in rates
+        multipliers=tuple(of_groups),
+        gradient_bounds=tuple(bounds),
+        feedback_range=sums.loss_range,
+        center=sums.center,
+        rounding=2.0
+        * weighting_slack(
+            largest + 1.0 / min(of_groups),
+            n_records=problem.n_records,
+            n_groups=problem.n_groups,
         ),
-        feedback_range=rule.feedback_range,
-        center=(problem.constants.infimum + rule.ceiling) / 2.0,
         risk_share=risk_share,
         gradient_spread=GRADIENT_SPREAD * problem.lipschitz,
     )

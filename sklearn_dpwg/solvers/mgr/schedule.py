@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.solvers.group_player import shown
 from sklearn_dpwg.solvers.mgr.batches import Batches
 
@@ -24,11 +25,13 @@ class MGRSchedule:
     risk_noise : {"gaussian", "laplace"}
         Noise on the group risks.
     gradient_diameter : float
-        Γ: a record of group i moves its group's gradient by at most Γ/n_i.
+        Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included.
     ceiling : float
         A record's loss counts for at most this much in the group risks.
     feedback_range : float
-        A record of group i moves its group's risk by at most this over n_i.
+        A record of group i moves the sum of its group's losses by at most this, rounding included.
+    grid : SumGrid
+        Blocks and steps of the sums.
     prior : tuple of float
         First group weights.
     group_rate : float
@@ -62,6 +65,7 @@ class MGRSchedule:
     gradient_diameter: float
     ceiling: float
     feedback_range: float
+    grid: SumGrid
     prior: tuple[float, ...]
     group_rate: float
     noise_correction: tuple[float, ...]

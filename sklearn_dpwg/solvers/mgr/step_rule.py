@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -14,6 +15,7 @@ from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.group_player import loss_ceiling
 from sklearn_dpwg.solvers.mgr.bound import RunNoise, best_sharpness, excess_bound_by_group
 from sklearn_dpwg.solvers.mgr.parameters import MGRParameters
+from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 
 # Heavy-ball momentum may remember at most a fifth of the run.
 LONGEST_MEMORY = 0.2
@@ -85,10 +87,15 @@ class StepRule:
             parameters.group_rate,
         )
 
+    @cached_property
+    def sums(self) -> SumSensitivity:
+        """What one record moves of the sums of gradients, and of losses up to the ceiling."""
+        return SumSensitivity.of(self.problem, ceiling=self.ceiling)
+
     @property
     def feedback_range(self) -> float:
-        """Range b of the losses that the group risks count."""
-        return self.problem.constants.range_up_to(self.ceiling)
+        """Range b of the losses that the group risks count, rounding included."""
+        return self.sums.loss_range
 
     def sharpness(self, noise: RunNoise) -> float:
         """Return θ = η_λ T of the user, or the best; 1 with one group, where it has no effect."""

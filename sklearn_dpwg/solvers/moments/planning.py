@@ -8,10 +8,10 @@ import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.losses import SquaredError
-from sklearn_dpwg.privacy import Budget, Release, calibrate, moment_sensitivity
+from sklearn_dpwg.privacy import Budget, Release, calibrate, grid_step, moment_sensitivity
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.moments.parameters import MomentsParameters
-from sklearn_dpwg.solvers.moments.releases import MOMENTS, triangle
+from sklearn_dpwg.solvers.moments.releases import BLOCK_SIZE, MOMENTS, triangle
 from sklearn_dpwg.solvers.moments.schedule import MomentsSchedule
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 
@@ -34,7 +34,7 @@ def plan_of_rounds(problem: Problem, budget: Budget, parameters: MomentsParamete
     has_constant = problem.intercept_scaling > 0.0
     constant, length = (CONSTANT, LENGTH) if has_constant else (0.0, 1.0)
     square = 1.0 + constant**2 + length**2
-    step = _rounding_step(problem, math.sqrt(square))
+    step, sum_step = _rounding_steps(problem, math.sqrt(square))
     sensitivity = (1.0 + ROUNDING) * moment_sensitivity(math.sqrt(square))
     shares = float(parameters.growth) ** np.arange(parameters.n_rounds)
     shares = shares / shares.sum()
@@ -47,6 +47,7 @@ def plan_of_rounds(problem: Problem, budget: Budget, parameters: MomentsParamete
         constant=constant,
         length=length,
         step=step,
+        sum_step=sum_step,
         target_bound=problem.loss.target_bound,
         clip=float(parameters.clip),
         ridge=float(parameters.ridge),
@@ -75,20 +76,27 @@ def plan_of_rounds(problem: Problem, budget: Budget, parameters: MomentsParamete
     )
 
 
-def _rounding_step(problem: Problem, norm: float) -> float:
-    """Return the finest step with which sums are exact; refuse where it is too coarse.
+def _rounding_steps(problem: Problem, norm: float) -> tuple[float, float]:
+    """Return the finest steps of entries and of sums of blocks with which sums are exact.
 
     A vector is rounded by at most half a step in each coordinate, which its norm and so the
-    sensitivity pay for, and integers below 2⁵³ are floats.
+    sensitivity pay for, and integers below 2⁵³ are floats. The sums of all blocks are multiples of
+    the second step, by half of which each neighbour's block is rounded in every entry.
     """
-    largest = max(problem.group_sizes) * ((1.0 + ROUNDING / 4.0) * norm) ** 2
-    step = 2.0 ** math.ceil((math.log2(largest) - DIGITS) / 2.0)
-    if math.sqrt(problem.n_columns + 1) * step / 2.0 > ROUNDING / 5.0 * norm:
+    size, largest = problem.n_columns + 1, max(problem.group_sizes)
+    square = ((1.0 + ROUNDING / 4.0) * norm) ** 2
+    in_block = min(largest, BLOCK_SIZE) * square
+    step = 2.0 ** math.ceil((math.log2(in_block) - DIGITS) / 2.0)
+    sum_step = max(step**2, grid_step(square, largest)) if largest > BLOCK_SIZE else step**2
+    if (
+        math.sqrt(size) * step / 2.0 > ROUNDING / 5.0 * norm
+        or size * sum_step + largest * square * 2.0**-51 > ROUNDING / 5.0 * norm**2
+    ):
         raise ValueError(
-            f"solver 'moments' cannot add up {max(problem.group_sizes):,} records of a group with "
+            f"solver 'moments' cannot add up {largest:,} records of a group with "
             f"{problem.n_weights:,} weights exactly: choose 'mgr', or split the group."
         )
-    return step
+    return step, sum_step
 
 
 def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: float) -> FloatArray:

@@ -15,6 +15,9 @@ from sklearn_dpwg.solvers.plan import Plan
 
 MOMENTS = "second moments"
 
+# Records whose outer products are added exactly before the sum is rounded.
+BLOCK_SIZE = 2**13
+
 
 def from_pass(
     plan: Plan,
@@ -37,6 +40,8 @@ def from_pass(
         constant=schedule.constant,
         length=schedule.length,
         step=schedule.step,
+        sum_step=schedule.sum_step,
+        block_size=BLOCK_SIZE,
     )
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     at = triangle(sums.shape[1], has_constant=schedule.constant > 0.0)

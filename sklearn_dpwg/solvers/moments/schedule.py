@@ -21,6 +21,8 @@ class MomentsSchedule:
         Largest entry of a record's vector for the residual.
     step : float
         What entries are rounded to multiples of.
+    sum_step : float
+        What the sums of a block of records are rounded to multiples of.
     target_bound : float
         Bound on residuals in the first round.
     clip : float
@@ -34,6 +36,7 @@ class MomentsSchedule:
     constant: float
     length: float
     step: float
+    sum_step: float
     target_bound: float
     clip: float
     ridge: float

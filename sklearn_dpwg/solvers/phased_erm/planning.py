@@ -22,6 +22,7 @@ from sklearn_dpwg.solvers.phased_erm.parameters import PhasedERMParameters
 from sklearn_dpwg.solvers.phased_erm.releases import make_plan, passes_of_a_phase
 from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule, noise_stds
 from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 
 # What a plan may choose: grids, so that better facts never choose worse.
 PHASES = (1, 2, 4, 8, 11, 16)
@@ -135,7 +136,8 @@ def _candidate(
         risks_multiplier = math.sqrt(reads / risk_share) / mu
     constants = problem.constants
     ceiling = min(CEILING_OVER_ZERO_SCORE * constants.zero_score, constants.supremum)
-    feedback_range = constants.range_up_to(ceiling)
+    sums = SumSensitivity.of(problem, ceiling=ceiling)
+    feedback_range = sums.loss_range
     group_rate, group_part = _group_player(
         problem, sizes, feedback_range, risks_multiplier, mu_groups
     )
@@ -166,6 +168,7 @@ def _candidate(
         bound=bound,
         ceiling=ceiling,
         feedback_range=feedback_range,
+        grid=sums.grid,
         group_rate=group_rate,
     )
     return Candidate(schedule, weights_part + group_part)

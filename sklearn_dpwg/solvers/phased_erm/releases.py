@@ -15,7 +15,6 @@ from sklearn_dpwg.optimum.saddle_point import solve_saddle_point
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import Risks
-from sklearn_dpwg.solvers.group_player import refuse_rounding
 from sklearn_dpwg.solvers.phased_erm.schedule import Phase, PhasedERMSchedule
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 
@@ -34,11 +33,11 @@ def release_risks(
     release: Release,
 ) -> FloatArray:
     """Return the clipped risks of a phase's records at released weights, with noise."""
-    return noise.gaussian(
-        read.risks(weights, ceiling=schedule.ceiling),
-        sensitivity=schedule.feedback_range / np.asarray(read.group_sizes),
-        release=release,
-    )
+    assert schedule.grid is not None
+    losses, _ = read.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid, gradients=False)
+    # sums, of which a record moves one: dividing them first would round them
+    noisy = noise.gaussian(losses, sensitivity=schedule.feedback_range, release=release)
+    return noisy / np.asarray(read.group_sizes)
 
 
 def release_weights(
@@ -115,17 +114,8 @@ def plan_of_releases(
     releases: tuple[Release, ...],
     bounds: FloatArray,
 ) -> Plan:
-    """Return the plan of a schedule whose noise keeps the budget; a child for each disjoint part.
-
-    Refused where rounding could show a record.
-    """
+    """Return the plan of a schedule that keeps the budget, with a child for each disjoint part."""
     n_phases, p = schedule.n_phases, problem.n_groups
-    if schedule.risks_multiplier > 0.0:
-        refuse_rounding(
-            max(problem.group_sizes) * schedule.ceiling / schedule.feedback_range,
-            f"the largest group ({max(problem.group_sizes):,} records)",
-            "choose a larger radius, or split the group",
-        )
     n_risks = (n_phases - 1) * (schedule.risks_multiplier > 0.0)
     passes = passes_of_a_phase(problem)
     if schedule.composition == "sequential":

@@ -11,9 +11,14 @@ import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.optimum.saddle_point import attainable_gap
-from sklearn_dpwg.privacy import saddle_point_sensitivity
+from sklearn_dpwg.privacy import SumGrid, saddle_point_sensitivity
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.group_player import shown
+from sklearn_dpwg.solvers.phased_erm.certificate import (
+    record_errors,
+    rounding_of_gap,
+    rounding_of_minimiser,
+)
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
 
 # The certified distance to the exact solution may add this share to a sensitivity, where floating
@@ -51,7 +56,8 @@ class PhasedERMSchedule:
     mu_weights: tuple[float, ...] | None = None
     bound: DescentBound | None = None
     ceiling: float = math.inf  # a record's loss counts for at most this much in the group risks
-    feedback_range: float = 0.0  # a record of group i moves its risk by at most this over n_i
+    feedback_range: float = 0.0  # a record moves the sum of its group's losses by at most this
+    grid: SumGrid | None = None  # blocks and steps of these sums
     group_rate: float = 0.0  # step size η of the group weights between phases
     remark: str = ""
 
@@ -143,7 +149,8 @@ def solved_phase(
 ) -> Phase:
     """Return a phase with the gap that it must certify and the sensitivity that follows.
 
-    The gap is a public number that floating point can show on every data set.
+    The gap is a public number that floating point can show on every data set. The sensitivity pays
+    for the gap and for the rounding of its certificate.
     """
     exact = sensitivity(solved, sizes, prior, mu_weights=mu_weights, mu_groups=mu_groups)
     # a gap α is two distances √(2α/μ_w)
@@ -155,9 +162,15 @@ def solved_phase(
         ),
     )
     with_slack = sensitivity(
-        solved, sizes, prior, mu_weights=mu_weights, mu_groups=mu_groups, slack=tolerance
+        solved,
+        sizes,
+        prior,
+        mu_weights=mu_weights,
+        mu_groups=mu_groups,
+        slack=tolerance + rounding_of_gap(solved, mu_weights),
     )
-    return Phase(mu_weights, mu_groups, tolerance, with_slack)
+    rounding = rounding_of_minimiser(solved, sizes, mu_weights=mu_weights, mu_groups=mu_groups)
+    return Phase(mu_weights, mu_groups, tolerance, with_slack + rounding)
 
 
 def sensitivity(
@@ -170,11 +183,12 @@ def sensitivity(
     slack: float = 0.0,
 ) -> float:
     """Return how far replacing one record moves the minimiser of a phase, certified to a gap."""
+    of_gradient, of_loss = record_errors(solved)
     return saddle_point_sensitivity(
         group_sizes=sizes,
-        lipschitz=solved.lipschitz,
-        gradient_diameter=solved.gradient_diameter,
-        loss_range=solved.loss_range,
+        lipschitz=solved.lipschitz + of_gradient,
+        gradient_diameter=solved.gradient_diameter + 2.0 * of_gradient,
+        loss_range=solved.loss_range + 2.0 * of_loss,
         strong_convexity=mu_weights,
         entropy_weight=mu_groups,
         prior=[float(weight) for weight in prior],

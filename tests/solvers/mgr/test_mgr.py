@@ -47,9 +47,9 @@ def reference_run(plan, data, answers, drawn, start=None):
         weights = weights * min(1.0, problem.radius / np.linalg.norm(weights))
         if problem.n_groups > 1:
             asked = next(answers)
-            np.testing.assert_allclose(asked.value, risks, rtol=1e-9)
+            np.testing.assert_allclose(asked.value, sizes * risks, rtol=1e-9)
             group_weights = group_weights * np.exp(
-                schedule.group_rate * asked.answer - np.array(schedule.noise_correction)
+                schedule.group_rate * asked.answer / sizes - np.array(schedule.noise_correction)
             )
             group_weights = group_weights / group_weights.sum()
         path.append(weights)
@@ -221,7 +221,7 @@ def test_start_is_where_a_run_starts():
     MGR().run(plan, data, source, start=start)
     risks, gradients = data.risks_and_gradients(start.weights, ceiling=plan.schedule.ceiling)
     np.testing.assert_allclose(source.asked[0].value, start.group_weights @ gradients)
-    np.testing.assert_allclose(source.asked[1].value, risks)
+    np.testing.assert_allclose(source.asked[1].value, risks * problem.group_sizes)
     assert start.weights.tolist() == [0.3, -0.2, 0.1]  # not changed in place
 
     far = Solution(np.array([30.0, 0.0, 0.0]), None, 0)  # projected; the prior where None

@@ -130,10 +130,10 @@ def weights_after(honest, plan, data, weights, group_weights, noise):
 
 
 def no_ceiling(honest, plan, data, *others):
-    def read(weights, *, ceiling):
-        return data.risks_and_gradients(weights, ceiling=None)
+    def read(weights, *, ceiling, grid):
+        return data.sums(weights, ceiling=np.inf, grid=grid)
 
-    return honest(plan, Instead(data, risks_and_gradients=read), *others)
+    return honest(plan, Instead(data, sums=read), *others)
 
 
 def worst_group_drawn(honest, plan, data, weights, group_weights, noise):
@@ -194,14 +194,9 @@ def diameter(schedule):
 OF_RELEASES = {
     "half the gradient's sensitivity": states("gradient", lambda s, n, w, right: right / 2),
     "gradient without its diameter": states("gradient", lambda s, n, w, right: right / diameter(s)),
-    "half the risks' sensitivity": states("group risks", lambda s, n, w, right: 0.5 / n),
+    "half the risks' sensitivity": states("group risks", lambda s, n, w, right: right / 2),
     "no ceiling": no_ceiling,
-    "K for n_i in the risks": states(
-        "group risks", lambda s, n, w, right: s.feedback_range / n.sum() * (n > 0)
-    ),
-    "the largest group for n_i": states(
-        "group risks", lambda s, n, w, right: s.feedback_range / (0 * n + n.max())
-    ),
+    "means with the range of sums": states("group risks", lambda s, n, w, right: right / n.sum()),
     "K for n_i in the gradient": states(
         "gradient", lambda s, n, w, right: diameter(s) / n.sum(), step="weighted"
     ),

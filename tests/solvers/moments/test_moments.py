@@ -26,7 +26,7 @@ from sklearn_dpwg.solvers.moments.noisy_moments import (
     robust_optimum,
     shrunk,
 )
-from sklearn_dpwg.solvers.moments.releases import triangle
+from sklearn_dpwg.solvers.moments.releases import BLOCK_SIZE, triangle
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import random_data
 from tests.helpers.plan_check import assert_releases_match
@@ -69,13 +69,14 @@ def vectors(data, weights, *, clip, constant, length, step):
 
 
 SCALES = {"clip": 0.4, "constant": 0.75, "length": 1.25, "step": 2.0**-20}
+IN_BLOCKS = {"sum_step": 2.0**-40, "block_size": 256}
 
 
 @pytest.mark.parametrize("scaling", [0.0, 0.5])
 def test_moments_are_sums_of_outer_products(scaling):
     problem, data = linear_data((300, 40, 7), scaling=scaling)
     weights = np.random.default_rng(1).standard_normal(problem.n_weights)
-    found = data.residual_moments(weights, **SCALES)
+    found = data.residual_moments(weights, **SCALES, **IN_BLOCKS)
     v = vectors(data, weights, **SCALES)
     for group, (first, last) in enumerate(zip([0, 300, 340], [300, 340, 347], strict=True)):
         np.testing.assert_array_equal(found[group], v[first:last].T @ v[first:last])
@@ -96,7 +97,7 @@ def test_sums_are_exact_however_rows_are_held(seed, kind):
 
     def moments(rows):
         records = encoder.encode(rows, targets, codes)
-        return GroupRisks(records, LOSS, 0.5).residual_moments(weights, **scales)
+        return GroupRisks(records, LOSS, 0.5).residual_moments(weights, **scales, **IN_BLOCKS)
 
     expected = moments(rows)
     if kind == "tasks":
@@ -119,10 +120,10 @@ def test_sums_are_exact_however_rows_are_held(seed, kind):
 def test_sums_do_not_depend_on_tasks(monkeypatch):
     problem, data = linear_data((3000, 40, 700))
     weights = np.ones(problem.n_weights) / 3
-    expected = data.residual_moments(weights, **SCALES)
+    expected = data.residual_moments(weights, **SCALES, **IN_BLOCKS)
     monkeypatch.setattr("sklearn_dpwg.risks._group_risks.ENTRIES_PER_TASK", 50)
     assert partition.MAX_TASKS > 1
-    np.testing.assert_array_equal(data.residual_moments(weights, **SCALES), expected)
+    np.testing.assert_array_equal(data.residual_moments(weights, **SCALES, **IN_BLOCKS), expected)
 
 
 # --- what is learned from them -----------------------------------------------------------------
@@ -217,7 +218,9 @@ def test_without_noise_the_model_is_the_risks():
     for seed in range(3):
         center = 0.3 * np.random.default_rng(seed).standard_normal(problem.n_weights)
         scales = {"clip": 5.0, "constant": 0.75, "length": 1.25, "step": 2.0**-22}
-        moments = data.residual_moments(center, **scales) / np.array([[[400.0]], [[300.0]]])
+        moments = data.residual_moments(center, **scales, **IN_BLOCKS) / np.array(
+            [[[400.0]], [[300.0]]]
+        )
         weights, mixture = robust_optimum(
             moments,
             np.array([1.0, 1.0, 1.0, 0.5 / 0.75, 5.0 / 1.25]),
@@ -434,19 +437,36 @@ def test_noise_does_not_depend_on_the_radius():
     assert plans[0].schedule == plans[1].schedule
 
 
-@given(st.integers(1, 2**26), st.integers(1, 100))
+@given(st.integers(1, 2**26) | st.integers(1, 10**10), st.integers(1, 100))
 @settings(deadline=None, max_examples=60)
 def test_steps_keep_sums_exact_and_sensitivities_true(size, n_features):
     problem = make_problem((size,), loss=LOSS, n_features=n_features)
     schedule = Moments().plan(problem, BUDGET).schedule
     step, norm = schedule.step, math.sqrt(1 + schedule.constant**2 + schedule.length**2)
     rounded = norm * (1 + 1e-9) + math.sqrt(problem.n_columns + 1) * step / 2
-    assert size * (rounded / step) ** 2 <= 2.0**53
+    assert min(size, BLOCK_SIZE) * (rounded / step) ** 2 <= 2.0**53
+    assert size * rounded**2 / schedule.sum_step <= 2.0**53
     assert math.log2(step).is_integer()
-    # of the vectors as rounded, with √2 beside the entries off the diagonal rounded too
+    assert math.log2(schedule.sum_step).is_integer()
+    # of the vectors as rounded, with the sums of blocks rounded, and √2 beside the entries off the
+    # diagonal
     from_sums = math.sqrt(2.0) * rounded**2
+    from_blocks = (problem.n_columns + 1) * schedule.sum_step * (size > BLOCK_SIZE)
     from_root = 2.0 * 2.0**-53 * size * rounded**2
-    assert from_sums + from_root <= schedule.sensitivity
+    assert from_sums + from_blocks + from_root <= schedule.sensitivity
+
+
+def test_sums_of_blocks_are_rounded_block_by_block():
+    """A coarse second step: each block's sums to its nearest multiple, and those added exactly."""
+    problem, data = linear_data((300, 40, 7))
+    weights = np.random.default_rng(1).standard_normal(problem.n_weights)
+    found = data.residual_moments(weights, **SCALES, sum_step=2.0**-6, block_size=100)
+    v = vectors(data, weights, **SCALES)
+    edges = [(0, 100), (100, 200), (200, 300)], [(300, 340)], [(340, 347)]
+    for group, blocks in enumerate(edges):
+        sums = [v[first:last].T @ v[first:last] for first, last in blocks]
+        expected = sum(np.rint(of_block * 2.0**6) / 2.0**6 for of_block in sums)
+        np.testing.assert_array_equal(found[group], expected)
 
 
 @pytest.mark.parametrize(

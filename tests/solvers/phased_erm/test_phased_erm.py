@@ -74,13 +74,12 @@ def test_a_run_is_the_stated_algorithm(composition, mu_groups, loss):
         if t > 0:
             risks = asked.pop(0)
             expected = clipped_risks(parts[t], center, schedule.ceiling)
-            assert risks.value == pytest.approx(expected, rel=1e-9)
-            assert risks.sensitivity == pytest.approx(
-                schedule.feedback_range / np.array(schedule.sizes[t])
-            )
-            variance = (schedule.risks_multiplier * risks.sensitivity) ** 2
+            sizes = np.array(schedule.sizes[t])
+            assert risks.value == pytest.approx(expected * sizes, rel=1e-9)
+            assert risks.sensitivity == schedule.feedback_range
+            variance = (schedule.risks_multiplier * schedule.feedback_range / sizes) ** 2
             rate = schedule.group_rate
-            log_prior += rate * risks.answer - rate**2 * variance / 2
+            log_prior += rate * risks.answer / sizes - rate**2 * variance / 2
         prior = np.exp(log_prior) / np.exp(log_prior).sum()
         weights = asked.pop(0)
         phase = schedule.phase(t, prior)

@@ -1,0 +1,186 @@
+"""The proved sensitivity of sums that are rounded block by block."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sklearn_dpwg._checks import non_negative, positive_finite, whole_number
+
+# Unit roundoff of double precision.
+_UNIT = 2.0**-53
+# Magnitudes up to so many steps leave room, below 2⁵³, for what rounding adds to the sums.
+_STEPS = 2.0**52
+# Roundings that a term takes part in beside those of adding it up: products, vector registers.
+_EXTRA_ROUNDINGS = 64
+# Relative error of a loss or a slope, in roundings of a score: a margin for exp, log and the like.
+_ROUNDINGS_OF_A_RECORD = 16
+
+
+@dataclass(frozen=True)
+class SumGrid:
+    """Blocks and steps with which sums of losses and gradients are made.
+
+    Parameters
+    ----------
+    loss_step, gradient_step : float
+        Powers of two that the sums of a block are rounded to multiples of; 0 to round nothing.
+    block_size : int
+        Most records of a block; in batches, how many successive ranks make one.
+    """
+
+    loss_step: float
+    gradient_step: float
+    block_size: int
+
+
+def grid_step(bound: float, n_terms: int) -> float:
+    """Return the finest power of two of which sums of so many rounded terms are exact multiples.
+
+    Multiples of the step, of which no sum exceeds ``2**53`` steps, are floating-point numbers:
+    adding them is exact in any order.
+
+    Parameters
+    ----------
+    bound : float
+        Bound on a term's magnitude; positive.
+    n_terms : int
+        Most terms of a sum, at most 2⁵².
+
+    Returns
+    -------
+    float
+        The step h, with ``n_terms * bound <= 2**52 * h``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.privacy import grid_step
+    >>> grid_step(1.0, 2**20) == 2.0**-32
+    True
+    """
+    bound = positive_finite(bound, "bound")
+    n_terms = whole_number(n_terms, "n_terms", least=1)
+    if n_terms > _STEPS:
+        raise ValueError(f"n_terms must be at most 2**52, got {n_terms!r}.")
+    # as mantissas and exponents nothing overflows, and rounding is upwards
+    mantissa, exponent = math.frexp(bound)
+    count_mantissa, count_exponent = math.frexp(float(n_terms))
+    product = mantissa * count_mantissa * (1.0 + 4.0 * _UNIT)
+    power = exponent + count_exponent - 52 + (product > 1.0) - (product <= 0.5)
+    return math.ldexp(1.0, max(power, -960))
+
+
+def summation_slack(bound: float, *, step: float, block_size: int, n_dimensions: int = 1) -> float:
+    """Bound what summing in floating point adds to how far one record moves a sum.
+
+    Terms are added in floating point within a block, in any order; the sum of each block is
+    rounded to a multiple of the step, and those are added exactly.
+
+    Parameters
+    ----------
+    bound : float
+        Bound on the Euclidean norm of a term; positive.
+    step : float
+        Step of the grid, from `grid_step`; positive.
+    block_size : int
+        Most terms of a block.
+    n_dimensions : int, default=1
+        Coordinates of a term.
+
+    Returns
+    -------
+    float
+        What is added to the L2 sensitivity, whether a record is replaced in its block, joins it or
+        leaves it.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    ``2 γ m bound + √d step``, with m the block size, ``γ = k u/(1 - k u)`` for ``k = 2 m + 64``
+    roundings of relative size ``u = 2⁻⁵³``. ``docs/theory/sums.md`` has the proof.
+
+    References
+    ----------
+    N. J. Higham (2002). *Accuracy and Stability of Numerical Algorithms*, section 4.2: the error of
+    a sum in any order.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.privacy import grid_step, summation_slack
+    >>> step = grid_step(1.0, 1_000_000)
+    >>> summation_slack(1.0, step=step, block_size=1024, n_dimensions=50) < 1e-8
+    True
+    """
+    bound, step = positive_finite(bound, "bound"), positive_finite(step, "step")
+    block_size = whole_number(block_size, "block_size", least=1)
+    n_dimensions = whole_number(n_dimensions, "n_dimensions", least=1)
+    roundings = (2.0 * block_size + _EXTRA_ROUNDINGS) * _UNIT
+    if roundings >= 0.5:
+        raise ValueError(f"block_size must be below 2**51, got {block_size!r}.")
+    error = roundings / (1.0 - roundings) * block_size * bound
+    return (2.0 * error + math.sqrt(n_dimensions) * step) * (1.0 + 16.0 * _UNIT)
+
+
+def record_rounding(size: float, n_dimensions: int) -> float:
+    """Bound what rounding adds to a number or vector that is computed from one record alone.
+
+    Parameters
+    ----------
+    size : float
+        What a relative error counts from: bounds on the result, and on the score times the
+        derivative of the result in it.
+    n_dimensions : int
+        Number of weights d: columns of a row times outputs.
+
+    Returns
+    -------
+    float
+        ``16 (d + 16) 2⁻⁵³ size``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    size = non_negative(size, "size")
+    n_dimensions = whole_number(n_dimensions, "n_dimensions", least=1)
+    return _ROUNDINGS_OF_A_RECORD * (n_dimensions + 16.0) * _UNIT * size
+
+
+def weighting_slack(bound: float, *, n_records: int, n_groups: int) -> float:
+    """Bound what rounding of a weighted sum of group means adds to a sensitivity.
+
+    Parameters
+    ----------
+    bound : float
+        Bound on the Euclidean norm of a mean; positive.
+    n_records : int
+        Records of all groups together.
+    n_groups : int
+        Number of groups p.
+
+    Returns
+    -------
+    float
+        What is added, times the largest ratio of a group's weight to its size: at least
+        ``1 / n_records``, so that the rounding of both neighbours' sums is at most this times the
+        ratio.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    """
+    bound = positive_finite(bound, "bound")
+    n_records = whole_number(n_records, "n_records", least=1)
+    n_groups = whole_number(n_groups, "n_groups", least=1)
+    return 4.0 * (n_groups + 16.0) * _UNIT * bound * n_records

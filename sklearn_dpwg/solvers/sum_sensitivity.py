@@ -1,0 +1,91 @@
+"""Sensitivity of the sums of losses and gradients that solvers release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from sklearn_dpwg.privacy import (
+    SumGrid,
+    grid_step,
+    record_rounding,
+    summation_slack,
+    weighting_slack,
+)
+from sklearn_dpwg.problem import Problem
+
+# A block is long enough for the rounding of its sums to cost no time, even where few of its ranks
+# join a batch, and short enough for the error of adding it up to be far below what a record counts
+# for. Wide rows in compressed form call for longer ones.
+LEAST_BLOCK, LARGEST_BLOCK = 2**11, 2**14
+
+
+@dataclass(frozen=True)
+class SumSensitivity:
+    """What one record moves, rounding included: docs/theory/sums.md, section 4.
+
+    Parameters
+    ----------
+    grid : SumGrid
+        Blocks and steps of the sums.
+    gradient_diameter : float
+        By how much replacing a record moves a weighted sum of group means, over the ratio of its
+        group's weight to its size.
+    gradient_norm : float
+        By how much a record that joins a batch moves the sum of its group's gradients.
+    loss_range : float
+        By how much replacing a record moves the sum of its group's losses, and twice what one that
+        joins a batch moves the sum of losses minus the centre.
+    center : float
+        Middle of the range of losses, on the grid.
+    """
+
+    grid: SumGrid
+    gradient_diameter: float
+    gradient_norm: float
+    loss_range: float
+    center: float
+
+    @classmethod
+    def of(cls, problem: Problem, *, ceiling: float) -> Self:
+        """Return the numbers of a problem whose losses count up to a ceiling."""
+        constants, n_columns = problem.constants, problem.n_columns
+        largest_group = max(problem.group_sizes)
+        highest = min(ceiling, constants.supremum)
+        # what rounding adds to what is computed from one record
+        of_gradient = record_rounding(
+            problem.row_norm * (constants.lipschitz + constants.score_bound), problem.n_weights
+        )
+        of_loss = record_rounding(
+            abs(highest) + (constants.lipschitz + 1.0) * constants.score_bound, problem.n_weights
+        )
+        gradient = problem.lipschitz + of_gradient
+        loss = max(abs(highest), abs(constants.infimum)) + of_loss
+        block_size = int(np.clip(n_columns, LEAST_BLOCK, LARGEST_BLOCK))
+        grid = SumGrid(
+            loss_step=grid_step(loss, largest_group),
+            gradient_step=grid_step(gradient, largest_group),
+            block_size=block_size,
+        )
+        gradient_slack = summation_slack(
+            gradient,
+            step=problem.row_norm * grid.gradient_step,
+            block_size=block_size,
+            n_dimensions=problem.n_weights,
+        )
+        loss_slack = summation_slack(loss, step=grid.loss_step, block_size=block_size)
+        loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
+        middle = constants.infimum + (highest - constants.infimum) / 2.0
+        return cls(
+            grid=grid,
+            gradient_diameter=problem.gradient_diameter
+            + 2.0 * of_gradient
+            + gradient_slack
+            + weighting_slack(gradient, n_records=problem.n_records, n_groups=problem.n_groups),
+            gradient_norm=gradient + gradient_slack,
+            # the centre is on the grid, half a step at most from the middle
+            loss_range=loss_range + 3.0 * loss_slack,
+            center=float(np.rint(middle / grid.loss_step) * grid.loss_step),
+        )
