@@ -142,7 +142,9 @@ class RecordEncoder:
 def _rows_at(rows: Any, positions: NDArray[np.intp]) -> Any:
     """Return a copy of some rows, each as a whole where its numbers are together."""
     if isinstance(rows, csr_array) or not rows.flags.c_contiguous:
-        return rows[positions]
+        rows = rows[positions]
+        # the kernels add up a row's numbers in another order where columns are together
+        return rows if isinstance(rows, csr_array) else np.ascontiguousarray(rows)
     return rows.take(positions, axis=0)
 
 

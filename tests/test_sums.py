@@ -525,3 +525,28 @@ def test_what_a_phase_pays_for_rounding_is_small():
             )
             assert 0.0 < rounding < added * problem.gradient_diameter / (2 * size * 1e-3)
     assert rounding_of_gap(problem, 1e-3) < 1e-12
+
+
+class OfThreeOutputs(MultinomialLogLoss):
+    """A loss without a kernel."""
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+@pytest.mark.parametrize("loss", [PlainAbsoluteError(), OfThreeOutputs(3)])
+def test_scores_do_not_depend_on_other_rows(loss, layout):
+    """Who else joined a batch is secret, and a product of matrices rounds by how many they are."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1.0, 1.0, size=(401, 50)) / np.sqrt(50)
+    risks = make_risks(loss, rows, np.zeros(401), (401,), layout=layout)
+    weights = rng.normal(size=risks.n_weights)
+
+    def scores(positions):
+        joined = GroupRisks(risks.records.take([positions]), loss, 0.0)
+        assert joined.records.rows.flags.c_contiguous
+        return np.concatenate([found for *_, found in joined._scored_blocks(weights)])
+
+    everybody = scores(np.arange(401))
+    for left_out in (0, 17, 400):
+        others = np.delete(np.arange(401), left_out)
+        assert np.array_equal(scores(others), everybody[others])
+    assert np.array_equal(scores(np.array([17])), everybody[[17]])

@@ -342,9 +342,22 @@ class GroupRisks:
         for group, start, stop in segments:
             for first in range(start, stop, block_rows):
                 block = slice(first, min(first + block_rows, stop))
-                scores = row_block(records.rows, block.start, block.stop) @ feature_weights.T
+                rows = row_block(records.rows, block.start, block.stop)
+                if square or isinstance(rows, csr_array):
+                    scores = rows @ feature_weights.T
+                else:
+                    scores = _scores_by_row(rows, feature_weights)
                 scores = scores * records.row_scale[block, None] + intercepts
                 yield group, block, scores[:, 0] if self.loss.n_outputs == 1 else scores
+
+
+def _scores_by_row(rows: Any, weights: FloatArray) -> FloatArray:
+    """Return ``rows @ weights.T``, each row's numbers added up by themselves.
+
+    A product of matrices rounds a row by how many others there are, which is secret in a batch.
+    """
+    rows = np.ascontiguousarray(rows, dtype=np.float64)
+    return np.stack([(rows * of_output).sum(axis=1) for of_output in weights], axis=1)
 
 
 def _on_grid(value: Any, step: float) -> Any:

@@ -20,8 +20,10 @@ def record_errors(solved: Problem) -> tuple[float, float]:
     """Return what rounding adds to the gradient and to the loss of one record."""
     constants = solved.constants
     score = constants.score_bound
+    # a slope follows the score's rounding as steeply as the loss curves
+    slope = constants.lipschitz + max(1.0, constants.smoothness) * score
     return (
-        record_rounding(solved.row_norm * (constants.lipschitz + score), solved.n_weights),
+        record_rounding(solved.row_norm * slope, solved.n_weights),
         record_rounding(
             abs(constants.supremum) + (constants.lipschitz + 1.0) * score, solved.n_weights
         ),
