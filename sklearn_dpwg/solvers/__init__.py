@@ -14,6 +14,7 @@ from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.registry import SOLVERS, make_solver
 from sklearn_dpwg.solvers.solver import Solution, Solver
+from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 
 __all__ = [
     "MGR",
@@ -28,6 +29,7 @@ __all__ = [
     "Plan",
     "Solution",
     "Solver",
+    "SumSensitivity",
     "make_solver",
     "predict_seconds",
 ]

@@ -24,7 +24,9 @@ LEAST_BLOCK, LARGEST_BLOCK = 2**11, 2**14
 
 @dataclass(frozen=True)
 class SumSensitivity:
-    """What one record moves, rounding included: docs/theory/sums.md, section 4.
+    """How far one record moves the sums of `Risks.sums` and `Risks.sampled_sums`.
+
+    Rounding is included: ``docs/theory/sums.md``.
 
     Parameters
     ----------
@@ -50,7 +52,20 @@ class SumSensitivity:
 
     @classmethod
     def of(cls, problem: Problem, *, ceiling: float) -> Self:
-        """Return the numbers of a problem whose losses count up to a ceiling."""
+        """Return the numbers of a problem whose losses count up to a ceiling.
+
+        Parameters
+        ----------
+        problem : Problem
+            Public facts.
+        ceiling : float
+            A record's loss counts for at most this much.
+
+        Returns
+        -------
+        SumSensitivity
+            From these alone.
+        """
         constants, n_columns = problem.constants, problem.n_columns
         largest_group = max(problem.group_sizes)
         highest = min(ceiling, constants.supremum)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -89,19 +90,13 @@ def unclipped(true, self, rows, targets, codes):
     return replace(records, row_scale=np.full_like(records.row_scale, 1.0 / self.data_norm))
 
 
-def no_ceiling(true, self, weights, *, ceiling=None):
-    return true(self, weights, ceiling=None)
+def no_ceiling(true, self, weights, *, ceiling, **options):
+    return true(self, weights, ceiling=math.inf, **options)
 
 
-def realised(true, self, weights, batch, *, expected_sizes, **options):
-    """Divide sums by how many joined, which is secret."""
-    sizes = np.array([max(len(each), 1) for each in batch], dtype=float)
-    return true(self, weights, batch, expected_sizes=sizes, **options)
-
-
-def half_the_sizes(true, self, weights, *, ceiling=None):
-    risks, gradients = true(self, weights, ceiling=ceiling)
-    return 2.0 * risks, 2.0 * gradients
+def half_the_sizes(true, self, weights, **options):
+    losses, gradients = true(self, weights, **options)
+    return 2.0 * losses, 2.0 * gradients
 
 
 def wide_residuals(true, self, weights, *, clip, length, **options):
@@ -228,7 +223,7 @@ FAULTS: dict[str, Fault] = {
         wrapped(NoiseSource, "poisson_sample", all_join), "MGR, batches"
     ),
     "sums over half the group sizes": Fault(
-        wrapped(GroupRisks, "risks_and_gradients", half_the_sizes), "MGR, a pass"
+        wrapped(GroupRisks, "sums", half_the_sizes), "MGR, a pass"
     ),
     "a diameter of half the size": Fault(narrow("gradient_diameter", 0.5), "MGR, three classes"),
     "the intercept's column forgotten": Fault(
@@ -250,7 +245,7 @@ FAULTS: dict[str, Fault] = {
         wrapped(RecordEncoder, "encode", unclipped), "MGR, long rows, polars"
     ),
     "losses counted beyond the ceiling": Fault(
-        wrapped(GroupRisks, "risks_and_gradients", no_ceiling), "MGR, group risks"
+        wrapped(GroupRisks, "sums", no_ceiling), "MGR, group risks"
     ),
     "residuals not clipped": Fault(
         wrapped(GroupRisks, "residual_moments", wide_residuals), "moments"
