@@ -198,7 +198,7 @@ def test_sizes_and_labels_that_do_not_belong_together(arguments, message):
         (None, 2, ("column 2",)),
         (None, ["sex", "age"], ("columns 'sex', 'age' together",)),
         (None, ["sex"], ("column 'sex'",)),
-        (None, np.isnan, ("function isnan",)),
+        (None, len, ("function len",)),
         (None, lambda rows: rows[:, 0], ("function <lambda>",)),
     ],
 )
