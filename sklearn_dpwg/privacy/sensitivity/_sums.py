@@ -60,7 +60,7 @@ def grid_step(bound: float, n_terms: int) -> float:
     Examples
     --------
     >>> from sklearn_dpwg.privacy import grid_step
-    >>> grid_step(1.0, 2**20) == 2.0**-32
+    >>> grid_step(1.0, 1_000_000) == 2.0**-32
     True
     """
     bound = positive_finite(bound, "bound")
