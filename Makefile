@@ -51,10 +51,9 @@ bench-solvers: $(INSTALLED)  ## print the excess tables of the solvers that the 
 	@$(BIN)/python benchmarks/phased_erm.py
 	@$(BIN)/python benchmarks/oco.py excess
 
-# AUDIT=--docs writes the table of the public interface into docs/checks.md
 audit: $(INSTALLED)  ## attack the privacy claims and print the verdicts
 	@status=0; $(BIN)/python -m pytest -q -m audit -s tests || status=1; \
-	    $(ONE_THREAD) $(BIN)/python -m tests.audit.front_door $(AUDIT) || status=1; exit $$status
+	    $(ONE_THREAD) $(BIN)/python -m tests.audit.front_door || status=1; exit $$status
 
 # MUTATE="--mutants 1000 --seed 1" takes other mutants; --again trusts the last timing of the tests.
 mutate: .mutate/.installed  ## mutate the code that privacy rests on, list what no test sees (hours)

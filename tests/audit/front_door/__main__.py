@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from pathlib import Path
 
 from joblib import Parallel, delayed
 
@@ -24,8 +23,6 @@ LONG = (
     "ledger: forked processes",
     "DPSearchCV",
 )
-PAGE = Path(__file__).parents[3] / "docs" / "checks.md"
-BEGIN, END = "<!-- printed by make audit -->", "<!-- end of what is printed -->"
 
 
 def audit_scenario(name: str) -> Verdict:
@@ -40,11 +37,11 @@ def audit_fault(name: str) -> Verdict:
         return audit(name, fault.run, N_RUNS_OF_FAULTS)
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     started = time.monotonic()
     jobs = [delayed(audit_scenario)(name) for name in SCENARIOS]
     jobs += [delayed(audit_fault)(name) for name in FAULTS]
-    wrong, lines = [], {}
+    wrong = []
     results = Parallel(n_jobs=2, return_as="generator", batch_size=1)(jobs)
     for name, verdict in zip([*SCENARIOS, *FAULTS], results, strict=True):
         planted = name in FAULTS
@@ -56,31 +53,9 @@ def main(arguments: list[str]) -> int:
             flush=True,
         )
         wrong += [] if good else [name]
-        lines[name] = (
-            f"| {name} | {verdict.claimed_epsilon:.2f} | {verdict.audited_epsilon:.2f} | {word} |"
-        )
-    table = "\n".join(
-        [
-            f"Sound code, {N_RUNS:,} fits of either neighbour ({N_RUNS // 3} of the slowest):",
-            "",
-            "| what is fitted | claimed ε | audited ε, at least | verdict |",
-            "|---|---|---|---|",
-            *(lines[name] for name in SCENARIOS),
-            "",
-            f"Faults planted one at a time, {N_RUNS_OF_FAULTS:,} fits of either neighbour:",
-            "",
-            "| fault | claimed ε | audited ε, at least | verdict |",
-            "|---|---|---|---|",
-            *(lines[name] for name in FAULTS),
-        ]
-    )
-    if "--docs" in arguments:
-        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        after = rest.split(END)[1]
-        PAGE.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{after}", encoding="utf-8")
     print(f"{len(jobs)} audits in {time.monotonic() - started:,.0f} s, {len(wrong)} wrong: {wrong}")
     return bool(wrong)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
