@@ -1,7 +1,7 @@
 """Releases of a step: every line at which records meet noise, for full passes and for batches.
 
 Both functions are given what earlier releases decided (the weights, the group weights) and hand
-over exact gradients and risks with the noise that public facts and those weights ask for. What
+over gradients and risks with the noise that public facts and those weights ask for. What
 they return is all that a run learns of the records.
 """
 
