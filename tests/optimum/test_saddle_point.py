@@ -10,7 +10,11 @@ from scipy.special import logsumexp
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import solve_saddle_point
-from sklearn_dpwg.optimum.objective import RegularisedObjective, project_to_ball
+from sklearn_dpwg.optimum.objective import (
+    ON_SPHERE,
+    RegularisedObjective,
+    project_to_ball,
+)
 from sklearn_dpwg.optimum.saddle_point import attainable_gap, minimise_quadratic_on_ball
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
@@ -121,6 +125,9 @@ def exact_gap(risks, weights, *, radius, prior, mu_weights, mu_groups, center):
     """The certificate in extended precision; None where the machine has no such floats."""
     wide = np.longdouble
     weights, center = weights.astype(wide), center.astype(wide)
+    length = np.sqrt(weights @ weights)
+    if length > radius * (1.0 - ON_SPHERE * (len(weights) + 16)):  # then it counts as on the sphere
+        weights = weights * (radius / length)
     values, gradients = [], []
     for group in range(risks.n_groups):
         records = risks.records

@@ -12,6 +12,7 @@ from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.oco.parameters import OCOParameters
 from sklearn_dpwg.solvers.oco.releases import PlannedReleases, make_plan
+from sklearn_dpwg.solvers.oco.round_sensitivity import RoundSensitivity
 from sklearn_dpwg.solvers.oco.schedule import OCOSchedule, StrengthRule
 from sklearn_dpwg.solvers.plan import Plan
 
@@ -50,6 +51,14 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
         gradient_norm=problem.lipschitz,
         noise=SumNoise.of(mechanism, multiplier, problem.gradient_diameter / own),
     )
+    moved = RoundSensitivity.of(
+        problem,
+        mechanism,
+        ceiling=constants.supremum,
+        play="sampled",
+        weight_rates=np.full(p, float(own)),
+        feedback_rates=np.full(p, float(other)),
+    )
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / bound
     schedule = OCOSchedule(
         play="sampled",
@@ -57,10 +66,10 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
         noise=parameters.noise,
         gradient_multiplier=multiplier,
         feedback_multiplier=releases.feedback_multiplier,
-        gradient_diameter=problem.gradient_diameter,
+        gradient_diameter=moved.gradient_diameter,
         ceiling=constants.supremum,
         infimum=constants.infimum,
-        feedback_range=problem.loss_range,
+        feedback_range=moved.feedback_range,
         prior=(1.0 / p,) * p,
         weight_rates=(float(own),) * p,
         feedback_rates=(float(other),) * p,
