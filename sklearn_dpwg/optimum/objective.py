@@ -10,7 +10,7 @@ from scipy.special import logsumexp, softmax
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.risks import RiskFunctions
 
-# Weights that are at most this times d + 16 inside the sphere, over the radius, count as on it.
+# Weights count as longer by this times d + 16, so that those next to the sphere are on it.
 ON_SPHERE = 2.0**-51
 
 
@@ -110,7 +110,7 @@ class RegularisedObjective:
 def ball_gap(weights: FloatArray, gradient: FloatArray, mu_weights: float, radius: float) -> float:
     """Return the maximum over the ball of ``-<g, v-w> - μ/2 ‖v-w‖²``, for w in it.
 
-    Weights that are within rounding of the sphere count as if they were on it.
+    Weights count as longer by rounding, up to the sphere: docs/theory/sums.md, section 6.
 
     Notes
     -----
@@ -123,8 +123,8 @@ def ball_gap(weights: FloatArray, gradient: FloatArray, mu_weights: float, radiu
     if stretch <= 1.0:
         return float(0.5 * mu_weights * (step @ step))
     step = aimed / stretch - weights
-    inside = radius * (1.0 - ON_SPHERE * (len(weights) + 16.0)) - float(np.linalg.norm(weights))
-    inside = max(inside, 0.0)
+    reach = 1.0 + ON_SPHERE * (len(weights) + 16.0)
+    inside = max(radius - reach * float(np.linalg.norm(weights)), 0.0)
     sphere = (stretch - 1.0) * inside * (2.0 * radius - inside)
     return float(0.5 * mu_weights * (stretch * (step @ step) + sphere))
 

@@ -126,8 +126,8 @@ def exact_gap(risks, weights, *, radius, prior, mu_weights, mu_groups, center):
     wide = np.longdouble
     weights, center = weights.astype(wide), center.astype(wide)
     length = np.sqrt(weights @ weights)
-    if length > radius * (1.0 - ON_SPHERE * (len(weights) + 16)):  # then it counts as on the sphere
-        weights = weights * (radius / length)
+    # weights count as longer by rounding, up to the sphere
+    weights = weights * min(1 + ON_SPHERE * (len(weights) + 16), radius / length)
     values, gradients = [], []
     for group in range(risks.n_groups):
         records = risks.records
