@@ -60,7 +60,8 @@ class RoundSensitivity:
         else:
             n_weight, n_feedback = float(weight_rates.max()), float(feedback_rates.max())
         # of the sums of both neighbours, and of the rows that these sums are in
-        of_sum = 2.0 * rounding_of_sum(n_weight, n_groups) + mechanism.rounding * (1.0 + 1e-9)
+        error = rounding_of_sum(n_weight, n_groups)
+        of_sum = 2.0 * error + mechanism.rounding * (1.0 + error)
         diameter = problem.gradient_diameter + 2.0 * of_gradient + of_sum * n_weight * gradient
         feedback = (
             loss_range + 2.0 * rounding_of_sum(n_feedback, n_groups) * n_feedback * loss_range
