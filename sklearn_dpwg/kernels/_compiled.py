@@ -348,7 +348,7 @@ def _dense_pass(
     lost = np.zeros((n_outputs, n_columns + 1))
     wanted = gradients.shape[2] > 0
     for segment in range(len(firsts)):
-        lost_loss = 0.0
+        found, lost_loss = gradients[segment], 0.0
         for block in range(firsts[segment], lasts[segment]):
             total = _dense_block(
                 rows,
@@ -370,15 +370,12 @@ def _dense_pass(
             totals[segment], error = _exact_sum(totals[segment], _on_grid(total, loss_step))
             lost_loss += error
             if wanted:
-                slope_totals = gradients[segment, :, n_columns]
-                _add_block(slope_sums, gradient_step, slope_totals, lost[:, n_columns])
+                _add_block(slope_sums, gradient_step, found[:, n_columns], lost[:, n_columns])
                 for output in range(n_outputs):
-                    _add_block(
-                        sums[output], gradient_step, gradients[segment, output], lost[output]
-                    )
+                    _add_block(sums[output], gradient_step, found[output], lost[output])
         totals[segment] += lost_loss
         if wanted:
-            gradients[segment] += lost
+            found += lost
             lost[:] = 0.0
 
 
@@ -409,7 +406,7 @@ def _sparse_pass(
     lost = np.zeros((n_outputs, n_columns + 1))
     wanted = gradients.shape[2] > 0
     for segment in range(len(firsts)):
-        lost_loss = 0.0
+        found, lost_loss = gradients[segment], 0.0
         for block in range(firsts[segment], lasts[segment]):
             total = _sparse_block(
                 data,
@@ -433,18 +430,17 @@ def _sparse_pass(
             lost_loss += error
             if not wanted:
                 continue
-            slope_totals = gradients[segment, :, n_columns]
-            _add_block(slope_sums, gradient_step, slope_totals, lost[:, n_columns])
+            _add_block(slope_sums, gradient_step, found[:, n_columns], lost[:, n_columns])
             places = indices[indptr[edges[block]] : indptr[edges[block + 1]]]
             for output in range(n_outputs):
-                gradient = gradients[segment, output]
+                gradient = found[output]
                 if 4 * len(places) < n_columns:  # wide rows with few entries
                     _add_entries(sums[output], gradient_step, gradient, lost[output], places)
                 else:
                     _add_block(sums[output], gradient_step, gradient, lost[output])
         totals[segment] += lost_loss
         if wanted:
-            gradients[segment] += lost
+            found += lost
             lost[:] = 0.0
 
 
