@@ -8,7 +8,7 @@ import numpy as np
 
 from sklearn_dpwg.learners import SumNoise, make_learner
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
+from sklearn_dpwg.privacy.prefix_sums import PrefixSums, make_prefix_sums
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.oco.parameters import OCOParameters
 from sklearn_dpwg.solvers.oco.releases import PlannedReleases, make_plan
@@ -51,14 +51,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
         gradient_norm=problem.lipschitz,
         noise=SumNoise.of(mechanism, multiplier, problem.gradient_diameter / own),
     )
-    moved = RoundSensitivity.of(
-        problem,
-        mechanism,
-        ceiling=constants.supremum,
-        play="sampled",
-        weight_rates=np.full(p, float(own)),
-        feedback_rates=np.full(p, float(other)),
-    )
+    moved = _round_sensitivity(problem, mechanism, own, other)
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / bound
     schedule = OCOSchedule(
         play="sampled",
@@ -92,3 +85,17 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
     if several:
         excess += math.log(p) / (rate * n_rounds) + 2.0 * rate * p * bound**2
     return make_plan(problem, budget, releases, schedule, np.full(p, excess))
+
+
+def _round_sensitivity(
+    problem: Problem, mechanism: PrefixSums, own: int, other: int
+) -> RoundSensitivity:
+    """Return what a record moves in rounds of so many records for each player."""
+    return RoundSensitivity.of(
+        problem,
+        mechanism,
+        ceiling=problem.constants.supremum,
+        play="sampled",
+        weight_rates=np.full(problem.n_groups, float(own)),
+        feedback_rates=np.full(problem.n_groups, float(other)),
+    )
