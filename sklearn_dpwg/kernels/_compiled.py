@@ -2,8 +2,8 @@
 
 Rows are read in runs that the cache holds: the scores of a run, its losses and their derivatives,
 its gradient. The sums of a block of rows are rounded to multiples of a step where one is given, so
-that adding up blocks is exact (docs/theory/sums.md). Nothing here raises or warns, whatever the
-numbers.
+that adding up blocks is exact; otherwise what rounding takes from these sums is given back at the
+end (docs/theory/sums.md). Nothing here raises or warns, whatever the numbers.
 """
 
 from __future__ import annotations
@@ -200,19 +200,29 @@ def _on_grid(value, step):
 
 
 @_helper
-def _add_block(sums, step, total):
-    """Add the sums of a block to a total on the grid, and set them to zero."""
+def _exact_sum(first, second):
+    """Return a sum as it is rounded and what rounding took from it, which is a float as well."""
+    total = first + second
+    part = total - first
+    return total, (first - (total - part)) + (second - part)
+
+
+@_helper
+def _add_block(sums, step, total, lost):
+    """Add the sums of a block to a total, keep what rounding takes, and set them to zero."""
     for j in range(len(sums)):
-        total[j] += _on_grid(sums[j], step)
+        total[j], error = _exact_sum(total[j], _on_grid(sums[j], step))
+        lost[j] += error
         sums[j] = 0.0
 
 
 @_helper
-def _add_entries(sums, step, total, indices):
+def _add_entries(sums, step, total, lost, indices):
     """Do the same where only the places of some entries may differ from zero."""
     for j in indices:
         if sums[j] != 0.0:
-            total[j] += _on_grid(sums[j], step)
+            total[j], error = _exact_sum(total[j], _on_grid(sums[j], step))
+            lost[j] += error
             sums[j] = 0.0
 
 
@@ -335,8 +345,10 @@ def _dense_pass(
     n_outputs, n_columns = matrix.shape
     scores = np.empty((n_outputs, run_rows))
     slope_sums, sums = np.zeros(n_outputs), np.zeros((n_outputs, n_columns))
+    lost = np.zeros((n_outputs, n_columns + 1))
     wanted = gradients.shape[2] > 0
     for segment in range(len(firsts)):
+        found, lost_loss = gradients[segment], 0.0
         for block in range(firsts[segment], lasts[segment]):
             total = _dense_block(
                 rows,
@@ -355,11 +367,16 @@ def _dense_pass(
                 slope_sums,
                 sums,
             )
-            totals[segment] += _on_grid(total, loss_step)
+            totals[segment], error = _exact_sum(totals[segment], _on_grid(total, loss_step))
+            lost_loss += error
             if wanted:
-                _add_block(slope_sums, gradient_step, gradients[segment, :, n_columns])
+                _add_block(slope_sums, gradient_step, found[:, n_columns], lost[:, n_columns])
                 for output in range(n_outputs):
-                    _add_block(sums[output], gradient_step, gradients[segment, output])
+                    _add_block(sums[output], gradient_step, found[output], lost[output])
+        totals[segment] += lost_loss
+        if wanted:
+            found += lost
+            lost[:] = 0.0
 
 
 def _sparse_pass(
@@ -386,8 +403,10 @@ def _sparse_pass(
     n_outputs, n_columns = matrix.shape
     scores = np.empty((n_outputs, run_rows))
     slope_sums, sums = np.zeros(n_outputs), np.zeros((n_outputs, n_columns))
+    lost = np.zeros((n_outputs, n_columns + 1))
     wanted = gradients.shape[2] > 0
     for segment in range(len(firsts)):
+        found, lost_loss = gradients[segment], 0.0
         for block in range(firsts[segment], lasts[segment]):
             total = _sparse_block(
                 data,
@@ -407,17 +426,22 @@ def _sparse_pass(
                 slope_sums,
                 sums,
             )
-            totals[segment] += _on_grid(total, loss_step)
+            totals[segment], error = _exact_sum(totals[segment], _on_grid(total, loss_step))
+            lost_loss += error
             if not wanted:
                 continue
-            _add_block(slope_sums, gradient_step, gradients[segment, :, n_columns])
-            start, stop = indptr[edges[block]], indptr[edges[block + 1]]
+            _add_block(slope_sums, gradient_step, found[:, n_columns], lost[:, n_columns])
+            places = indices[indptr[edges[block]] : indptr[edges[block + 1]]]
             for output in range(n_outputs):
-                gradient = gradients[segment, output]
-                if 4 * (stop - start) < n_columns:  # wide rows with few entries
-                    _add_entries(sums[output], gradient_step, gradient, indices[start:stop])
+                gradient = found[output]
+                if 4 * len(places) < n_columns:  # wide rows with few entries
+                    _add_entries(sums[output], gradient_step, gradient, lost[output], places)
                 else:
-                    _add_block(sums[output], gradient_step, gradient)
+                    _add_block(sums[output], gradient_step, gradient, lost[output])
+        totals[segment] += lost_loss
+        if wanted:
+            found += lost
+            lost[:] = 0.0
 
 
 dense_pass = _Kernel(_dense_pass)

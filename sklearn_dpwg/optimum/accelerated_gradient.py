@@ -82,7 +82,8 @@ def accelerated_gradient(
         gradient = objective.evaluate(between).gradient
         pulled = (1.0 - theta) * anchor + theta * between
         anchor = step(pulled, gradient, objective.mu_weights / theta)
-        current = (1.0 - theta) * current + theta * anchor
+        # of two points of the ball, so this undoes rounding alone
+        current = project_to_ball((1.0 - theta) * current + theta * anchor, objective.radius)
         if n_steps % 10 == 0 or n_steps == cap:
             at = objective.evaluate(current)
             certified = objective.evaluate(step(at.weights, at.gradient, smooth))

@@ -10,6 +10,9 @@ from scipy.special import logsumexp, softmax
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.risks import RiskFunctions
 
+# Weights count as longer by this times d + 16, so that those next to the sphere are on it.
+ON_SPHERE = 2.0**-51
+
 
 @dataclass(frozen=True, eq=False)
 class SaddlePoint:
@@ -77,8 +80,8 @@ class RegularisedObjective:
         -----
         P is μ_w-strongly convex, so for every v of the ball ``P(w) - P(v) <= -<∇P(w), v-w> -
         μ_w/2 ‖v-w‖²``; the maximum of the right side over the ball is attained at the projection
-        of ``w - ∇P(w)/μ_w`` and bounds the gap of (w, λ(w)) (the same computation bounds
-        ``F(w, λ(w)) - min_v F(v, λ(w))``, and λ(w) is the exact best response).
+        of ``w - ∇P(w)/μ_w`` (`ball_gap`) and bounds the gap of (w, λ(w)): the same computation
+        bounds ``F(w, λ(w)) - min_v F(v, λ(w))``, and λ(w) is the exact best response.
         """
         group_risks, group_gradients = self.risks.risks_and_gradients(weights)
         # relative to the largest risk: risks over a small μ_λ leave no digits for the weights
@@ -92,11 +95,8 @@ class RegularisedObjective:
         else:
             value = group_weights @ group_risks
         value += 0.5 * self.mu_weights * (offset @ offset)
-        step = project_to_ball(weights - gradient / self.mu_weights, self.radius) - weights
-        gap = -(gradient @ step) - 0.5 * self.mu_weights * (step @ step)
-        return Evaluation(
-            weights, float(value), gradient, group_weights, group_gradients, max(float(gap), 0.0)
-        )
+        gap = ball_gap(weights, gradient, self.mu_weights, self.radius)
+        return Evaluation(weights, float(value), gradient, group_weights, group_gradients, gap)
 
     def hessian(self, at: Evaluation) -> FloatArray:
         """Return the Hessian of P: curvature, spread of the group gradients over μ_λ, and μ_w."""
@@ -105,6 +105,28 @@ class RegularisedObjective:
         hessian += (spread.T * at.group_weights) @ spread / self.mu_groups
         hessian[np.diag_indices_from(hessian)] += self.mu_weights
         return hessian
+
+
+def ball_gap(weights: FloatArray, gradient: FloatArray, mu_weights: float, radius: float) -> float:
+    """Return the maximum over the ball of ``-<g, v-w> - μ/2 ‖v-w‖²``, for w in it.
+
+    Weights count as longer by rounding, up to the sphere: docs/theory/sums.md, section 6.
+
+    Notes
+    -----
+    With a = w - g/μ, v its projection and ρ = max(1, ‖a‖/R) the maximum is
+    ``μ/2 (ρ ‖v-w‖² + (ρ-1) (R²-‖w‖²))``. Nothing cancels there, so a gap of 1e-30 is one.
+    """
+    step = gradient / mu_weights
+    aimed = weights - step
+    stretch = float(np.linalg.norm(aimed)) / radius
+    if stretch <= 1.0:
+        return float(0.5 * mu_weights * (step @ step))
+    step = aimed / stretch - weights
+    reach = 1.0 + ON_SPHERE * (len(weights) + 16.0)
+    inside = max(radius - reach * float(np.linalg.norm(weights)), 0.0)
+    sphere = (stretch - 1.0) * inside * (2.0 * radius - inside)
+    return float(0.5 * mu_weights * (stretch * (step @ step) + sphere))
 
 
 def project_to_ball(weights: FloatArray, radius: float) -> FloatArray:

@@ -6,6 +6,8 @@ and inside solvers that add their own noise to its weights.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import brentq
 
@@ -133,7 +135,9 @@ def newton(
         rounding = 1e-12 * (abs(at.value) + strength)
         length = 1.0
         while length > 1e-10:
-            new = objective.evaluate(at.weights + length * direction)
+            # both ends are in the ball, so this undoes rounding alone
+            moved = project_to_ball(at.weights + length * direction, objective.radius)
+            new = objective.evaluate(moved)
             rise = new.value - at.value
             if rise <= 1e-4 * length * slope or (rise <= rounding and new.gap <= 0.5 * at.gap):
                 break
@@ -178,12 +182,14 @@ def minimise_quadratic_on_ball(
 def attainable_gap(
     radius: float,
     lipschitz: float,
-    mu_weights: float,
+    mu_weights: Any,
     center_norm: float = 0.0,
     *,
     mu_groups: float = np.inf,
-) -> float:
+) -> Any:
     """Return the smallest gap that floating point can be asked to show on every data set.
+
+    One for each strength of the weights' regularisation, if there are several.
 
     It is a hundred units of rounding of the largest slope times the radius, and what rounding of
     the group weights adds: risks known to ten units of rounding of R L give group weights, and so a
@@ -193,4 +199,5 @@ def attainable_gap(
     slope = lipschitz + mu_weights * (radius + center_norm)
     unit = float(np.finfo(float).eps) * radius
     error = 10.0 * unit * lipschitz**2 / mu_groups
-    return float(100.0 * unit * slope + min(2.0 * radius * error, error**2 / (2.0 * mu_weights)))
+    of_weights = np.minimum(2.0 * radius * error, error**2 / (2.0 * mu_weights))
+    return 100.0 * unit * slope + of_weights

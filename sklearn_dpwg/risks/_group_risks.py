@@ -295,6 +295,7 @@ class GroupRisks:
         n_columns = n_features + 1 if gradients else 0
         totals = np.zeros(self.n_groups)
         slope_sums = np.zeros((self.n_groups, self.loss.n_outputs, n_columns))
+        lost, lost_slopes = np.zeros_like(totals), np.zeros_like(slope_sums)
         partition = Partition.of(blocks.starts, 1)
         for group, first, last in partition.segments(slice(None)):
             for start, stop in pairwise(blocks.edges[first : last + 1].tolist()):
@@ -308,9 +309,12 @@ class GroupRisks:
                         slopes = slopes * records.row_scale[run, None]
                         rows = row_block(records.rows, run.start, run.stop)
                         of_block[:, :-1] += (rows.T @ slopes).T
-                totals[group] += _on_grid(total, grid.loss_step)
-                slope_sums[group] += _on_grid(of_block, grid.gradient_step)
-        return totals, slope_sums
+                totals[group], error = _exact_sum(totals[group], _on_grid(total, grid.loss_step))
+                lost[group] += error
+                on_grid = _on_grid(of_block, grid.gradient_step)
+                slope_sums[group], error = _exact_sum(slope_sums[group], on_grid)
+                lost_slopes[group] += error
+        return totals + lost, slope_sums + lost_slopes
 
     def _split(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the weights of the features, and what the constant column adds to the scores."""
@@ -363,6 +367,13 @@ def _scores_by_row(rows: Any, weights: FloatArray) -> FloatArray:
 def _on_grid(value: Any, step: float) -> Any:
     """Return the nearest multiples of a power of two, or the values themselves for a step of 0."""
     return np.rint(value / step) * step if step > 0.0 else value
+
+
+def _exact_sum(first: Any, second: Any) -> tuple[Any, Any]:
+    """Return a sum as it is rounded and what rounding took from it, which is a float as well."""
+    total = first + second
+    part = total - first
+    return total, (first - (total - part)) + (second - part)
 
 
 def _dense(product: Any) -> FloatArray:

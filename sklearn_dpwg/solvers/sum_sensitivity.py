@@ -22,6 +22,22 @@ from sklearn_dpwg.problem import Problem
 LEAST_BLOCK, LARGEST_BLOCK = 2**11, 2**14
 
 
+def record_errors(problem: Problem, highest: float) -> tuple[float, float]:
+    """Return what rounding adds to a record's gradient and to its loss, counted up to a number.
+
+    A slope follows the score's rounding as steeply as the loss curves; where it jumps, constants
+    hold for all slopes between.
+    """
+    constants, score = problem.constants, problem.constants.score_bound
+    steepness = constants.smoothness if constants.smoothness < np.inf else 1.0
+    slope = constants.lipschitz + max(1.0, steepness) * score
+    loss = abs(highest) + (constants.lipschitz + 1.0) * score
+    return (
+        record_rounding(problem.row_norm * slope, problem.n_weights),
+        record_rounding(loss, problem.n_weights),
+    )
+
+
 @dataclass(frozen=True)
 class SumSensitivity:
     """How far one record moves the sums of `Risks.sums` and `Risks.sampled_sums`.
@@ -69,13 +85,7 @@ class SumSensitivity:
         constants, n_columns = problem.constants, problem.n_columns
         largest_group = max(problem.group_sizes)
         highest = min(ceiling, constants.supremum)
-        # what rounding adds to what is computed from one record
-        of_gradient = record_rounding(
-            problem.row_norm * (constants.lipschitz + constants.score_bound), problem.n_weights
-        )
-        of_loss = record_rounding(
-            abs(highest) + (constants.lipschitz + 1.0) * constants.score_bound, problem.n_weights
-        )
+        of_gradient, of_loss = record_errors(problem, highest)
         gradient = problem.lipschitz + of_gradient
         loss = max(abs(highest), abs(constants.infimum)) + of_loss
         block_size = int(np.clip(n_columns, LEAST_BLOCK, LARGEST_BLOCK))
@@ -84,12 +94,13 @@ class SumSensitivity:
             gradient_step=grid_step(gradient, largest_group),
             block_size=block_size,
         )
+        step = problem.row_norm * grid.gradient_step
         gradient_slack = summation_slack(
-            gradient,
-            step=problem.row_norm * grid.gradient_step,
-            block_size=block_size,
-            n_dimensions=problem.n_weights,
+            gradient, step=step, block_size=block_size, n_dimensions=problem.n_weights
         )
+        # a record's share of a sum, with what rounding every block moves it by
+        blocks_a_record = 1.0 / block_size + problem.n_groups / problem.n_records
+        share = gradient + 0.5 * np.sqrt(problem.n_weights) * step * blocks_a_record
         loss_slack = summation_slack(loss, step=grid.loss_step, block_size=block_size)
         loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
         middle = constants.infimum + (highest - constants.infimum) / 2.0
@@ -98,7 +109,7 @@ class SumSensitivity:
             gradient_diameter=problem.gradient_diameter
             + 2.0 * of_gradient
             + gradient_slack
-            + weighting_slack(gradient, n_records=problem.n_records, n_groups=problem.n_groups),
+            + weighting_slack(float(share), n_records=problem.n_records, n_groups=problem.n_groups),
             gradient_norm=gradient + gradient_slack,
             # the centre is on the grid, half a step at most from the middle
             loss_range=loss_range + 3.0 * loss_slack,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -15,6 +16,9 @@ from sklearn_dpwg.privacy.noise.source import (
 )
 from sklearn_dpwg.privacy.prefix_sums.stream import PrefixSumStream
 from sklearn_dpwg.privacy.release import Release
+
+# Roundings of the rows of C G for each doubling of the steps, in units of these; a margin for FFTs.
+_ROUNDINGS = 256.0
 
 
 class PrefixSums(ABC):
@@ -105,6 +109,16 @@ class PrefixSums(ABC):
     def worst_standard_deviation(self) -> float:
         """Largest noise of a sum per unit of the steps' sensitivity at noise multiplier 1."""
         return float(self.standard_deviations().max())
+
+    @property
+    def rounding(self) -> float:
+        """What computing C G in floating point costs, over the norm of the vectors.
+
+        If no vector is longer than the sensitivity of its step times a number, that sensitivity has
+        to be larger by this share times the number; `docs/theory/prefix-sums.md`, section 5.
+        """
+        n_roundings = _ROUNDINGS * (math.log2(self.n_steps) + 8.0)
+        return 2.0 * n_roundings * 2.0**-53 * self.n_steps / self.column_norm
 
     @property
     def secure_seconds(self) -> float:

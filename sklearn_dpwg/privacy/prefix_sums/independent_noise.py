@@ -47,6 +47,11 @@ class IndependentNoise(PrefixSums):
         """Largest column norm of C: 1."""
         return 1.0
 
+    @property
+    def rounding(self) -> float:
+        """Nothing: the rows are the vectors."""
+        return 0.0
+
     def row_norms(self) -> FloatArray:
         return np.sqrt(np.arange(1.0, self.n_steps + 1.0))
 

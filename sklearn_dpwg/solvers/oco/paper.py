@@ -8,10 +8,11 @@ import numpy as np
 
 from sklearn_dpwg.learners import SumNoise, make_learner
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
+from sklearn_dpwg.privacy.prefix_sums import PrefixSums, make_prefix_sums
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.oco.parameters import OCOParameters
 from sklearn_dpwg.solvers.oco.releases import PlannedReleases, make_plan
+from sklearn_dpwg.solvers.oco.round_sensitivity import RoundSensitivity
 from sklearn_dpwg.solvers.oco.schedule import OCOSchedule, StrengthRule
 from sklearn_dpwg.solvers.plan import Plan
 
@@ -50,6 +51,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
         gradient_norm=problem.lipschitz,
         noise=SumNoise.of(mechanism, multiplier, problem.gradient_diameter / own),
     )
+    moved = _round_sensitivity(problem, mechanism, own, other)
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / bound
     schedule = OCOSchedule(
         play="sampled",
@@ -57,10 +59,10 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
         noise=parameters.noise,
         gradient_multiplier=multiplier,
         feedback_multiplier=releases.feedback_multiplier,
-        gradient_diameter=problem.gradient_diameter,
+        gradient_diameter=moved.gradient_diameter,
         ceiling=constants.supremum,
         infimum=constants.infimum,
-        feedback_range=problem.loss_range,
+        feedback_range=moved.feedback_range,
         prior=(1.0 / p,) * p,
         weight_rates=(float(own),) * p,
         feedback_rates=(float(other),) * p,
@@ -83,3 +85,17 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
     if several:
         excess += math.log(p) / (rate * n_rounds) + 2.0 * rate * p * bound**2
     return make_plan(problem, budget, releases, schedule, np.full(p, excess))
+
+
+def _round_sensitivity(
+    problem: Problem, mechanism: PrefixSums, own: int, other: int
+) -> RoundSensitivity:
+    """Return what a record moves in rounds of so many records for each player."""
+    return RoundSensitivity.of(
+        problem,
+        mechanism,
+        ceiling=problem.constants.supremum,
+        play="sampled",
+        weight_rates=np.full(problem.n_groups, float(own)),
+        feedback_rates=np.full(problem.n_groups, float(other)),
+    )

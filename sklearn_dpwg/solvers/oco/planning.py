@@ -15,6 +15,7 @@ from sklearn_dpwg.solvers.group_player import best_rate, log_mean_exp_laplace, l
 from sklearn_dpwg.solvers.oco.designs import Design, designs
 from sklearn_dpwg.solvers.oco.parameters import OCOParameters
 from sklearn_dpwg.solvers.oco.releases import PlannedReleases, make_plan
+from sklearn_dpwg.solvers.oco.round_sensitivity import RoundSensitivity
 from sklearn_dpwg.solvers.oco.schedule import OCOSchedule, StrengthRule
 from sklearn_dpwg.solvers.plan import Plan
 
@@ -102,7 +103,15 @@ def _schedule(
     strength: float | None,
 ) -> OCOSchedule:
     several, n_rounds = problem.n_groups > 1, design.n_rounds
-    feedback_range = problem.constants.range_up_to(ceiling)
+    moved = RoundSensitivity.of(
+        problem,
+        mechanism,
+        ceiling=ceiling,
+        play=design.play,
+        weight_rates=design.weight_rates,
+        feedback_rates=design.feedback_rates,
+    )
+    feedback_range = moved.feedback_range
     feedback_bound = feedback_range
     if several and design.play == "sampled":
         unit = releases.feedback_multiplier * feedback_range / float(design.feedback_rates[0])
@@ -122,7 +131,7 @@ def _schedule(
             noise=parameters.noise,
             gradient_multiplier=releases.gradient.noise_multiplier,
             feedback_multiplier=releases.feedback_multiplier,
-            gradient_diameter=problem.gradient_diameter,
+            gradient_diameter=moved.gradient_diameter,
             ceiling=ceiling,
             infimum=problem.constants.infimum,
             feedback_range=feedback_range,

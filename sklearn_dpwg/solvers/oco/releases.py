@@ -25,6 +25,7 @@ from sklearn_dpwg.privacy import (
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.group_player import refuse_rounding
+from sklearn_dpwg.solvers.oco.round_sensitivity import BLOCK_ROWS
 from sklearn_dpwg.solvers.oco.schedule import OCOSchedule
 from sklearn_dpwg.solvers.plan import SECONDS_PER_ENTRY, Plan
 
@@ -70,6 +71,12 @@ def gradient_sum(
     problem: Problem, rows: FloatArray, slopes: FloatArray, n_weight: int
 ) -> FloatArray:
     """Return the sum of the gradients of a batch's first records, those for the weights."""
+    if n_weight > BLOCK_ROWS:  # block by block, so that rounding does not grow with the batch
+        total = np.zeros(problem.n_weights)
+        for start in range(0, n_weight, BLOCK_ROWS):
+            block = slice(start, min(start + BLOCK_ROWS, n_weight))
+            total += gradient_sum(problem, rows[block], slopes[block], block.stop - start)
+        return total
     rows, slopes = rows[:n_weight], slopes[:n_weight]
     scaling = problem.intercept_scaling
     if problem.loss.n_outputs == 1:
@@ -134,7 +141,7 @@ def release_mean_loss(
 ) -> float:
     """Return the mean loss of a sampled round's batch, above the infimum, with noise."""
     size = int(schedule.feedback_rates[0])
-    mean = float(clipped.sum()) / size - schedule.infimum
+    mean = float((clipped - schedule.infimum).sum()) / size
     return float(noise.laplace(mean, sensitivity=schedule.feedback_range / size, release=release))
 
 

@@ -68,11 +68,11 @@ class OCOSchedule:
     noise: str  # name of the prefix-sum mechanism
     gradient_multiplier: float  # noise per unit of sensitivity on the sums
     feedback_multiplier: float  # the same on the losses; 0 where none are released
-    gradient_diameter: float  # Γ, by which a record moves its own gradient at most
+    gradient_diameter: float  # Γ, by which a record moves its own gradient at most, and rounding
     ceiling: float  # a record's loss counts for at most this in the feedback,
     infimum: float  # and what exceeds this
     # by how much one record moves the sum of losses that the group player is told: ceiling minus
-    # infimum, never rounded down
+    # infimum, and rounding
     feedback_range: float
     prior: tuple[float, ...]  # first group weights
     # records of each group that the weights player reads in a round, on average; the gradients of

@@ -4,49 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
-from sklearn_dpwg.privacy import record_rounding
+import numpy as np
+
+from sklearn_dpwg.optimum.saddle_point import attainable_gap
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import BLOCK_ROWS
+from sklearn_dpwg.solvers.sum_sensitivity import record_errors
 
 _UNIT = 2.0**-53
 # Roundings of a sum beside one a term: of products, of vector registers, of tasks.
 _EXTRA_ROUNDINGS = 128
 # Digits that a logarithm of a group weight may take before the point, as roundings.
 _LOG_WEIGHT = 750.0
+# The certified distance to the exact solution may add this share to a sensitivity, where floating
+# point can show so small a gap.
+SLACK = 0.01
 
 
-def record_errors(solved: Problem) -> tuple[float, float]:
-    """Return what rounding adds to the gradient and to the loss of one record."""
-    constants = solved.constants
-    score = constants.score_bound
-    # a slope follows the score's rounding as steeply as the loss curves
-    slope = constants.lipschitz + max(1.0, constants.smoothness) * score
-    return (
-        record_rounding(solved.row_norm * slope, solved.n_weights),
-        record_rounding(
-            abs(constants.supremum) + (constants.lipschitz + 1.0) * score, solved.n_weights
-        ),
-    )
-
-
-def rounding_of_gap(solved: Problem, mu_weights: float) -> float:
-    """Bound by how much a gap computed from a gradient is below that of the same gradient."""
-    steepest = solved.lipschitz + 4.0 * mu_weights * solved.radius
-    return 4.0 * (solved.n_weights + 16.0) * _UNIT * solved.radius * steepest
+def rounding_of_mean(size: int) -> float:
+    """Bound the error of the mean of so many terms of norm 1, added up block by block."""
+    n_additions = 2.0 * BLOCK_ROWS + _EXTRA_ROUNDINGS
+    # what rounding takes from sums of blocks is kept and given back, so that these count squared
+    n_blocks = (size / BLOCK_ROWS + 1.0) * _UNIT
+    of_block = n_additions * _UNIT / (1.0 - n_additions * _UNIT)
+    return of_block + 2.0 * (n_blocks / (1.0 - n_blocks)) ** 2
 
 
 def rounding_of_minimiser(
-    solved: Problem, sizes: Sequence[int], *, mu_weights: float, mu_groups: float
-) -> float:
-    """Bound how much farther apart rounding of gradients lets two neighbours' minimisers be.
+    solved: Problem, sizes: Sequence[int], *, mu_weights: Any, mu_groups: float
+) -> Any:
+    """Bound how much farther apart rounding lets two neighbours' certified weights be.
 
-    It is ``4 δ/μ_w`` where δ bounds the error of a gradient of the objective.
+    It is ``4 δ/μ_w``, where δ bounds the error of a gradient of the objective, and what evaluating
+    the certificate adds; one number for each strength if there are several.
     """
-    of_gradient, of_loss = record_errors(solved)
+    of_gradient, of_loss = record_errors(solved, solved.constants.supremum)
     n_groups, lipschitz = len(sizes), solved.lipschitz + of_gradient
-    n_additions = 2.0 * BLOCK_ROWS + max(sizes) / BLOCK_ROWS + _EXTRA_ROUNDINGS
-    relative = n_additions * _UNIT / (1.0 - n_additions * _UNIT)
+    relative = rounding_of_mean(max(sizes))
     loss = max(abs(solved.constants.supremum), abs(solved.constants.infimum)) + of_loss
     # of the logarithm of a group weight: of its risk, and of the exponent itself
     risk = (relative * loss + of_loss) / mu_groups
@@ -58,4 +54,29 @@ def rounding_of_minimiser(
         + lipschitz * (of_weights + (n_groups + 8.0) * _UNIT)
         + 16.0 * _UNIT * mu_weights * solved.radius
     )
-    return 4.0 * error / mu_weights
+    # a step of the certificate ends at most so many radii away from the centre
+    stretch = 4.0 + 2.0 * lipschitz / (mu_weights * solved.radius)
+    of_step = 16.0 * (solved.n_weights + 16.0) * _UNIT * solved.radius * np.sqrt(stretch)
+    return 4.0 * error / mu_weights + 2.0 * of_step
+
+
+def certified(
+    solved: Problem, sizes: Sequence[int], exact: Any, *, mu_weights: Any, mu_groups: float
+) -> tuple[Any, Any]:
+    """Return the gap that a phase must certify and the sensitivity that pays for it.
+
+    From the sensitivity of exact solutions; both one for each strength if there are several. The
+    gap is a public number that floating point can show on every data set. All weights are in the
+    ball, so no two are farther apart than its diameter.
+    """
+    rounding = rounding_of_minimiser(solved, sizes, mu_weights=mu_weights, mu_groups=mu_groups)
+    attainable = attainable_gap(
+        solved.radius, solved.lipschitz, mu_weights, solved.radius, mu_groups=mu_groups
+    )
+    # a gap α is two distances √(2α/μ_w): a hundredth of the exact one, or what rounding is worth
+    wanted = mu_weights * (SLACK * exact / 2.0) ** 2 / 2.0
+    visible = np.minimum(attainable, mu_weights * (rounding / 2.0) ** 2 / 2.0)
+    tolerance = np.maximum(wanted, visible)
+    paid = exact + 2.0 * np.sqrt(2.0 * tolerance / mu_weights) + rounding
+    diameter = solved.diameter * (1.0 + 8.0 * (solved.n_weights + 16.0) * _UNIT)
+    return tolerance, np.minimum(paid * (1.0 + 16.0 * _UNIT), diameter)

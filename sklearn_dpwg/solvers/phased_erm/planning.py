@@ -16,6 +16,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.group_player import CEILING_OVER_ZERO_SCORE, RISK_SPREAD, best_rate
+from sklearn_dpwg.solvers.phased_erm.certificate import certified
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.phased_erm.disjoint_parts import part_sizes
 from sklearn_dpwg.solvers.phased_erm.parameters import PhasedERMParameters
@@ -194,7 +195,9 @@ def _weights_bounds(
     if feedback:
         # all weight on one group
         last = np.asarray(sizes, dtype=float)
-        alone = multiplier * solved.gradient_diameter / (last[:, None] * STRENGTHS)
+        exact = solved.gradient_diameter / (last[:, None] * STRENGTHS)
+        _, paid = certified(solved, sizes, exact, mu_weights=STRENGTHS, mu_groups=mu_groups)
+        alone = multiplier * paid
         rows = alone if mu_groups == math.inf else np.maximum(alone, stds)
     else:
         rows = np.broadcast_to(stds, (problem.n_groups, len(stds)))

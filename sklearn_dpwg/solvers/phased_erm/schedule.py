@@ -10,20 +10,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.optimum.saddle_point import attainable_gap
 from sklearn_dpwg.privacy import SumGrid, saddle_point_sensitivity
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.group_player import shown
-from sklearn_dpwg.solvers.phased_erm.certificate import (
-    record_errors,
-    rounding_of_gap,
-    rounding_of_minimiser,
-)
+from sklearn_dpwg.solvers.phased_erm.certificate import certified
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
-
-# The certified distance to the exact solution may add this share to a sensitivity, where floating
-# point can show so small a gap.
-SLACK = 0.01
+from sklearn_dpwg.solvers.sum_sensitivity import record_errors
 
 # With a finite μ_λ a sensitivity takes a search, so it is computed at every so many strengths.
 _STRIDE = 6
@@ -153,24 +145,8 @@ def solved_phase(
     for the gap and for the rounding of its certificate.
     """
     exact = sensitivity(solved, sizes, prior, mu_weights=mu_weights, mu_groups=mu_groups)
-    # a gap α is two distances √(2α/μ_w)
-    wanted = mu_weights * (SLACK * exact / 2.0) ** 2 / 2.0
-    tolerance = max(
-        wanted,
-        attainable_gap(
-            solved.radius, solved.lipschitz, mu_weights, solved.radius, mu_groups=mu_groups
-        ),
-    )
-    with_slack = sensitivity(
-        solved,
-        sizes,
-        prior,
-        mu_weights=mu_weights,
-        mu_groups=mu_groups,
-        slack=tolerance + rounding_of_gap(solved, mu_weights),
-    )
-    rounding = rounding_of_minimiser(solved, sizes, mu_weights=mu_weights, mu_groups=mu_groups)
-    return Phase(mu_weights, mu_groups, tolerance, with_slack + rounding)
+    tolerance, paid = certified(solved, sizes, exact, mu_weights=mu_weights, mu_groups=mu_groups)
+    return Phase(mu_weights, mu_groups, float(tolerance), float(paid))
 
 
 def sensitivity(
@@ -180,10 +156,9 @@ def sensitivity(
     *,
     mu_weights: float,
     mu_groups: float,
-    slack: float = 0.0,
 ) -> float:
-    """Return how far replacing one record moves the minimiser of a phase, certified to a gap."""
-    of_gradient, of_loss = record_errors(solved)
+    """Return how far replacing one record moves the exact minimiser of a phase."""
+    of_gradient, of_loss = record_errors(solved, solved.constants.supremum)
     return saddle_point_sensitivity(
         group_sizes=sizes,
         lipschitz=solved.lipschitz + of_gradient,
@@ -192,7 +167,6 @@ def sensitivity(
         strong_convexity=mu_weights,
         entropy_weight=mu_groups,
         prior=[float(weight) for weight in prior],
-        solver_slack=slack,
     )
 
 
@@ -206,14 +180,17 @@ def noise_stds(
     ratio: float = 1.0,
 ) -> FloatArray:
     """Return the noise of a phase at each of `STRENGTHS` times its ratio to the last one's."""
+    strengths = ratio * STRENGTHS
     if mu_groups == math.inf:
         # inversely proportional to the strength
         at_one = sensitivity(solved, sizes, prior, mu_weights=1.0, mu_groups=mu_groups)
-        return np.asarray(multiplier * (1.0 + SLACK) * at_one / (ratio * STRENGTHS))
-    some = STRENGTHS[::_STRIDE]
-    found = [
-        sensitivity(solved, sizes, prior, mu_weights=ratio * strength, mu_groups=mu_groups)
-        for strength in some
-    ]
-    between = np.interp(np.log(STRENGTHS), np.log(some), np.log(found))
-    return np.asarray(multiplier * (1.0 + SLACK) * np.exp(between))
+        exact = at_one / strengths
+    else:
+        some = strengths[::_STRIDE]
+        found = [
+            sensitivity(solved, sizes, prior, mu_weights=float(strength), mu_groups=mu_groups)
+            for strength in some
+        ]
+        exact = np.exp(np.interp(np.log(strengths), np.log(some), np.log(found)))
+    _, paid = certified(solved, sizes, exact, mu_weights=strengths, mu_groups=mu_groups)
+    return np.asarray(multiplier * paid)

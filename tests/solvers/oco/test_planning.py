@@ -62,7 +62,7 @@ def test_bound_is_the_one_written_down(play, loss):
     for i, size in enumerate(SIZES):
         own, other = s.weight_rates[i], s.feedback_rates[i]
         played = 50.0 if play == "weighted" else min(50.0, size / (own + other))
-        std = s.gradient_multiplier * s.worst_std * problem.gradient_diameter / own
+        std = s.gradient_multiplier * s.worst_std * s.gradient_diameter / own
         gamma = s.strength_rule.strength(std)
         moved = math.sqrt(0.35) * std / gamma
         bound = (0.4 * problem.radius) ** 2 * gamma / (2 * played)
@@ -152,7 +152,8 @@ def test_the_range_of_the_feedback_is_never_rounded_down(schedule, play):
         plan = solver.plan(problem, BUDGET)
         # log(1 + e^r) - log(1 + e^-r) is r
         least = float(radius) * math.hypot(1.0, problem.intercept_scaling)
-        assert least <= plan.schedule.feedback_range < least + 2e-15
+        # what rounding of a round adds is paid for too
+        assert least <= plan.schedule.feedback_range < least * (1 + 1e-10) + 1e-13
 
 
 def test_paper_schedule_is_the_papers():
@@ -163,7 +164,8 @@ def test_paper_schedule_is_the_papers():
     assert plan.n_steps == n_rounds
     assert (s.play, s.averaging, s.prior) == ("sampled", 0.0, (0.5, 0.5))
     assert s.weight_rates == s.feedback_rates == (1.0, 1.0)
-    assert s.feedback_range == problem.loss_range
+    assert s.feedback_range == pytest.approx(problem.loss_range, rel=1e-10)
+    assert s.feedback_range > problem.loss_range
     bound = problem.loss_range * (1.0 + 2.0 / BUDGET.epsilon * math.log(n_rounds))
     assert math.isclose(s.feedback_bound, bound, rel_tol=1e-4)  # exact accounting saves a touch
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / s.feedback_bound

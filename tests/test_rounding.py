@@ -1,0 +1,495 @@
+"""What rounding adds to a record, a sum, a certificate, a round: against exact arithmetic.
+
+Sums are computed in rational numbers, roots and exponentials with 60 digits.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_dpwg.losses import (
+    AbsoluteError,
+    BinaryLogLoss,
+    MultinomialLogLoss,
+    SmoothedHinge,
+    SquaredError,
+    SquaredHinge,
+)
+from sklearn_dpwg.optimum import project_to_ball, solve_saddle_point
+from sklearn_dpwg.optimum.objective import ON_SPHERE, ball_gap
+from sklearn_dpwg.privacy import Budget, SumGrid, summation_slack, weighting_slack
+from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import OCO, PhasedERM
+from sklearn_dpwg.solvers.oco.releases import gradient_sum
+from sklearn_dpwg.solvers.oco.round_sensitivity import RoundSensitivity, rounding_of_sum
+from sklearn_dpwg.solvers.phased_erm.certificate import (
+    certified,
+    rounding_of_mean,
+    rounding_of_minimiser,
+)
+from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS
+from sklearn_dpwg.solvers.phased_erm.schedule import noise_stds, sensitivity, solved_phase
+from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity, record_errors
+from tests.helpers.replay import Recorder, silent
+
+UNIT = 2.0**-53
+BUDGET = Budget(1.0, 1e-6)
+
+
+def exact(values) -> list[Fraction]:
+    return [Fraction(value) for value in np.ravel(values).tolist()]
+
+
+def wide(values) -> list[Decimal]:
+    return [Decimal(value) for value in np.ravel(values).tolist()]
+
+
+def distance(one, other) -> Fraction:
+    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
+
+
+# --- one record --------------------------------------------------------------------------------
+
+
+def risks_of_one(loss, row, target, scaling):
+    encoder = RecordEncoder(1, 1.0)
+    records = encoder.encode(row[None, :], np.array([float(target)]), np.zeros(1, dtype=np.intp))
+    return GroupRisks(records, loss, scaling)
+
+
+def exact_record(loss, row, target, weights, scaling):
+    """Return loss and gradient of one record with 60 digits; its row has norm 1 at most."""
+    row = [*wide(row), Decimal(scaling)] if scaling else wide(row)
+    matrix = [wide(of_output) for of_output in weights.reshape(loss.n_outputs, -1)]
+    scores = [sum(w * x for w, x in zip(of_output, row, strict=True)) for of_output in matrix]
+    if isinstance(loss, MultinomialLogLoss):
+        powers = [score.exp() for score in scores]
+        total = sum(powers)
+        value = total.ln() - scores[int(target)]
+        slopes = [power / total for power in powers]
+        slopes[int(target)] -= 1
+    elif isinstance(loss, BinaryLogLoss):
+        power = (-Decimal(target) * scores[0]).exp()
+        value, slopes = (1 + power).ln(), [-Decimal(target) * power / (1 + power)]
+    else:
+        missing = max(1 - Decimal(target) * scores[0], Decimal(0))
+        if isinstance(loss, SquaredHinge):
+            value, slopes = missing**2, [-2 * Decimal(target) * missing]
+        else:
+            width = Decimal(loss.width)
+            slope = min(missing / width, Decimal(1))
+            value, slopes = slope * (missing - width * slope / 2), [-Decimal(target) * slope]
+    return value, [slope * x for slope in slopes for x in row]
+
+
+RECORDS = [
+    (BinaryLogLoss(), 40, 20.0),
+    (SquaredHinge(), 40, 20.0),
+    (SmoothedHinge(0.3), 40, 20.0),
+    (SmoothedHinge(1e-7), 40, 20.0),
+    (MultinomialLogLoss(3), 20, 5.0),
+    (MultinomialLogLoss(3000), 1, 1e-3),
+    (MultinomialLogLoss(3000), 1, 1.0),
+    (MultinomialLogLoss(2000), 2, 300.0),
+]
+
+
+@pytest.mark.parametrize(("loss", "n_features", "radius"), RECORDS, ids=str)
+def test_a_record_errs_by_no_more_than_is_stated(loss, n_features, radius):
+    """Lemma 1, next to kinks and edges too, for classes in their thousands."""
+    rng = np.random.default_rng(0)
+    largest, n_tried = 0.0, 4 if loss.n_outputs > 100 else 60
+    for tried in range(n_tried):
+        scaling = 0.5 * (tried % 2)
+        problem = Problem(loss, (1,), n_features, radius, (1.0,), scaling)
+        row = rng.standard_normal(n_features)
+        row *= (1.0 - 1e-15) / np.linalg.norm(row) if tried % 3 else 1e-9
+        weights = rng.standard_normal(problem.n_weights)
+        weights *= radius / np.linalg.norm(weights)
+        target = float(rng.integers(loss.n_outputs)) if loss.n_outputs > 1 else 1.0
+        if loss.n_outputs == 1 and tried % 2:  # a score next to 1, where hinges bend
+            rest = 1.0 - 1e-8 - scaling * weights[-1] * (scaling > 0)
+            row = project_to_ball(row * rest / (row @ weights[:n_features]), 1.0 - 1e-15)
+        of_gradient, of_loss = record_errors(problem, problem.constants.supremum)
+        found = risks_of_one(loss, row, target, scaling).risks_and_gradients(weights)
+        with localcontext() as context:
+            context.prec = 60
+            value, gradient = exact_record(loss, row, target, weights, scaling)
+        assert abs(Fraction(float(found[0][0])) - Fraction(value)) <= Fraction(of_loss)
+        error = distance(exact(found[1]), [Fraction(entry) for entry in gradient])
+        assert error <= Fraction(of_gradient) ** 2
+        largest = max(largest, math.sqrt(float(error)) / UNIT)
+    if loss == SmoothedHinge(1e-7):  # where the loss is steep, a score's rounding counts for more
+        assert largest > 100.0 * 16.0 * (n_features + 16.0) * (1.0 + radius)
+
+
+# --- sums of many blocks -----------------------------------------------------------------------
+
+
+class PlainAbsoluteError(AbsoluteError):
+    """The absolute error without a kernel, which NumPy adds up."""
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "csr"])
+@pytest.mark.parametrize("loss", [AbsoluteError(), PlainAbsoluteError()], ids=["compiled", "numpy"])
+def test_plain_sums_of_many_blocks_err_no_more_than_those_of_few(layout, loss):
+    """Behind a one, thousands of blocks of half a last digit each vanish in a plain sum."""
+    from scipy.sparse import csr_array
+
+    n = 4000
+    column = np.append(1.0, np.full(n, 2.0**-53))
+    rows = {"rows": np.ascontiguousarray, "columns": np.asfortranarray, "csr": csr_array}[layout](
+        column[:, None] * np.full(2, 0.5)
+    )
+    records = RecordEncoder(1, 1.0).encode(rows, np.full(n + 1, -1.0), np.zeros(n + 1, np.intp))
+    risks = GroupRisks(records, loss, 0.0)
+    zero = np.zeros(2)
+    _, found = risks.sums(zero, ceiling=np.inf, grid=SumGrid(0.0, 0.0, 1))
+    contributions = [Fraction(float(value)) * Fraction(1, 2) for value in column]
+    due = sum(contributions)
+    # a block of one, and 16 tasks
+    roundings = Fraction(2 * 1 + 128) * Fraction(UNIT)
+    allowed = (roundings / (1 - roundings) + 2 * (n * Fraction(UNIT)) ** 2) * due
+    assert abs(Fraction(float(found[0, 0])) - due) <= allowed
+    assert float(np.cumsum(0.5 * column)[-1]) == 0.5  # the attack is on
+    assert n * UNIT / 4 > float(allowed)
+
+
+def test_the_error_of_a_mean_is_the_formula():
+    assert rounding_of_mean(1000) < 4300 * UNIT
+    assert rounding_of_mean(10**12) < 4300 * UNIT
+    roundings = Fraction(2 * 2048 + 128) * Fraction(UNIT)
+    blocks = (Fraction(10**15, 2048) + 1) * Fraction(UNIT)
+    due = roundings / (1 - roundings) + 2 * (blocks / (1 - blocks)) ** 2
+    assert Fraction(rounding_of_mean(10**15)) >= due * (1 - Fraction(1, 10**12))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    sizes=st.lists(st.sampled_from([1, 7, 10**6, 10**10, 2**52]), min_size=1, max_size=8),
+    n_features=st.sampled_from([1, 50, 10**4, 10**6]),
+)
+def test_weighted_means_pay_for_the_rounding_of_every_block(sizes, n_features):
+    """Lemma 3: beside a group of 2⁵² records the sum of a single one is rounded by far more."""
+    p = len(sizes)
+    problem = Problem(BinaryLogLoss(), tuple(sizes), n_features, 5.0, (1.0 / p,) * p, 0.5)
+    stated = SumSensitivity.of(problem, ceiling=1.0)
+    of_gradient, _ = record_errors(problem, 1.0)
+    bound, grid = Fraction(problem.lipschitz + of_gradient), stated.grid
+    d = problem.n_weights
+    relative = (2 * grid.block_size + 64) * Fraction(UNIT)
+    relative = relative / (1 - relative)
+    half = Fraction(math.sqrt(d)) * Fraction(grid.gradient_step) / 2 * Fraction(problem.row_norm)
+    # the largest norms of sums over the weight of a record, that of group i over its size
+    sums = sum(n * bound * (1 + relative) + -(n // -grid.block_size) * half for n in sizes)
+    due = 4 * (p + 16) * Fraction(UNIT) * sums  # twice what roundings make
+    slack = summation_slack(
+        float(bound),
+        step=problem.row_norm * grid.gradient_step,
+        block_size=grid.block_size,
+        n_dimensions=d,
+    )
+    paid = stated.gradient_diameter - problem.gradient_diameter - 2 * of_gradient - slack
+    assert Fraction(float(paid)) * Fraction(1 + 1e-6) + Fraction(1e-14) >= due
+    least = weighting_slack(float(bound), n_records=sum(sizes), n_groups=p)
+    assert Fraction(least) >= 2 * (p + 5) * Fraction(UNIT) * bound * sum(sizes)
+
+
+# --- the certificate -----------------------------------------------------------------------------
+
+
+def certificate(weights, gradient, mu, radius):
+    """Return √(2G/μ) of the point that weights stand for and its distance, with 60 digits."""
+    d = len(weights)
+    inside = max(radius - (1.0 + ON_SPHERE * (d + 16.0)) * float(np.linalg.norm(weights)), 0.0)
+    point, slope, mu, radius = wide(weights), wide(gradient), Decimal(mu), Decimal(radius)
+    aimed = [w - g / mu for w, g in zip(point, slope, strict=True)]
+    length = sum(a * a for a in aimed).sqrt()
+    moved = point
+    if length > radius:
+        norm = sum(w * w for w in point).sqrt()
+        moved = [w * (radius - Decimal(inside)) / norm if norm else w for w in point]
+        aimed = [w - g / mu for w, g in zip(moved, slope, strict=True)]
+        length = sum(a * a for a in aimed).sqrt()
+    best = [a * min(Decimal(1), radius / length) for a in aimed] if length else aimed
+    step = [v - w for v, w in zip(best, moved, strict=True)]
+    gap = -sum(g * s for g, s in zip(slope, step, strict=True)) - mu / 2 * sum(s * s for s in step)
+    off = sum((a - b) ** 2 for a, b in zip(point, moved, strict=True)).sqrt()
+    return (2 * max(gap, Decimal(0)) / mu).sqrt(), off
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    d=st.sampled_from([1, 2, 5, 60]),
+    log_mu=st.floats(-9, 3),
+    log_slope=st.floats(-12, 1),
+    log_radius=st.floats(-2, 3),
+    depth=st.sampled_from([0.0, 1e-16, 1e-15, 1e-14, 1e-13, 1e-8, 0.3, 1.0]),
+    log_side=st.floats(-17, 0),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_certificate_is_off_by_no_more_than_is_paid(
+    d, log_mu, log_slope, log_radius, depth, log_side, seed
+):
+    """Inside, on the sphere, at the edge of what counts as on it; next to solutions and far."""
+    rng = np.random.default_rng(seed)
+    mu, radius = 10.0**log_mu, 10.0**log_radius
+    weights = rng.standard_normal(d)
+    weights *= radius * (1.0 - depth) / np.linalg.norm(weights)
+    weights = project_to_ball(weights, radius)
+    # nearly a solution: outwards, and a little to the side
+    gradient = -(10.0**log_slope) * weights / radius + 10.0**log_side * rng.standard_normal(d)
+    with localcontext() as context:
+        context.prec = 60
+        due, off = certificate(weights, gradient, mu, radius)
+        stretch = 4.0 + 2.0 * float(np.linalg.norm(gradient)) / (mu * radius)
+        paid = Decimal(16.0 * (d + 16.0) * UNIT * radius) * Decimal(stretch).sqrt()
+        gap = ball_gap(weights, gradient, mu, radius)
+        shown = (2 * Decimal(gap) / Decimal(mu)).sqrt()
+        assert due + off <= shown * (1 + Decimal(8 * UNIT)) + paid
+        assert shown <= due * (1 + Decimal(64 * UNIT)) + paid  # so a tolerance is within reach
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError()], ids=repr)
+@pytest.mark.parametrize("kind", ["plain", "collinear", "one row", "separable"])
+@pytest.mark.parametrize("radius", [0.3, 6.0])
+def test_tolerances_for_billions_of_records_are_reached(loss, kind, radius):
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(24, 3))
+    if kind == "collinear":
+        rows = np.outer(rng.normal(size=24), [1.0, -2.0, 0.5])
+    if kind == "one row":
+        rows[:] = rows[0]
+    targets = np.sign(rows @ [1.0, 0.2, -1.0] + (0.0 if kind == "separable" else 1.0))
+    codes = np.repeat([0, 1], [17, 7])
+    risks = GroupRisks(RecordEncoder(2, 1.5).encode(rows, targets, codes), loss, 0.5)
+    sizes = (10**10, 10**9)
+    problem = Problem(loss, sizes, 3, radius, (0.6, 0.4), 0.5)
+    for mu_weights in (1e-7, 1e-4, 1e-1, 10.0):
+        for mu_groups in (math.inf, 0.1):
+            phase = solved_phase(
+                problem, sizes, problem.prior, mu_weights=mu_weights, mu_groups=mu_groups
+            )
+            found = solve_saddle_point(
+                risks,
+                radius=radius,
+                prior=np.array(problem.prior),
+                mu_weights=mu_weights,
+                mu_groups=mu_groups,
+                tolerance=phase.tolerance,
+            )
+            assert found.gap <= phase.tolerance
+            assert np.linalg.norm(found.weights) <= radius * (1.0 + 8 * UNIT)
+
+
+# --- planning knows what a run pays ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mu_groups", [math.inf, 0.05])
+@pytest.mark.parametrize("size", [50, 10**5, 10**9, 10**12])
+def test_planned_noise_is_that_of_a_run(mu_groups, size):
+    problem = Problem(BinaryLogLoss(), (size, 2 * size), 20, 3.0, (0.6, 0.4), 0.5)
+    facts = {"sizes": problem.group_sizes, "prior": problem.prior, "mu_groups": mu_groups}
+    stds = noise_stds(problem, **facts, multiplier=2.0, ratio=0.7)
+    places = range(0, len(STRENGTHS), 6 if mu_groups < math.inf else 1)
+    for place in places:
+        phase = solved_phase(problem, **facts, mu_weights=0.7 * STRENGTHS[place])
+        assert stds[place] == pytest.approx(2.0 * phase.sensitivity, rel=1e-8)
+        least = sensitivity(problem, **facts, mu_weights=phase.mu_weights)
+        assert min(least, problem.diameter) <= phase.sensitivity
+
+
+@pytest.mark.parametrize("size", [10**5, 10**7, 10**9, 10**10])
+def test_billions_of_records_cost_what_exact_solutions_do(size):
+    problem = Problem(BinaryLogLoss(), (size, size // 2), 20, 3.0, (0.6, 0.4), 0.5)
+    schedule = PhasedERM().plan(problem, BUDGET).schedule
+    for index in range(schedule.n_phases):
+        phase = schedule.phase(index, np.array(problem.prior))
+        least = sensitivity(
+            problem,
+            schedule.sizes[index],
+            problem.prior,
+            mu_weights=phase.mu_weights,
+            mu_groups=phase.mu_groups,
+        )
+        allowed = 1.0101 if size < 10**8 else 1.03 if size < 10**10 else 1.2
+        assert least < phase.sensitivity < allowed * least
+
+
+def test_no_sensitivity_is_above_the_diameter_of_the_ball():
+    """Weights of both neighbours are in the ball, whatever the strength."""
+    diameter = 6.0
+    for size in (1, 10**4, 10**13):
+        problem = Problem(BinaryLogLoss(), (size, size), 20, diameter / 2, (0.6, 0.4), 0.5)
+        for mu_weights in np.geomspace(1e-25, 1e3, 29):
+            phase = solved_phase(
+                problem, (size, size), problem.prior, mu_weights=mu_weights, mu_groups=math.inf
+            )
+            assert 0.0 < phase.sensitivity <= diameter * (1.0 + 1e-12)
+        strongest = phase
+    assert solved_phase(
+        problem, (1, 1), problem.prior, mu_weights=1e-12, mu_groups=math.inf
+    ).sensitivity == pytest.approx(diameter, rel=1e-12)
+    assert strongest.sensitivity < diameter
+
+
+@settings(max_examples=100, deadline=None)
+@given(log_exact=st.floats(-12, 3), log_mu=st.floats(-20, 3), size=st.integers(1, 10**13))
+def test_a_phase_pays_for_its_gap_and_for_rounding(log_exact, log_mu, size):
+    problem = Problem(BinaryLogLoss(), (size, size), 20, 3.0, (0.6, 0.4), 0.5)
+    mu, exact_move = 10.0**log_mu, 10.0**log_exact
+    facts = {"mu_weights": mu, "mu_groups": 0.3}
+    tolerance, paid = certified(problem, (size, size), exact_move, **facts)
+    rounding = Fraction(float(rounding_of_minimiser(problem, (size, size), **facts)))
+    with localcontext() as context:
+        context.prec = 60
+        two = 2 * (2 * Decimal(float(tolerance)) / Decimal(mu)).sqrt()
+    due = Fraction(exact_move) + Fraction(two) + rounding
+    assert Fraction(float(paid)) >= min(due, Fraction(problem.diameter))
+
+
+# --- rounds of the online solver -----------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.sampled_from([1, 5, 300, 2048, 2049, 6000]),
+    n_outputs=st.sampled_from([1, 3]),
+    scaling=st.sampled_from([0.0, 0.5]),
+    spread=st.sampled_from([0, 30, 52]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_sum_of_a_round_errs_by_no_more_than_is_paid(n, n_outputs, scaling, spread, seed):
+    rng = np.random.default_rng(seed)
+    loss = AbsoluteError() if n_outputs == 1 else MultinomialLogLoss(n_outputs)
+    problem = Problem(loss, (10**4,), 2, 5.0, (1.0,), scaling)
+    slopes = rng.choice([-1.0, 1.0, 2.0**-spread], (n, n_outputs))
+    rows = rng.uniform(-1.0, 1.0, (n, 2)) * 2.0 ** -rng.choice([0, spread], (n, 1))
+    given_slopes = slopes[:, 0] if n_outputs == 1 else slopes
+    found = gradient_sum(problem, rows, given_slopes, n)
+    columns = [exact(rows[:, 0]), exact(rows[:, 1])]
+    if scaling:
+        columns.append([Fraction(scaling)] * n)
+    of_outputs = [exact(slopes[:, k]) for k in range(n_outputs)]
+    products = [
+        [s * x for s, x in zip(of_output, column, strict=True)]
+        for of_output in of_outputs
+        for column in columns
+    ]
+    norms = sum(math.sqrt(float(sum(p[i] ** 2 for p in products))) for i in range(n))
+    error = distance(exact(found), [sum(p) for p in products])
+    assert error <= (Fraction(rounding_of_sum(n, 1)) * Fraction(norms) * Fraction(1 + 1e-9)) ** 2
+
+
+@pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
+@pytest.mark.parametrize("n_steps", [1, 7, 64, 200, 300])
+@pytest.mark.parametrize("kind", ["random", "around a power of two"])
+def test_rows_of_prefix_sums_err_by_no_more_than_is_paid(name, n_steps, kind):
+    """What is handed to the noise against C G in rational numbers."""
+    rng = np.random.default_rng(n_steps)
+    vectors = rng.uniform(-1.0, 1.0, (n_steps, 2)) / math.sqrt(2.0)
+    if kind != "random":
+        vectors = np.full((n_steps, 2), -0.26 * n_steps * 2.0**-52)
+        vectors[: n_steps // 2 + 1] = 1.0 / math.sqrt(2.0)
+    vectors[0] = 1.0 / math.sqrt(2.0)
+    mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=2)
+    noise = silent()
+    stream = mechanism.open(noise, mechanism.release("sums"), sensitivity=None)
+    for vector in vectors:
+        stream.add(vector, 1.0)
+    # the coefficients as computed: they are public
+    _, encoder = mechanism.factors()
+    error = Fraction(0)
+    exact_vectors = [exact(vectors[:, j]) for j in range(2)]
+    for row, asked in zip(encoder, noise.asked, strict=True):
+        places = np.flatnonzero(row)
+        shares = exact(row[places])
+        due = [
+            sum(c * of_column[s] for c, s in zip(shares, places.tolist(), strict=True))
+            for of_column in exact_vectors
+        ]
+        error += distance(exact(asked.value), due)
+    longest = max(math.sqrt(float(v @ v)) for v in vectors) * (1 + 1e-12)
+    paid = Fraction(mechanism.rounding) * Fraction(mechanism.column_norm) * Fraction(longest)
+    assert 4 * error <= paid**2  # of both neighbours
+    assert name == "independent" or n_steps < 64 or error > 0
+
+
+@pytest.mark.parametrize("noise", sorted(PREFIX_SUMS))
+@pytest.mark.parametrize("play", ["weighted", "sampled"])
+def test_the_adversary_moves_all_rows_of_a_game_by_no_more_than_is_stated(noise, play):
+    """Ones and values of a quarter of a last digit; the record's own move is all of Γ."""
+    n = 4096
+    moved = []
+    for first in (1.0, -1.0):
+        column = np.concatenate([np.ones(n // 2), np.full(n // 2, -0.26 * 2.0**-42)])
+        column[0] = first
+        rows = column[:, None] * np.full(4, 0.5)
+        records = RecordEncoder(1, 1.0).encode(rows, np.full(n, -1.0), np.zeros(n, dtype=np.intp))
+        problem = Problem(AbsoluteError(), (n,), 4, 1.0, (1.0,), 0.0)
+        risks = GroupRisks(records, AbsoluteError(), 0.0)
+        plan = OCO(n_rounds=8, noise=noise, play=play).plan(problem, BUDGET)
+        # answers are zero: both neighbours play the same weights
+        source = Recorder(lambda release, value, sensitivity: np.zeros_like(value))
+        game = OCO(n_rounds=8, noise=noise, play=play).begin(plan, source)
+        game.advance(InOrder(records), problem.group_sizes)
+        moved.append(source.asked)
+        assert risks.n_groups == 1
+    total = Fraction(0)
+    for one, other in zip(*moved, strict=True):
+        assert float(one.sensitivity) == float(other.sensitivity)
+        total += (
+            distance(exact(one.value), exact(other.value)) / Fraction(float(one.sensitivity)) ** 2
+        )
+    assert Fraction(999, 1000) <= total <= 1
+
+
+class InOrder:
+    """An oracle that deals records in the order of the rows."""
+
+    def __init__(self, records) -> None:
+        self.records, self.next = records, 0
+
+    def draw(self, group, size):
+        part = slice(self.next, self.next + size)
+        self.next += size
+        return self.records.rows[part], self.records.targets[part]
+
+
+def test_rounding_of_rounds_is_small_and_paid_for():
+    for size, added in ((10**3, 1e-9), (10**6, 1e-5), (10**9, 1e-2)):
+        problem = Problem(BinaryLogLoss(), (size, size // 2), 20, 3.0, (0.6, 0.4), 0.5)
+        for play in ("weighted", "sampled"):
+            schedule = OCO(play=play).plan(problem, BUDGET).schedule
+            of_gradient = schedule.gradient_diameter / problem.gradient_diameter - 1.0
+            of_loss = schedule.feedback_range / problem.constants.range_up_to(schedule.ceiling)
+            assert 0.0 < of_gradient < added
+            assert 1.0 < of_loss < 1.0 + added
+    mechanism = make_prefix_sums("tree", n_steps=64, n_dimensions=21)
+    facts = {"ceiling": 1.0, "feedback_rates": np.array([3.5, 1.0])}
+    of_rates = {
+        play: RoundSensitivity.of(
+            problem, mechanism, play=play, weight_rates=np.array([6.5, 4.0]), **facts
+        )
+        for play in ("weighted", "sampled")
+    }
+    # a weighted round reads 7 + 4 and 4 + 4 records at most, a sampled one as many as it says
+    roundings = {
+        play: 2.0 * rounding_of_sum(n, 2) + mechanism.rounding
+        for play, n in (("weighted", 19.0), ("sampled", 6.5))
+    }
+    of_gradient, _ = record_errors(problem, 1.0)
+    for play, n in (("weighted", 19.0), ("sampled", 6.5)):
+        due = problem.gradient_diameter + 2.0 * of_gradient
+        due += roundings[play] * n * (problem.lipschitz + of_gradient)
+        assert due <= of_rates[play].gradient_diameter <= due * (1.0 + 1e-14)
