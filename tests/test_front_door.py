@@ -180,7 +180,7 @@ def test_the_page_gets_a_row_for_everything_between_its_marks(tmp_path):
     assert text.startswith("before\n" + MARKS[0])
     assert text.endswith(MARKS[1] + "\nafter\n")
     assert "before that" not in text
-    assert all(f"| {name} |" in text for name in [*SCENARIOS, *FAULTS])
+    assert all(f"\n| {name} | " in text for name in [*SCENARIOS, *FAULTS])
     assert f"{len(FAULTS)} of {len(FAULTS)} planted faults" in text
     page.write_text("no marks", encoding="utf-8")
     with pytest.raises(ValueError, match=r"checks\.md must have the marks"):
