@@ -206,9 +206,9 @@ FAULTS: dict[str, Fault] = {
     ),
     "a third of the noise in every pass": Fault(quiet("gaussian", THIRD), "MGR, many passes"),
     "half the noise on group risks": Fault(quiet("gaussian"), "MGR, group risks", MANY),
-    "a third of the Laplace noise": Fault(quiet("laplace", THIRD), "MGR, Laplace"),
+    "a third of the Laplace noise": Fault(quiet("laplace", THIRD), "MGR, Laplace", MANY),
     "a third of the noise on batches": Fault(
-        wrapped(NoiseSource, "shared_gaussian", quiet_together), "MGR, large batches"
+        wrapped(NoiseSource, "shared_gaussian", quiet_together), "MGR, large batches", MANY
     ),
     "a third of the noise on phases": Fault(quiet("gaussian", THIRD), "phased ERM, one phase"),
     "a third of the noise on moments": Fault(quiet("gaussian", THIRD), "moments"),
