@@ -16,7 +16,7 @@ from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers.phased_erm import phased_erm
 from tests.audit.front_door import __main__ as command
-from tests.audit.front_door.attack import Verdict, audit, discriminant, judge
+from tests.audit.front_door.attack import Verdict, audit, best_threshold, discriminant, judge
 from tests.audit.front_door.faults import FAULTS
 from tests.audit.front_door.pages import MARKS, line, write_page
 from tests.audit.front_door.scenarios import SCENARIOS
@@ -89,6 +89,11 @@ def test_runs_without_noise_break_every_claim():
     assert judge(claim_of(0.2), apart[:2000], apart[2000:], 1e-3).is_broken
 
 
+def test_the_threshold_is_in_the_middle_of_what_it_parts():
+    null, other = np.linspace(0.0, 1.0, 12), np.linspace(9.0, 10.0, 12)
+    assert best_threshold(claim_of(1.0), null, other, 1e-3) == pytest.approx(5.0, abs=0.5)
+
+
 def test_the_audited_epsilon_of_other_noise_is_by_definition():
     verdict = Verdict(claim_of(1.0, "laplace"), alarms=0.2, misses=0.1)
     assert verdict.audited_epsilon == pytest.approx(np.log((0.8 - DELTA) / 0.1))
@@ -146,7 +151,7 @@ def test_a_fault_is_planted_in_what_its_scenario_calls_and_is_gone_after(name, m
 
 @pytest.mark.parametrize("name", ["rows not clipped, CSR"])
 def test_the_whole_path_holds_and_breaks_with_a_fault(name):
-    fault, n_runs = FAULTS[name], 60
+    fault, n_runs = FAULTS[name], 75
     run = SCENARIOS[fault.scenario].run
     assert not audit(run, n_runs, 1e-6).is_broken
     with fault.plant():

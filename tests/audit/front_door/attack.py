@@ -93,7 +93,9 @@ def best_threshold(claim: PrivacyGuarantee, null: Released, other: Released, wro
     misses = upper_bound((other <= thresholds[:, None]).mean(axis=1), n, wrong)
     # in units in which every threshold tells as much where all noise is Gaussian
     allowed = norm.ppf(np.clip(claim.tradeoff(alarms), 1e-300, 1.0 - 1e-9))
-    return float(thresholds[int(np.argmax(allowed - norm.ppf(misses)))])
+    gains = allowed - norm.ppf(misses)
+    # the middle of those that no run tells apart, farthest from both
+    return float(np.mean(thresholds[gains == gains.max()]))
 
 
 def discriminant(null: Released, other: Released) -> Released:
