@@ -39,19 +39,22 @@ def error_bounds(null, other):
     )
     alarms = np.array([(null[:n_first] > t).mean() for t in thresholds])
     misses = np.array([(other[:n_first] <= t).mean() for t in thresholds])
-    gains = -stats.norm.ppf(_upper(alarms, n_first)) - stats.norm.ppf(_upper(misses, n_first))
+    gains = -stats.norm.ppf(upper_bound(alarms, n_first)) - stats.norm.ppf(
+        upper_bound(misses, n_first)
+    )
     threshold = thresholds[int(np.argmax(gains))]
     rest = len(null) - n_first
     return (
-        float(_upper((null[n_first:] > threshold).mean(), rest)),
-        float(_upper((other[n_first:] <= threshold).mean(), rest)),
+        float(upper_bound((null[n_first:] > threshold).mean(), rest)),
+        float(upper_bound((other[n_first:] <= threshold).mean(), rest)),
     )
 
 
-def _upper(rate, n):
+def upper_bound(rate, n, wrong=WRONG):
+    """Return Clopper and Pearson's bounds on probabilities, each too low with that half."""
     count = np.round(np.asarray(rate) * n)
     return np.where(
-        count >= n, 1.0, stats.beta.ppf(1 - WRONG / 2, count + 1, np.maximum(n - count, 1))
+        count >= n, 1.0, stats.beta.ppf(1 - wrong / 2, count + 1, np.maximum(n - count, 1))
     )
 
 

@@ -1,288 +1,142 @@
-"""Everything that a user can fit, each with a canary that gives away as much as one record can."""
+"""Everything that a user can fit, each as a run on one of two neighbours."""
 
 from __future__ import annotations
 
-import os
-import pickle
-import sqlite3
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import polars as pl
 from scipy.sparse import csr_array
-from sklearn.base import clone
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.learners import FTRL
-from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.model_selection import DPSearchCV
-from sklearn_dpwg.oracles import DatabaseOracle, InMemoryOracle
-from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.solvers import MGR, OCO, Moments, PhasedERM
-from tests.audit.front_door.attack import Run, Spent
-
-EPSILON, DELTA = 8.0, 1e-6
-N_OTHERS = 30
-
-# One short step from zero, far inside the ball: the model is the released gradient, times a number.
-STEP = MGR(n_steps=1, averaging=1.0, step_size=1e-6, risk_share=0.02)
-PHASE = PhasedERM(n_phases=1, mu_weights=1e3, mu_groups=np.inf, averaging=1.0)
-FAR = 1e-2  # radius; scores are so small that slopes are those at zero
-SLOW = FTRL(strength=1e6)
-
-
-def table(canary, *, long=1.0, n_classes=2, values=None):
-    """Return rows, targets and groups; the first record, alone in its group, is the canary."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-0.5, 0.5, size=(N_OTHERS + 1, 2))
-    y = rng.integers(0, n_classes, size=N_OTHERS + 1)
-    X[0], y[0] = np.multiply((0.6, 0.8), long), int(canary)
-    groups = np.ones(N_OTHERS + 1, dtype=int)
-    groups[0] = 0
-    if values is not None:
-        y = rng.uniform(-0.5, 0.5, size=N_OTHERS + 1)
-        y[0] = values[int(canary)]
-    return X, y, groups
+from tests.audit.front_door import fits_of_oracles as oracles
+from tests.audit.front_door import fits_together as together
+from tests.audit.front_door.attack import Run
+from tests.audit.front_door.data import one_group, outlier, pairs
+from tests.audit.front_door.fits import (
+    SLOW,
+    classifier,
+    fitted,
+    in_two_calls,
+    online,
+    regressor,
+    scaled,
+)
 
 
-def released(model):
-    """Return all numbers of a model that anybody may see; of group weights the logarithms."""
-    group_weights = np.maximum(getattr(model, "group_weights_", ()), 1e-300)
-    parts = [model.coef_, model.intercept_, np.log(group_weights)]
-    return np.concatenate([np.ravel(part) for part in parts])
+@dataclass(frozen=True)
+class Scenario:
+    """What is run, and how often on each neighbour."""
+
+    run: Run
+    n_runs: int = 300
 
 
-def classifier(**parameters):
-    parameters = {"solver": STEP, "radius": FAR, "fit_intercept": False, **parameters}
-    return DPWorstGroupClassifier(EPSILON, DELTA, **{"classes": [0, 1], **parameters})
-
-
-def regressor(**parameters):
-    parameters = {"solver": STEP, "radius": FAR, "fit_intercept": False, **parameters}
-    return DPWorstGroupRegressor(EPSILON, DELTA, **parameters)
-
-
-def plainly(model, form=np.asarray, **of_table):
-    def run(canary):
-        X, y, groups = table(canary, **of_table)
-        model.fit(form(X), y, groups=groups)
-        return released(model), model.privacy_
-
-    return run
-
-
-def one_group(canary, n_records=8):
-    X, y, _ = table(canary)
-    return X[:n_records], y[:n_records], np.zeros(n_records, dtype=int)
-
-
-def online(**parameters):
-    return classifier(solver=OCO(SLOW, averaging=0.0, **parameters))
-
-
-def fit_one_group(model, canary):
-    X, y, groups = one_group(canary)
-    model.fit(X, y, groups=groups)
-    return released(model), model.privacy_
-
-
-def in_two_calls(canary):
-    model = online(n_rounds=4, batch_size=2, horizon=2)
-    X, y, groups = one_group(canary)
-    for half in (slice(0, 4), slice(4, 8)):
-        model.partial_fit(X[half], y[half], groups=groups[half])
-    return released(model), model.privacy_
-
-
-def from_memory(canary):
-    X, y, groups = one_group(canary)
-    return from_oracle(InMemoryOracle(X, y, groups, random_state=0), 8)
-
-
-def from_oracle(oracle, size, label=0):
-    model = online(n_rounds=size // 2, batch_size=2)
-    model.fit_oracle(oracle, group_sizes={label: size}, n_features=2)
-    return released(model), model.privacy_
-
-
-# one row's feature decides where it stands in the index, and so where a scan finds all others
-SCANNED = 40
-
-
-def from_database(canary, oracle=DatabaseOracle):
-    rng = np.random.default_rng(1)
-    connection = sqlite3.connect(":memory:")
-    connection.execute("create table visits (id integer primary key, age, dose, cured, clinic)")
-    ages = np.linspace(-0.5, 0.5, SCANNED)
-    doses, cured = rng.uniform(-0.5, 0.5, size=SCANNED), rng.integers(0, 2, size=SCANNED)
-    ages[0], doses[0], cured[0] = (0.6 if canary else -0.6), 0.8, int(canary)
-    rows = zip(range(SCANNED), ages.tolist(), doses.tolist(), cured.tolist(), strict=True)
-    connection.executemany("insert into visits values (?, ?, ?, ?, 'east')", rows)
-    connection.execute("create index by_age on visits (clinic, age, dose, cured, id)")
-    drawn = oracle(
-        connection,
-        "visits",
-        features=["age", "dose"],
-        target="cured",
-        groups="clinic",
-        key="id",
-        random_state=0,
-    )
-    found = from_oracle(drawn, SCANNED, "east")
-    connection.close()
-    return found
-
-
-def scaled(canary):
-    X, _, _ = table(False)
-    X[0] = (1.0, 1.0) if canary else (-1.0, -1.0)
-    scaler = DPStandardScaler(EPSILON, DELTA, bounds=(-1.0, 1.0)).fit(X)
-    return np.concatenate([scaler.mean_, scaler.scale_]), scaler.privacy_
-
-
-def scaled_from_outside(canary):
-    """A value far beyond the bounds, which are to clip it."""
-    X, _, _ = table(False)
-    X[0] = (9.0, 9.0) if canary else (1.0, 1.0)
-    scaler = DPStandardScaler(EPSILON, DELTA, bounds=(-1.0, 1.0)).fit(X)
-    return np.concatenate([scaler.mean_, scaler.scale_]), scaler.privacy_
-
-
-def in_ledger(fits: Callable[[bool], list[np.ndarray]], canary: bool):
-    with PrivacyLedger(1e3, DELTA) as ledger:
-        seen = fits(canary)
-    return np.concatenate(seen), Spent(ledger.epsilon_spent, DELTA)
-
-
-def scaler_and_model(canary):
-    X, y, groups = table(canary)
-    X[0] = (1.0, 1.0) if canary else (-1.0, -1.0)
-    scaler = DPStandardScaler(EPSILON, DELTA, bounds=(-1.0, 1.0)).fit(X)
-    model = classifier(data_norm=scaler.row_norm_).fit(scaler.transform(X), y, groups=groups)
-    return [scaler.mean_, scaler.scale_, released(model)]
-
-
-def fit_twice(canary):
-    X, y, groups = table(canary)
-    model = classifier()
-    return [released(model.fit(X, y, groups=groups)) for _ in range(2)]
-
-
-def clones(canary):
-    X, y, groups = table(canary)
-    model = classifier()
-    # another budget has other noise in other units: noise that is drawn once cancels out
-    other = clone(model).set_params(epsilon=EPSILON / 2.0)
-    return [released(each.fit(X, y, groups=groups)) for each in (model, other)]
-
-
-def forks(canary):
-    """Fit in two children of one process, which share all that was drawn before they began."""
-    X, y, groups = table(canary)
-    model = classifier()
-    seen = []
-    for epsilon in (EPSILON, EPSILON / 2.0):
-        of_child, of_parent = os.pipe()
-        process = os.fork()
-        if process == 0:
-            status = 1
-            try:
-                found = model.set_params(epsilon=epsilon).fit(X, y, groups=groups)
-                os.write(of_parent, pickle.dumps(released(found)))
-                status = 0
-            finally:
-                os._exit(status)
-        os.close(of_parent)
-        with os.fdopen(of_child, "rb") as pipe:
-            seen.append(pickle.loads(pipe.read()))
-        os.waitpid(process, 0)
-    return seen
-
-
-def searched(canary):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-0.5, 0.5, size=(41, 2))
-    y, groups = rng.integers(0, 2, size=41), np.zeros(41, dtype=int)
-    X[0], y[0] = (0.6, 0.8), int(canary)
-    model = DPWorstGroupClassifier(solver=STEP, radius=FAR, fit_intercept=False, classes=[0, 1])
-    search = DPSearchCV(
-        model, {"prior": ["uniform", "proportional"]}, epsilon=EPSILON, delta=DELTA, n_iter=2
-    )
-    search.fit(X, y, groups)
-    chosen = float(search.best_params_["prior"] == "uniform")
-    seen = [released(search.best_estimator_), [search.best_score_, chosen]]
-    return np.concatenate(seen), search.privacy_
-
-
+# The last of several tiny steps is the sum of all that was released, and so is the last phase.
+CANARYS = [0.99, 0.01]  # prior of the groups
+LAST = {"averaging": 1e-3, "step_size": 1e-6}
+RISKS = {"n_steps": 1, "averaging": 1.0, "step_size": 1e-6, "risk_share": 0.9}
+PHASES = {"mu_weights": 1e3, "mu_groups": np.inf, "sharpening": 1.0, "averaging": 0.1}
+ENDS = {"values": (-1.0, 1.0)}
+LOSSES = {"values": (0.0, 1.0)}
 LONG = {"long": 10.0}
 POLARS = partial(pl.DataFrame, schema=["a", "b"], orient="row")
 SINGLE = partial(np.asarray, dtype=np.float32)
+# So much of a ridge that the weights are the released products of rows and targets.
+MOMENTS = {"ridge": 1e6, "smoothing": 0.0}
 
-SCENARIOS: dict[str, Run] = {
-    "MGR, a pass": plainly(classifier()),
-    "MGR, a drawn group": plainly(
-        classifier(
-            solver=MGR(n_steps=1, averaging=1.0, step="sampled", step_size=1e-6), prior="uniform"
-        )
+
+def mgr(**parameters):
+    """Return a classifier whose noise follows the canary's group, and no other."""
+    return classifier(solver=MGR(**LAST, **parameters, risk_share=0.02), prior=CANARYS)
+
+
+def of_losses(**parameters):
+    """Return a regressor whose losses at zero are the targets, most of the budget on them."""
+    return regressor(solver=MGR(**RISKS, **parameters), loss="absolute_error")
+
+
+def online_losses(**parameters):
+    return regressor(solver=OCO(SLOW, averaging=100.0, **parameters), loss="absolute_error")
+
+
+def phased(**parameters):
+    return classifier(solver=PhasedERM(**PHASES, **parameters))
+
+
+def ledger(fits, n_runs=250):
+    return Scenario(partial(together.in_ledger, fits), n_runs)
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "MGR, a pass": Scenario(fitted(classifier())),
+    "MGR, a drawn group": Scenario(fitted(mgr(n_steps=1, step="sampled"))),
+    "MGR, many passes": Scenario(fitted(mgr(n_steps=8))),
+    "MGR, group risks": Scenario(fitted(of_losses(loss_ceiling=0.1), **LOSSES)),
+    "MGR, Laplace": Scenario(fitted(of_losses(risk_noise="laplace"), **LOSSES)),
+    "MGR, batches": Scenario(fitted(mgr(n_steps=4, sampling_rate=0.25))),
+    "MGR, large batches": Scenario(fitted(mgr(n_steps=1, sampling_rate=0.9))),
+    "MGR, the paper's schedule": Scenario(
+        fitted(classifier(solver=MGR(schedule="paper"), prior="uniform"))
     ),
-    "MGR, many passes": plainly(classifier(solver=MGR(n_steps=20), radius=1.0)),
-    "MGR, group risks": plainly(
-        regressor(
-            solver=MGR(n_steps=1, averaging=1.0, step_size=1e-6, risk_share=0.9, loss_ceiling=0.1),
-            loss="absolute_error",
-        ),
-        values=(0.0, 1.0),
+    "MGR, three classes": Scenario(fitted(classifier(classes=[0, 1, 2]), n_classes=3)),
+    "MGR, regression": Scenario(fitted(regressor(), **ENDS)),
+    "MGR, targets outside": Scenario(fitted(regressor(), values=(1.0, 50.0))),
+    "MGR, large intercept": Scenario(fitted(classifier(fit_intercept=True, intercept_scaling=5.0))),
+    "MGR, long rows, dense": Scenario(fitted(classifier(), **LONG)),
+    "MGR, long rows, CSR": Scenario(fitted(classifier(), form=csr_array, **LONG)),
+    "MGR, long rows, float32": Scenario(fitted(classifier(), form=SINGLE, **LONG)),
+    "MGR, long rows, pandas": Scenario(fitted(classifier(), form=pd.DataFrame, **LONG)),
+    "MGR, long rows, polars": Scenario(fitted(classifier(), form=POLARS, **LONG)),
+    "phased ERM, one phase": Scenario(fitted(phased(n_phases=1).set_params(prior=CANARYS))),
+    "phased ERM, four phases": Scenario(
+        fitted(phased(n_phases=4, risk_share=0.05).set_params(prior=CANARYS))
     ),
-    "MGR, Laplace": plainly(
-        regressor(
-            solver=MGR(
-                n_steps=1, averaging=1.0, step_size=1e-6, risk_share=0.9, risk_noise="laplace"
-            ),
-            loss="absolute_error",
-        ),
-        values=(0.0, 1.0),
+    "phased ERM, disjoint parts": Scenario(
+        fitted(phased(n_phases=8, composition="parallel"), one_group)
     ),
-    "MGR, batches": plainly(
-        classifier(solver=MGR(n_steps=4, sampling_rate=0.25, averaging=1.0, step_size=1e-6))
+    "phased ERM, the paper's schedule": Scenario(
+        fitted(classifier(solver=PhasedERM(schedule="paper"), prior="uniform"), pairs), 150
     ),
-    "MGR, three classes": plainly(classifier(classes=[0, 1, 2]), n_classes=3),
-    "MGR, regression": plainly(regressor(), values=(-1.0, 1.0)),
-    "MGR, targets outside": plainly(regressor(), values=(1.0, 50.0)),
-    "MGR, large intercept": plainly(classifier(fit_intercept=True, intercept_scaling=5.0)),
-    "MGR, long rows, dense": plainly(classifier(), **LONG),
-    "MGR, long rows, CSR": plainly(classifier(), csr_array, **LONG),
-    "MGR, long rows, float32": plainly(classifier(), SINGLE, **LONG),
-    "MGR, long rows, pandas": plainly(classifier(), pd.DataFrame, **LONG),
-    "MGR, long rows, polars": plainly(classifier(), POLARS, **LONG),
-    "phased ERM, one phase": plainly(classifier(solver=PHASE)),
-    "phased ERM, three phases": plainly(
-        classifier(solver=PhasedERM(n_phases=3, mu_weights=1e3, risk_share=0.1, averaging=1.0))
+    "moments": Scenario(
+        fitted(regressor(solver=Moments(1, **MOMENTS), radius=3.0), one_group, **ENDS)
     ),
-    "phased ERM, disjoint parts": partial(
-        fit_one_group,
-        classifier(
-            solver=PhasedERM(n_phases=2, mu_weights=1e3, composition="parallel", averaging=1.0)
-        ),
+    "moments, three rounds": Scenario(
+        fitted(regressor(solver=Moments(3, **MOMENTS), radius=3.0), one_group, **ENDS)
     ),
-    "moments": plainly(regressor(solver=Moments(1), radius=3.0), values=(-1.0, 1.0)),
-    "moments, three rounds": plainly(regressor(solver=Moments(3), radius=3.0), values=(-1.0, 1.0)),
-    "auto, classifier": plainly(classifier(solver="auto", radius=20.0, fit_intercept=True)),
-    "auto, regressor": plainly(
-        regressor(solver="auto", radius=20.0, fit_intercept=True), values=(-1.0, 1.0)
+    "moments, an outlier": Scenario(
+        # without a ridge nothing of the first round is left in the weights
+        fitted(regressor(solver=Moments(2, ridge=0.0, smoothing=0.0), radius=3.0), outlier)
     ),
-    "OCO, weighted": partial(fit_one_group, online(n_rounds=4)),
-    "OCO, sampled": partial(fit_one_group, online(n_rounds=4, batch_size=2, play="sampled")),
-    "OCO, tree": partial(fit_one_group, online(n_rounds=4, noise="tree")),
-    "OCO, two calls of partial_fit": in_two_calls,
-    "OCO, InMemoryOracle": from_memory,
-    "OCO, DatabaseOracle": from_database,
-    "DPStandardScaler": scaled,
-    "DPStandardScaler, values outside": scaled_from_outside,
-    "ledger: scaler and model": partial(in_ledger, scaler_and_model),
-    "ledger: a model fitted twice": partial(in_ledger, fit_twice),
-    "ledger: clones": partial(in_ledger, clones),
-    "ledger: forked processes": partial(in_ledger, forks),
-    "DPSearchCV": searched,
+    "auto, classifier": Scenario(
+        fitted(classifier(solver="auto", radius=20.0, fit_intercept=True)), 200
+    ),
+    "auto, regressor": Scenario(
+        fitted(regressor(solver="auto", radius=20.0, fit_intercept=True), **ENDS), 200
+    ),
+    "OCO, weighted": Scenario(fitted(online(n_rounds=8, batch_size=1), one_group)),
+    "OCO, sampled": Scenario(fitted(online(n_rounds=8, batch_size=1, play="sampled"), one_group)),
+    "OCO, group losses": Scenario(
+        fitted(online_losses(n_rounds=4, weight_share=0.5, group_rate=1e-3), pairs, **LOSSES)
+    ),
+    "OCO, the paper's schedule": Scenario(
+        fitted(online(schedule="paper").set_params(prior="uniform"), pairs), 150
+    ),
+    "OCO, two calls, Toeplitz noise": Scenario(in_two_calls),
+    "OCO, two calls, tree noise": Scenario(partial(in_two_calls, noise="tree")),
+    "OCO, two calls, Honaker noise": Scenario(partial(in_two_calls, noise="honaker")),
+    "OCO, two calls, independent noise": Scenario(partial(in_two_calls, noise="independent")),
+    "OCO, InMemoryOracle": Scenario(oracles.from_memory),
+    "OCO, GeneratorOracle": Scenario(oracles.from_generator),
+    "OCO, DatabaseOracle": Scenario(oracles.from_database),
+    "DPStandardScaler": Scenario(scaled),
+    "DPStandardScaler, values outside": Scenario(partial(scaled, ends=(1.0, 9.0))),
+    "ledger: scaler and model": ledger(together.scaler_and_model),
+    "ledger: a model fitted twice": ledger(together.fit_twice),
+    "ledger: a scaler fitted six times": ledger(together.fit_scaler_often),
+    "ledger: clones": ledger(together.clones),
+    "ledger: forked processes": ledger(together.forks, 150),
+    "DPSearchCV": Scenario(together.search, 200),
 }

@@ -1,0 +1,61 @@
+"""Fits of estimators and scalers, as a user would make them, on one of two neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.learners import FTRL
+from sklearn_dpwg.preprocessing import DPStandardScaler
+from sklearn_dpwg.solvers import MGR, OCO
+from tests.audit.front_door.data import DELTA, EPSILON, bounded, one_group, released, table
+
+# One short step from zero, far inside the ball: the model is the released gradient, times a number.
+STEP = MGR(n_steps=1, averaging=1.0, step_size=1e-6, risk_share=0.02)
+FAR = 1e-2  # radius; scores are so small that slopes are those at zero
+SLOW = FTRL(strength=1e6)  # its weights are the released sum of gradients, times a number
+
+
+def classifier(**parameters):
+    parameters = {"solver": STEP, "radius": FAR, "fit_intercept": False, **parameters}
+    return DPWorstGroupClassifier(EPSILON, DELTA, **{"classes": [0, 1], **parameters})
+
+
+def regressor(**parameters):
+    parameters = {"solver": STEP, "radius": FAR, "fit_intercept": False, **parameters}
+    return DPWorstGroupRegressor(EPSILON, DELTA, **parameters)
+
+
+def online(**parameters):
+    """Return a classifier that learns online; the last round alone is released."""
+    return classifier(solver=OCO(SLOW, **{"averaging": 100.0, **parameters}))
+
+
+def fitted(model, make=table, form=np.asarray, **of_data):
+    """Return a run that fits a model to what `make` makes, rows in a form."""
+
+    def run(canary):
+        X, y, groups = make(canary, **of_data)
+        model.fit(form(X), y, groups=groups)
+        return released(model), model.privacy_
+
+    return run
+
+
+def in_two_calls(canary, **parameters):
+    """Learn in two calls of a round each, the canary in the first."""
+    model = online(n_rounds=2, batch_size=4, horizon=2, **parameters)
+    X, y, groups = one_group(canary)
+    for half in (slice(0, 4), slice(4, 8)):
+        model.partial_fit(X[half], y[half], groups=groups[half])
+    return released(model), model.privacy_
+
+
+def fit_scaler(X):
+    scaler = DPStandardScaler(EPSILON, DELTA, bounds=(-1.0, 1.0)).fit(X)
+    return np.concatenate([scaler.mean_, scaler.scale_]), scaler
+
+
+def scaled(canary, ends=(-1.0, 1.0)):
+    seen, scaler = fit_scaler(bounded(canary, ends))
+    return seen, scaler.privacy_

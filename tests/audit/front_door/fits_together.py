@@ -1,0 +1,95 @@
+"""Several fits on the same records: in a ledger, in forks, and in a search."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.base import clone
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.ledger import PrivacyLedger
+from sklearn_dpwg.model_selection import DPSearchCV
+from tests.audit.front_door.data import DELTA, EPSILON, bounded, released, table
+from tests.audit.front_door.fits import FAR, STEP, classifier, fit_scaler
+
+
+def in_ledger(fits: Callable[[bool], list[np.ndarray]], canary: bool):
+    """Return what several fits show, and what the ledger says that they promise together."""
+    with PrivacyLedger(1e3, DELTA) as ledger:
+        seen = fits(canary)
+    return np.concatenate(seen), ledger.guarantee
+
+
+def scaler_and_model(canary):
+    _, y, groups = table(True)
+    X = bounded(canary)
+    seen, scaler = fit_scaler(X)
+    model = classifier(data_norm=scaler.row_norm_).fit(scaler.transform(X), y, groups=groups)
+    return [seen, released(model)]
+
+
+def fit_twice(canary):
+    X, y, groups = table(canary)
+    model = classifier()
+    return mean_of([released(model.fit(X, y, groups=groups)) for _ in range(2)])
+
+
+def fit_scaler_often(canary):
+    X = bounded(canary)
+    return mean_of([fit_scaler(X)[0] for _ in range(6)])
+
+
+def mean_of(seen):
+    """Return what an attacker makes of equal fits: nothing that tells more than their mean."""
+    return [np.mean(seen, axis=0)]
+
+
+def clones(canary):
+    X, y, groups = table(canary)
+    model = classifier()
+    # another budget has other noise in other units: noise that is drawn once cancels out
+    other = clone(model).set_params(epsilon=EPSILON / 2.0)
+    return [released(each.fit(X, y, groups=groups)) for each in (model, other)]
+
+
+def forks(canary):
+    """Fit in two children of one process, which share all that was drawn before they began."""
+    X, y, groups = table(canary)
+    model = classifier()
+    seen = []
+    for epsilon in (EPSILON, EPSILON / 2.0):
+        of_child, of_parent = os.pipe()
+        process = os.fork()
+        if process == 0:
+            status = 1
+            try:
+                found = model.set_params(epsilon=epsilon).fit(X, y, groups=groups)
+                os.write(of_parent, pickle.dumps(released(found)))
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(of_parent)
+        with os.fdopen(of_child, "rb") as pipe:
+            seen.append(pickle.loads(pipe.read()))
+        os.waitpid(process, 0)
+    return seen
+
+
+def search(canary):
+    X, y, _ = table(canary)
+    model = DPWorstGroupClassifier(solver=STEP, fit_intercept=False, classes=[0, 1])
+    # of thirty-one records one or two are held out: the canary seldom is
+    found = DPSearchCV(
+        model,
+        {"radius": [FAR, 2.0 * FAR]},
+        epsilon=EPSILON,
+        delta=DELTA,
+        n_iter=2,
+        test_size=0.05,
+    )
+    found.fit(X, y, np.zeros(len(y), dtype=int))
+    seen = [found.best_score_, found.best_params_["radius"]]
+    return np.append(released(found.best_estimator_), seen), found.privacy_

@@ -1,0 +1,213 @@
+"""The audit of the public interface can fail: its bounds, its attack, its faults, its table."""
+
+import os
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from sklearn_dpwg.estimators.targets import BoundedTargets
+from sklearn_dpwg.ledger.file import LedgerFile
+from sklearn_dpwg.oracles import DatabaseOracle, RecordOracle
+from sklearn_dpwg.preprocessing import dp_standard_scaler
+from sklearn_dpwg.privacy import GaussianRows, NoiseSource, PrivacyGuarantee, Release
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers.phased_erm import phased_erm
+from tests.audit.front_door import __main__ as command
+from tests.audit.front_door.attack import Verdict, audit, best_threshold, discriminant, judge
+from tests.audit.front_door.faults import FAULTS
+from tests.audit.front_door.pages import MARKS, line, write_page
+from tests.audit.front_door.scenarios import SCENARIOS
+from tests.helpers.lower_bounds import upper_bound
+
+DELTA = 1e-6
+# Everything that a fault may be planted in.
+PLACES = (
+    BoundedTargets,
+    DatabaseOracle,
+    GaussianRows,
+    GroupRisks,
+    LedgerFile,
+    NoiseSource,
+    Problem,
+    RecordEncoder,
+    RecordOracle,
+    dp_standard_scaler,
+    os,
+    phased_erm,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def claim_of(multiplier, mechanism="gaussian"):
+    return PrivacyGuarantee.from_releases([Release("sum", mechanism, multiplier, 1)], DELTA)
+
+
+def seen(mu, n_runs=1000, seed=0, n_columns=3):
+    """Return releases of unit noise on two neighbours that are mu apart."""
+    rng = np.random.default_rng(seed)
+    null, other = rng.normal(size=(2, n_runs, n_columns))
+    return null, other + mu / np.sqrt(n_columns)
+
+
+# --- bounds and attack --------------------------------------------------------------------------
+
+
+def test_bounds_on_error_rates_are_clopper_and_pearsons():
+    # of no errors in n runs: (1 - p)^n = wrong / 2
+    assert upper_bound(0.0, 50, 0.02) == pytest.approx(1.0 - 0.01 ** (1 / 50))
+    assert upper_bound(1.0, 50, 0.02) == 1.0
+    rng = np.random.default_rng(0)
+    rates = rng.binomial(80, 0.3, size=20_000) / 80
+    too_low = (upper_bound(rates, 80, 0.1) < 0.3).mean()
+    assert 0.02 < too_low <= 0.05  # half of what may go wrong: there are two bounds
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_true_claim_holds_and_half_the_noise_breaks_it(seed):
+    claim = claim_of(1.0 / 1.5)
+    honest = judge(claim, *seen(1.5, seed=seed), 1e-3)
+    assert not honest.is_broken
+    assert 0.0 < honest.audited_epsilon < claim.epsilon
+    faulty = judge(claim, *seen(3.0, seed=seed), 1e-3)
+    assert faulty.is_broken
+    assert faulty.audited_epsilon > claim.epsilon
+
+
+def test_runs_that_never_differ_show_nothing():
+    nothing = np.ones((100, 2))
+    verdict = judge(claim_of(1.0), nothing, nothing, 1e-3)
+    assert not verdict.is_broken
+    assert verdict.audited_epsilon == 0.0
+
+
+def test_runs_without_noise_break_every_claim():
+    apart = np.repeat([[0.0], [1.0]], 2000, axis=0)
+    assert judge(claim_of(0.2), apart[:2000], apart[2000:], 1e-3).is_broken
+
+
+def test_the_threshold_is_in_the_middle_of_what_it_parts():
+    null, other = np.linspace(0.0, 1.0, 12), np.linspace(9.0, 10.0, 12)
+    assert best_threshold(claim_of(1.0), null, other, 1e-3) == pytest.approx(5.0, abs=0.5)
+
+
+def test_the_audited_epsilon_of_other_noise_is_by_definition():
+    verdict = Verdict(claim_of(1.0, "laplace"), alarms=0.2, misses=0.1)
+    assert verdict.audited_epsilon == pytest.approx(np.log((0.8 - DELTA) / 0.1))
+    gaussian = Verdict(claim_of(1.0), alarms=norm.cdf(-0.5), misses=norm.cdf(-0.5))
+    assert gaussian.audited_epsilon == pytest.approx(claim_of(1.0).epsilon)
+
+
+def test_the_direction_is_fishers():
+    rng = np.random.default_rng(1)
+    mix = np.array([[1.0, 0.0], [0.9, 0.2]])  # what is common to both columns tells nothing
+    null, other = rng.normal(size=(2, 4000, 2)) @ mix.T
+    apart = np.array([0.0, 0.1])
+    columns = [np.column_stack([each, np.full(4000, 7.0)]) for each in (null, other + apart)]
+    direction = discriminant(*columns)
+    best = np.linalg.solve(mix @ mix.T, apart)
+    assert direction[2] == 0.0
+    assert direction[:2] @ best / np.linalg.norm(direction) / np.linalg.norm(best) > 0.99
+    assert direction @ (columns[1] - columns[0]).mean(axis=0) > 0.0
+
+
+# --- faults -------------------------------------------------------------------------------------
+
+
+def now():
+    return {(place, name): value for place in PLACES for name, value in vars(place).items()}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_planted_in_what_its_scenario_calls_and_is_gone_after(name, monkeypatch):
+    fault = FAULTS[name]
+    before, called = now(), []
+
+    def watched(planted):
+        if isinstance(planted, property):
+            return property(watched(planted.fget))
+
+        def call(*arguments, **options):
+            called.append(planted)
+            return planted(*arguments, **options)
+
+        return call
+
+    with fault.plant():
+        changed = {key: value for key, value in now().items() if before.get(key) is not value}
+        assert changed
+        with monkeypatch.context() as patched:
+            for (place, attribute), planted in changed.items():
+                patched.setattr(place, attribute, watched(planted))
+            SCENARIOS[fault.scenario].run(True)
+    assert called
+    after = now()
+    assert after.keys() == before.keys()
+    assert all(after[key] is before[key] for key in before)
+
+
+@pytest.mark.parametrize("name", ["rows not clipped, CSR"])
+def test_the_whole_path_holds_and_breaks_with_a_fault(name):
+    fault, n_runs = FAULTS[name], 75
+    run = SCENARIOS[fault.scenario].run
+    assert not audit(run, n_runs, 1e-6).is_broken
+    with fault.plant():
+        assert audit(run, n_runs, 1e-3).is_broken
+
+
+# --- what is printed ----------------------------------------------------------------------------
+
+
+def verdicts(n_caught):
+    """Return verdicts on everything, of which only so many faults are caught."""
+    caught, held = Verdict(claim_of(1.0), 0.01, 0.01), Verdict(claim_of(1.0), 0.5, 0.5)
+    found = dict.fromkeys(SCENARIOS, held)
+    return found | {name: caught if i < n_caught else held for i, name in enumerate(FAULTS)}
+
+
+def test_a_line_says_what_became_of_a_claim():
+    caught, held = Verdict(claim_of(1.0), 0.01, 0.01), Verdict(claim_of(1.0), 0.5, 0.5)
+    fault, scenario = next(iter(FAULTS)), next(iter(SCENARIOS))
+    assert "caught" in line(fault, caught, 1.0)
+    assert "MISSED" in line(fault, held, 1.0)
+    assert "holds" in line(scenario, held, 1.0)
+    assert "BROKEN" in line(scenario, caught, 1.0)
+
+
+def test_the_page_gets_a_row_for_everything_between_its_marks(tmp_path):
+    page = tmp_path / "checks.md"
+    page.write_text("before\n" + "\nbefore that\n".join(MARKS) + "\nafter\n", encoding="utf-8")
+    write_page(page, verdicts(len(FAULTS)), seconds=300.0)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n" + MARKS[0])
+    assert text.endswith(MARKS[1] + "\nafter\n")
+    assert "before that" not in text
+    assert all(f"\n| {name} | " in text for name in [*SCENARIOS, *FAULTS])
+    assert f"{len(FAULTS)} of {len(FAULTS)} planted faults" in text
+    page.write_text("no marks", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"checks\.md must have the marks"):
+        write_page(page, verdicts(0), seconds=1.0)
+
+
+@pytest.mark.parametrize(("n_caught", "status"), [(len(FAULTS), 0), (len(FAULTS) - 1, 1)])
+def test_the_command_fails_where_a_fault_is_missed(n_caught, status, monkeypatch, capsys):
+    found = verdicts(n_caught)
+    monkeypatch.setattr(
+        command, "Parallel", lambda **_: lambda jobs: [job[0](*job[1]) for job in jobs]
+    )
+    monkeypatch.setattr(command, "audit_by_name", lambda name, _: (found[name], 1.0))
+    written = []
+    monkeypatch.setattr(command, "write_page", lambda *_, **__: written.append(True))
+    assert command.main(["--docs"]) == status
+    assert bool(written) is (status == 0)
+    assert ("MISSED" in capsys.readouterr().out) is (status == 1)
+
+
+def test_the_command_knows_its_names(capsys):
+    assert command.main(["--only", "nothing of the kind"]) == 2
+    assert "--only must be part of a name" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        command.main(["--only", "MGR", "--docs"])
