@@ -186,3 +186,8 @@ def yes_no(*names: str, yes: str = "yes", no: str = "no") -> dict[str, Column]:
 def only(*levels: Any, missing: bool = False) -> Category:
     """Return a category with no level beside the stated ones."""
     return Category(levels, other=False, missing=missing)
+
+
+def complete(*names: str) -> Callable[[pd.DataFrame], pd.Series]:
+    """Return the rule that keeps rows with a value in each of some columns."""
+    return lambda frame: frame[list(names)].notna().all(axis=1)

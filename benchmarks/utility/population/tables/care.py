@@ -12,6 +12,7 @@ from utility.population.definition import (
     Definition,
     Is,
     Values,
+    complete,
     flags,
     only,
     yes_no,
@@ -64,14 +65,14 @@ RAND = {
     "black": Number(0, 1),
     "income": Number(0, 30_000, log=True),
     "xage": Number(0, 65),
-    "educdec": Number(0, 25, missing=True),
+    "educdec": Number(0, 25),
     "time": Number(0, 1),
     "num": Number(1, 14),
     "mhi": Number(0, 100),
     "disea": Number(0, 60),
     "physlm": Number(0, 1),
-    "mdeoff": Number(0, 1000, missing=True),
-    "pioff": Number(0, 1300, missing=True),
+    "mdeoff": Number(0, 1000),
+    "pioff": Number(0, 1300),
     **flags("tookphys", "female", "child", "fchild", "idp", "hlthg", "hlthf", "hlthp"),
 }
 
@@ -87,7 +88,7 @@ INJURY = {
     "prewage": Number(80, 1600, log=True),
     "injtype": only(*range(1, 9)),
     **flags("afchnge", "highearn", "ky"),
-    **flags("male", "married", missing=True),
+    **flags("male", "married"),
 }
 
 COVID = {
@@ -235,6 +236,7 @@ TASKS = (
         target=Above("mdvis", 0),
         groups=(RAND_SITES,),
         columns=RAND,
+        rows=complete("educdec", "mdeoff", "pioff"),
         dropped=RAND_DROPPED,
     ),
     Definition(
@@ -248,6 +250,7 @@ TASKS = (
             **{name: kind for name, kind in RAND.items() if name != "coins"},
             "site": only(1, 2, 3, 4, 5, 6),
         },
+        rows=complete("educdec", "mdeoff", "pioff"),
         dropped=RAND_DROPPED,
     ),
     Definition(
@@ -258,6 +261,7 @@ TASKS = (
         target=Amount("lnmeddol", -1, 10.6),
         groups=(RAND_SITES, Bands("xage", (18,))),
         columns=RAND,
+        rows=complete("educdec", "mdeoff", "pioff"),
         dropped=RAND_DROPPED,
     ),
     Definition(
@@ -278,7 +282,7 @@ TASKS = (
             ),
             Bands("age", (18, 40)),
         ),
-        columns=COVID,
+        columns={name: kind for name, kind in COVID.items() if name != "patient_class"},
         rows=lambda frame: frame["result"].ne("invalid"),
         merged={
             "client, age under 18": "client",
@@ -341,6 +345,7 @@ TASKS = (
             Bands("prewage", (200, 400)),
         ),
         columns=INJURY,
+        rows=complete("male", "married"),
         dropped="duration, costs and benefits follow; indicators of the type; logarithms",
     ),
     Definition(
@@ -355,6 +360,7 @@ TASKS = (
             "hosp": Boolean(),
             "indust": only(1, 2, 3, missing=True),
         },
+        rows=complete("male", "married"),
         dropped="costs and benefits follow; logarithms",
     ),
 )

@@ -3,79 +3,68 @@
 from __future__ import annotations
 
 from sklearn_dpwg.preprocessing._column_kinds import Boolean, Category, Number
-from utility.population.definition import Amount, Bands, Definition, Is, Values, only
+from utility.population.definition import Amount, Bands, Definition, Is, Values, complete, only
 from utility.population.tables.places import REGION_OF_STATE, STATES
 
 CREDIT = {
-    "Seniority": Number(0, 50),
+    "Seniority": Number(0, 30),
     "Time": Number(6, 72),
-    "Age": Number(18, 70),
-    "Expenses": Number(30, 180),
-    "Income": Number(0, 1000, log=True, missing=True),
-    "Assets": Number(0, 300_000, log=True, missing=True),
-    "Debt": Number(0, 30_000, log=True, missing=True),
-    "Amount": Number(100, 5000),
-    "Price": Number(100, 11_000, log=True),
+    "Age": Number(20, 65),
+    "Expenses": Number(30, 120),
+    "Income": Number(30, 500, log=True, missing=True),
+    "Assets": Number(0, 100_000, log=True),
+    "Debt": Number(0, 30_000, log=True),
+    "Amount": Number(300, 2500, log=True),
+    "Price": Number(500, 4000, log=True),
     "Records": Boolean("yes", "no"),
-    "Marital": Category(("married", "single", "separated", "widow", "divorced"), missing=True),
-    "Home": Category(("owner", "rent", "parents", "priv", "ignore"), missing=True),
+    "Marital": Category(("married", "single", "separated", "widow", "divorced"), other=False),
+    "Home": Category(("owner", "rent", "parents", "priv")),
+}
+
+YEARS = {
+    **{f"emp_{years}": years for years in range(1, 10)},
+    "emp_lt_1": 0,
+    "emp_ge_10": 10,
 }
 
 LOAN = {
     "funded_amnt": Number(1000, 40_000),
     "term": Boolean("term_60", "term_36"),
     "verification_status": only("Not_Verified", "Source_Verified", "Verified"),
-    "annual_inc": Number(0, 1_000_000, log=True),
-    "emp_length": Category(
-        (
-            "emp_lt_1",
-            "emp_1",
-            "emp_2",
-            "emp_3",
-            "emp_4",
-            "emp_5",
-            "emp_6",
-            "emp_7",
-            "emp_8",
-            "emp_9",
-            "emp_ge_10",
-            "emp_unk",
-        )
-    ),
+    "annual_inc": Number(15_000, 300_000, log=True),
+    "years": Number(0, 10, missing=True),
     "delinq_2yrs": Number(0, 20, log=True),
     "inq_last_6mths": Number(0, 6),
-    "revol_util": Number(0, 150),
-    "acc_now_delinq": Number(0, 3),
-    "open_il_6m": Number(0, 30),
-    "open_il_12m": Number(0, 12),
-    "open_il_24m": Number(0, 20),
-    "total_bal_il": Number(0, 600_000, log=True),
-    "all_util": Number(0, 200),
-    "inq_fi": Number(0, 16),
-    "inq_last_12m": Number(0, 30),
-    "delinq_amnt": Number(0, 50_000, log=True),
-    "num_il_tl": Number(0, 80),
-    "total_il_high_credit_limit": Number(0, 600_000, log=True),
+    "revol_util": Number(0, 100),
+    "open_il_6m": Number(0, 15),
+    "open_il_12m": Number(0, 5),
+    "open_il_24m": Number(0, 8),
+    "total_bal_il": Number(500, 200_000, log=True),
+    "all_util": Number(0, 120),
+    "inq_fi": Number(0, 8),
+    "inq_last_12m": Number(0, 12),
+    "num_il_tl": Number(0, 40),
+    "total_il_high_credit_limit": Number(1000, 200_000, log=True),
 }
 
 FULL_LOAN = {
     "emp_length": Number(0, 10, missing=True),
-    "annual_income": Number(0, 2_000_000, log=True),
+    "annual_income": Number(10_000, 400_000, log=True),
     "verified_income": only("Not Verified", "Source Verified", "Verified"),
-    "debt_to_income": Number(0, 100, missing=True),
+    "debt_to_income": Number(0, 50),
     "delinq_2y": Number(0, 15, log=True),
     "earliest_credit_line": Number(1960, 2016),
     "inquiries_last_12m": Number(0, 30),
-    "total_credit_lines": Number(0, 90),
-    "open_credit_lines": Number(0, 50),
-    "total_credit_limit": Number(0, 3_000_000, log=True),
-    "total_credit_utilized": Number(0, 1_000_000, log=True),
+    "total_credit_lines": Number(0, 60),
+    "open_credit_lines": Number(0, 30),
+    "total_credit_limit": Number(5000, 1_000_000, log=True),
+    "total_credit_utilized": Number(1000, 400_000, log=True),
     "num_historical_failed_to_pay": Number(0, 10),
     "accounts_opened_24m": Number(0, 30),
     "months_since_last_credit_inquiry": Number(0, 24, missing=True),
     "total_debit_limit": Number(0, 400_000, log=True),
-    "num_open_cc_accounts": Number(0, 50),
-    "num_cc_carrying_balance": Number(0, 40),
+    "num_open_cc_accounts": Number(0, 30),
+    "num_cc_carrying_balance": Number(0, 20),
     "num_mort_accounts": Number(0, 15),
     "account_never_delinq_percent": Number(0, 100),
     "public_record_bankrupt": Number(0, 3),
@@ -91,7 +80,6 @@ FULL_LOAN = {
             "small_business",
             "moving",
             "vacation",
-            "renewable_energy",
         )
     ),
     "application_type": Boolean("joint", "individual"),
@@ -110,6 +98,7 @@ TASKS = (
         target=Is("Status", ("bad",)),
         groups=(Values("Job", ("fixed", "freelance", "partime", "others")),),
         columns=CREDIT,
+        rows=complete("Home", "Marital", "Job", "Debt", "Assets"),
         dropped="rownames",
     ),
     Definition(
@@ -124,8 +113,9 @@ TASKS = (
         ),
         columns={
             **{name: kind for name, kind in CREDIT.items() if name not in {"Home", "Records"}},
-            "Job": Category(("fixed", "freelance", "partime", "others"), missing=True),
+            "Job": only("fixed", "freelance", "partime", "others"),
         },
+        rows=complete("Home", "Marital", "Job", "Debt", "Assets"),
         dropped="rownames",
     ),
     Definition(
@@ -139,7 +129,10 @@ TASKS = (
             Values("term", ("term_36", "term_60")),
         ),
         columns=LOAN,
-        derived={"region": lambda frame: frame["addr_state"].map(REGION_OF_STATE)},
+        derived={
+            "region": lambda frame: frame["addr_state"].map(REGION_OF_STATE),
+            "years": lambda frame: frame["emp_length"].map(YEARS),
+        },
         dropped="int_rate and sub_grade are the lender's own prediction",
     ),
     Definition(
@@ -153,6 +146,7 @@ TASKS = (
             Values("verified_income", ("Not Verified", "Source Verified", "Verified")),
         ),
         columns={n: k for n, k in FULL_LOAN.items() if n not in {"term", "verified_income"}},
+        rows=complete("debt_to_income"),
         dropped=LOAN_DROPPED,
     ),
     Definition(
@@ -167,6 +161,7 @@ TASKS = (
         ),
         columns={**FULL_LOAN, "state": Category(STATES)},
         derived={"region": lambda frame: frame["state"].map(REGION_OF_STATE)},
+        rows=complete("debt_to_income"),
         dropped=LOAN_DROPPED,
     ),
     Definition(

@@ -16,16 +16,16 @@ from utility.population.definition import (
     only,
     yes_no,
 )
-from utility.population.tables.places import REGION_OF_STATE, STATES
+from utility.population.tables.places import REGION_OF_STATE
 
 CHURN = {
-    "account_length": Number(0, 250),
+    "account_length": Number(0, 200),
     **yes_no("international_plan", "voice_mail_plan"),
     "number_vmail_messages": Number(0, 60),
     **{
         f"total_{when}_{what}": Number(0, most)
         for when, what, most in (
-            ("day", "minutes", 400),
+            ("day", "minutes", 350),
             ("day", "calls", 200),
             ("eve", "minutes", 400),
             ("eve", "calls", 200),
@@ -62,17 +62,16 @@ TELCO = {
 
 HOTEL = {
     "lead_time": Number(0, 600, log=True),
-    "stays_in_weekend_nights": Number(0, 16, log=True),
-    "stays_in_week_nights": Number(0, 40, log=True),
-    "adults": Number(0, 4),
-    "children": Number(0, 3),
-    "babies": Number(0, 2),
+    "stays_in_weekend_nights": Number(0, 4),
+    "stays_in_week_nights": Number(0, 10),
+    "adults": Number(1, 3),
+    "children": Number(0, 2),
+    "babies": Number(0, 1),
     "meal": Category(
         (
             "bed_and_breakfast",
             "breakfast_and_one_other_meal",
             "no_meal_package",
-            "breakfast_lunch_and_dinner",
         )
     ),
     "country": Category(
@@ -85,19 +84,6 @@ HOTEL = {
             "deu",
             "cn",
             "usa",
-            "ita",
-            "bel",
-            "nld",
-            "bra",
-            "che",
-            "swe",
-            "pol",
-            "aut",
-            "rou",
-            "rus",
-            "chn",
-            "fin",
-            "nor",
         ),
         missing=True,
     ),
@@ -200,7 +186,7 @@ TASKS = (
             Values("international_plan", {"no": "home", "yes": "international"}),
             Values("region", ("northeast", "midwest", "south", "west")),
         ),
-        columns={**CHURN, "state": Category(STATES)},
+        columns=CHURN,
         derived={"region": lambda frame: frame["state"].map(REGION_OF_STATE)},
         dropped="charges are minutes times a price; area codes are not where states are",
     ),
@@ -318,9 +304,17 @@ TASKS = (
         table="modeldata/deliveries",
         target=Above("time_to_delivery", 30),
         groups=(Values("day", DAYS),),
-        columns=DELIVERY,
-        derived=LATE_HOUR,
-        dropped="rownames",
+        columns={
+            "hour": Number(11, 21),
+            "late_hour": Number(0, 6),
+            "distance": Number(1.5, 6, log=True),
+            "items": Number(0, 10),
+        },
+        derived={
+            **LATE_HOUR,
+            "items": lambda frame: frame.filter(like="item_").sum(axis=1),
+        },
+        dropped="which items, as their number is what takes time",
     ),
     Definition(
         name="delivery-times",
@@ -375,7 +369,14 @@ TASKS = (
         table="openintro/ames",
         target=Above("price", 160_000),
         groups=(Values("Bldg.Type", ("1Fam", "TwnhsE", "Duplex", "Twnhs", "2fmCon")),),
-        columns=AMES,
-        dropped=AMES_DROPPED,
+        columns={
+            name: AMES[name]
+            for name in (
+                *("Lot.Area", "Overall.Qual", "Overall.Cond", "Year.Built", "Full.Bath"),
+                *("Bedroom.AbvGr", "Fireplaces", "Garage.Cars", "Central.Air", "House.Style"),
+                *("MS.Zoning", "Foundation", "Mo.Sold"),
+            )
+        },
+        dropped="areas and grades that all but give the price away",
     ),
 )

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from sklearn_dpwg.preprocessing._column_kinds import Boolean, Category, Number, Ordered
-from utility.population.definition import Amount, Bands, Definition, Is, Values, flags, only
+from utility.population.definition import (
+    Amount,
+    Bands,
+    Definition,
+    Is,
+    Values,
+    complete,
+    flags,
+    only,
+)
 
 MONICA = {
     "age": Number(35, 70),
@@ -50,7 +59,7 @@ ROTTERDAM = {
 }
 
 YRBS = {
-    "age": Ordered((12, 13, 14, 15, 16, 17, 18), missing=True),
+    "age": Ordered((12, 13, 14, 15, 16, 17, 18)),
     "height": Number(1.2, 2.2, missing=True),
     "weight": Number(25, 180, missing=True),
     "physically_active_7d": Number(0, 7, missing=True),
@@ -210,7 +219,9 @@ TASKS = (
         target=Is("texts", (1,)),
         groups=(YRBS_RACES, GENDERS),
         columns=YRBS,
-        rows=lambda frame: frame["text_while_driving_30d"].ne("did not drive"),
+        rows=lambda frame: (
+            frame["text_while_driving_30d"].ne("did not drive") & frame["age"].notna()
+        ),
         derived={
             "texts": lambda frame: (
                 frame["text_while_driving_30d"]
@@ -233,6 +244,7 @@ TASKS = (
             "race": only(*YRBS_RACES.labels, missing=True),
             "hispanic": Boolean("hispanic", "not", missing=True),
         },
+        rows=complete("age"),
         dropped="rownames",
     ),
     Definition(
@@ -243,6 +255,7 @@ TASKS = (
         target=Amount("weight", 30, 180),
         groups=(YRBS_RACES, GENDERS),
         columns={name: kind for name, kind in YRBS.items() if name != "weight"},
+        rows=complete("age"),
         dropped="rownames",
     ),
     Definition(
@@ -271,33 +284,10 @@ TASKS = (
         columns={
             "Age": Number(10, 100),
             "Year": only(2009, 2010, 2011),
-            "Month": Category(tuple(range(1, 13)), other=False),
-            "Urban": only("no", "yes", "unknown"),
+            "Urban": Category(("no", "yes")),
             "Education": Category(("iliterate", "primary", "Secondary", "Tertiary", "unknown")),
-            "Occupation": Category(
-                (
-                    "farming",
-                    "household",
-                    "professional",
-                    "student",
-                    "unemployed",
-                    "business/service",
-                    "worker",
-                    "retiree",
-                )
-            ),
-            "method": Category(
-                (
-                    "Pesticide",
-                    "Hanging",
-                    "Other poison",
-                    "Poison unspec",
-                    "Cutting",
-                    "Drowning",
-                    "Jumping",
-                    "unspecified",
-                )
-            ),
+            "Occupation": Category(("farming", "household")),
+            "method": Category(("Pesticide", "Hanging")),
         },
         dropped="whether the person was in hospital follows from the outcome",
     ),

@@ -12,11 +12,12 @@ from utility.population.definition import (
     Definition,
     Is,
     Values,
+    complete,
     flags,
     only,
     yes_no,
 )
-from utility.population.tables.places import STATE_NAMES
+from utility.population.tables.places import REGION_OF_NAME, STATE_NAMES
 
 GENRES = (
     "Action",
@@ -59,62 +60,9 @@ MOVIE_DERIVED = {
 }
 
 WORDS = (
-    "america",
-    "great",
-    "thank",
-    "trump",
-    "donald",
-    "president",
-    "obama",
-    "hillary",
-    "clinton",
-    "crooked",
-    "fake",
-    "news",
-    "media",
-    "cnn",
-    "fox",
-    "apprentice",
-    "celebrity",
-    "debate",
-    "poll",
-    "vote",
-    "win",
-    "iowa",
-    "florida",
-    "ohio",
-    "carolina",
-    "tonight",
-    "tomorrow",
-    "join",
-    "rally",
-    "interview",
-    "jobs",
-    "china",
-    "border",
-    "wall",
-    "tax",
-    "bad",
-    "sad",
-    "best",
-    "people",
-    "love",
-    "golf",
-    "hotel",
-    "tower",
-    "book",
-    "success",
-    "think",
-    "work",
-    "time",
-    "good",
-    "big",
-    "new",
-    "http",
-    "#makeamericagreatagain",
-    "maga",
-    "@realdonaldtrump",
-    "@foxnews",
+    *("america", "thank", "obama", "hillary", "crooked", "fake", "news", "apprentice", "debate"),
+    *("poll", "vote", "tonight", "join", "interview", "jobs", "china", "border", "tax", "best"),
+    *("golf", "tower", "http", "maga", "great again", "@realdonaldtrump", "@foxnews"),
 )
 
 
@@ -124,7 +72,7 @@ def _says(word: str):
 
 TWEET = {
     **flags(*(f"says {word}" for word in WORDS)),
-    "length": Number(0, 300),
+    "length": Number(0, 150),
     "quotes": Boolean(),
     "shouts": Number(0, 10),
     "hour": Category(tuple(range(24)), other=False),
@@ -144,8 +92,8 @@ DISEASES = Values("disease", ("Measles", "Pertussis", "Hepatitis A", "Polio", "R
 DISEASE = {
     "year": Number(1928, 2011),
     "weeks_reporting": Number(0, 52),
-    "population": Number(50_000, 40_000_000, log=True, missing=True),
-    "decade": Category(tuple(range(1920, 2020, 10)), other=False),
+    "population": Number(50_000, 40_000_000, log=True),
+    "decade": Category(tuple(range(1930, 2010, 10))),
     "state": Category(
         tuple(
             "District Of Columbia" if name == "District of Columbia" else name
@@ -182,21 +130,20 @@ TEAM = {
 }
 
 PITCH = {
-    "StartSpeed": Number(65, 100),
-    "EndSpeed": Number(60, 95),
+    "StartSpeed": Number(72, 96),
+    "EndSpeed": Number(68, 88),
     "HDev": Number(-10, 12),
     "VDev": Number(-18, 18),
-    "HPos": Number(-35, 35),
-    "VPos": Number(-35, 70),
+    "HPos": Number(-25, 25),
+    "VPos": Number(-10, 60),
     "PitchType": only("FF", "SL", "CU", "CH"),
     "Zone": Category(tuple(range(1, 15)), other=False),
     "Nasty": Number(0, 100),
     "Inning": Number(1, 9),
-    "InningSide": Boolean("top", "bottom"),
     "Outs": Ordered((0, 1, 2, 3)),
     "BatterHand": Boolean("L", "R"),
-    "off_side": Number(0, 35),
-    "off_height": Number(0, 60),
+    "off_side": Number(0, 24),
+    "off_height": Number(0, 36),
 }
 
 OFF = {
@@ -300,7 +247,7 @@ TASKS = (
             ),
         ),
         columns={
-            "state": Category(("U.S.", *STATE_NAMES)),
+            "region": only("nation", "northeast", "midwest", "south", "west"),
             "samplesize": Number(30, 90_000, log=True, missing=True),
             "population": only("lv", "rv", "v", "a"),
             "days": Number(0, 400),
@@ -317,6 +264,7 @@ TASKS = (
             ),
         },
         derived={
+            "region": lambda frame: frame["state"].map(REGION_OF_NAME).fillna("nation"),
             "lead": lambda frame: frame["rawpoll_clinton"] - frame["rawpoll_trump"],
             "days": lambda frame: (
                 (pd.Timestamp("2016-11-08") - pd.to_datetime(frame["enddate"])).dt.days
@@ -422,6 +370,7 @@ TASKS = (
         groups=(DISEASES,),
         columns={name: kind for name, kind in DISEASE.items() if name != "weeks_reporting"},
         derived=DECADE,
+        rows=complete("population"),
         dropped="weeks that reported tell of reports",
     ),
     Definition(
@@ -441,6 +390,7 @@ TASKS = (
             "Mumps, year under 1966": "Mumps",
             "Mumps, year 1966 and more": "Mumps",
         },
+        rows=complete("population"),
         dropped="rownames",
     ),
 )

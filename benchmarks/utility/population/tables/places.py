@@ -14,6 +14,28 @@ REGIONS = {
 REGION_OF_STATE = {state: region for region, states in REGIONS.items() for state in states}
 STATES = tuple(sorted(REGION_OF_STATE))
 
+NAMES_OF_REGIONS = {
+    "northeast": (
+        *("Connecticut", "Maine", "Massachusetts", "New Hampshire", "Rhode Island", "Vermont"),
+        *("New Jersey", "New York", "Pennsylvania", "Maine CD-1", "Maine CD-2"),
+    ),
+    "midwest": (
+        *("Illinois", "Indiana", "Michigan", "Ohio", "Wisconsin", "Iowa", "Kansas", "Minnesota"),
+        *("Missouri", "Nebraska", "North Dakota", "South Dakota"),
+        *("Nebraska CD-1", "Nebraska CD-2", "Nebraska CD-3"),
+    ),
+    "south": (
+        *("Delaware", "Florida", "Georgia", "Maryland", "North Carolina", "South Carolina"),
+        *("Virginia", "District of Columbia", "West Virginia", "Alabama", "Kentucky"),
+        *("Mississippi", "Tennessee", "Arkansas", "Louisiana", "Oklahoma", "Texas"),
+    ),
+    "west": (
+        *("Arizona", "Colorado", "Idaho", "Montana", "Nevada", "New Mexico", "Utah", "Wyoming"),
+        *("Alaska", "California", "Hawaii", "Oregon", "Washington"),
+    ),
+}
+REGION_OF_NAME = {name: region for region, names in NAMES_OF_REGIONS.items() for name in names}
+
 # The same by the numbers of the federal standard FIPS 5-2.
 FIPS_REGIONS = {
     "northeast": (9, 23, 25, 33, 34, 36, 42, 44, 50),

@@ -15,7 +15,7 @@ MINNEAPOLIS_RACES = Values(
 )
 
 HOUR = {
-    "hour": lambda frame: pd.to_datetime(frame["date"]).dt.hour,
+    "hour": lambda frame: pd.to_datetime(frame["date"]).dt.hour // 3,
     "weekday": lambda frame: pd.to_datetime(frame["date"]).dt.day_of_week,
 }
 
@@ -62,7 +62,7 @@ TASKS = (
             "policePrecinct": only(1, 2, 3, 4, 5),
             "lat": Number(44.89, 45.06),
             "long": Number(-93.33, -93.19),
-            "hour": Category(tuple(range(24)), other=False),
+            "hour": Category(tuple(range(8)), other=False),
             "weekday": Category(tuple(range(7)), other=False),
         },
         derived=HOUR,

@@ -6,11 +6,22 @@ import numpy as np
 import pandas as pd
 
 from sklearn_dpwg.preprocessing._column_kinds import Category, Number, Ordered
-from utility.population.definition import Above, Amount, Bands, Definition, Is, Values, flags, only
+from utility.population.definition import (
+    Above,
+    Amount,
+    Bands,
+    Definition,
+    Is,
+    Values,
+    complete,
+    flags,
+    only,
+)
 from utility.population.tables.places import STATES
 
 CARRIERS = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX", "FL")
 
+LA_GUARDIA_CARRIERS = ("AA", "DL", "MQ", "UA", "EV", "US", "WN", "FL", "B6", "9E", "F9", "YV")
 DESTINATIONS = (
     "ATL",
     "ORD",
@@ -47,7 +58,7 @@ DESTINATIONS = (
 FLIGHT = {
     "month": Category(tuple(range(1, 13)), other=False),
     "day": Number(1, 31),
-    "hour": Category(tuple(range(25)), other=False),
+    "hour": Category(tuple(range(6, 22))),
     "origin": only("EWR", "JFK", "LGA"),
     "dest": Category(DESTINATIONS),
     "distance": Number(80, 5000, log=True),
@@ -55,6 +66,22 @@ FLIGHT = {
 
 LATE = {"hour": lambda frame: frame["sched_dep_time"] // 100}
 
+STATES_WITH_BIRDS = (
+    "CA",
+    "TX",
+    "FL",
+    "NY",
+    "IL",
+    "PA",
+    "NJ",
+    "OH",
+    "TN",
+    "KY",
+    "NC",
+    "DC",
+    "LA",
+    "VA",
+)
 BIRD = {
     "ac_mass": Ordered((1, 2, 3, 4, 5), missing=True),
     "num_engs": Ordered((1, 2, 3, 4), missing=True),
@@ -94,31 +121,32 @@ PHASES = Values(
     },
 )
 
-STATIONS = (
-    "Austin",
-    "Quincy_Wells",
-    "Belmont",
-    "Archer_35th",
-    "Oak_Park",
-    "Western",
-    "Clark_Lake",
-    "Clinton",
-    "Merchandise_Mart",
-    "Irving_Park",
-    "Washington_Wells",
-    "Harlem",
-    "Monroe",
-    "Polk",
-    "Ashland",
-    "Kedzie",
-    "Addison",
-    "Jefferson_Park",
-    "Montrose",
-    "California",
-)
+# Thousands of riders on a busy day, two weeks before.
+STATIONS = {
+    "Austin": 3,
+    "Quincy_Wells": 10,
+    "Belmont": 7,
+    "Archer_35th": 5,
+    "Oak_Park": 3,
+    "Western": 6,
+    "Clark_Lake": 25,
+    "Clinton": 5,
+    "Merchandise_Mart": 12,
+    "Irving_Park": 6,
+    "Harlem": 5,
+    "Washington_Wells": 12,
+    "Monroe": 12,
+    "Polk": 5,
+    "Ashland": 3,
+    "Kedzie": 5,
+    "Addison": 4,
+    "Jefferson_Park": 10,
+    "Montrose": 3,
+    "California": 1.5,
+}
 
 CHICAGO = {
-    **{name: Number(0, 26 if name == "Clark_Lake" else 13) for name in STATIONS},
+    **{name: Number(0, most) for name, most in STATIONS.items()},
     "temp_min": Number(-20, 90),
     "temp_max": Number(-10, 105),
     "dew": Number(-20, 80),
@@ -167,12 +195,14 @@ WEEKDAYS = Values(
 TASKS = (
     Definition(
         name="late-flights",
-        asks="Does a flight from New York land more than 15 minutes late?",
+        asks="Does a flight from La Guardia land more than 15 minutes late?",
         source="new-york-flights",
-        table="openintro/nycflights",
+        table="nycflights13/flights",
         target=Above("arr_delay", 15),
-        groups=(Values("carrier", CARRIERS),),
-        columns=FLIGHT,
+        groups=(Values("carrier", LA_GUARDIA_CARRIERS),),
+        columns={name: kind for name, kind in FLIGHT.items() if name != "origin"},
+        rows=lambda frame: frame["origin"].eq("LGA"),
+        derived=LATE,
         dropped="departure and arrival times and delays; flight and tail numbers",
     ),
     Definition(
@@ -206,14 +236,15 @@ TASKS = (
         target=Above("precip", 0),
         groups=(Values("origin", ("EWR", "JFK", "LGA")), Bands("month", (4, 7, 10))),
         columns={
-            "temp": Number(0, 105, missing=True),
-            "dewp": Number(-10, 80, missing=True),
+            "spread": Number(0, 50, log=True),
+            "dewp": Number(0, 75),
             "wind_dir": Number(0, 360, missing=True),
             "wind_speed": Number(0, 50, missing=True),
             "pressure": Number(980, 1045),
             "hour": Category(tuple(range(24)), other=False),
         },
-        rows=lambda frame: frame["pressure"].notna(),
+        rows=complete("pressure", "temp", "dewp"),
+        derived={"spread": lambda frame: frame["temp"] - frame["dewp"]},
         dropped="visibility, humidity and gusts are of the same rain",
     ),
     Definition(
@@ -244,6 +275,7 @@ TASKS = (
             **{
                 name: kind for name, kind in BIRD.items() if name not in {"num_engs", "time_of_day"}
             },
+            "state": Category(STATES_WITH_BIRDS, missing=True),
             "phase_of_flt": Category(tuple(PHASES.labels), other=False, missing=True),
         },
         derived=BIRD_DERIVED,
@@ -301,8 +333,9 @@ TASKS = (
             "distance": Number(0, 45, log=True),
             "dow": only("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"),
             "month": only("Jan", "Feb", "Mar", "Apr"),
-            "hour": Category(tuple(range(24)), other=False),
+            "part_of_day": Category(tuple(range(6)), other=False),
         },
+        derived={"part_of_day": lambda frame: frame["hour"] // 4},
         dropped="rownames",
     ),
 )

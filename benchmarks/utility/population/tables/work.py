@@ -5,25 +5,35 @@ from __future__ import annotations
 import numpy as np
 
 from sklearn_dpwg.preprocessing._column_kinds import Boolean, Category, Number, Ordered
-from utility.population.definition import Amount, Bands, Definition, Is, Values, flags, only, yes_no
+from utility.population.definition import (
+    Amount,
+    Bands,
+    Definition,
+    Is,
+    Values,
+    complete,
+    flags,
+    only,
+    yes_no,
+)
 from utility.population.tables.places import STATE_NAMES
 
 NLS_RACE = Values("race", {1: "white", 2: "black", 3: "other"})
 
 NLS_COLUMNS = {
     "year": Number(68, 88),
-    "age": Number(14, 46, missing=True),
-    "msp": Boolean(missing=True),
-    "nev_mar": Boolean(missing=True),
-    "grade": Number(0, 18, missing=True),
-    "not_smsa": Boolean(missing=True),
-    "c_city": Boolean(missing=True),
-    "south": Boolean(missing=True),
-    "ind_code": Category(tuple(range(1, 13)), missing=True),
-    "occ_code": Category(tuple(range(1, 14)), missing=True),
-    "ttl_exp": Number(0, 30),
-    "tenure": Number(0, 26, missing=True),
-    "hours": Number(0, 80, missing=True),
+    "age": Number(15, 45),
+    "msp": Boolean(),
+    "nev_mar": Boolean(),
+    "grade": Number(0, 18),
+    "not_smsa": Boolean(),
+    "c_city": Boolean(),
+    "south": Boolean(),
+    "ind_code": Category(tuple(range(4, 13)), missing=True),
+    "occ_code": Category((1, 2, 3, 4, 5, 6, 8, 13), missing=True),
+    "ttl_exp": Number(0, 25),
+    "tenure": Number(0, 20),
+    "hours": Number(0, 60),
 }
 
 PSID_COLUMNS = {
@@ -143,6 +153,7 @@ TASKS = (
         target=Is("union", (1,)),
         groups=(NLS_RACE,),
         columns=NLS_COLUMNS,
+        rows=complete("age", "msp", "grade", "south", "tenure", "hours"),
         dropped="idcode; wages follow from membership; wks_ue, wks_work are often missing",
     ),
     Definition(
@@ -155,6 +166,7 @@ TASKS = (
         columns={
             name: kind for name, kind in NLS_COLUMNS.items() if name not in {"grade", "south"}
         },
+        rows=complete("age", "msp", "grade", "south", "tenure", "hours"),
         dropped="grade is the target; idcode; wages",
     ),
     Definition(
@@ -168,6 +180,7 @@ TASKS = (
             **{name: kind for name, kind in NLS_COLUMNS.items() if name != "occ_code"},
             "union": Boolean(missing=True),
         },
+        rows=complete("age", "msp", "grade", "south", "tenure", "hours"),
         dropped="idcode",
         merged={"9": "farm", "10": "farm", "12": "household", "11": "household"},
     ),
