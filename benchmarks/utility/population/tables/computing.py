@@ -128,20 +128,6 @@ TASKS = (
         dropped="rownames",
     ),
     Definition(
-        name="very-fast-jobs",
-        asks="Is a job on the cluster done very fast?",
-        source="hpc-jobs",
-        table="modeldata/hpc_data",
-        target=Is("class", ("VF",)),
-        groups=(Values("day", ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")),),
-        columns={
-            **{name: kind for name, kind in HPC.items() if name != "day"},
-            "protocol": Category(tuple("ACDEFGHIJKLMNO"), other=False),
-        },
-        merged={"Sat": "weekend", "Sun": "weekend"},
-        dropped="rownames",
-    ),
-    Definition(
         name="remote-developers",
         asks="Does a developer work from afar?",
         source="stack-overflow-survey",
@@ -174,36 +160,6 @@ TASKS = (
         groups=(COUNTRIES, Values("Remote", ("Remote", "Not remote"))),
         columns={**DEVELOPER, "Country": only(*COUNTRIES.labels)},
         dropped="rownames",
-    ),
-    Definition(
-        name="spam-mail",
-        asks="Is a letter spam?",
-        source="email",
-        table="openintro/email",
-        target=Is("spam", (1,)),
-        groups=(
-            Values("format", {0: "plain", 1: "formatted"}),
-            Values("number", ("none", "small", "big")),
-        ),
-        columns={
-            **{
-                name: Number(0, most, log=True)
-                for name, most in (
-                    ("cc", 10),
-                    ("image", 3),
-                    ("attach", 3),
-                    ("dollar", 20),
-                    ("inherit", 2),
-                    ("password", 5),
-                    ("num_char", 100),
-                    ("line_breaks", 1500),
-                    ("exclaim_mess", 50),
-                )
-            },
-            "winner": Boolean("yes", "no"),
-            **flags("to_multiple", "sent_email", "re_subj", "exclaim_subj", "urgent_subj"),
-        },
-        dropped="time and sender",
     ),
     Definition(
         name="callbacks",

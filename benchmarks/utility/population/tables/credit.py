@@ -49,7 +49,7 @@ LOAN = {
 
 FULL_LOAN = {
     "emp_length": Number(0, 10, missing=True),
-    "annual_income": Number(10_000, 400_000, log=True),
+    "annual_income": Number(20_000, 250_000, log=True),
     "verified_income": only("Not Verified", "Source Verified", "Verified"),
     "debt_to_income": Number(0, 50),
     "delinq_2y": Number(0, 15, log=True),
@@ -59,7 +59,7 @@ FULL_LOAN = {
     "open_credit_lines": Number(0, 30),
     "total_credit_limit": Number(5000, 1_000_000, log=True),
     "total_credit_utilized": Number(1000, 400_000, log=True),
-    "num_historical_failed_to_pay": Number(0, 10),
+    "num_historical_failed_to_pay": Number(0, 2),
     "accounts_opened_24m": Number(0, 30),
     "months_since_last_credit_inquiry": Number(0, 24, missing=True),
     "total_debit_limit": Number(0, 400_000, log=True),
@@ -67,7 +67,7 @@ FULL_LOAN = {
     "num_cc_carrying_balance": Number(0, 20),
     "num_mort_accounts": Number(0, 15),
     "account_never_delinq_percent": Number(0, 100),
-    "public_record_bankrupt": Number(0, 3),
+    "public_record_bankrupt": Number(0, 1),
     "loan_purpose": Category(
         (
             "debt_consolidation",

@@ -173,6 +173,27 @@ AMES = {
     "Yr.Sold": only(2006, 2007, 2008, 2009, 2010),
 }
 
+AMES_PLACES = (
+    "NAmes",
+    "CollgCr",
+    "OldTown",
+    "Edwards",
+    "Somerst",
+    "NridgHt",
+    "Gilbert",
+    "Sawyer",
+    "NWAmes",
+    "SawyerW",
+    "Mitchel",
+    "BrkSide",
+    "Crawfor",
+    "IDOTRR",
+    "Timber",
+    "NoRidge",
+    "StoneBr",
+    "SWISU",
+    "ClearCr",
+)
 AMES_DROPPED = "identifiers; areas that add up to others; rare features such as pools"
 
 TASKS = (
@@ -298,25 +319,6 @@ TASKS = (
         },
     ),
     Definition(
-        name="slow-deliveries",
-        asks="Does a restaurant's delivery take half an hour or more?",
-        source="deliveries",
-        table="modeldata/deliveries",
-        target=Above("time_to_delivery", 30),
-        groups=(Values("day", DAYS),),
-        columns={
-            "hour": Number(11, 21),
-            "late_hour": Number(0, 6),
-            "distance": Number(1.5, 6, log=True),
-            "items": Number(0, 10),
-        },
-        derived={
-            **LATE_HOUR,
-            "items": lambda frame: frame.filter(like="item_").sum(axis=1),
-        },
-        dropped="which items, as their number is what takes time",
-    ),
-    Definition(
         name="delivery-times",
         asks="How many minutes does a restaurant's delivery take?",
         source="deliveries",
@@ -336,47 +338,10 @@ TASKS = (
         groups=(
             Values(
                 "Neighborhood",
-                (
-                    "NAmes",
-                    "CollgCr",
-                    "OldTown",
-                    "Edwards",
-                    "Somerst",
-                    "NridgHt",
-                    "Gilbert",
-                    "Sawyer",
-                    "NWAmes",
-                    "SawyerW",
-                    "Mitchel",
-                    "BrkSide",
-                    "Crawfor",
-                    "IDOTRR",
-                    "Timber",
-                    "NoRidge",
-                    "StoneBr",
-                    "SWISU",
-                    "ClearCr",
-                ),
+                AMES_PLACES,
             ),
         ),
         columns={**AMES, "Bldg.Type": only("1Fam", "TwnhsE", "Duplex", "Twnhs", "2fmCon")},
         dropped=AMES_DROPPED,
-    ),
-    Definition(
-        name="dear-houses",
-        asks="Does a house in Ames cost more than 160,000?",
-        source="ames-housing",
-        table="openintro/ames",
-        target=Above("price", 160_000),
-        groups=(Values("Bldg.Type", ("1Fam", "TwnhsE", "Duplex", "Twnhs", "2fmCon")),),
-        columns={
-            name: AMES[name]
-            for name in (
-                *("Lot.Area", "Overall.Qual", "Overall.Cond", "Year.Built", "Full.Bath"),
-                *("Bedroom.AbvGr", "Fireplaces", "Garage.Cars", "Central.Air", "House.Style"),
-                *("MS.Zoning", "Foundation", "Mo.Sold"),
-            )
-        },
-        dropped="areas and grades that all but give the price away",
     ),
 )

@@ -291,25 +291,4 @@ TASKS = (
         },
         dropped="whether the person was in hospital follows from the outcome",
     ),
-    Definition(
-        name="headache-days",
-        asks="Has a person with migraine a headache on a day?",
-        source="kostecki-dillon",
-        table="carData/KosteckiDillon",
-        target=Is("headache", ("yes",)),
-        groups=(
-            Values("hatype", ("No Aura", "Aura", "Mixed")),
-            Values("medication", ("none", "reduced", "continuing")),
-        ),
-        columns={
-            "time": Number(-30, 100),
-            "dos": Number(0, 1300),
-            "age": Number(18, 66),
-            "airq": Number(0, 75),
-            "sex": Boolean("female", "male"),
-            "after_start": Boolean(),
-        },
-        derived={"after_start": lambda frame: frame["time"] > 0},
-        dropped="id",
-    ),
 )

@@ -115,16 +115,6 @@ TASKS = (
         dropped="rownames",
     ),
     Definition(
-        name="mothers-in-work",
-        asks="Did a mother of two or more work in 1979?",
-        source="census-1980-mothers",
-        table="AER/Fertility2",
-        target=Above("work", 0),
-        groups=(Bands("age", (25, 28, 31, 34)), Values("morekids", ("no", "yes"))),
-        columns=MOTHERS,
-        dropped="rownames",
-    ),
-    Definition(
         name="minority-mothers-in-work",
         asks="Did a black or Hispanic mother work in 1979?",
         source="census-1980-mothers",

@@ -15,7 +15,6 @@ from utility.population.definition import (
     complete,
     flags,
     only,
-    yes_no,
 )
 from utility.population.tables.places import REGION_OF_NAME, STATE_NAMES
 
@@ -60,9 +59,8 @@ MOVIE_DERIVED = {
 }
 
 WORDS = (
-    *("america", "thank", "obama", "hillary", "crooked", "fake", "news", "apprentice", "debate"),
-    *("poll", "vote", "tonight", "join", "interview", "jobs", "china", "border", "tax", "best"),
-    *("golf", "tower", "http", "maga", "great again", "@realdonaldtrump", "@foxnews"),
+    *("america", "thank", "obama", "hillary", "news", "apprentice", "debate", "poll", "vote"),
+    *("tonight", "join", "interview", "jobs", "china", "best", "http", "@realdonaldtrump"),
 )
 
 
@@ -74,7 +72,7 @@ TWEET = {
     **flags(*(f"says {word}" for word in WORDS)),
     "length": Number(0, 150),
     "quotes": Boolean(),
-    "shouts": Number(0, 10),
+    "shouts": Number(0, 4),
     "hour": Category(tuple(range(24)), other=False),
 }
 
@@ -169,28 +167,6 @@ TASKS = (
         dropped="statusquo measures the same opinion",
     ),
     Definition(
-        name="too-little-for-the-poor",
-        asks="Does a person say that the government does too little for the poor?",
-        source="world-values-survey",
-        table="carData/WVS",
-        target=Is("poverty", ("Too Little",)),
-        groups=(
-            Values("country", ("Australia", "USA", "Norway", "Sweden")),
-            Values("gender", ("female", "male")),
-        ),
-        columns={
-            "age": Number(18, 92),
-            **yes_no("religion", "degree"),
-            "young": Number(0, 22),
-            "old": Number(0, 32),
-        },
-        derived={
-            "young": lambda frame: (40 - frame["age"]).clip(0, 22),
-            "old": lambda frame: (frame["age"] - 60).clip(0, 32),
-        },
-        dropped="rownames",
-    ),
-    Definition(
         name="safe-wells",
         asks="Does a household turn to another well?",
         source="bangladesh-wells",
@@ -248,8 +224,8 @@ TASKS = (
         ),
         columns={
             "region": only("nation", "northeast", "midwest", "south", "west"),
-            "samplesize": Number(30, 90_000, log=True, missing=True),
-            "population": only("lv", "rv", "v", "a"),
+            "samplesize": Number(100, 20_000, log=True),
+            "population": Category(("lv", "rv")),
             "days": Number(0, 400),
             "pollster": Category(
                 (
@@ -270,6 +246,7 @@ TASKS = (
                 (pd.Timestamp("2016-11-08") - pd.to_datetime(frame["enddate"])).dt.days
             ),
         },
+        rows=complete("samplesize"),
         dropped="adjusted shares and those of other candidates are of the same poll",
     ),
     Definition(
@@ -360,18 +337,6 @@ TASKS = (
             "gdp": Number(1e7, 2e13, log=True, missing=True),
         },
         dropped="infant mortality is nearly the target",
-    ),
-    Definition(
-        name="reported-diseases",
-        asks="Does a state report a case of a disease within a year?",
-        source="contagious-diseases",
-        table="dslabs/us_contagious_diseases",
-        target=Above("count", 0),
-        groups=(DISEASES,),
-        columns={name: kind for name, kind in DISEASE.items() if name != "weeks_reporting"},
-        derived=DECADE,
-        rows=complete("population"),
-        dropped="weeks that reported tell of reports",
     ),
     Definition(
         name="disease-rates",

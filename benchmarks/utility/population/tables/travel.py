@@ -66,22 +66,6 @@ FLIGHT = {
 
 LATE = {"hour": lambda frame: frame["sched_dep_time"] // 100}
 
-STATES_WITH_BIRDS = (
-    "CA",
-    "TX",
-    "FL",
-    "NY",
-    "IL",
-    "PA",
-    "NJ",
-    "OH",
-    "TN",
-    "KY",
-    "NC",
-    "DC",
-    "LA",
-    "VA",
-)
 BIRD = {
     "ac_mass": Ordered((1, 2, 3, 4, 5), missing=True),
     "num_engs": Ordered((1, 2, 3, 4), missing=True),
@@ -104,7 +88,6 @@ BIRD_DERIVED = {
         .str.lower()
         .fillna("known species")
     ),
-    "affected": lambda frame: frame["effect"].notna(),
 }
 
 PHASES = Values(
@@ -236,15 +219,18 @@ TASKS = (
         target=Above("precip", 0),
         groups=(Values("origin", ("EWR", "JFK", "LGA")), Bands("month", (4, 7, 10))),
         columns={
-            "spread": Number(0, 50, log=True),
+            "spread": Number(0, 40, log=True),
             "dewp": Number(0, 75),
             "wind_dir": Number(0, 360, missing=True),
-            "wind_speed": Number(0, 50, missing=True),
+            "wind_speed": Number(0, 40),
             "pressure": Number(980, 1045),
-            "hour": Category(tuple(range(24)), other=False),
+            "part_of_day": Category(tuple(range(6)), other=False),
         },
-        rows=complete("pressure", "temp", "dewp"),
-        derived={"spread": lambda frame: frame["temp"] - frame["dewp"]},
+        rows=complete("pressure", "temp", "dewp", "wind_speed"),
+        derived={
+            "spread": lambda frame: frame["temp"] - frame["dewp"],
+            "part_of_day": lambda frame: frame["hour"] // 4,
+        },
         dropped="visibility, humidity and gusts are of the same rain",
     ),
     Definition(
@@ -257,29 +243,6 @@ TASKS = (
         columns=BIRD,
         derived=BIRD_DERIVED,
         dropped="remarks; operators and aircraft are long lists; birds_seen is the same count",
-    ),
-    Definition(
-        name="disturbed-flights",
-        asks="Does a bird strike affect the flight?",
-        source="bird-strikes",
-        table="openintro/birds",
-        target=Is("affected", (True,)),
-        groups=(
-            Values("num_engs", {1: "one", 2: "two", 3: "three or four", 4: "three or four"}),
-            Values(
-                "time_of_day",
-                {"Day": "day", "Night": "night", "Dusk": "twilight", "Dawn": "twilight"},
-            ),
-        ),
-        columns={
-            **{
-                name: kind for name, kind in BIRD.items() if name not in {"num_engs", "time_of_day"}
-            },
-            "state": Category(STATES_WITH_BIRDS, missing=True),
-            "phase_of_flt": Category(tuple(PHASES.labels), other=False, missing=True),
-        },
-        derived=BIRD_DERIVED,
-        dropped="remarks; operators and aircraft are long lists",
     ),
     Definition(
         name="station-riders",

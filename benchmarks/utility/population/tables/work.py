@@ -164,10 +164,12 @@ TASKS = (
         target=Is("collgrad", (1,)),
         groups=(NLS_RACE, Values("south", {0: "elsewhere", 1: "south"})),
         columns={
-            name: kind for name, kind in NLS_COLUMNS.items() if name not in {"grade", "south"}
+            name: kind
+            for name, kind in NLS_COLUMNS.items()
+            if name not in {"grade", "south", "occ_code"}
         },
         rows=complete("age", "msp", "grade", "south", "tenure", "hours"),
-        dropped="grade is the target; idcode; wages",
+        dropped="grade is the target; occupations follow; idcode; wages",
     ),
     Definition(
         name="nls-wages-by-occupation",
