@@ -350,7 +350,7 @@ def _check_fill(column: Number, name: str) -> None:
         raise ValueError(f"fill of column {name!r} is for missing=True, got {column.fill!r}.")
 
 
-def _check_levels(levels: tuple[Hashable, ...], name: str, *, least: int) -> None:
+def _check_levels(levels: object, name: str, *, least: int) -> None:
     """Refuse levels that are too few, missing values or twice in the list."""
     if not isinstance(levels, tuple) or len(levels) < least:
         raise ValueError(

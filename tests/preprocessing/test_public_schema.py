@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -74,12 +75,20 @@ def test_the_row_norm_is_stated_and_attained():
     assert np.linalg.norm(rows(SCHEMA, frame)) == pytest.approx(1.0, rel=1e-11)
 
 
+def test_the_bound_holds_in_exact_arithmetic():
+    for n_columns in range(1, 80):
+        names = [f"c{column}" for column in range(n_columns)]
+        schema = Schema({name: Boolean() for name in names})
+        (row,) = rows(schema, pd.DataFrame([[True] * n_columns], columns=names))
+        assert sum(Fraction(value) ** 2 for value in row) <= 1
+
+
 anything = st.one_of(
     st.none(), st.floats(), st.floats(-1e3, 1e3), st.integers(-(10**12), 10**12), st.just(5e-324)
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(

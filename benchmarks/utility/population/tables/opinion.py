@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
 
 from sklearn_dpwg.preprocessing._column_kinds import Boolean, Category, Number, Ordered
@@ -41,8 +43,8 @@ GENRES = (
 )
 
 
-def _has_genre(genre: str):
-    return lambda frame: frame["genres"].str.split("|").map(lambda genres: genre in genres)
+def _has_genre(genre: str) -> Callable[[pd.DataFrame], pd.Series]:
+    return lambda frame: ("|" + frame["genres"] + "|").str.contains(f"|{genre}|", regex=False)
 
 
 MOVIE = {
@@ -64,7 +66,7 @@ WORDS = (
 )
 
 
-def _says(word: str):
+def _says(word: str) -> Callable[[pd.DataFrame], pd.Series]:
     return lambda frame: frame["text"].str.lower().str.contains(word, regex=False)
 
 
