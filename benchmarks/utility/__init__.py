@@ -6,6 +6,7 @@ with default parameters on every task, and prints and writes the tables; `python
 resumable: what has been measured stands in `.bench/utility`, outside version control.
 
 - `tasks`: data sets split into train and test parts, with reference optima; scores of weights.
+- `population`: a hundred tasks more, in a half to choose on and a half to check on.
 - `relations`: neighbouring relations, and what converts one into another.
 - `ours`: fits with default parameters.
 - `peers`: one module a peer, and the command that runs them.

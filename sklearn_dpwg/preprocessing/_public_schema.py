@@ -1,0 +1,108 @@
+"""Raw tables to rows of norm at most 1, by what is public of their columns.
+
+A `Schema` maps column names to kinds, each with public bounds or a public list of levels. Encoding
+learns nothing: a row is encoded the same way whatever the other rows are. Each column becomes a
+*block* of numbers of norm at most 1, so that a row of m blocks, divided by √m, has norm at most 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.preprocessing._column_kinds import Column
+
+# Rounding of the entries and of a sum of their squares stays far below this share of a norm.
+ROUNDING = 2.0**-40
+
+# Rows are sparse where at most this share of their numbers can differ from 0.
+SPARSE_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Public facts about the columns of a table, and the encoding that follows from them.
+
+    Parameters
+    ----------
+    columns : mapping of str to Column
+        The columns that are encoded, in this order; others are left out.
+
+    Attributes
+    ----------
+    row_norm : float
+        Bound on the norm of a row of blocks, by which all rows are divided: the square root of the
+        number of columns, and a little more for rounding.
+    feature_names : tuple of str
+        Names of the encoded columns.
+    """
+
+    columns: Mapping[str, Column]
+    row_norm: float = field(init=False)
+    feature_names: tuple[str, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the facts; the mapping is copied, so that nobody changes it afterwards."""
+        if not self.columns:
+            raise ValueError("columns must name at least one column, got none.")
+        for name, column in self.columns.items():
+            column.check(name)
+        names = [out for name, column in self.columns.items() for out in column.names(name)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(
+                f"columns must give each encoded column a name, {twice[0]!r} is twice."
+            )
+        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
+        object.__setattr__(self, "feature_names", tuple(names))
+        bound = math.sqrt(len(self.columns)) * (1.0 + ROUNDING)
+        object.__setattr__(self, "row_norm", bound)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether rows are sparse, which the schema decides and never the data."""
+        stored = sum(column.n_stored for column in self.columns.values())
+        return stored <= SPARSE_SHARE * len(self.feature_names)
+
+    def encode(self, frame: pd.DataFrame) -> FloatArray | csr_array:
+        """Encode a table.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            The table, with at least the columns of the schema.
+
+        Returns
+        -------
+        ndarray or csr_array of shape (n_records, n_features)
+            Rows of norm at most 1.
+
+        Raises
+        ------
+        ValueError
+            If a column is not there, or holds what its kind does not allow.
+        """
+        for name in self.columns:
+            found = sum(label == name for label in frame.columns)
+            if found != 1:
+                raise ValueError(f"X must have one column {name!r}, got {found or 'none'}.")
+        places, values, first = [], [], 0
+        for name, column in self.columns.items():
+            block = column.encode(frame[name].reset_index(drop=True), name)
+            places.append(block.places + first)
+            values.append(block.values)
+            first += column.width
+        at, entries = np.column_stack(places), np.column_stack(values) / self.row_norm
+        if not self.is_sparse:
+            rows = np.zeros((len(frame), first))
+            np.put_along_axis(rows, at, entries, axis=1)
+            return rows
+        starts = np.arange(len(frame) + 1) * at.shape[1]
+        return csr_array((entries.ravel(), at.ravel(), starts), shape=(len(frame), first))

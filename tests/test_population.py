@@ -1,0 +1,152 @@
+"""The population of tasks: what is promised of the list, without its references."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+BENCHMARKS = str(Path(__file__).parents[1] / "benchmarks")
+
+PACKAGES = frozenset(
+    {
+        *("AER", "COUNT", "DAAG", "Stat2Data", "asaur", "carData", "dslabs", "mediation"),
+        *("medicaldata", "mlmRev", "modeldata", "nycflights13", "openintro", "sampleSelection"),
+        *("survival", "wooldridge"),
+    }
+)
+# drawn from the General Social Survey
+REFUSED_TABLES = frozenset(
+    {"AER/GSS7402", "carData/GSSvocab", "carData/Vocab", "wooldridge/happiness"}
+)
+
+# One of each package or kind of trouble: dates, numbers as strings, many levels, few records.
+LOADED = (
+    *("smokers-by-education", "gsoep-income", "chilean-plebiscite", "hotel-changes", "swings"),
+    *("heart-attack-deaths", "traffic-citations", "house-prices", "covid-tests", "nls-men-wages"),
+)
+
+
+@pytest.fixture(scope="module")
+def population():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        import utility.population
+        import utility.population.definition
+
+        yield utility.population
+    for name in [name for name in sys.modules if name.split(".")[0] == "utility"]:
+        sys.modules.pop(name)
+
+
+def test_names_are_unique(population):
+    names = [each.name for each in population.DEFINITIONS]
+    assert len(set(names)) == len(names)
+
+
+def test_tables_are_of_the_packages_and_of_one_source(population):
+    source_of = {}
+    for each in population.DEFINITIONS:
+        assert each.table.split("/")[0] in PACKAGES
+        assert each.table not in REFUSED_TABLES
+        assert source_of.setdefault(each.table, each.source) == each.source
+
+
+def test_one_survey_is_one_source(population):
+    tables = (
+        ("AER/CPS", "wooldridge/cps91"),
+        ("AER/Fertility", "AER/Fertility2", "wooldridge/labsup"),
+        ("openintro/resume", "AER/ResumeNames"),
+        ("openintro/yrbss", "Stat2Data/YouthRisk"),
+        ("openintro/ames", "modeldata/ames"),
+    )
+    for same in tables:
+        found = {each.source for each in population.DEFINITIONS if each.table.startswith(same)}
+        assert len(found) == 1
+
+
+def test_halves(population):
+    halves = {}
+    for each in population.DEFINITIONS:
+        assert halves.setdefault(each.source, each.half) == each.half
+        assert each.half in {"choosing", "checking"}
+    counts = Counter((each.half, each.kind) for each in population.DEFINITIONS)
+    for half in ("choosing", "checking"):
+        assert counts[half, "classification"] >= 20
+        assert counts[half, "regression"] >= 6
+
+
+def test_the_split_is_what_it_was(population):
+    """Sources that a hash cannot move from one half to the other without a change of this test."""
+    half_of = population.definition.half_of
+    known = {
+        "choosing": ("ames-housing", "project-star", "bird-strikes", "lending-club"),
+        "checking": ("chem97", "movielens", "airfare", "nafld", "new-york-flights"),
+    }
+    for half, sources in known.items():
+        assert {half_of(source) for source in sources} == {half}
+    # the hash says "checking", but the project has shown this source already
+    assert half_of("current-population-survey") == "choosing"
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_tasks_load(population, name):
+    (definition,) = (each for each in population.DEFINITIONS if each.name == name)
+    task = population.load_definition(definition)
+    n_records = len(task.train.targets) + len(task.test.targets)
+    assert 2_500 <= n_records <= 300_000
+    assert 2 <= len(task.group_labels) <= 40
+    assert task.group_sizes.min() >= 20
+    assert 4 <= task.train.X.shape[1] <= 200
+    for part in (task.train, task.test):
+        assert np.linalg.norm(part.X, axis=1).max() <= 1.0
+        assert np.array_equal(part.rows[:, :-1], part.X)
+        assert np.all(part.rows[:, -1] == 1.0)
+        assert set(part.codes) <= set(range(len(task.group_labels)))
+        assert np.array_equal(np.array(task.group_labels)[part.codes], part.groups)
+        assert np.all(np.isin(part.targets, (-1, 1)) if task.is_classification else True)
+        assert np.abs(part.targets).max() <= 1.0
+
+
+def test_bands_and_values(population):
+    frame = pd.DataFrame({"age": [17.0, 18.0, 40.0, np.nan], "sex": [0, 1, 2, 0]})
+    bands = population.definition.Bands("age", (18, 30))
+    assert bands.names == ("age under 18", "age 18 to 30", "age 30 and more")
+    assert bands(frame).tolist()[:3] == list(bands.names)
+    assert pd.isna(bands(frame)[3])
+    values = population.definition.Values("sex", {0: "man", 1: "woman"})
+    assert values(frame).tolist()[:2] == ["man", "woman"]
+    assert pd.isna(values(frame)[2])
+
+
+def test_targets(population):
+    made = population.definition
+    frame = pd.DataFrame({"y": [1.0, 5.0, np.nan]})
+    assert made.Is("y", (5,))(frame)[:2].tolist() == [0, 1]
+    assert made.Above("y", 1)(frame)[:2].tolist() == [0, 1]
+    assert made.Amount("y", 2, 4)(frame)[:2].tolist() == [2, 4]
+    logs = made.Amount("y", 2, 4, log=True)
+    assert logs(frame)[:2].tolist() == list(logs.bounds)
+    for target in (made.Is("y", (5,)), made.Above("y", 1), logs):
+        assert np.isnan(target(frame)[2])
+
+
+def test_a_reference_in_doubt_is_refused(population, monkeypatch):
+    from utility.population.__main__ import doubt
+
+    (definition,) = (each for each in population.DEFINITIONS if each.name == "swings")
+    task = population.load_definition(definition)
+    weights = np.zeros(task.train.rows.shape[1])
+    good = {"gap": 1e-9, "weights": weights}
+    bound = {"gap": 1e-9, "weights": np.append(weights[1:], 19.95)}
+    for optima, why in (
+        ({"worst-group": good, "average": good}, ""),
+        ({"worst-group": good, "average": good | {"gap": 1e-3}}, "the gap of the average"),
+        ({"worst-group": good | {"gap": np.nan}, "average": good}, "the gap of the worst-group"),
+        ({"worst-group": bound, "average": good}, "the radius binds"),
+    ):
+        task.__dict__["optima"] = optima
+        assert doubt(task).startswith(why)
+        assert bool(doubt(task)) == bool(why)
