@@ -452,19 +452,16 @@ def test_peers_run_on_a_half_of_the_population(utility, tmp_path, monkeypatch, c
     population = types.ModuleType("utility.population")
     task = small_task(utility)
     task.name = "small"
-    asked = []
-
-    def names(half=None, kind=None):
-        asked.append(half)
-        return ["small", "other"] if half is None else ["small"]
-
-    population.population_names = names
-    population.load_population_task = lambda name, cache=None: task
+    population.DEFINITIONS = tuple(
+        types.SimpleNamespace(name=name, half=half)
+        for name, half in (("small", "checking"), ("other", "choosing"))
+    )
+    population.load_definition = lambda definition, cache=None: task
     monkeypatch.setitem(sys.modules, "utility.population", population)
     main, run = sys.modules["utility.peers.__main__"], utility.peers.run
-    assert [each.name for each in run.tasks_of("choosing")] == ["small"]
+    assert [each.name for each in run.tasks_of("checking")] == ["small"]
     assert run.names_of("all") == ("small", "other")
-    assert asked == ["choosing", None]
+    assert run.names_of("choosing") == ("other",)
     assert run.names_of(None) == utility.tasks.task_names()
     # the papers' schedules are for the page's tasks
     assert not run.applies("paper: mgr", task)

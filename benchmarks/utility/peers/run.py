@@ -45,18 +45,18 @@ def names_of(which: str | None) -> tuple[str, ...]:
     """Return the names of the page's tasks, or those of one of `POPULATIONS`."""
     if which is None:
         return task_names()
-    from utility.population import population_names
+    from utility.population import DEFINITIONS
 
-    return tuple(population_names(half=None if which == "all" else which))
+    return tuple(each.name for each in DEFINITIONS if which in ("all", each.half))
 
 
 def load_by_name(name: str, cache: Path | None = None) -> Task:
     """Load a task of the page or of the population."""
     if name in task_names():
         return load_task(name, cache=cache)
-    from utility.population import load_population_task
+    from utility.population import DEFINITIONS, load_definition
 
-    return load_population_task(name, cache=cache)
+    return load_definition({each.name: each for each in DEFINITIONS}[name], cache=cache)
 
 
 def tasks_of(which: str | None, cache: Path | None = None) -> Iterator[Task]:

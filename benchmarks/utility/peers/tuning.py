@@ -22,7 +22,7 @@ class Stage(NamedTuple):
 # Records are thinned for the race only, with the noise and the group weights of all records; the
 # last runs of every budget are then judged on all of them, by the excess that is reported.
 STAGES = (Stage(8_000, 2, 12), Stage(30_000, 4, 3))
-SLOW_STAGES = (Stage(8_000, 1, 12), Stage(30_000, 4, 3))
+SLOW_STAGES = (Stage(8_000, 1, 6), Stage(30_000, 4, 2))
 
 
 def thin(part: Part, n_groups: int, max_rows: int) -> Part:
