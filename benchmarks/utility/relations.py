@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
-from sklearn_dpwg.privacy import Budget, Release, calibrate
+from sklearn_dpwg.privacy import Budget, Release, calibrate, gdp_mu
 
 # Method to (its relation, what was done about it).
 RELATIONS = {
@@ -22,6 +22,16 @@ RELATIONS = {
         "Opacus: add or remove one record",
         "noise calibrated by privacy-loss distributions for replacing a record, about 1.7 times as "
         "much at equal ε",
+    ),
+    "amp": (
+        "replace one record within its group",
+        "twice the δ of a Gaussian release of μ = 2fC/σ at ε less the curvature's share, as proved "
+        "in its module",
+    ),
+    "dp-newton": (
+        "replace one record within its group",
+        "noise by exact Gaussian accounting, for 2C max λ_i/n_i on gradients and √2 B max λ_i/n_i "
+        "on Hessians",
     ),
     "diffprivlib": (
         "replace one record by any other, of any group (Chaudhuri et al. 2011), δ = 0",
@@ -63,6 +73,12 @@ def replace_from_add_remove(epsilon: float, delta: float) -> tuple[float, float]
         ``2 ε`` and ``(1 + e^ε) δ``: removing one record, then adding another.
     """
     return 2.0 * epsilon, (1.0 + math.exp(epsilon)) * delta
+
+
+@cache
+def total_mu(epsilon: float, delta: float) -> float:
+    """Return the parameter μ of a Gaussian release that spends a budget."""
+    return gdp_mu(epsilon, delta)
 
 
 @cache

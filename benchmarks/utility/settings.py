@@ -8,6 +8,9 @@ from utility.store import FOLDER
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 N_SEEDS = 5
+POPULATION_EPSILONS = (1.0, 2.0, 4.0, 8.0)
+# Peers are run once, so that their means can be of more seeds.
+N_PEER_SEEDS = 8
 
 # A first look in three minutes: a part of the whole, kept with it.
 QUICK_EPSILONS = (1.0,)

@@ -3,8 +3,9 @@
 A step draws every record with probability q. The loss of a record of group g is weighted by
 λ_g n/n_g, its gradient clipped to C, the sum given noise and divided by q n, as Opacus does. The
 capped losses of the drawn records are summed by group, given noise and divided by q n_g; the group
-weights λ grow with the exponential of these. Gradient and losses are one Gaussian release of a
-vector that a record adds at most 1 to: (√a gradient/C, √(1 - a) loss/B).
+weights λ start at the shares of a weighting and grow with the exponential of these. Gradient and
+losses are one Gaussian release of a vector that a record adds at most 1 to: (√a gradient/C,
+√(1 - a) loss/B).
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from utility.peers.gradient_descent import MOMENTUM, project
+from utility.peers.clipped import equal_pieces, project
+from utility.peers.gradient_descent import MOMENTUM
+from utility.peers.weightings import group_shares
 from utility.relations import noise_multiplier, replace_sensitivity
 from utility.tasks import Part, Task
 
@@ -22,7 +25,8 @@ STEPS = (100, 400)
 SAMPLING_RATES = (0.02, 0.1)
 LEARNING_RATES = (0.1, 0.4, 1.6, 6.4)
 CLIPS = (0.25, 0.5, 1.0)
-GROUP_RATES = (0.01, 0.1, 1.0)
+# Rates of the group weights, by where they start.
+GROUP_RATES = {"average": (0.01, 0.1, 1.0), "half": (0.0, 0.01), "balanced": (0.0, 0.01)}
 GRADIENT_SHARE = 0.9
 # Losses count for at most half again that of a model that predicts nothing.
 LOSS_CAPS = {"classification": 1.5 * np.log(2.0), "regression": 0.75}
@@ -36,13 +40,14 @@ class Run(NamedTuple):
     learning_rate: float
     clip: float
     group_rate: float
+    start: str
 
 
 def grid() -> list[Run]:
     """Return the grid."""
-    return [
-        Run(*each) for each in product(STEPS, SAMPLING_RATES, LEARNING_RATES, CLIPS, GROUP_RATES)
-    ]
+    each = product(STEPS, SAMPLING_RATES, LEARNING_RATES, CLIPS)
+    groups = [(rate, start) for start, rates in GROUP_RATES.items() for rate in rates]
+    return [Run(*run, *of_groups) for run, of_groups in product(each, groups)]
 
 
 def unit_noise(n_steps: int, sampling_rate: float, epsilon: float, delta: float) -> float:
@@ -56,7 +61,7 @@ def sgd(
     runs: list[Run],
     unit_noises: np.ndarray,
     seed: int,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> dict[str, np.ndarray]:
     """Run columns of the same steps and sampling rate, which share their batches.
 
     Parameters
@@ -64,7 +69,7 @@ def sgd(
     task : Task
         The task.
     part : Part
-        Records; those of thinned tasks get the noise that all records would have.
+        Records; one of a thinned group stands for as many as were left out for it, and one.
     runs : list of Run
         One a column.
     unit_noises : ndarray of shape (k,)
@@ -74,7 +79,7 @@ def sgd(
 
     Returns
     -------
-    last, mean : ndarray of shape (d, k)
+    dict of str to ndarray of shape (d, k)
         The last iterate, and the mean of the last half of them.
     """
     n_steps, rate = runs[0].n_steps, runs[0].sampling_rate
@@ -84,43 +89,62 @@ def sgd(
     clips = np.array([run.clip for run in runs])
     group_rates = np.array([run.group_rate for run in runs])
     cap = LOSS_CAPS[task.kind]
-    n_groups, (n, d) = len(task.group_labels), part.rows.shape
-    sizes = np.bincount(part.codes, minlength=n_groups)[:, None]
-    # noise of all records, though there may be fewer here
-    thinned = n / len(task.train.targets)
-    gradient_stds = unit_noises * clips / np.sqrt(GRADIENT_SHARE) * thinned
-    loss_stds = unit_noises * cap / np.sqrt(1.0 - GRADIENT_SHARE) * thinned
-    proportions = task.group_sizes[:, None] / task.group_sizes.sum()
+    n_groups, d, dtype = len(task.group_labels), part.rows.shape[1], part.rows.dtype
+    n, sizes = task.group_sizes.sum(), np.maximum(task.group_sizes, 1)[:, None]
+    gradient_stds = unit_noises * clips / np.sqrt(GRADIENT_SHARE)
+    loss_stds = unit_noises * cap / np.sqrt(1.0 - GRADIENT_SHARE)
+    proportions = sizes / n
+    # of records that stand for those left out, each counts for several
+    counts = task.group_sizes / np.maximum(np.bincount(part.codes, minlength=n_groups), 1)
+    multiples = counts[part.codes].astype(dtype)
 
-    norms = np.linalg.norm(part.rows, axis=1)
+    # margins are scores of rows times their targets, and gradients point against these
+    sign = -1.0 if task.is_classification else 1.0
+    signed = part.rows * part.targets[:, None] if task.is_classification else part.rows
+    pieces = equal_pieces(clips.astype(dtype))
+    inverse_norms = (1.0 / np.maximum(np.linalg.norm(part.rows, axis=1), 1e-12)).astype(dtype)
     weights, velocity, mean = np.zeros((3, d, len(runs)))
-    log_shares = np.log(np.repeat(proportions, len(runs), axis=1))
+    starts = [group_shares(task.group_sizes, run.start) for run in runs]
+    log_shares = np.log(np.maximum(np.column_stack(starts), 1e-300))
     n_averaged = n_steps - n_steps // 2
     for t in range(n_steps):
-        drawn = np.flatnonzero(rng.random(n) < rate)
+        drawn = np.flatnonzero(rng.random(len(part.codes)) < rate)
         shares = np.exp(log_shares - log_shares.max(axis=0))
         shares /= shares.sum(axis=0)
-        rows, codes, targets = part.rows[drawn], part.codes[drawn], part.targets[drawn, None]
-        scores = rows @ weights.astype(rows.dtype)
-        factors = (shares / proportions).astype(rows.dtype)[codes]
-        limits = clips.astype(rows.dtype) / np.maximum(norms[drawn, None], 1e-12)
-        if task.is_classification:
-            # the radius keeps margins within what exp can take
-            odds = np.exp(-targets * scores)
-            losses = np.log(1.0 + odds)
-            slopes = -targets * np.minimum(factors * odds / (1.0 + odds), limits)
-        else:
-            residuals = scores - targets
-            losses = 0.5 * residuals**2
-            slopes = np.clip(factors * residuals, -limits, limits)
-        gradient = rows.T @ slopes.astype(rows.dtype)
+        rows, targets, codes = signed[drawn], part.targets[drawn, None], part.codes[drawn]
+        slopes, losses = _slopes_and_losses(
+            rows @ weights.astype(dtype), targets, is_classification=task.is_classification
+        )
+        slopes *= (shares / proportions).astype(dtype)[codes]
+        for columns, clip in pieces:
+            limits, own = clip * inverse_norms[drawn, None], slopes[:, columns]
+            if task.is_classification:
+                np.minimum(own, limits, out=own)
+            else:
+                np.clip(own, -limits, limits, out=own)
+        gradient = sign * (rows * multiples[drawn, None]).T @ slopes
         gradient = (gradient + gradient_stds * rng.normal(size=(d, 1))) / (rate * n)
-        belongs = (codes == np.arange(n_groups)[:, None]).astype(rows.dtype)
-        by_group = belongs @ np.minimum(losses, cap).astype(rows.dtype)
+        belongs = (codes == np.arange(n_groups)[:, None]) * multiples[drawn]
+        by_group = belongs @ np.minimum(losses, dtype.type(cap), out=losses)
         by_group = (by_group + loss_stds * rng.normal(size=(n_groups, 1))) / (rate * sizes)
         log_shares = log_shares + group_rates * by_group
         velocity = MOMENTUM * velocity + gradient
         weights = project(weights - learning_rates * velocity, task.radius)
         if t >= n_steps - n_averaged:
             mean += weights / n_averaged
-    return weights, mean
+    return {"last": weights, "mean": mean}
+
+
+def _slopes_and_losses(
+    scores: np.ndarray, targets: np.ndarray, *, is_classification: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return slopes and losses: of margins, the slopes' sign left out, or of scores."""
+    if not is_classification:
+        scores -= targets
+        return scores, 0.5 * scores**2
+    # the radius keeps margins within what exp can take
+    np.negative(scores, out=scores)
+    odds = np.exp(scores, out=scores)
+    below = 1.0 + odds
+    np.divide(odds, below, out=odds)
+    return odds, np.log(below, out=below)

@@ -1,148 +1,234 @@
-"""Run the grids of the NumPy peers on a task, all budgets and seeds at once."""
+"""Race the grids of the NumPy peers on a task, all budgets and seeds at once."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from utility.ours import DELTA
-from utility.peers import gradient_descent, group_dro
-from utility.peers.tuning import cell, single, thinned_excess, tuning_part
+from utility.peers import gradient_descent, group_dro, newton, objective_perturbation
+from utility.peers.tuning import (
+    SLOW_STAGES,
+    STAGES,
+    Stage,
+    cell,
+    single,
+    thinned_excess,
+    tuning_part,
+)
+from utility.peers.weightings import row_bound
 from utility.tasks import Part, Task
 
-# (part, runs, budgets, seeds) -> last iterates and means, one column a run, budget and seed
-Trainer = Callable[[Part, Sequence[Any], np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+class Peer(NamedTuple):
+    """A grid and what trains its runs.
+
+    Parameters
+    ----------
+    grid : list
+        Runs, each a NamedTuple.
+    shared : tuple of str
+        Fields that columns of one batch share.
+    train : callable
+        (part, runs, budgets, seeds, is_final) to weights, one column a run, by kind of iterate.
+    is_double : bool
+        Whether runs on all records are in double precision.
+    stages : tuple of Stage
+        What runs are judged by before they are run on all records.
+    """
+
+    grid: list[Any]
+    shared: tuple[str, ...]
+    train: Callable[..., dict[str, np.ndarray]]
+    is_double: bool = False
+    stages: tuple[Stage, ...] = STAGES
+
+
+def peer_of(task: Task, method: str) -> Peer:
+    """Return a peer, by name, for a task."""
+    if method == "dp-sgd group-dro":
+        shared = ("n_steps", "sampling_rate")
+        return Peer(group_dro.grid(), shared, partial(_sgd, task), stages=SLOW_STAGES)
+    if method == "amp":
+        grid = objective_perturbation.grid()
+        return Peer(grid, ("weighting",), partial(_perturb, task), is_double=True)
+    if method == "dp-newton":
+        fields = ("n_steps", "hessians", "weighting")
+        return Peer(newton.grid(), fields, partial(_newton, task))
+    grid = gradient_descent.grid(method)
+    return Peer(grid, ("n_steps", "weighting"), partial(_descend, task))
+
+
+def _descend(
+    task: Task, part: Part, runs: list[Any], budgets: np.ndarray, seeds: np.ndarray, **_: bool
+) -> dict[str, np.ndarray]:
+    noise = [
+        gradient_descent.noise_std(task.group_sizes, run, float(epsilon), DELTA)
+        for run, epsilon in zip(runs, budgets, strict=True)
+    ]
+    return gradient_descent.descend(task, part, runs, np.array(noise), seeds)
+
+
+def _sgd(
+    task: Task, part: Part, runs: list[Any], budgets: np.ndarray, seeds: np.ndarray, **_: bool
+) -> dict[str, np.ndarray]:
+    found = {kind: np.empty((part.rows.shape[1], len(runs))) for kind in ("last", "mean")}
+    for seed in np.unique(seeds):
+        own = np.flatnonzero(seeds == seed)
+        noise = [
+            group_dro.unit_noise(runs[k].n_steps, runs[k].sampling_rate, float(budgets[k]), DELTA)
+            for k in own
+        ]
+        of_seed = group_dro.sgd(task, part, [runs[k] for k in own], np.array(noise), int(seed))
+        for kind, weights in of_seed.items():
+            found[kind][:, own] = weights
+    return found
+
+
+def _perturb(
+    task: Task,
+    part: Part,
+    runs: list[Any],
+    budgets: np.ndarray,
+    seeds: np.ndarray,
+    *,
+    is_final: bool,
+) -> dict[str, np.ndarray]:
+    made = partial(objective_perturbation.make_plan, is_classification=task.is_classification)
+    plans = {
+        (run, epsilon): made(task.group_sizes, run, float(epsilon), DELTA, row_bound(task))
+        for run, epsilon in set(zip(runs, budgets.tolist(), strict=True))
+    }
+    own = [plans[pair] for pair in zip(runs, budgets.tolist(), strict=True)]
+    return objective_perturbation.perturb(task, part, runs, own, seeds, is_final=is_final)
+
+
+def _newton(
+    task: Task,
+    part: Part,
+    runs: list[Any],
+    budgets: np.ndarray,
+    seeds: np.ndarray,
+    *,
+    is_final: bool,
+) -> dict[str, np.ndarray]:
+    made = partial(newton.make_noise, is_classification=task.is_classification)
+    noises = {
+        (run, epsilon): made(task.group_sizes, run, float(epsilon), DELTA, row_bound(task))
+        for run, epsilon in set(zip(runs, budgets.tolist(), strict=True))
+    }
+    own = [noises[pair] for pair in zip(runs, budgets.tolist(), strict=True)]
+    return newton.newton(task, part, runs, own, seeds, is_final=is_final)
+
+
+# A run, its kind of iterate and the weights of its seeds, with their mean excess, by ε.
+Judged = dict[float, list[tuple[float, Any, str, np.ndarray]]]
 
 
 def run_grid(task: Task, method: str, epsilons: Sequence[float], n_seeds: int) -> dict[str, Any]:
     """Return the cells of a NumPy peer, by ε."""
-    if method == "dp-sgd group-dro":
-        grid, shared = group_dro.grid(), ("n_steps", "sampling_rate")
-    else:
-        grid, shared = gradient_descent.grid(method), ("n_steps", "balance")
-    return best_of_grid(task, grid, shared, trainer(task, method), epsilons, n_seeds)
-
-
-def trainer(task: Task, method: str) -> Trainer:
-    """Return the function that trains columns of a method on a task."""
-    return _sgd(task) if method == "dp-sgd group-dro" else _descent(task)
-
-
-def _descent(task: Task) -> Trainer:
-    stds: dict[Any, float] = {}
-
-    def train(
-        part: Part, runs: Sequence[Any], budgets: np.ndarray, seeds: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        for run, epsilon in zip(runs, budgets, strict=True):
-            if (run, epsilon) not in stds:
-                stds[run, epsilon] = gradient_descent.noise_std(
-                    task.group_sizes, run, float(epsilon), DELTA
-                )
-        noise = np.array([stds[pair] for pair in zip(runs, budgets, strict=True)])
-        return gradient_descent.descend(task, part, list(runs), noise, seeds)
-
-    return train
-
-
-def _sgd(task: Task) -> Trainer:
-    def train(
-        part: Part, runs: Sequence[Any], budgets: np.ndarray, seeds: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        last, mean = np.empty((2, part.rows.shape[1], len(runs)))
-        for seed in np.unique(seeds):
-            own = np.flatnonzero(seeds == seed)
-            noise = [
-                group_dro.unit_noise(
-                    runs[k].n_steps, runs[k].sampling_rate, float(budgets[k]), DELTA
-                )
-                for k in own
-            ]
-            last[:, own], mean[:, own] = group_dro.sgd(
-                task, part, [runs[k] for k in own], np.array(noise), int(seed)
-            )
-        return last, mean
-
-    return train
+    return best_of_grid(task, peer_of(task, method), epsilons, n_seeds)
 
 
 def best_of_grid(
     task: Task,
-    grid: Sequence[Any],
-    shared: Sequence[str],
-    train: Trainer,
+    peer: Peer,
     epsilons: Sequence[float],
     n_seeds: int,
 ) -> dict[str, Any]:
-    """Run a grid and return the cell of the best run at each ε.
+    """Race a grid and return the cell of the best run at each ε.
 
     Parameters
     ----------
     task : Task
         The task.
-    grid : sequence of NamedTuple
-        The runs.
-    shared : sequence of str
-        Fields that columns of one batch share.
-    train : callable
-        The peer.
+    peer : Peer
+        The grid and what trains it.
     epsilons : sequence of float
         Budgets.
     n_seeds : int
-        Seeds of each run; the best run is that of the least mean over them.
+        Seeds that are reported; the best of the last runs is that of the least mean over them.
 
     Returns
     -------
     dict
         Cells by ε as text.
     """
-    batches: dict[Any, list[Any]] = {}
-    for run in grid:
-        batches.setdefault(tuple(getattr(run, name) for name in shared), []).append(run)
-    part = tuning_part(task)
-    is_thinned = len(part.targets) < len(task.train.targets)
-    best: dict[float, tuple[float, Any, bool, np.ndarray]] = {}
-    start, n_models = time.perf_counter(), 0
-    for batch in batches.values():
-        columns = [
-            (run, epsilon, seed) for run in batch for epsilon in epsilons for seed in range(n_seeds)
-        ]
-        runs = [column[0] for column in columns]
-        budgets = np.array([column[1] for column in columns])
-        seeds = np.array([column[2] for column in columns])
-        n_models += len(columns)
-        for is_mean, weights in enumerate(train(part, runs, budgets, seeds)):
-            excess = thinned_excess(task, part, weights).reshape(-1, n_seeds).mean(axis=1)
-            for k, value in enumerate(excess):
-                run, epsilon, _ = columns[k * n_seeds]
-                if epsilon not in best or value < best[epsilon][0]:
-                    own = weights[:, k * n_seeds : (k + 1) * n_seeds].copy()
-                    best[epsilon] = (float(value), run, bool(is_mean), own)
-    seconds = (time.perf_counter() - start) / n_models
+    runs = dict.fromkeys(epsilons, peer.grid)
+    for stage in peer.stages:
+        part = tuning_part(task, stage.max_rows)
+        judged = judge(task, peer, part, runs, stage.n_seeds, is_final=False)
+        runs = {epsilon: best_runs(judged[epsilon], stage.n_kept) for epsilon in epsilons}
 
+    everything = task.train if peer.is_double else single(task.train)
+    start = time.perf_counter()
+    judged = judge(task, peer, everything, runs, n_seeds, is_final=True)
+    n_models = n_seeds * sum(map(len, runs.values()))
+    seconds = (time.perf_counter() - start) / n_models
+    winners = {epsilon: min(judged[epsilon], key=lambda each: each[0]) for epsilon in epsilons}
+    fresh = fresh_excess(task, peer, everything, winners, n_seeds)
     cells = {}
-    for epsilon in epsilons:
-        _, run, is_mean, weights = best[epsilon]
-        if is_thinned:
-            start = time.perf_counter()
-            both = train(
-                single(task.train), [run] * n_seeds, np.full(n_seeds, epsilon), np.arange(n_seeds)
-            )
-            weights, seconds = both[is_mean], (time.perf_counter() - start) / n_seeds
-        parameters = run._asdict() | {"iterate": "mean" if is_mean else "last"}
+    for epsilon, (_, run, kind, weights) in winners.items():
+        parameters = run._asdict() | {"iterate": kind}
         cells[f"{epsilon:g}"] = cell(task, weights, parameters, seconds) | {
-            "fresh_excess": fresh_excess(task, train, run, is_mean, epsilon, n_seeds)
+            "fresh_excess": fresh[epsilon]
         }
     return cells
 
 
+def best_runs(judged: list[tuple[float, Any, str, np.ndarray]], n_kept: int) -> list[Any]:
+    """Return the runs of least mean excess, each once."""
+    ranked = sorted(judged, key=lambda each: each[0])
+    return list(dict.fromkeys(run for _, run, _, _ in ranked))[:n_kept]
+
+
+def judge(
+    task: Task,
+    peer: Peer,
+    part: Part,
+    runs: dict[float, list[Any]],
+    n_seeds: int,
+    *,
+    is_final: bool,
+) -> Judged:
+    """Train runs of every budget on seeds, and return their mean excess."""
+    batches: dict[Any, list[tuple[Any, float]]] = {}
+    for epsilon, of_epsilon in runs.items():
+        for run in of_epsilon:
+            key = tuple(getattr(run, name) for name in peer.shared)
+            batches.setdefault(key, []).append((run, epsilon))
+    judged: Judged = {epsilon: [] for epsilon in runs}
+    for batch in batches.values():
+        # equal clips side by side
+        batch.sort(key=lambda each: each[0].clip)
+        budgets = np.repeat([epsilon for _, epsilon in batch], n_seeds)
+        columns = [run for run, _ in batch for _ in range(n_seeds)]
+        seeds = np.tile(np.arange(n_seeds), len(batch))
+        for kind, weights in peer.train(part, columns, budgets, seeds, is_final=is_final).items():
+            excess = task.train_excess(weights) if is_final else thinned_excess(task, part, weights)
+            for k, value in enumerate(excess.reshape(-1, n_seeds).mean(axis=1)):
+                run, epsilon = batch[k]
+                own = weights[:, k * n_seeds : (k + 1) * n_seeds] if is_final else weights[:, :0]
+                judged[epsilon].append((float(value), run, kind, own))
+    return judged
+
+
 def fresh_excess(
-    task: Task, train: Trainer, run: Any, is_mean: bool, epsilon: float, n_seeds: int
-) -> list[float]:
-    """Return the excess of a grid's winner on seeds that it was not chosen by."""
+    task: Task,
+    peer: Peer,
+    part: Part,
+    winners: dict[float, tuple[float, Any, str, np.ndarray]],
+    n_seeds: int,
+) -> dict[float, list[float]]:
+    """Return the excess of winners on seeds that they were not chosen by."""
     seeds = np.arange(n_seeds, 2 * n_seeds)
-    both = train(single(task.train), [run] * n_seeds, np.full(n_seeds, epsilon), seeds)
-    return task.train_excess(both[is_mean]).tolist()
+    found = {}
+    for epsilon, (_, run, kind, _) in winners.items():
+        budgets = np.full(n_seeds, epsilon)
+        every = peer.train(part, [run] * n_seeds, budgets, seeds, is_final=True)
+        found[epsilon] = task.train_excess(every[kind]).tolist()
+    return found

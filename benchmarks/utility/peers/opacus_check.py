@@ -22,7 +22,7 @@ from utility.summary import interval
 from utility.tasks import Task, load_task
 
 TASKS = ("compas", "law-school", "adult")
-RUN = group_dro.Run(n_steps=400, sampling_rate=0.02, learning_rate=0.4, clip=1.0, group_rate=0.1)
+RUN = group_dro.Run(400, 0.02, learning_rate=0.4, clip=1.0, group_rate=0.1, start="average")
 EPSILON, N_SEEDS = 1.0, 8
 
 
@@ -49,7 +49,8 @@ def with_opacus(task: Task, unit_noise: float, seeds: list[int]) -> np.ndarray:
 def with_numpy(task: Task, unit_noise: float, seeds: list[int]) -> np.ndarray:
     """Return our last iterates, one column a seed."""
     columns = [
-        group_dro.sgd(task, task.train, [RUN], np.array([unit_noise]), seed)[0] for seed in seeds
+        group_dro.sgd(task, task.train, [RUN], np.array([unit_noise]), seed)["last"]
+        for seed in seeds
     ]
     return np.hstack(columns)
 

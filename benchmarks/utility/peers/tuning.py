@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from utility.ours import number
+from utility.peers.clipped import BLOCK_ELEMENTS
 from utility.tasks import Part, Task
 
-# More rows than these are thinned for the grid only, with the noise of all rows: the winner of the
-# grid is then run on all of them.
-MAX_TUNING_ROWS = 50_000
+
+class Stage(NamedTuple):
+    """A part of the race of a grid: records and seeds of each run, and how many runs stay."""
+
+    max_rows: int
+    n_seeds: int
+    n_kept: int
 
 
-def tuning_part(task: Task) -> Part:
-    """Return the training records, at most so many, in single precision."""
-    part, n_rows = task.train, len(task.train.targets)
-    if n_rows > MAX_TUNING_ROWS:
-        rng = np.random.default_rng(0)
-        part = part.take(np.sort(rng.choice(n_rows, MAX_TUNING_ROWS, replace=False)))
-    return single(part)
+# Records are thinned for the race only, with the noise and the group weights of all records; the
+# last runs of every budget are then judged on all of them, by the excess that is reported.
+STAGES = (Stage(8_000, 2, 12), Stage(30_000, 4, 3))
+SLOW_STAGES = (Stage(8_000, 1, 6), Stage(30_000, 4, 2))
+
+
+def thin(part: Part, n_groups: int, max_rows: int) -> Part:
+    """Return at most so many records, those of the largest groups left out first, by group."""
+    sizes = np.bincount(part.codes, minlength=n_groups)
+    kept, left = np.zeros_like(sizes), max_rows
+    for rank, group in enumerate(np.argsort(sizes, kind="stable")):
+        kept[group] = min(sizes[group], left // (n_groups - rank))
+        left -= kept[group]
+    rng = np.random.default_rng(0)
+    chosen = [
+        np.sort(rng.permutation(np.flatnonzero(part.codes == group))[: kept[group]])
+        for group in range(n_groups)
+    ]
+    return part.take(np.concatenate(chosen))
+
+
+def tuning_part(task: Task, max_rows: int) -> Part:
+    """Return the training records by group, at most so many, in single precision."""
+    return single(thin(task.train, len(task.group_labels), max_rows))
 
 
 def single(part: Part) -> Part:
@@ -30,11 +52,25 @@ def single(part: Part) -> Part:
 
 
 def thinned_excess(task: Task, part: Part, weights: np.ndarray) -> np.ndarray:
-    """Return what the grid is judged by: the excess, on thinned rows where they are."""
-    if task.excess_of is not None or len(part.targets) == len(task.train.targets):
-        return task.train_excess(weights)
-    losses, _ = task.losses_by_group(part, weights.astype(np.float32))
-    return losses.max(axis=0) - task.optima["worst-group"]["value"]
+    """Return the excess on records sorted by group, in single precision."""
+    weights = weights.astype(part.rows.dtype)
+    worst = np.full(weights.shape[1], -np.inf)
+    step = max(64, BLOCK_ELEMENTS // weights.shape[1])
+    for group in np.unique(part.codes):
+        first, end = np.searchsorted(part.codes, [group, group + 1])
+        total = np.zeros(weights.shape[1])
+        for start in range(first, end, step):
+            block = slice(start, min(end, start + step))
+            scores, targets = part.rows[block] @ weights, part.targets[block, None]
+            if task.is_classification:
+                scores *= -targets
+                np.exp(scores, out=scores)
+                total += np.log1p(scores, out=scores).sum(axis=0)
+            else:
+                scores -= targets
+                total += 0.5 * np.einsum("ij,ij->j", scores, scores)
+        worst = np.maximum(worst, total / (end - first))
+    return worst - task.optima["worst-group"]["value"]
 
 
 def cell(

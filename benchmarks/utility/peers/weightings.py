@@ -1,0 +1,52 @@
+"""How much each group counts in a risk that a peer minimises."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from utility.tasks import Part, Task
+
+# Shares go with sizes to a power; "mixed" adds a fifth of equal shares to four of the average.
+POWERS = {"average": 1.0, "half": 0.5, "balanced": 0.0}
+MIXED_BALANCE = 0.2
+FAIRER = ("mixed", "half", "balanced")
+WEIGHTINGS = ("average", *FAIRER)
+
+
+def group_shares(sizes: np.ndarray, weighting: str) -> np.ndarray:
+    """Return how much each group counts; records of a group count alike.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n_groups,)
+        Records of each group.
+    weighting : str
+        One of `WEIGHTINGS`: a record counts 1, n_i^(-1/2) or 1/n_i, or by the mixture.
+
+    Returns
+    -------
+    ndarray of shape (n_groups,)
+        Shares that sum to 1.
+    """
+    if weighting == "mixed":
+        ends = [group_shares(sizes, end) for end in ("average", "balanced")]
+        return (1.0 - MIXED_BALANCE) * ends[0] + MIXED_BALANCE * ends[1]
+    shares = np.where(np.asarray(sizes) > 0, np.asarray(sizes, float) ** POWERS[weighting], 0.0)
+    return shares / shares.sum()
+
+
+def largest_factor(sizes: np.ndarray, weighting: str) -> float:
+    """Return the most that one record counts."""
+    return float((group_shares(sizes, weighting) / np.maximum(sizes, 1)).max())
+
+
+def record_factors(task: Task, part: Part, weighting: str) -> np.ndarray:
+    """Return what each record of a part counts; groups that were thinned keep their shares."""
+    sizes = np.bincount(part.codes, minlength=len(task.group_labels))
+    shares = group_shares(task.group_sizes, weighting)
+    return (shares / np.maximum(sizes, 1))[part.codes]
+
+
+def row_bound(task: Task) -> float:
+    """Return the public bound on the norm of a unit row."""
+    return float(np.sqrt(1.0 + task.fit_intercept))
