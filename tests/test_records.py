@@ -1,5 +1,7 @@
 """Rows are clipped, divided and sorted by public rules, one row at a time."""
 
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -197,3 +199,9 @@ def test_one_records_length_does_not_move_the_rounding_of_others(take, order):
         records = RecordEncoder(2, 1.0).encode(X, np.ones(len(X)), codes)
         found.append((records.rows.strides, (records.rows @ weights)[1:].tolist()))
     assert found[0] == found[1]
+
+
+def test_a_public_bound_does_not_change():
+    encoder = RecordEncoder(2, 1.5)
+    with pytest.raises(FrozenInstanceError):
+        encoder.data_norm = 2.0

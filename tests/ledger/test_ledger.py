@@ -27,7 +27,7 @@ from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import BudgetExceededError, LedgerUnreachableError
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.ledger.charge import activate, active_ledgers, charge, deactivate
-from sklearn_dpwg.ledger.file import LedgerFile
+from sklearn_dpwg.ledger.file import LedgerFile, total_epsilon
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
 from sklearn_dpwg.privacy import (
     Budget,
@@ -257,6 +257,13 @@ def test_report_and_json():
     assert len(again.rows) == 3
     assert json.loads(again.to_json())["fits"][2]["guarantee"]["delta"] == DELTA
     assert repr(book).startswith("PrivacyLedger(epsilon=10, delta=1e-06): 2 fit(s), epsilon=1.1")
+
+
+def test_guarantees_of_several_records_are_not_counted():
+    guarantee = model().fit(X, Y).privacy_
+    assert total_epsilon([guarantee] * 2, DELTA) > guarantee.epsilon
+    with pytest.raises(ValueError, match="a ledger counts guarantees of one record"):
+        total_epsilon([guarantee.for_records(2)] * 2, DELTA)
 
 
 def test_a_total_that_anyone_can_compute_again():

@@ -95,6 +95,12 @@ def test_pipeline():
     assert PrivacyGuarantee.from_json(found.to_json()) == found
 
 
+def test_a_total_is_at_the_delta_of_the_model():
+    pipe = make_pipeline(DPStandardScaler(0.5, 1e-4), model()).fit(X, Y)
+    assert silently(pipe).delta == DELTA
+    assert silently(pipe).epsilon > pipe[-1].privacy_.epsilon
+
+
 def test_what_learns_is_named():
     pipe = make_pipeline(StandardScaler(), model()).fit(X, Y)
     with pytest.warns(OutsideGuaranteeWarning, match="StandardScaler: all that it learned"):

@@ -1,13 +1,14 @@
 """Releases and budgets: what they refuse, what a record pays for."""
 
 import math
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
 from dp_accounting import dp_event
 
 from sklearn_dpwg.exceptions import DeltaWarning, UnsupportedMechanismError
-from sklearn_dpwg.privacy import Budget, Release, check_delta, part_events
+from sklearn_dpwg.privacy import Budget, Draw, Release, check_delta, part_events
 
 
 @pytest.mark.parametrize(
@@ -88,3 +89,17 @@ def test_large_delta_is_warned_of():
         check_delta(0.01, 100)
     assert caught[0].filename == __file__
     check_delta(0.0099, 100)
+
+
+@pytest.mark.parametrize(
+    ("one", "name"),
+    [
+        (Budget(1.0, 1e-6), "epsilon"),
+        (Release("a", "gaussian", 1.0, 1), "noise_multiplier"),
+        (Draw(Release("a", "gaussian", 1.0, 1), ()), "shape"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_was_checked_does_not_change(one, name):
+    with pytest.raises(FrozenInstanceError):
+        setattr(one, name, getattr(one, name))

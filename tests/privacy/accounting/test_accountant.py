@@ -83,6 +83,9 @@ def test_laplace_alone():
     assert delta_of(LAPLACE, 0.1) == pytest.approx(1.0 - math.exp(-0.05), rel=1e-12)
     assert delta_of(LAPLACE, 0.2) == 0.0
     assert epsilon_of(repeat(LAPLACE, 3), 1e-12) <= 0.6
+    # the closed form is that of one alone
+    two = PLDAccountant(Relation.ADD_OR_REMOVE_ONE).compose(repeat(LAPLACE, 2))
+    assert delta_of(repeat(LAPLACE, 2), 0.2) == pytest.approx(two.get_delta(0.2), rel=1e-3)
     pld = PLDAccountant(Relation.ADD_OR_REMOVE_ONE).compose(repeat(LAPLACE, 300))
     assert epsilon_of(repeat(LAPLACE, 300), 1e-6) == pytest.approx(pld.get_epsilon(1e-6), rel=2e-4)
 
@@ -232,6 +235,12 @@ def test_no_noise_and_no_release():
         together = dp_event.ComposedDpEvent([GAUSSIAN, event])
         assert epsilon_of(together, 1e-5) == math.inf
         assert delta_of(together, 7.0) == 1.0
+    bare = dp_event.RepeatAndSelectDpEvent(dp_event.NonPrivateDpEvent(), 5.0, 1.0)
+    for event in (dp_event.NonPrivateDpEvent(), bare):
+        for rest in (GAUSSIAN, LAPLACE, BEST):
+            together = composition_of_event(dp_event.ComposedDpEvent([rest, event]))
+            assert not together.is_private
+            assert epsilon_of(dp_event.ComposedDpEvent([rest, event]), 1e-5) == math.inf
     assert epsilon_of(dp_event.NoOpDpEvent(), 1e-5) == 0.0
     assert delta_of(dp_event.NoOpDpEvent(), 0.0) == 0.0
 

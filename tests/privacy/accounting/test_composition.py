@@ -14,11 +14,14 @@ from sklearn_dpwg.privacy import epsilon_of
 from sklearn_dpwg.privacy.accounting import composition
 from sklearn_dpwg.privacy.accounting.accountant import composition_epsilon, worst_epsilon
 from sklearn_dpwg.privacy.accounting.composition import (
+    Composition,
+    _united,
     composition_of_event,
     dominating,
     joint,
     joint_compositions,
 )
+from sklearn_dpwg.privacy.accounting.events import event_of_composition
 from sklearn_dpwg.privacy.accounting.tradeoff import worst_deltas
 
 multipliers = st.floats(0.5, 20.0)
@@ -182,3 +185,33 @@ def test_the_worse_at_every_rank_by_hand():
     }  # fmt: skip
     assert dominating([one]) == one
     assert dominating([]) == composition.Composition()
+
+
+def test_only_what_is_alike_is_united():
+    """Searches of other lengths, or with other noise, are told apart; a thousandth is alike."""
+    one, near, louder = (Composition(mu=0.05 * f) for f in (1.0, 1.001, 1.5))
+    searches = [
+        Composition(selected=((mean, 1.0, run, 1),))
+        for mean, run in [(5.0, one), (5.0, near), (5.0, louder), (50.0, one)]
+    ]
+    united = _united(searches, 0.05)
+    assert len(united) == 3
+    assert {*searches[2:]} < {*united}
+    others = [Composition(laplace=((1.0, count),)) for count in (2, 3)]
+    others += [Composition(sampled=((rate, 1.0, 2),)) for rate in (0.1, 0.2)]
+    assert len(_united([one, near, louder, *others], 0.05)) == 6
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        Composition(),
+        Composition(mu=0.5),
+        Composition(laplace=((2.0, 3),)),
+        Composition(mu=0.5, laplace=((2.0, 3),), sampled=((0.1, 1.0, 2), (0.2, 1.0, 1))),
+        Composition(selected=((5.0, 1.0, Composition(mu=0.5), 2),)),
+    ],
+    ids=repr,
+)
+def test_an_event_of_a_composition_has_its_cost(one):
+    assert composition_of_event(event_of_composition(one)) == one

@@ -260,6 +260,8 @@ def test_equal_releases_of_a_plan_add_up():
         (0.0, -1.0, "sensitivity must be positive"),
         (0.0, math.nan, "sensitivity must be positive"),
         (0.0, math.inf, "sensitivity must be positive"),
+        ([0.0, 0.0], 0.0, "sensitivity must be positive"),
+        ([0.0, 0.0], -1.0, "sensitivity must be positive"),
         ([0.0, 0.0], [1.0, -1.0], "sensitivity must be at least 0"),
         ([0.0, 0.0], [1.0, math.nan], "sensitivity must be at least 0"),
         ([0.0, 0.0], [1.0], "have the shape of the value"),

@@ -20,6 +20,7 @@ from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO, Solution
 from sklearn_dpwg.solvers.oco import game as game_module
 from sklearn_dpwg.solvers.oco.game import OCOGame
+from sklearn_dpwg.solvers.oco.releases import release_losses
 from sklearn_dpwg.solvers.oco.sampled_game import SampledGame
 from sklearn_dpwg.solvers.oco.weighted_game import WeightedGame
 from tests.helpers.group_data import make_data, make_problem
@@ -385,3 +386,14 @@ def test_what_is_released_does_not_depend_on_the_records():
 def test_a_plan_is_made_from_a_problem_and_a_budget():
     problem = make_problem((40, 80), loss=BinaryLogLoss())
     assert OCO().plan(problem, BUDGET) == OCO().plan(make_problem((40, 80)), BUDGET)
+
+
+def test_a_group_that_was_not_read_has_a_loss_of_zero_without_noise():
+    plan = OCO(n_rounds=10).plan(make_problem((60, 90, 50)), BUDGET)
+    losses = next(one for one in plan.releases if one.mechanism == "laplace")
+    is_read, found = np.array([True, False, True]), []
+    for seed in range(2):
+        noise = seeded(seed, plan.releases)
+        found.append(release_losses(np.zeros(3), is_read, plan.schedule, noise, losses))
+        assert (found[-1] != 0.0).tolist() == is_read.tolist()
+    assert np.all((found[0] != found[1]) == is_read)
