@@ -199,6 +199,30 @@ def unfinished(text: str) -> list[str]:
     return PLACEHOLDER.findall(text) + UNFILLED.findall(NO_PROSE.sub("", text))
 
 
+def named_tests(text: str) -> set[str]:
+    """Return the tests that a page names between backticks."""
+    return set(re.findall(r"`(?:[\w/.]*::)?(test_\w+)`", text))
+
+
+def test_tests_that_are_named_exist():
+    defined = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        defined |= set(re.findall(r"^ *def (test_\w+)", path.read_text(encoding="utf-8"), re.M))
+    named = set()
+    for path in [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]:
+        if "_build" not in path.parts:
+            named |= named_tests(path.read_text(encoding="utf-8"))
+    assert len(named) > 100
+    assert not named - defined
+
+
+def test_names_of_tests_are_found():
+    assert named_tests("see `tests/a.py::test_b` and `test_c`, not test_d") == {
+        "test_b",
+        "test_c",
+    }
+
+
 def test_nothing_waits_to_be_filled_in():
     texts = written()
     assert len(texts) > 150

@@ -81,10 +81,10 @@ def _private(guarantee: Stated) -> Iterator[str]:
     )
     yield _section(
         "Outside the guarantee",
-        "errors about the input (missing values, unknown labels), the rounding of the online "
-        "solver's sums in floating point, the time that the computation took, anything learned "
-        "from the data before or around it (preprocessing, choice of settings), and other results "
-        "computed from the same records: each of them spends a budget of its own.",
+        "errors about the input (missing values, unknown labels), the time that the computation "
+        "took, anything learned from the data before or around it (preprocessing, choice of "
+        "settings), and other results computed from the same records: each of them spends a budget "
+        "of its own.",
     )
     if guarantee.outside:
         yield _section("Not covered here", "; ".join(guarantee.outside) + ".")
