@@ -18,8 +18,8 @@ from common import EPSILON, excess_of_fits, load_dataset, make_estimator
 
 from sklearn_dpwg.datasets import dataset_names
 from sklearn_dpwg.losses import binary_log_loss
-from sklearn_dpwg.solvers import MGR, heavy_ball
-from sklearn_dpwg.solvers.mgr import bound, step_rule
+from sklearn_dpwg.solvers import MGR, group_player, heavy_ball
+from sklearn_dpwg.solvers.mgr import step_rule
 
 N_SEEDS = 5
 CLASSIFICATION = (
@@ -48,7 +48,7 @@ ESTIMATOR_GRID = {
 }
 # The assumed spread of the group risks sets the planned group rate.
 CONSTANTS = (
-    (bound, "RISK_SPREAD", (0.35, 0.1, 0.05)),
+    (group_player, "SPREAD_OVER_ZERO_SCORE", (0.5, 0.15, 0.075)),
     (step_rule, "LONGEST_MEMORY", (0.1, 0.2, 0.4)),
     (step_rule, "BOLDNESS", (1.0, 4.0, 8.0, 16.0)),
     (heavy_ball, "SHORTER", (0.5, 0.8, 0.9, 1.0)),
