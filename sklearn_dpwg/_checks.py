@@ -203,6 +203,11 @@ def one_of(*choices: str) -> Rule:
     return _rule(f"one of {choices}", lambda value: value in choices)
 
 
+def flag(*, or_none: bool = False) -> Rule:
+    """Allow True and False."""
+    return _rule("True or False", lambda value: isinstance(value, bool), or_none)
+
+
 def key_of(table: Mapping[str, object]) -> Rule:
     """Allow a name in a table, as the table is when the parameter is checked."""
     return lambda value: one_of(*sorted(table))(value)

@@ -104,6 +104,16 @@ class Problem:
         return self.row_norm * self.constants.gradient_diameter
 
     @property
+    def summed_norm(self) -> float:
+        """Largest norm of what a record adds to the sums of gradients that are read."""
+        return self.lipschitz
+
+    @property
+    def rounding_factor(self) -> float:
+        """By how much a change of variables after summing may raise the rounding of sums."""
+        return 1.0
+
+    @property
     def smoothness(self) -> float:
         """Smoothness H of the loss in the weights."""
         return self.row_norm**2 * self.constants.smoothness

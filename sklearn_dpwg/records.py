@@ -31,6 +31,8 @@ class GroupedRecords:
         Targets in the form that the loss expects.
     starts : ndarray of shape (n_groups + 1,)
         Group i holds the records ``starts[i]:starts[i + 1]``.
+    slope_limits : ndarray of shape (n_records,), optional
+        Bound on the derivative of each record's loss in its score; None for no bound.
 
     Notes
     -----
@@ -41,6 +43,7 @@ class GroupedRecords:
     row_scale: FloatArray
     targets: FloatArray
     starts: NDArray[np.intp]
+    slope_limits: FloatArray | None = None
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
@@ -66,7 +69,8 @@ class GroupedRecords:
             [of_group + start for of_group, start in zip(positions, self.starts, strict=False)]
         )
         rows = _rows_at(self.rows, taken)
-        return GroupedRecords(rows, self.row_scale[taken], self.targets[taken], starts)
+        limits = None if self.slope_limits is None else self.slope_limits[taken]
+        return GroupedRecords(rows, self.row_scale[taken], self.targets[taken], starts, limits)
 
 
 @dataclass(frozen=True)

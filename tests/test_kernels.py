@@ -23,6 +23,7 @@ from sklearn_dpwg.kernels import (
     Blocks,
     Partition,
     _compiled,
+    _kernel,
     canonical_rows,
     fused_pass,
     has_kernel,
@@ -561,7 +562,7 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch):
         return njit(*arguments, **options)
 
     monkeypatch.setattr(numba, "njit", no_folder)
-    kernel = _compiled._Kernel(_compiled._scale.py_func)
+    kernel = _kernel.Kernel(_compiled._scale.py_func)
     slopes = np.array([1.0, 2.0])
     arguments = (slopes, np.array([3.0, 4.0]), 0)
     assert kernel.prepare(*arguments)(*arguments) == 3.0

@@ -486,13 +486,14 @@ def test_every_solver_plans_billions_of_records(solver, loss, size):
         for index in range(3):
             phase = plan.schedule.phase(index, np.array(problem.prior))
             exact = sensitivity(
-                problem,
+                plan.schedule.solved,
                 plan.schedule.sizes[index],
                 problem.prior,
                 mu_weights=phase.mu_weights,
                 mu_groups=phase.mu_groups,
             )
-            assert exact < phase.sensitivity < (1.02 if size < 10**10 else 1.1) * exact
+            # the sums of centred rows are read before they are centred
+            assert exact < phase.sensitivity < (1.03 if size < 10**10 else 1.3) * exact
     elif isinstance(solver, MGR):
         paid = SumSensitivity.of(problem, ceiling=1.0).gradient_diameter
         assert problem.gradient_diameter < paid < 1.001 * problem.gradient_diameter
@@ -564,3 +565,9 @@ def test_scores_do_not_depend_on_other_rows(loss, layout):
         others = np.delete(np.arange(401), left_out)
         assert np.array_equal(scores(others), everybody[others])
     assert np.array_equal(scores(np.array([17])), everybody[[17]])
+
+
+def test_blocks_whose_rounding_has_no_bound_are_refused():
+    summation_slack(1.0, step=1.0, block_size=2**51 - 64)
+    with pytest.raises(ValueError, match="block_size must be below 2"):
+        summation_slack(1.0, step=1.0, block_size=2**51)

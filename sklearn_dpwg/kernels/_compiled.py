@@ -8,11 +8,10 @@ end (docs/theory/sums.md). Nothing here raises or warns, whatever the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numba
 import numpy as np
+
+from sklearn_dpwg.kernels._kernel import OPTIONS, Kernel
 
 # Order of the branches in `_block_losses`.
 BRANCHES = (
@@ -27,40 +26,11 @@ BRANCHES = (
     "quantile",
 )
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 # sums may be taken in vector registers, but infinities and NaN keep their meaning
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 
-_helper = numba.njit(**_OPTIONS)
-_any_order = numba.njit(fastmath=_ANY_ORDER, **_OPTIONS)
-
-
-class _Kernel:
-    """A function that is compiled at its first call for given types, and kept on disk."""
-
-    def __init__(self, function: Callable[..., None]) -> None:
-        self._function = function
-        self._dispatcher = _dispatcher(function, cache=True)
-
-    def prepare(self, *arguments: Any) -> Callable[..., None]:
-        """Return the compiled function; threads that called it first would wait for each other."""
-        types = tuple(numba.typeof(argument) for argument in arguments)
-        if types not in self._dispatcher.overloads:
-            try:
-                self._dispatcher.compile(types)
-            except Exception:  # a full disk, a damaged file: what is kept is a convenience
-                self._dispatcher = _dispatcher(self._function, cache=False)
-                self._dispatcher.compile(types)
-        return self._dispatcher
-
-
-def _dispatcher(function: Callable[..., None], *, cache: bool) -> Any:
-    if cache:
-        try:
-            return numba.njit(cache=True, **_OPTIONS)(function)
-        except RuntimeError:  # no folder that compiled code could be kept in
-            pass
-    return numba.njit(**_OPTIONS)(function)
+_helper = numba.njit(**OPTIONS)
+_any_order = numba.njit(fastmath=_ANY_ORDER, **OPTIONS)
 
 
 @_any_order
@@ -117,21 +87,28 @@ def _scale(slopes, row_scale, first):
 
 
 @_helper
-def _block_losses(branch, parameter, ceiling, scores, targets):  # noqa: C901 – a branch a loss
-    """Return the sum of the losses of a run and put their derivatives in place of the scores."""
-    n_rows, total = len(targets), 0.0
+def _block_losses(branch, parameter, ceiling, scores, targets, limits):  # noqa: C901 – one a loss
+    """Return the sum of the losses of a run and put their derivatives in place of the scores.
+
+    Beyond a limit of its slope a loss is a line; several derivatives are shortened together.
+    """
+    n_rows, total, limited, limit = len(targets), 0.0, len(limits) > 0, np.inf
     if branch == 0:
         # below the edge the loss is a line of this slope; a slope of 1 is never reached
         edge = np.log((1.0 - parameter) / parameter) if parameter < 1.0 else -np.inf
+        largest = parameter
         for i in range(n_rows):
             target = targets[i]
             margin = target * scores[0, i]
+            if limited:
+                largest = min(parameter, limits[i])
+                edge = np.log((1.0 - largest) / largest) if largest < 1.0 else -np.inf
             held = max(margin, edge)
             small = np.exp(-abs(held))
             value = np.log1p(small) + max(-held, 0.0)
-            value += parameter * (edge - margin) if margin < edge else 0.0
+            value += largest * (edge - margin) if margin < edge else 0.0
             share = small / (1.0 + small) if held > 0.0 else 1.0 / (1.0 + small)
-            scores[0, i] = -target * min(share, parameter)
+            scores[0, i] = -target * min(share, largest)
             total += min(value, ceiling)
     elif branch == 1:
         n_outputs = len(scores)
@@ -151,42 +128,59 @@ def _block_losses(branch, parameter, ceiling, scores, targets):  # noqa: C901 �
                 scores[output, i] = np.exp(scores[output, i] - normaliser)
             if 0 <= label < n_outputs:
                 scores[label, i] -= 1.0
+            if limited:
+                square = 0.0
+                for output in range(n_outputs):
+                    square += scores[output, i] ** 2
+                if square > limits[i] ** 2:
+                    shorter = limits[i] / np.sqrt(square)
+                    for output in range(n_outputs):
+                        scores[output, i] *= shorter
             total += min(value, ceiling)
     elif branch == 2:
         for i in range(n_rows):
+            limit = limits[i] if limited else limit
             residual = scores[0, i] - targets[i]
-            scores[0, i] = residual
-            total += min(0.5 * residual * residual, ceiling)
+            slope = min(max(residual, -limit), limit)
+            scores[0, i] = slope
+            total += min(slope * (residual - 0.5 * slope), ceiling)
     elif branch == 3:
         for i in range(n_rows):
             target = targets[i]
+            slope = min(1.0, limits[i]) if limited else 1.0
             missing = 1.0 - target * scores[0, i]
-            scores[0, i] = -target if missing > 0.0 else 0.0
-            total += min(max(missing, 0.0), ceiling)
+            scores[0, i] = -target * slope if missing > 0.0 else 0.0
+            total += min(slope * max(missing, 0.0), ceiling)
     elif branch == 4:
         for i in range(n_rows):
             target = targets[i]
+            limit = min(1.0, limits[i]) if limited else 1.0
             missing = max(1.0 - target * scores[0, i], 0.0)
-            slope = min(missing / parameter, 1.0)
+            slope = min(missing / parameter, limit)
             scores[0, i] = -target * slope
             total += min(slope * (missing - 0.5 * parameter * slope), ceiling)
     elif branch == 5:
         for i in range(n_rows):
             target = targets[i]
+            limit = limits[i] if limited else limit
             missing = max(1.0 - target * scores[0, i], 0.0)
-            scores[0, i] = -2.0 * target * missing
-            total += min(missing * missing, ceiling)
+            slope = min(2.0 * missing, limit)
+            scores[0, i] = -target * slope
+            total += min(slope * (missing - 0.25 * slope), ceiling)
     elif branch == 6:
         for i in range(n_rows):
+            limit = min(parameter, limits[i]) if limited else parameter
             residual = scores[0, i] - targets[i]
-            slope = min(max(residual, -parameter), parameter)
+            slope = min(max(residual, -limit), limit)
             scores[0, i] = slope
             total += min(slope * (residual - 0.5 * slope), ceiling)
     else:
         lower, upper = (-1.0, 1.0) if branch == 7 else (-parameter, 1.0 - parameter)
         for i in range(n_rows):
+            limit = limits[i] if limited else limit
             residual = scores[0, i] - targets[i]
             slope = upper if residual > 0.0 else lower if residual < 0.0 else 0.0
+            slope = min(max(slope, -limit), limit)
             scores[0, i] = slope
             total += min(slope * residual, ceiling)
     return total
@@ -234,6 +228,7 @@ def _dense_block(
     targets,
     matrix,
     intercepts,
+    limits,
     branch,
     parameter,
     ceiling,
@@ -259,7 +254,8 @@ def _dense_block(
                 scaled = scores[output, i] * row_scale[first + i]
                 scores[output, i] = scaled + intercepts[output]
         of_run = targets[first : first + n_rows]
-        total += _block_losses(branch, parameter, ceiling, scores, of_run)
+        limited = limits[first : first + n_rows]
+        total += _block_losses(branch, parameter, ceiling, scores, of_run, limited)
         if not wanted:
             continue
         for output in range(n_outputs):
@@ -282,6 +278,7 @@ def _sparse_block(
     targets,
     matrix,
     intercepts,
+    limits,
     branch,
     parameter,
     ceiling,
@@ -304,7 +301,8 @@ def _sparse_block(
                     score += data[entry] * weights[indices[entry]]
                 scores[output, i] = score * row_scale[first + i] + intercepts[output]
         of_run = targets[first : first + n_rows]
-        total += _block_losses(branch, parameter, ceiling, scores, of_run)
+        limited = limits[first : first + n_rows]
+        total += _block_losses(branch, parameter, ceiling, scores, of_run, limited)
         if not wanted:
             continue
         for output in range(len(matrix)):
@@ -324,6 +322,7 @@ def _dense_pass(
     targets,
     matrix,
     intercepts,
+    limits,
     branch,
     parameter,
     ceiling,
@@ -357,6 +356,7 @@ def _dense_pass(
                 targets,
                 matrix,
                 intercepts,
+                limits,
                 branch,
                 parameter,
                 ceiling,
@@ -387,6 +387,7 @@ def _sparse_pass(
     targets,
     matrix,
     intercepts,
+    limits,
     branch,
     parameter,
     ceiling,
@@ -416,6 +417,7 @@ def _sparse_pass(
                 targets,
                 matrix,
                 intercepts,
+                limits,
                 branch,
                 parameter,
                 ceiling,
@@ -444,5 +446,5 @@ def _sparse_pass(
             lost[:] = 0.0
 
 
-dense_pass = _Kernel(_dense_pass)
-sparse_pass = _Kernel(_sparse_pass)
+dense_pass = Kernel(_dense_pass)
+sparse_pass = Kernel(_sparse_pass)

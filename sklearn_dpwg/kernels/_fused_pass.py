@@ -45,6 +45,7 @@ def fused_pass(
     gradients: bool = True,
     loss_step: float = 0.0,
     gradient_step: float = 0.0,
+    slope_limits: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return each group's sum of losses and the gradient of that sum, in one reading.
 
@@ -52,6 +53,8 @@ def fused_pass(
     loss counts for at most ``ceiling``. The last column of the gradients is that in ``intercepts``,
     and there are no columns where none are wanted. Sums are in float64 and do not depend on the
     number of threads; with steps, powers of two, those of a block are rounded to multiples of them.
+    ``slope_limits``, one a record, bound the derivative of its loss, which goes on as a line; for
+    several outputs they bound the norm of the derivatives.
     """
     from sklearn_dpwg.kernels._compiled import dense_pass, sparse_pass  # loads numba
 
@@ -80,6 +83,7 @@ def fused_pass(
         _read_only(targets),
         _read_only(np.ascontiguousarray(weights, dtype=np.float64)),
         _read_only(np.ascontiguousarray(intercepts, dtype=np.float64)),
+        _read_only(np.zeros(0) if slope_limits is None else slope_limits),
         _branch(loss),
         float(loss.kernel_parameter),
         float(ceiling),

@@ -23,10 +23,11 @@ from sklearn_dpwg.kernels import (
     run_on_threads,
     scale_rows,
 )
-from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.losses import AbsoluteError, Loss
 from sklearn_dpwg.oracles.records import RecordOracle
 from sklearn_dpwg.privacy.sensitivity import SumGrid
 from sklearn_dpwg.records import GroupedRecords
+from sklearn_dpwg.risks._by_row import dense, exact_sum, on_grid, scores_by_row, squared_distances
 
 # A block of rows stays in the second-level cache between its two products; blocks of 128 KiB
 # to 1 MiB are within a tenth of each other on the machines tried.
@@ -55,12 +56,15 @@ class GroupRisks:
         Value of the constant column behind the features; 0 for none.
     n_passes : int, default=0
         How many times the rows have been read in full; counted, not set.
+    center : ndarray of shape (n_features,), optional
+        What rows are taken relative to.
     """
 
     records: GroupedRecords
     loss: Loss
     intercept_scaling: float = 1.0
     n_passes: int = 0
+    center: FloatArray | None = None
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
@@ -115,7 +119,7 @@ class GroupRisks:
         grid: SumGrid,
     ) -> tuple[FloatArray, FloatArray]:
         """Return the sums over a copy of the records that joined, in blocks of their ranks."""
-        joined = GroupRisks(self.records.take(batch), self.loss, self.intercept_scaling)
+        joined = self.part(batch)
         blocks = Blocks.of_ranks(batch, grid.block_size)
         losses, gradients = joined._sums(weights, ceiling, blocks, grid)
         # exact: multiples of the step, and the centre is one
@@ -137,6 +141,7 @@ class GroupRisks:
             wanted = [piece for piece in partition.segments(part) if group_weights[piece[0]] != 0]
             for group, block, scores in self._scored_blocks(weights, wanted, square=True):
                 curvature = self.loss.curvature(scores, self.records.targets[block])
+                curvature = curvature * self._is_curved(scores, block)
                 self._add_curvature(hessian, block, record_weights[group] * curvature)
             return hessian
 
@@ -144,7 +149,7 @@ class GroupRisks:
             hessian, *others = run_on_threads([partial(task, part) for part in partition.tasks])
         for other in others:
             hessian += other
-        return hessian.reshape(self.n_weights, self.n_weights)
+        return self._centred_hessian(hessian).reshape(self.n_weights, self.n_weights)
 
     def residual_moments(
         self,
@@ -177,10 +182,10 @@ class GroupRisks:
                 left = scale_rows(rows, self.records.row_scale[run] / step)
                 entries = left.data if isinstance(left, csr_array) else left
                 np.rint(entries, out=entries)
-                sums[:n_features, :n_features] += _dense(left.T @ left)
+                sums[:n_features, :n_features] += dense(left.T @ left)
                 sums[:n_features, n_features:] += left.T @ last
                 sums[n_features:, n_features:] += last.T @ last
-            return np.asarray(_on_grid(sums, sum_step / step**2))
+            return np.asarray(on_grid(sums, sum_step / step**2))
 
         def task(part: slice) -> FloatArray:
             sums = np.zeros((self.n_groups, size, size))
@@ -196,6 +201,36 @@ class GroupRisks:
         sums[:, n_features:, :n_features] = np.swapaxes(sums[:, :n_features, n_features:], 1, 2)
         return sums * step**2
 
+    def row_sum(self, *, grid: SumGrid) -> FloatArray:
+        """Return the sum of all rows, rounded to a grid block by block, in one pass."""
+        self.n_passes += 1
+        records, n_features = self.records, self.records.rows.shape[1]
+        # the slope of |0 - (-1)| is 1: the gradients are the rows
+        _, sums = fused_pass(
+            AbsoluteError(),
+            records.rows,
+            records.row_scale,
+            np.full(len(records.targets), -1.0),
+            Blocks.of(records.starts, grid.block_size),
+            np.zeros((1, n_features)),
+            np.zeros(1),
+            gradient_step=grid.gradient_step,
+        )
+        return np.asarray(sums[:, 0, :n_features].sum(axis=0))
+
+    def spread(self, center: FloatArray, *, step: float) -> float:
+        """Return the sum of squared distances of rows from a centre, each at most 1, on a grid."""
+        self.n_passes += 1
+        squares = np.minimum(squared_distances(self.records, center), 1.0)
+        return float(np.rint(squares / step).sum() * step)
+
+    def centred(self, center: FloatArray, *, constant: float, clip: float) -> GroupRisks:
+        """Return the risks of rows relative to a centre, no gradient of a record above a norm."""
+        self.n_passes += 1
+        lengths = np.sqrt(squared_distances(self.records, center) + constant**2)
+        records = replace(self.records, slope_limits=clip / lengths)
+        return GroupRisks(records, self.loss, constant, center=center)
+
     def as_oracle(self, rng: np.random.Generator) -> RecordOracle:
         """Return an oracle that draws these records without replacement."""
         return RecordOracle(self.records, rng)
@@ -206,7 +241,25 @@ class GroupRisks:
 
     def part(self, positions: Sequence[NDArray[np.intp]]) -> GroupRisks:
         """Return the risks of a copy of some of the records of each group."""
-        return GroupRisks(self.records.take(positions), self.loss, self.intercept_scaling)
+        records = self.records.take(positions)
+        return GroupRisks(records, self.loss, self.intercept_scaling, center=self.center)
+
+    def _is_curved(self, scores: FloatArray, block: slice) -> Any:
+        """Return which records of a block have a slope below their limit."""
+        limits = self.records.slope_limits
+        if limits is None:
+            return 1.0
+        _, slopes = self.loss.value_and_derivative(scores, self.records.targets[block])
+        return np.abs(slopes) < limits[block]
+
+    def _centred_hessian(self, hessian: FloatArray) -> FloatArray:
+        """Return the Hessian for centred rows, given that for rows with the same constant."""
+        if self.center is None:
+            return hessian
+        n_columns, center = self.n_columns, self.center / self.intercept_scaling
+        change = np.eye(n_columns)
+        change[-1, :-1] = -center
+        return np.einsum("ij,aibk,kl->ajbl", change, hessian, change)
 
     def _add_curvature(self, hessian: FloatArray, block: slice, curvature: FloatArray) -> None:
         """Add what the records of a block contribute, given their curvatures times weights."""
@@ -224,7 +277,7 @@ class GroupRisks:
                     left, right = scale_rows(rows, row_scale), scale_rows(rows, between * row_scale)
                 product = left.T @ right
                 pieces = hessian[first, :, second, :]
-                pieces[:n_features, :n_features] += _dense(product)
+                pieces[:n_features, :n_features] += dense(product)
                 if self.intercept_scaling > 0:
                     edge = self.intercept_scaling * (rows.T @ (between * row_scale))
                     pieces[:n_features, -1] += edge
@@ -253,6 +306,8 @@ class GroupRisks:
         if not gradients:
             return totals, np.zeros((self.n_groups, 0))
         # for the constant column, which is the last, the sums are those of a column of ones
+        if self.center is not None:
+            slope_sums[:, :, :-1] -= slope_sums[:, :, -1:] * self.center
         if self.intercept_scaling > 0:
             slope_sums[:, :, -1] *= self.intercept_scaling
         else:
@@ -279,6 +334,7 @@ class GroupRisks:
             gradients=gradients,
             loss_step=grid.loss_step,
             gradient_step=grid.gradient_step,
+            slope_limits=self.records.slope_limits,
         )
 
     def _numpy_sums(
@@ -309,16 +365,20 @@ class GroupRisks:
                         slopes = slopes * records.row_scale[run, None]
                         rows = row_block(records.rows, run.start, run.stop)
                         of_block[:, :-1] += (rows.T @ slopes).T
-                totals[group], error = _exact_sum(totals[group], _on_grid(total, grid.loss_step))
+                totals[group], error = exact_sum(totals[group], on_grid(total, grid.loss_step))
                 lost[group] += error
-                on_grid = _on_grid(of_block, grid.gradient_step)
-                slope_sums[group], error = _exact_sum(slope_sums[group], on_grid)
+                rounded = on_grid(of_block, grid.gradient_step)
+                slope_sums[group], error = exact_sum(slope_sums[group], rounded)
                 lost_slopes[group] += error
         return totals + lost, slope_sums + lost_slopes
 
     def _split(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the weights of the features, and what the constant column adds to the scores."""
         matrix = weights.reshape(self.loss.n_outputs, self.n_columns)
+        if self.center is not None:
+            return matrix[:, :-1], (
+                self.intercept_scaling * matrix[:, -1] - matrix[:, :-1] @ self.center
+            )
         if self.intercept_scaling > 0:
             return matrix[:, :-1], self.intercept_scaling * matrix[:, -1]
         return matrix, np.zeros(self.loss.n_outputs)
@@ -350,31 +410,6 @@ class GroupRisks:
                 if square or isinstance(rows, csr_array):
                     scores = rows @ feature_weights.T
                 else:
-                    scores = _scores_by_row(rows, feature_weights)
+                    scores = scores_by_row(rows, feature_weights)
                 scores = scores * records.row_scale[block, None] + intercepts
                 yield group, block, scores[:, 0] if self.loss.n_outputs == 1 else scores
-
-
-def _scores_by_row(rows: Any, weights: FloatArray) -> FloatArray:
-    """Return ``rows @ weights.T``, each row's numbers added up by themselves.
-
-    A product of matrices rounds a row by how many others there are, which is secret in a batch.
-    """
-    rows = np.ascontiguousarray(rows, dtype=np.float64)
-    return np.stack([(rows * of_output).sum(axis=1) for of_output in weights], axis=1)
-
-
-def _on_grid(value: Any, step: float) -> Any:
-    """Return the nearest multiples of a power of two, or the values themselves for a step of 0."""
-    return np.rint(value / step) * step if step > 0.0 else value
-
-
-def _exact_sum(first: Any, second: Any) -> tuple[Any, Any]:
-    """Return a sum as it is rounded and what rounding took from it, which is a float as well."""
-    total = first + second
-    part = total - first
-    return total, (first - (total - part)) + (second - part)
-
-
-def _dense(product: Any) -> FloatArray:
-    return product if isinstance(product, np.ndarray) else product.toarray()

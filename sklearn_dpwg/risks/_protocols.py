@@ -164,6 +164,57 @@ class Risks(RiskFunctions, Protocol):
             Sums of gradients, 0 for a group that nobody joined.
         """
 
+    def row_sum(self, *, grid: SumGrid) -> FloatArray:
+        """Return the sum of the rows of all groups, without constants, for a release.
+
+        Parameters
+        ----------
+        grid : SumGrid
+            Steps and blocks, from public facts.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            Multiples of the step of gradients.
+        """
+
+    def spread(self, center: FloatArray, *, step: float) -> float:
+        """Return the sum of the squared distances of all rows from a centre, for a release.
+
+        Parameters
+        ----------
+        center : ndarray of shape (n_features,)
+            A released centre.
+        step : float
+            A power of two; each distance, at most 1, is rounded to multiples of it.
+
+        Returns
+        -------
+        float
+            The sum, exact.
+        """
+
+    def centred(self, center: FloatArray, *, constant: float, clip: float) -> Risks:
+        """Return the risks of rows relative to a centre, with limited slopes.
+
+        A row is ``u = (x - center, constant)``. Where the gradient of a record would be longer than
+        `clip`, its loss goes on as a line (with several outputs, its gradient is shortened).
+
+        Parameters
+        ----------
+        center : ndarray of shape (n_features,)
+            A released centre, in the unit ball.
+        constant : float
+            Entry for the intercept; positive.
+        clip : float
+            Largest norm of a record's gradient; positive.
+
+        Returns
+        -------
+        Risks
+            Over the same rows, which are not copied.
+        """
+
     def residual_moments(
         self,
         weights: FloatArray,

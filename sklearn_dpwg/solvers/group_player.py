@@ -10,21 +10,38 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import LARGEST_QUOTIENT
 from sklearn_dpwg.problem import Problem
 
-# Losses counted up to this multiple of what predicting nothing can cost: ceilings from 0.7 to 2
-# nats did equally well on three data sets, no ceiling much worse (benchmarks/mgr_defaults.py).
-CEILING_OVER_ZERO_SCORE = 1.5
+# Losses counted up to this multiple of what predicting nothing can cost, 1.5 nats for two classes:
+# a lower ceiling hides groups that a model fails, a higher one has more noise. On tasks of
+# the choosing half 1.5 times does 4 % worse and 3.6 times 7 % (benchmarks/population_defaults.py).
+CEILING_OVER_ZERO_SCORE = 2.16
 
 # Standard deviation of the group risks under the group weights that planning assumes, as a share
-# of the feedback range. Hoeffding's worst case would be 0.35; a tenth is what groups that carry
-# weight differ by in practice, and plans a group rate that is several times larger
-# (benchmarks/mgr_defaults.py varies the rate).
-RISK_SPREAD = 0.1
+# of what predicting nothing can cost: what groups that carry weight differ by in practice. The
+# worst case of Hoeffding, 0.5 of the range, would plan a group rate that is many times smaller.
+SPREAD_OVER_ZERO_SCORE = 0.15
+
+# Half of log E exp of the noise is subtracted from a group's exponent: all of it would drive out
+# small groups that are truly the worst off, none would let noise alone raise them. On tasks of
+# the choosing half all of it does worse (benchmarks/population_defaults.py CORRECTION).
+CORRECTION = 0.5
 
 
-def loss_ceiling(problem: Problem, wanted: float | None, owner: str) -> float:
+def risk_spread(problem: Problem) -> float:
+    """Return the standard deviation of the group risks that planning assumes."""
+    return SPREAD_OVER_ZERO_SCORE * problem.constants.zero_score
+
+
+def loss_ceiling(
+    problem: Problem,
+    wanted: float | None,
+    owner: str,
+    *,
+    multiple: float | None = None,
+) -> float:
     """Return the most that a record's loss counts for in the group risks; planned where None."""
     constants = problem.constants
-    ceiling = CEILING_OVER_ZERO_SCORE * constants.zero_score if wanted is None else wanted
+    multiple = CEILING_OVER_ZERO_SCORE if multiple is None else multiple
+    ceiling = multiple * constants.zero_score if wanted is None else wanted
     ceiling = min(ceiling, constants.supremum)
     if ceiling <= constants.infimum:
         raise ValueError(

@@ -13,6 +13,11 @@ from sklearn_dpwg._typing import FloatArray
 # deviations of its noise, which noise alone does in one step of 740.
 UPHILL = 3.0
 
+# Length of a step, as a share of ``aim/(s √T)`` for a coordinate's noise s. Noise of √d s in all
+# directions would call for 1/√d of it; but on rows of bounded norm it costs no more in many
+# directions than in a few (benchmarks/population_defaults.py STEP_SHARE).
+STEP_SHARE = 0.18
+
 # What is left of the longest step after that; 0.5 and 0.8 did worse on the census, where 1 would do
 # best, which promises no end of the shortening (benchmarks/mgr_defaults.py SHORTER epsilon=4
 # census-income-kdd).
@@ -44,18 +49,18 @@ class StepLimits(Protocol):
 
 
 def step_and_momentum(
-    limits: StepLimits, noise_std: float, n_weights: int, *, longest: float | None = None
+    limits: StepLimits, noise_std: float, *, longest: float | None = None
 ) -> tuple[float, float]:
     """Return step length and momentum for a gradient with noise of a standard deviation.
 
     The deviation follows from earlier releases. Together they move like a plain step of
-    ``aim / (noise_std √(T d))``, the minimiser of ``aim²/(2 η T) + η d noise_std²/2``, as far as
-    plain steps up to `longest` (by default `step_size`) and `max_momentum` allow.
+    ``STEP_SHARE aim / (noise_std √T)``, as far as plain steps up to `longest` (by default
+    `step_size`) and `max_momentum` allow.
     """
     if limits.aim == 0.0:
         return limits.step_size, 0.0
     longest = limits.step_size if longest is None else longest
-    effective = limits.aim / (noise_std * math.sqrt(limits.n_steps * n_weights))
+    effective = STEP_SHARE * limits.aim / (noise_std * math.sqrt(limits.n_steps))
     momentum = min(max(0.0, 1.0 - longest / effective), limits.max_momentum)
     return min(effective * (1.0 - momentum), longest), momentum
 
@@ -92,8 +97,6 @@ class HeavyBall:
                 self.longest = max(min(SHORTER * self.longest, stable), limits.step_size)
                 velocity = np.zeros_like(velocity)
             self._last_gradient = gradient
-        step_size, momentum = step_and_momentum(
-            limits, noise_std, len(gradient), longest=self.longest
-        )
+        step_size, momentum = step_and_momentum(limits, noise_std, longest=self.longest)
         self.velocity = momentum * velocity - step_size * gradient
         return self.velocity

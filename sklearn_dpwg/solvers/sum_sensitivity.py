@@ -33,7 +33,7 @@ def record_errors(problem: Problem, highest: float) -> tuple[float, float]:
     slope = constants.lipschitz + max(1.0, steepness) * score
     loss = abs(highest) + (constants.lipschitz + 1.0) * score
     return (
-        record_rounding(problem.row_norm * slope, problem.n_weights),
+        problem.rounding_factor * record_rounding(problem.row_norm * slope, problem.n_weights),
         record_rounding(loss, problem.n_weights),
     )
 
@@ -86,7 +86,8 @@ class SumSensitivity:
         largest_group = max(problem.group_sizes)
         highest = min(ceiling, constants.supremum)
         of_gradient, of_loss = record_errors(problem, highest)
-        gradient = problem.lipschitz + of_gradient
+        # as they are read: a change of variables may follow
+        factor, gradient = problem.rounding_factor, problem.summed_norm + of_gradient
         loss = max(abs(highest), abs(constants.infimum)) + of_loss
         block_size = int(np.clip(n_columns, LEAST_BLOCK, LARGEST_BLOCK))
         grid = SumGrid(
@@ -95,7 +96,7 @@ class SumSensitivity:
             block_size=block_size,
         )
         step = problem.row_norm * grid.gradient_step
-        gradient_slack = summation_slack(
+        gradient_slack = factor * summation_slack(
             gradient, step=step, block_size=block_size, n_dimensions=problem.n_weights
         )
         # a record's share of a sum, with what rounding every block moves it by
@@ -109,8 +110,9 @@ class SumSensitivity:
             gradient_diameter=problem.gradient_diameter
             + 2.0 * of_gradient
             + gradient_slack
-            + weighting_slack(float(share), n_records=problem.n_records, n_groups=problem.n_groups),
-            gradient_norm=gradient + gradient_slack,
+            + factor
+            * weighting_slack(float(share), n_records=problem.n_records, n_groups=problem.n_groups),
+            gradient_norm=problem.lipschitz + of_gradient + gradient_slack,
             # the centre is on the grid, half a step at most from the middle
             loss_range=loss_range + 3.0 * loss_slack,
             center=float(np.rint(middle / grid.loss_step) * grid.loss_step),

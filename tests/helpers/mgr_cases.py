@@ -50,7 +50,7 @@ class Ball(NamedTuple):
             limits = [0.9 * longest, *([2.0 / curvature] if curvature > 0 else [])]
             longest = max(min(limits), schedule.step_size)
             velocity = 0.0 * velocity
-        step, momentum = step_and_momentum(schedule, noise, len(gradient), longest=longest)
+        step, momentum = step_and_momentum(schedule, noise, longest=longest)
         return Ball(momentum * velocity - step * gradient, longest, gradient)
 
 

@@ -22,13 +22,13 @@ def test_a_ball_that_rolls_uphill_stops_and_takes_shorter_steps():
     down = np.array([0.0, 2.0, 0.0])
     first = ball.push(down, 1e-6)
     assert ball.longest == schedule.longest_step == 8 * schedule.step_size
-    step, _ = step_and_momentum(schedule, 1e-6, 3, longest=ball.longest)
+    step, _ = step_and_momentum(schedule, 1e-6, longest=ball.longest)
     np.testing.assert_allclose(first, -step * down)
     # the gradient now points along the velocity: the valley has been crossed
     second = ball.push(-down, 1e-6)
     # crossed with curvature 2/step, so steps beyond that would diverge; it is less than 0.9 of it
     assert ball.longest == pytest.approx(min(SHORTER * schedule.longest_step, step))
-    step, _ = step_and_momentum(schedule, 1e-6, 3, longest=ball.longest)
+    step, _ = step_and_momentum(schedule, 1e-6, longest=ball.longest)
     np.testing.assert_allclose(second, step * down)  # nothing is left of the first velocity
 
 
@@ -55,7 +55,7 @@ def test_fixed_and_sampled_steps_are_left_alone(parameters):
     schedule = schedule_of(**parameters)
     assert schedule.longest_step == schedule.step_size
     ball = HeavyBall(schedule, 1)
-    step, momentum = step_and_momentum(schedule, 1e-9, 1)
+    step, momentum = step_and_momentum(schedule, 1e-9)
     velocity = ball.push(np.array([1.0]), 1e-9)
     np.testing.assert_allclose(ball.push(np.array([-1.0]), 1e-9), momentum * velocity + step)
 

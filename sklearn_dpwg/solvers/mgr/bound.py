@@ -9,7 +9,8 @@ import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers.group_player import RISK_SPREAD, best_rate
+from sklearn_dpwg.solvers.group_player import best_rate, risk_spread
+from sklearn_dpwg.solvers.heavy_ball import STEP_SHARE
 from sklearn_dpwg.solvers.mgr.batches import Batches
 
 
@@ -65,23 +66,23 @@ def excess_bound_by_group(
     aim: float,
     step_size: float,
     max_momentum: float,
-    feedback_range: float,
     sharpness: float,
     fixed_step: bool = False,
 ) -> FloatArray:
     """Return the planning bound on the excess risk for each group as the worst-off one.
 
     For group i it is ``aim²/(2τ) + τ g_i/2`` with the variance g_i of the mean gradient and τ the
-    total step that makes it least, as far as steps of `step_size` with `max_momentum` reach (or
-    that of fixed steps, whatever the noise), plus ``log(1/π_i)/θ + θ (q b)²/T + θ v_i/2`` with the
-    variance v_i of the mean risk, θ = η_λ T the sharpness, b the range of the clipped losses and q
-    the assumed `RISK_SPREAD`; for a loss that is not smooth, ``τ L²/(2T)`` as well.
+    total step, as planned for a coordinate's noise √(g_i/d) and as far as steps of `step_size` with
+    `max_momentum` reach (or that of fixed steps, whatever the noise), plus
+    ``log(1/π_i)/θ + θ q²/T + θ (v_i + max_j v_j)/4`` with the variance v_i of the mean risk,
+    θ = η_λ T the sharpness and q the assumed `risk_spread`; for a loss that is not smooth,
+    ``τ L²/(2T)`` as well.
 
     Notes
     -----
     The first part is the regret of projected gradient descent with noise once all weight is on
     group i, the second the regret of Hedge against group i, where noise of variance T v_i a step
-    enters only through the correction (docs/theory/mgr.md). Momentum is counted as the longer
+    enters through half the correction (docs/theory/mgr.md). Momentum is counted as the longer
     plain step that it imitates.
 
     A loss that is not smooth pays ``η L²/2`` for every step, noise or not. The planned limit
@@ -89,7 +90,8 @@ def excess_bound_by_group(
     ``aim/√(T (L² + T g_i))``.
     """
     reach = n_steps * step_size / (1.0 - max_momentum)
-    total_step = np.minimum(aim / np.sqrt(noise.gradient), reach)
+    of_coordinate = np.sqrt(noise.gradient / problem.n_weights)
+    total_step = np.minimum(STEP_SHARE * aim / of_coordinate, reach)
     if fixed_step:
         total_step = np.full_like(noise.gradient, reach)
     bound = aim**2 / (2 * total_step) + total_step * noise.gradient / 2
@@ -98,20 +100,19 @@ def excess_bound_by_group(
     if problem.n_groups > 1:
         bound += (
             -np.log(np.asarray(problem.prior)) / sharpness
-            + sharpness * (RISK_SPREAD * feedback_range) ** 2 / n_steps
-            + sharpness * noise.risk / 2
+            + sharpness * risk_spread(problem) ** 2 / n_steps
+            + sharpness * (noise.risk + noise.risk.max()) / 4
         )
     return np.asarray(bound)
 
 
-def best_sharpness(
-    problem: Problem, noise: RunNoise, *, n_steps: int, feedback_range: float
-) -> float:
-    """Return the θ = η_λ T that minimises the prior average of the group player's bound.
+def best_sharpness(problem: Problem, noise: RunNoise, *, n_steps: int) -> float:
+    """Return the θ = η_λ T of least regret if any group may be the worst off.
 
-    It is ``√(entropy(π) / ((q b)²/T + Σ π_i v_i / 2))`` with q the assumed `RISK_SPREAD`.
+    It is ``√(entropy(π) / (q²/T + mean_i v_i / 2))`` with q the assumed `risk_spread`: the prior's
+    mean in place of the groups' own would let large groups set a rate at which the noise of small
+    ones decides.
     """
     prior = np.asarray(problem.prior)
     entropy = -float(prior @ np.log(prior))
-    cost = (RISK_SPREAD * feedback_range) ** 2 / n_steps + float(prior @ noise.risk) / 2
-    return best_rate(entropy, cost)
+    return best_rate(entropy, risk_spread(problem) ** 2 / n_steps + float(noise.risk.mean()) / 2)

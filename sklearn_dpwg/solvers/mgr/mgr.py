@@ -11,6 +11,8 @@ from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import Risks
+from sklearn_dpwg.solvers.centring.problem import LARGEST_CLIP
+from sklearn_dpwg.solvers.centring.releases import release_centre
 from sklearn_dpwg.solvers.group_player import normalised
 from sklearn_dpwg.solvers.heavy_ball import HeavyBall
 from sklearn_dpwg.solvers.mgr import releases
@@ -48,8 +50,8 @@ class MGR(MGRParameters, Solver):
     group_rate : float, optional
         Step size η_λ of the group weights, positive.
     loss_ceiling : float, optional
-        Each record's loss counts for at most this much in the group risks; planned: half again
-        the largest loss of a model that predicts nothing. Infinity: no ceiling.
+        Each record's loss counts for at most this much in the group risks; planned: 2.16
+        times the largest loss of a model that predicts nothing. Infinity: no ceiling.
     aim : float, default=0.3
         Norm of the weights that step sizes are planned for, as a share of the radius.
     step_size : float, optional
@@ -67,6 +69,9 @@ class MGR(MGRParameters, Solver):
         the order of the group labels: Poisson batches. 1 reads every record in every step.
         Planned: 1, unless the bound of batches is clearly less within the same time, as it is
         for some hundred thousand records or a small `max_seconds`.
+    centring : bool, optional
+        Whether rows are taken relative to a released mean row, with a limit on each record's
+        gradient. Planned: for a log loss with an intercept, where steps are planned.
 
     Notes
     -----
@@ -113,12 +118,17 @@ class MGR(MGRParameters, Solver):
         assert isinstance(schedule, MGRSchedule)
         release = releases.from_pass if schedule.batches is None else releases.from_batch
         weights, log_group_weights = _first_weights(problem, schedule, start)
+        centring, unit = None, 1.0
+        if schedule.is_centred:
+            centring = release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
+            data, unit = centring.view(data), centring.clip / LARGEST_CLIP
+            weights = centring.to_centred(weights, problem)
         group_weights = normalised(log_group_weights)
         correction = np.asarray(schedule.noise_correction)
-        ball = HeavyBall(schedule, problem.n_weights)
+        ball = HeavyBall(schedule, len(weights))
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(problem.n_groups)
         for t in range(schedule.n_steps):
-            gradient, risks, noise_std = release(plan, data, weights, group_weights, noise)
+            gradient, risks, noise_std = release(plan, data, weights, group_weights, noise, unit)
             move = ball.push(gradient, noise_std)
             weights = project_to_ball(weights + move, problem.radius)
             if problem.n_groups > 1:
@@ -128,8 +138,10 @@ class MGR(MGRParameters, Solver):
             if t >= schedule.n_steps - schedule.averaged:
                 weights_sum += weights
                 group_weights_sum += group_weights
-        averaged = schedule.averaged
-        return Solution(weights_sum / averaged, group_weights_sum / averaged, schedule.n_steps)
+        learned = weights_sum / schedule.averaged
+        if centring is not None:
+            learned = centring.from_centred(learned, problem)
+        return Solution(learned, group_weights_sum / schedule.averaged, schedule.n_steps)
 
 
 def _first_weights(

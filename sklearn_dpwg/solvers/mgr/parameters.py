@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from sklearn_dpwg._checks import Rules, any_number, one_of, positive, share, whole
+from sklearn_dpwg._checks import Rules, any_number, flag, one_of, positive, share, whole
 
 
 @dataclass(eq=False, repr=False)
@@ -29,6 +29,7 @@ class MGRParameters:
     max_passes: int = 150
     max_seconds: float | None = None
     sampling_rate: float | Sequence[float] | None = None
+    centring: bool | None = None
 
 
 def _paper_reads_all(parameters: MGRParameters) -> None:
@@ -66,6 +67,7 @@ RULES = Rules(
     averaging=share(or_all=True),
     loss_ceiling=any_number(or_none=True),
     step=one_of("weighted", "sampled"),
+    centring=flag(or_none=True),
     schedule=one_of("planned", "paper"),
     risk_noise=one_of("gaussian", "laplace"),
 )

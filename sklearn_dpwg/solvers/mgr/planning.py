@@ -11,7 +11,15 @@ import numpy as np
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import Budget, Release, calibrate, predict_multiplier
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers.group_player import log_mean_exp_laplace
+from sklearn_dpwg.solvers.centring.problem import (
+    LEAST_UNIT,
+    CentredProblem,
+    centred_problem,
+    check_centring,
+    is_worth_centring,
+)
+from sklearn_dpwg.solvers.centring.releases import centring_releases
+from sklearn_dpwg.solvers.group_player import CORRECTION, log_mean_exp_laplace
 from sklearn_dpwg.solvers.mgr.batches import Batches
 from sklearn_dpwg.solvers.mgr.bound import RunNoise, noise_of_batches, noise_of_passes
 from sklearn_dpwg.solvers.mgr.parameters import MGRParameters
@@ -30,58 +38,82 @@ from sklearn_dpwg.solvers.plan import Plan
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
-    sampling = choose_sampling(problem, budget, parameters)
-    rule = StepRule.of(problem, parameters, sampling.n_steps)
+    learned = (
+        centred_problem(problem, unit=LEAST_UNIT) if is_centred(problem, parameters) else problem
+    )
+    sampling = choose_sampling(learned, budget, parameters)
+    rule = StepRule.of(learned, parameters, sampling.n_steps)
     make = _plan_of_passes if sampling.is_full else _plan_of_batches
-    return make(rule, budget, parameters, sampling)
+    return make(problem, rule, budget, parameters, sampling)
+
+
+def is_centred(problem: Problem, parameters: MGRParameters) -> bool:
+    """Return whether rows are centred: as asked for, or where it is worth its price."""
+    if parameters.centring:
+        check_centring(problem, "MGR")
+    if parameters.centring is not None:
+        return parameters.centring
+    is_planned = parameters.step == "weighted" and parameters.step_size is None
+    return is_planned and is_worth_centring(problem)
 
 
 def _plan_of_passes(
-    rule: StepRule, budget: Budget, parameters: MGRParameters, sampling: Sampling
+    problem: Problem, rule: StepRule, budget: Budget, parameters: MGRParameters, sampling: Sampling
 ) -> Plan:
     """Plan for steps that read every record."""
-    problem, n_steps, b = rule.problem, rule.n_steps, rule.feedback_range
+    n_steps, b = rule.n_steps, rule.feedback_range
+    before = _releases_before(rule, math.sqrt(n_steps))
+    left = 1.0 - sum(1.0 / release.noise_multiplier**2 for release in before) / n_steps
     risk_share = rule.best_share(
-        lambda share: noise_of_passes(problem, mu=budget.mu, risk_share=share, feedback_range=b),
+        lambda share: noise_of_passes(
+            rule.problem, mu=math.sqrt(left) * budget.mu, risk_share=share, feedback_range=b
+        ),
         parameters.risk_share,
     )
-    releases = [Release(GRADIENT, "gaussian", math.sqrt(1.0 / (1.0 - risk_share)), n_steps)]
+    multipliers = [math.sqrt(1.0 / (left * (1.0 - risk_share)))]
+    releases = [Release(GRADIENT, "gaussian", multipliers[0], n_steps)]
     if problem.n_groups > 1:
-        releases.append(Release(RISKS, parameters.risk_noise, math.sqrt(1.0 / risk_share), n_steps))
-    calibrated = calibrate(releases, budget)
+        multipliers.append(math.sqrt(1.0 / (left * risk_share)))
+        releases.append(Release(RISKS, parameters.risk_noise, multipliers[1], n_steps))
+    calibrated = calibrate([*before, *releases], budget)
+    of_steps = calibrated[len(before) :]
     # the μ and share of Gaussian noise as large as the calibrated: with Gaussian noise these are
     # the budget's; the variance of Laplace noise is twice its squared scale
-    mu = math.sqrt(n_steps) / calibrated[0].noise_multiplier
+    mu = math.sqrt(n_steps) / of_steps[0].noise_multiplier
     is_laplace = parameters.risk_noise == "laplace"
     risk_stds, multiplier = np.zeros(problem.n_groups), 0.0
     if problem.n_groups > 1:
-        multiplier = calibrated[1].noise_multiplier
+        multiplier = of_steps[1].noise_multiplier
         mu_of_risks = math.sqrt(n_steps / (2.0 if is_laplace else 1.0)) / multiplier
         mu = math.hypot(mu, mu_of_risks)
         risk_share = (mu_of_risks / mu) ** 2
         risk_stds = multiplier * b / np.array(problem.group_sizes)
-    noise = noise_of_passes(problem, mu=mu, risk_share=risk_share, feedback_range=b)
+    noise = noise_of_passes(rule.problem, mu=mu, risk_share=risk_share, feedback_range=b)
     scale = rule.group_rate_at(noise) * risk_stds
     schedule = _schedule(
         rule,
         parameters,
-        gradient_multiplier=calibrated[0].noise_multiplier,
+        gradient_multiplier=of_steps[0].noise_multiplier,
         risk_multiplier=multiplier,
         risk_noise=parameters.risk_noise,
         group_rate=rule.group_rate_at(noise),
-        noise_correction=_floats(log_mean_exp_laplace(scale) if is_laplace else scale**2 / 2.0),
+        noise_correction=_floats(
+            CORRECTION * (log_mean_exp_laplace(scale) if is_laplace else scale**2 / 2.0)
+        ),
         remark=sampling.remark,
     )
     return plan_of_schedule(problem, budget, calibrated, schedule, rule.bound(noise))
 
 
 def _plan_of_batches(
-    rule: StepRule, budget: Budget, parameters: MGRParameters, sampling: Sampling
+    problem: Problem, rule: StepRule, budget: Budget, parameters: MGRParameters, sampling: Sampling
 ) -> Plan:
     """Plan for steps that read Poisson batches; one joint release a step."""
-    problem, n_steps = rule.problem, rule.n_steps
+    n_steps = rule.n_steps
     name = GRADIENT_AND_RISKS if problem.n_groups > 1 else GRADIENT
-    releases = _calibrated_by_part(sampling.rates, n_steps, name, budget)
+    before, releases = _calibrated_by_part(
+        _releases_before(rule, budget.mu), sampling.rates, n_steps, name, budget
+    )
     multipliers = {release.sampling_rate: release.noise_multiplier for release in releases}
 
     def batches_at(share: float) -> Batches:
@@ -104,26 +136,42 @@ def _plan_of_batches(
         risk_multiplier=0.0,
         risk_noise="gaussian",
         group_rate=group_rate,
-        noise_correction=_floats(correction),
+        noise_correction=_floats(CORRECTION * correction),
         batches=batches,
         remark=sampling.remark,
     )
-    return plan_of_schedule(problem, budget, releases, schedule, rule.bound(noise))
+    return plan_of_schedule(problem, budget, [*before, *releases], schedule, rule.bound(noise))
 
 
-def _calibrated_by_part(rates: Rates, n_steps: int, name: str, budget: Budget) -> list[Release]:
-    """Return a release for each rate, in falling order, calibrated by itself.
+def _releases_before(rule: StepRule, mu: float) -> tuple[Release, ...]:
+    """Return what is released before the first step, at its shares of μ²."""
+    return centring_releases(mu) if isinstance(rule.problem, CentredProblem) else ()
 
-    A record pays for one of them; no part is named if there is one only.
+
+def _calibrated_by_part(
+    before: Sequence[Release], rates: Rates, n_steps: int, name: str, budget: Budget
+) -> tuple[list[Release], list[Release]]:
+    """Return what comes before the steps, and a release for each rate, in falling order.
+
+    A record pays for one rate, which is calibrated together with what comes before: that has the
+    largest noise which any of the rates asks for. No part is named if there is one rate only.
     """
     distinct = sorted(set(rates), reverse=True)
     releases: list[Release] = []
+    loudest = list(before)
     for part, rate in enumerate(distinct):
         guess = predict_multiplier(n_steps, rate, budget)
         of_part = part if len(distinct) > 1 else None
         release = Release(name, "gaussian", guess, n_steps, part=of_part, sampling_rate=rate)
-        releases += calibrate([release], budget)
-    return releases
+        *calibrated, release = calibrate([*before, release], budget)
+        releases.append(release)
+        loudest = [
+            max(pair, key=lambda each: each.noise_multiplier)
+            for pair in (
+                zip(loudest, calibrated, strict=True) if part else zip(calibrated, strict=True)
+            )
+        ]
+    return loudest, releases
 
 
 def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSchedule:
@@ -141,6 +189,7 @@ def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSc
         longest_step=rule.longest_step,
         max_momentum=rule.max_momentum,
         averaged=max(1, round(parameters.averaging * rule.n_steps)),
+        is_centred=isinstance(rule.problem, CentredProblem),
         **others,
     )
 

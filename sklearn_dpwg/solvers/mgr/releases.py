@@ -49,14 +49,18 @@ def from_pass(
     weights: FloatArray,
     group_weights: FloatArray,
     noise: NoiseSource,
+    unit: float = 1.0,
 ) -> Released:
-    """Read all records; release the gradient and, by a release of their own, the group risks."""
+    """Read all records; release the gradient and, by a release of their own, the group risks.
+
+    Gradients are released in a unit of theirs: the plan counts a record for its diameter times it.
+    """
     schedule = plan.schedule
     assert isinstance(schedule, MGRSchedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-    gradient_release, *risk_releases = plan.releases
+    gradient_release, *risk_releases = releases_of_steps(plan)
     losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
-    gradients = gradients / sizes[:, None]
+    gradients = gradients / (unit * sizes[:, None])
     if schedule.step == "weighted":
         gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
         typical = influence
@@ -74,8 +78,8 @@ def from_pass(
         add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
         # sums, of which a record moves one: dividing them first would round them
         noisy = add_noise(losses, sensitivity=schedule.feedback_range, release=release) / sizes
-    noise_std = schedule.gradient_multiplier * schedule.gradient_diameter * typical
-    return Released(gradient, noisy, noise_std)
+    noise_std = unit * schedule.gradient_multiplier * schedule.gradient_diameter * typical
+    return Released(unit * gradient, noisy, noise_std)
 
 
 def from_batch(
@@ -84,9 +88,10 @@ def from_batch(
     weights: FloatArray,
     group_weights: FloatArray,
     noise: NoiseSource,
+    unit: float = 1.0,
 ) -> Released:
     """Draw a Poisson batch; release its gradient and its group risks together."""
-    schedule, releases = plan.schedule, plan.releases
+    schedule, releases = plan.schedule, releases_of_steps(plan)
     assert isinstance(schedule, MGRSchedule)
     assert schedule.batches is not None
     batches = schedule.batches
@@ -102,7 +107,7 @@ def from_batch(
         grid=schedule.grid,
     )
     # by public sizes: how many joined is secret, and would let a record move the weight of others
-    gradients = gradients / batches.expected_sizes[:, None]
+    gradients = gradients / (unit * batches.expected_sizes[:, None])
     risks, risk_stds = losses / batches.expected_sizes, batches.risk_stds
     released = noise.shared_gaussian(
         np.concatenate([coefficients @ gradients, risks[: len(risk_stds)]]),
@@ -114,7 +119,13 @@ def from_batch(
     )
     noise_std = batches.step_std(group_weights, is_drawn=is_drawn, n_weights=len(weights))
     noisy_risks = batches.center + released[len(weights) :]
-    return Released(released[: len(weights)], noisy_risks, noise_std)
+    return Released(unit * released[: len(weights)], noisy_risks, unit * noise_std)
+
+
+def releases_of_steps(plan: Plan) -> tuple[Release, ...]:
+    """Return the releases that every step makes, without those before the first."""
+    assert isinstance(plan.schedule, MGRSchedule)
+    return plan.releases[2:] if plan.schedule.is_centred else plan.releases
 
 
 def _draw(

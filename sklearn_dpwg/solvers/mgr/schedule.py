@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sklearn_dpwg.privacy import SumGrid
+from sklearn_dpwg.solvers.centring.problem import IN_WORDS
 from sklearn_dpwg.solvers.group_player import shown
 from sklearn_dpwg.solvers.mgr.batches import Batches
 
@@ -53,6 +54,8 @@ class MGRSchedule:
         How many of the last iterates are averaged.
     batches : Batches, optional
         Who joins a step and with how much noise; by default a step reads every record.
+    is_centred : bool, default=False
+        Whether rows are taken relative to a released centre, with limited slopes.
     remark : str, default=""
         What else a reader of the plan should know.
     """
@@ -75,6 +78,7 @@ class MGRSchedule:
     max_momentum: float
     averaged: int
     batches: Batches | None = None
+    is_centred: bool = False
     remark: str = ""
 
     def __str__(self) -> str:
@@ -86,6 +90,8 @@ class MGRSchedule:
             f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
             + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else ""),
         ]
+        if self.is_centred:
+            lines.append(IN_WORDS)
         if self.batches is not None:
             lines.append(str(self.batches))
         if len(self.prior) > 1:

@@ -103,9 +103,7 @@ class StepRule:
             return 1.0
         if self.group_rate is not None:
             return self.group_rate * self.n_steps
-        return best_sharpness(
-            self.problem, noise, n_steps=self.n_steps, feedback_range=self.feedback_range
-        )
+        return best_sharpness(self.problem, noise, n_steps=self.n_steps)
 
     def group_rate_at(self, noise: RunNoise) -> float:
         """Return the step size η_λ = θ/T of the group weights; 0 with one group."""
@@ -121,7 +119,6 @@ class StepRule:
             step_size=self.longest_step,
             max_momentum=self.max_momentum,
             fixed_step=self.is_fixed,
-            feedback_range=self.feedback_range,
             sharpness=self.sharpness(noise),
         )
 

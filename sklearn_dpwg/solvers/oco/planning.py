@@ -23,12 +23,16 @@ from sklearn_dpwg.solvers.plan import Plan
 # of the feedback range; between MGR's tenth and Hoeffding's 0.35, as group weights that follow the
 # noise of single batches cost more.
 RISK_SPREAD = 0.2
+# Losses counted up to this multiple of what predicting nothing can cost: a round reads few records.
+CEILING_OVER_ZERO_SCORE = 1.5
 
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> Plan:
     """Return the plan whose bound is least over whatever the parameters leave open."""
     strength = make_learner(parameters.learner).strength
-    ceiling = float(loss_ceiling(problem, parameters.loss_ceiling, "OCO"))
+    ceiling = float(
+        loss_ceiling(problem, parameters.loss_ceiling, "OCO", multiple=CEILING_OVER_ZERO_SCORE)
+    )
     releases = PlannedReleases.within(problem, budget, 1)
     best: tuple[float, OCOSchedule, FloatArray] | None = None
     for design in designs(problem, parameters):

@@ -49,7 +49,7 @@ def rounding_of_minimiser(
     exponent = 4.0 * _UNIT * (solved.loss_range / mu_groups + _LOG_WEIGHT + n_groups)
     of_weights = min(2.0, math.expm1(min(2.0 * (risk + exponent), 2.0)))
     error = (
-        relative * lipschitz
+        relative * solved.rounding_factor * (solved.summed_norm + of_gradient)
         + of_gradient
         + lipschitz * (of_weights + (n_groups + 8.0) * _UNIT)
         + 16.0 * _UNIT * mu_weights * solved.radius
@@ -66,8 +66,8 @@ def certified(
     """Return the gap that a phase must certify and the sensitivity that pays for it.
 
     From the sensitivity of exact solutions; both one for each strength if there are several. The
-    gap is a public number that floating point can show on every data set. All weights are in the
-    ball, so no two are farther apart than its diameter.
+    gap is a public number that floating point can show on every data set. What a run pays is
+    `capped`.
     """
     rounding = rounding_of_minimiser(solved, sizes, mu_weights=mu_weights, mu_groups=mu_groups)
     attainable = attainable_gap(
@@ -78,5 +78,13 @@ def certified(
     visible = np.minimum(attainable, mu_weights * (rounding / 2.0) ** 2 / 2.0)
     tolerance = np.maximum(wanted, visible)
     paid = exact + 2.0 * np.sqrt(2.0 * tolerance / mu_weights) + rounding
-    diameter = solved.diameter * (1.0 + 8.0 * (solved.n_weights + 16.0) * _UNIT)
-    return tolerance, np.minimum(paid * (1.0 + 16.0 * _UNIT), diameter)
+    return tolerance, paid * (1.0 + 16.0 * _UNIT)
+
+
+def capped(solved: Problem, paid: Any) -> Any:
+    """Return a sensitivity, at most the diameter of the ball, in which all weights are.
+
+    Strengths are planned without it: a bound would fall again where the strength is so small that
+    noise of the ball's size no longer grows, and choose to learn nothing.
+    """
+    return np.minimum(paid, solved.diameter * (1.0 + 8.0 * (solved.n_weights + 16.0) * _UNIT))

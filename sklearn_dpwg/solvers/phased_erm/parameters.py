@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-from sklearn_dpwg._checks import Rules, one_of, positive, share, whole, within
+from sklearn_dpwg._checks import Rules, flag, one_of, positive, share, whole, within
 
 # Below it the noise overflows, whatever the records are.
 _WEAKEST = 1e-30
@@ -27,6 +27,7 @@ class PhasedERMParameters:
     aim: float = 0.3
     smoothing_width: float | None = None
     max_passes: int = 300
+    centring: bool | None = None
 
 
 def _paper_sets_the_rest(parameters: PhasedERMParameters) -> None:
@@ -46,6 +47,7 @@ RULES = Rules(
     "PhasedERM",
     _paper_sets_the_rest,
     schedule=one_of("planned", "paper"),
+    centring=flag(or_none=True),
     composition=one_of("sequential", "parallel"),
     n_phases=whole(or_none=True),
     max_passes=whole(),

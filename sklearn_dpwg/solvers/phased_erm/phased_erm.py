@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +12,8 @@ from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import Risks
+from sklearn_dpwg.solvers.centring.problem import CentredProblem
+from sklearn_dpwg.solvers.centring.releases import release_centre
 from sklearn_dpwg.solvers.group_player import normalised
 from sklearn_dpwg.solvers.phased_erm.disjoint_parts import draw_parts
 from sklearn_dpwg.solvers.phased_erm.paper import paper_plan
@@ -71,6 +74,9 @@ class PhasedERM(PhasedERMParameters, Solver):
         from it.
     max_passes : int, default=300
         Passes over the rows that a planned number of phases may take; 16 phases with 40 weights.
+    centring : bool, optional
+        Whether rows are taken relative to a released mean row, with a limit on each record's
+        gradient. Planned: for a log loss with an intercept and two classes.
 
     Notes
     -----
@@ -114,6 +120,11 @@ class PhasedERM(PhasedERMParameters, Solver):
         weights = np.zeros(problem.n_weights)
         if start is not None:
             weights = project_to_ball(start.weights, problem.radius)
+        centring = None
+        if isinstance(schedule.solved, CentredProblem):
+            centring = release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
+            data, weights = centring.view(data), centring.to_centred(weights, problem)
+            schedule = replace(schedule, solved=replace(schedule.solved, clip=centring.clip))
         log_prior = np.log(np.asarray(schedule.prior))
         total = np.zeros_like(weights)
         for t in range(schedule.n_phases):
@@ -136,4 +147,7 @@ class PhasedERM(PhasedERMParameters, Solver):
             weights = project_to_ball(noisy_weights, problem.radius)
             if t >= schedule.n_phases - schedule.averaged:
                 total += weights
-        return Solution(total / schedule.averaged, None, schedule.n_phases)
+        learned = total / schedule.averaged
+        if centring is not None:
+            learned = centring.from_centred(learned, problem)
+        return Solution(learned, None, schedule.n_phases)

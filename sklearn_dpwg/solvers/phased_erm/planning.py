@@ -15,7 +15,18 @@ import numpy as np
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers.group_player import CEILING_OVER_ZERO_SCORE, RISK_SPREAD, best_rate
+from sklearn_dpwg.solvers.centring.problem import (
+    SHARE_LEFT,
+    centred_problem,
+    check_centring,
+    is_worth_centring,
+)
+from sklearn_dpwg.solvers.centring.releases import centring_releases
+from sklearn_dpwg.solvers.group_player import (
+    CEILING_OVER_ZERO_SCORE,
+    best_rate,
+    risk_spread,
+)
 from sklearn_dpwg.solvers.phased_erm.certificate import certified
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.phased_erm.disjoint_parts import part_sizes
@@ -24,6 +35,10 @@ from sklearn_dpwg.solvers.phased_erm.releases import make_plan, passes_of_a_phas
 from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule, noise_stds
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
+
+# Losses of a part count up to this multiple of what predicting nothing can cost: parts have more
+# noise than all records.
+CEILING_OF_PARTS = 1.5
 
 # What a plan may choose: grids, so that better facts never choose worse.
 PHASES = (1, 2, 4, 8, 11, 16)
@@ -50,16 +65,38 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: PhasedERMPara
     """Return the plan whose bound is least over whatever the parameters leave open."""
     _refuse_small_groups(problem, parameters)
     fixed = (math.inf,) if parameters.mu_groups is None else (float(parameters.mu_groups),)
-    best = _best(problem, _candidates(problem, budget.mu, parameters, fixed))
+    stated, mu = problem, budget.mu
+    if is_centred(problem, parameters):
+        problem, mu = centred_problem(problem), math.sqrt(SHARE_LEFT) * mu
+    best = _best(problem, _candidates(problem, mu, parameters, fixed))
     if best.schedule.n_phases == 1 and problem.n_groups > 1 and parameters.mu_groups is None:
         # the bound of a strength is a theorem, that of fixed group weights rests on an assumption:
         # so it competes with these only where there is nothing else to move the group weights
         strengths = tuple(best.schedule.solved.loss_range / odds for odds in LOG_ODDS)
         one_phase = copy(parameters)
         one_phase.n_phases = 1
-        found = _candidates(problem, budget.mu, one_phase, strengths)
+        found = _candidates(problem, mu, one_phase, strengths)
         best = _best(problem, itertools.chain([best], found))
-    return make_plan(problem, budget, best.schedule, best.bounds)
+    before = centring_releases(budget.mu) if problem is not stated else ()
+    return make_plan(stated, budget, best.schedule, best.bounds, before)
+
+
+def is_centred(problem: Problem, parameters: PhasedERMParameters) -> bool:
+    """Return whether rows are centred: as asked for, or where it is worth its price."""
+    # several derivatives that are shortened together are no gradient of a convex function
+    is_convex = problem.loss.n_outputs == 1
+    # a centre of all records would be read by every part
+    reads_all = parameters.composition == "sequential"
+    if parameters.centring:
+        check_centring(problem, "PhasedERM")
+        if not is_convex or not reads_all:
+            raise ValueError(
+                "centring of PhasedERM needs a loss of one output and composition='sequential', "
+                f"got {problem.loss!r} and {parameters.composition!r}."
+            )
+    if parameters.centring is not None:
+        return parameters.centring
+    return is_convex and reads_all and is_worth_centring(problem)
 
 
 def _refuse_small_groups(problem: Problem, parameters: PhasedERMParameters) -> None:
@@ -136,11 +173,12 @@ def _candidate(
         reads = 1 if parallel else n_phases - 1
         risks_multiplier = math.sqrt(reads / risk_share) / mu
     constants = problem.constants
-    ceiling = min(CEILING_OVER_ZERO_SCORE * constants.zero_score, constants.supremum)
+    multiple = CEILING_OF_PARTS if parallel else CEILING_OVER_ZERO_SCORE
+    ceiling = min(multiple * constants.zero_score, constants.supremum)
     sums = SumSensitivity.of(problem, ceiling=ceiling)
     feedback_range = sums.loss_range
     group_rate, group_part = _group_player(
-        problem, sizes, feedback_range, risks_multiplier, mu_groups
+        problem, sizes, feedback_range, risks_multiplier, mu_groups, parallel=parallel
     )
     weights_part = _weights_bounds(
         problem,
@@ -247,8 +285,10 @@ def _group_player(
     feedback_range: float,
     risks_multiplier: float,
     mu_groups: float,
+    *,
+    parallel: bool,
 ) -> tuple[float, FloatArray]:
-    """Return the rate η of the group player that is best by prior weight, and its bounds.
+    """Return the rate η of the group player and its bounds, if any group may be the worst off.
 
     The bound of multiplicative weights over T phases, of sharpness ηT, whose risks have noise of a
     variance; a single phase plays the prior, and its group weights owe the same with no noise.
@@ -262,8 +302,13 @@ def _group_player(
         variance = ((risks_multiplier * feedback_range / read) ** 2).mean(axis=0)
     prior = np.asarray(problem.prior)
     entropies = -np.log(prior)
-    quadratic = (RISK_SPREAD * feedback_range) ** 2 / n_phases + variance / (2.0 * n_phases)
-    sharpness = best_rate(float(prior @ entropies), float(prior @ quadratic))
+    spread = risk_spread(problem) ** 2 / n_phases
+    if parallel:  # the whole correction
+        counted, quadratic = prior @ variance, spread + variance / (2.0 * n_phases)
+    else:
+        counted = variance.mean()
+        quadratic = spread + (variance + variance.max()) / (4.0 * n_phases)
+    sharpness = best_rate(float(prior @ entropies), spread + float(counted) / (2.0 * n_phases))
     regret = entropies / sharpness + sharpness * quadratic
     bounds = np.minimum(regret, problem.constants.zero_score)
     if risks_multiplier > 0.0:

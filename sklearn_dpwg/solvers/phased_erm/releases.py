@@ -94,11 +94,16 @@ def releases_of(schedule: PhasedERMSchedule) -> tuple[Release, ...]:
 
 
 def make_plan(
-    problem: Problem, budget: Budget, schedule: PhasedERMSchedule, bounds: FloatArray
+    problem: Problem,
+    budget: Budget,
+    schedule: PhasedERMSchedule,
+    bounds: FloatArray,
+    before: tuple[Release, ...] = (),
 ) -> Plan:
     """Return the plan of a schedule, its noise multipliers scaled together to the budget."""
-    releases = calibrate(releases_of(schedule), budget)
-    factor = releases[0].noise_multiplier / releases_of(schedule)[0].noise_multiplier
+    wanted = (*before, *releases_of(schedule))
+    releases = calibrate(wanted, budget)
+    factor = releases[0].noise_multiplier / wanted[0].noise_multiplier
     schedule = replace(
         schedule,
         weights_multipliers=tuple(factor * each for each in schedule.weights_multipliers),

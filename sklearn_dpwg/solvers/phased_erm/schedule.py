@@ -12,8 +12,9 @@ import numpy as np
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import SumGrid, saddle_point_sensitivity
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers.group_player import shown
-from sklearn_dpwg.solvers.phased_erm.certificate import certified
+from sklearn_dpwg.solvers.centring.problem import IN_WORDS, CentredProblem
+from sklearn_dpwg.solvers.group_player import CORRECTION, shown
+from sklearn_dpwg.solvers.phased_erm.certificate import capped, certified
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.sum_sensitivity import record_errors
 
@@ -80,13 +81,13 @@ class PhasedERMSchedule:
         return solved_phase(self.solved, sizes, prior, mu_weights=mu_weights, mu_groups=mu_groups)
 
     def noise_correction(self, index: int) -> FloatArray:
-        """Return log E exp(ηN) of the noise N on each group's risk.
+        """Return what is subtracted from the exponents: log E exp(ηN) of the noise N, or half.
 
-        It is subtracted from the exponents, so that noise alone does not raise a group's expected
-        weight.
+        Parts have so much noise that half of it would leave the group weights to chance.
         """
+        share = CORRECTION if self.composition == "sequential" else 1.0
         stds = self.risks_multiplier * self.feedback_range / np.asarray(self.sizes[index])
-        return np.asarray((self.group_rate * stds) ** 2 / 2.0)
+        return np.asarray(share * (self.group_rate * stds) ** 2 / 2.0)
 
     @property
     def _rise(self) -> float:
@@ -103,6 +104,8 @@ class PhasedERMSchedule:
             f"{self.n_phases} phase(s), each reads {records}; output is the average of the last "
             f"{self.averaged}"
         ]
+        if isinstance(self.solved, CentredProblem):
+            lines.append(IN_WORDS)
         first = self.phase(0, np.asarray(self.prior))
         std = self.weights_multipliers[0] * first.sensitivity
         lines.append(
@@ -146,7 +149,7 @@ def solved_phase(
     """
     exact = sensitivity(solved, sizes, prior, mu_weights=mu_weights, mu_groups=mu_groups)
     tolerance, paid = certified(solved, sizes, exact, mu_weights=mu_weights, mu_groups=mu_groups)
-    return Phase(mu_weights, mu_groups, float(tolerance), float(paid))
+    return Phase(mu_weights, mu_groups, float(tolerance), float(capped(solved, paid)))
 
 
 def sensitivity(

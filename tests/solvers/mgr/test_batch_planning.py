@@ -11,7 +11,8 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge
 from sklearn_dpwg.privacy import Budget, predict_multiplier
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.group_player import RISK_SPREAD
+from sklearn_dpwg.solvers.group_player import CORRECTION, risk_spread
+from sklearn_dpwg.solvers.heavy_ball import STEP_SHARE
 from sklearn_dpwg.solvers.mgr.bound import noise_of_batches
 from sklearn_dpwg.solvers.mgr.releases import GRADIENT_AND_RISKS
 from sklearn_dpwg.solvers.mgr.sampling import (
@@ -205,12 +206,13 @@ def test_batches_state_what_the_theory_says(rate):
     # and the bound is that of section 6 with these variances
     theta = rule.sharpness(noise)
     longest = 60 * rule.longest_step / (1 - rule.max_momentum)
-    total = np.geomspace(1e-9 * longest, longest, 200_001)
     for group, prior in enumerate(problem.prior):
+        of_coordinate = math.sqrt(noise.gradient[group] / problem.n_weights)
+        total = min(STEP_SHARE * rule.aim / of_coordinate, longest)
         descent = rule.aim**2 / (2 * total) + total * noise.gradient[group] / 2
-        hedge = -math.log(prior) / theta + theta * (RISK_SPREAD * b) ** 2 / 60
-        hedge += theta * noise.risk[group] / 2
-        assert rule.bound(noise)[group] == pytest.approx(descent.min() + hedge, rel=1e-6)
+        hedge = -math.log(prior) / theta + theta * risk_spread(problem) ** 2 / 60
+        hedge += theta * (noise.risk[group] + noise.risk.max()) / 4
+        assert rule.bound(noise)[group] == pytest.approx(descent + hedge, rel=1e-6)
 
 
 @pytest.mark.parametrize("group_rate", [0.05, 3.0])
@@ -236,7 +238,7 @@ def test_plans_on_batches_keep_the_budget_and_correct_for_noise_and_coins():
     schedule, batches = plan.schedule, plan.schedule.batches
     eta = schedule.group_rate
     expected = batches.log_mean_exp_of_coins(eta) + (eta * batches.risk_stds) ** 2 / 2
-    np.testing.assert_allclose(schedule.noise_correction, expected)
+    np.testing.assert_allclose(schedule.noise_correction, CORRECTION * expected)
     assert plan.guarantee.epsilon <= 1.0
     assert plan.predicted_excess == pytest.approx(
         np.array(problem.prior) @ plan.predicted_excess_if_worst

@@ -107,7 +107,7 @@ def exact(plan, data, weights):
 def states(name, wrong, *, step=None):
     """Return a fault: a sensitivity is stated as ``wrong(schedule, sizes, weights, right)``."""
 
-    def fault(honest, plan, data, weights, group_weights, noise):
+    def fault(honest, plan, data, weights, group_weights, noise, *unit):
         sizes = np.array(plan.problem.group_sizes, dtype=float)
 
         def change(release, value, stated):
@@ -115,12 +115,12 @@ def states(name, wrong, *, step=None):
                 stated = wrong(plan.schedule, sizes, group_weights, stated)
             return value, stated
 
-        return honest(plan, data, weights, group_weights, misstated(noise, change))
+        return honest(plan, data, weights, group_weights, misstated(noise, change), *unit)
 
     return fault
 
 
-def weights_after(honest, plan, data, weights, group_weights, noise):
+def weights_after(honest, plan, data, weights, group_weights, noise, *unit):
     """State the gradient for the group weights after an update by exact risks."""
     risks, _ = exact(plan, data, weights)
     logarithms = np.log(np.maximum(group_weights, 1e-300))
@@ -136,10 +136,10 @@ def no_ceiling(honest, plan, data, *others):
     return honest(plan, Instead(data, sums=read), *others)
 
 
-def worst_group_drawn(honest, plan, data, weights, group_weights, noise):
+def worst_group_drawn(honest, plan, data, weights, group_weights, noise, *unit):
     risks, _ = exact(plan, data, weights)
     rng = Instead(noise.rng, choice=lambda *_, **__: int(risks.argmax()))
-    return honest(plan, data, weights, group_weights, Instead(noise, rng=rng))
+    return honest(plan, data, weights, group_weights, Instead(noise, rng=rng), *unit)
 
 
 def exact_risks(honest, plan, data, weights, *others):
@@ -152,8 +152,8 @@ def exact_gradient_leaks(honest, plan, data, weights, *others):
     return found._replace(gradient=found.gradient + 1e-9 * exact(plan, data, weights)[1][0])
 
 
-def one_release_more(honest, plan, data, weights, group_weights, noise):
-    found = honest(plan, data, weights, group_weights, noise)
+def one_release_more(honest, plan, data, weights, group_weights, noise, *unit):
+    found = honest(plan, data, weights, group_weights, noise, *unit)
     noise.gaussian(found.gradient, sensitivity=1.0, release=plan.releases[0])
     return found
 

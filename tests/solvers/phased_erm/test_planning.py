@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget, lemma3_sensitivity
 from sklearn_dpwg.solvers import PhasedERM
-from sklearn_dpwg.solvers.group_player import RISK_SPREAD
+from sklearn_dpwg.solvers.group_player import CEILING_OVER_ZERO_SCORE, CORRECTION, risk_spread
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.phased_erm.planning import PHASES, WIDTHS
 from sklearn_dpwg.solvers.phased_erm.releases import passes_of_a_phase
@@ -132,12 +132,13 @@ def test_the_whole_bound_is_the_one_written_down():
     problem = make_problem((300, 900), radius=5.0)
     plan = PhasedERM(4, risk_share=0.2, averaging=0.5).plan(problem, BUDGET)
     schedule, mu = plan.schedule, BUDGET.mu
-    c = 1.5 * math.log(2.0) - problem.constants.infimum
+    c = CEILING_OVER_ZERO_SCORE * math.log(2.0) - problem.constants.infimum
     assert schedule.feedback_range == pytest.approx(c)
     noise_of_risks = math.sqrt(3 / 0.2) / mu * c / np.array([300, 900])
-    quadratic = (RISK_SPREAD * c) ** 2 / 4 + noise_of_risks**2 / 8
+    spread = risk_spread(problem) ** 2 / 4
+    quadratic = spread + (noise_of_risks**2 + noise_of_risks.max() ** 2) / 16
     prior = np.array(problem.prior)
-    theta = math.sqrt(-prior @ np.log(prior) / (prior @ quadratic))
+    theta = math.sqrt(-prior @ np.log(prior) / (spread + (noise_of_risks**2).mean() / 8))
     assert schedule.group_rate == pytest.approx(theta / 4)
     expected = -np.log(prior) / theta + theta * quadratic
     z = math.sqrt(4 / 0.8) / mu
@@ -151,7 +152,7 @@ def test_the_whole_bound_is_the_one_written_down():
         )
     assert plan.predicted_excess == pytest.approx(prior @ plan.predicted_excess_if_worst)
     assert schedule.noise_correction(1) == pytest.approx(
-        (schedule.group_rate * noise_of_risks) ** 2 / 2, rel=1e-5
+        CORRECTION * (schedule.group_rate * noise_of_risks) ** 2 / 2, rel=1e-5
     )
 
 

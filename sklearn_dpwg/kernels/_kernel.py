@@ -1,0 +1,41 @@
+"""Functions that are compiled once and kept on disk; importing this module loads numba.
+
+What is kept is found by the file of the function alone: whatever it calls stands in that file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
+class Kernel:
+    """A function that is compiled at its first call for given types, and kept on disk."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self._function = function
+        self._dispatcher = _dispatcher(function, cache=True)
+
+    def prepare(self, *arguments: Any) -> Callable[..., None]:
+        """Return the compiled function; threads that called it first would wait for each other."""
+        types = tuple(numba.typeof(argument) for argument in arguments)
+        if types not in self._dispatcher.overloads:
+            try:
+                self._dispatcher.compile(types)
+            except Exception:  # a full disk, a damaged file: what is kept is a convenience
+                self._dispatcher = _dispatcher(self._function, cache=False)
+                self._dispatcher.compile(types)
+        return self._dispatcher
+
+
+def _dispatcher(function: Callable[..., None], *, cache: bool) -> Any:
+    if cache:
+        try:
+            return numba.njit(cache=True, **OPTIONS)(function)
+        except RuntimeError:  # no folder that compiled code could be kept in
+            pass
+    return numba.njit(**OPTIONS)(function)

@@ -1,0 +1,127 @@
+"""Public facts of a problem on centred rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+from sklearn_dpwg.privacy import SumGrid, grid_step, summation_slack
+from sklearn_dpwg.problem import Problem
+
+# Shares of μ² for the mean row and for the mean squared distance from it.
+CENTRE_SHARE, SPREAD_SHARE = 0.03, 0.01
+SHARE_LEFT = 1.0 - CENTRE_SHARE - SPREAD_SHARE
+
+# Value of the constant column behind centred rows.
+CONSTANT = 0.25
+
+# A gradient of one record is at most this long, and at most this share of the root mean square of
+# centred rows.
+LARGEST_CLIP, CLIP_SHARE = 0.6, 0.9
+
+# Losses whose records are centred: their slopes are bounded, most of them far below the bound.
+KERNELS = ("binary_log", "multinomial_log")
+
+_UNIT = 2.0**-53
+
+
+# For previews.
+IN_WORDS = (
+    "rows relative to a released mean row; a record's gradient counts up to a norm of "
+    f"{CLIP_SHARE:g} times their released root mean square"
+)
+
+
+def is_worth_centring(problem: Problem) -> bool:
+    """Return whether planned solvers centre rows: for a log loss with an intercept."""
+    kernel = type(problem.loss).__dict__.get("kernel")
+    return kernel in KERNELS and problem.intercept_scaling > 0.0
+
+
+def check_centring(problem: Problem, owner: str) -> None:
+    """Refuse to centre what has no intercept, or a loss whose slopes cannot be limited."""
+    if problem.intercept_scaling == 0.0:
+        raise ValueError(
+            f"centring of {owner} needs an intercept, which takes up the centre, but there is none."
+        )
+    if type(problem.loss).__dict__.get("kernel") is None:
+        raise ValueError(
+            f"centring of {owner} needs a loss with a compiled kernel, which limits slopes, got "
+            f"{problem.loss!r}."
+        )
+
+
+@dataclass(frozen=True)
+class CentredProblem(Problem):
+    """A problem whose rows are ``u = (x - c, s₀)``, whatever the released centre c.
+
+    `intercept_scaling` is s₀. Slopes are limited so that no gradient of a record is longer than
+    `clip`. Gradients may be read in units, down to `unit` of theirs, in which a record counts for
+    `clip` whatever the released limit is.
+    """
+
+    clip: float = LARGEST_CLIP
+    unit: float = 1.0
+
+    @property
+    def row_norm(self) -> float:
+        """Bound √(4 + s₀²) on the norm of a row: x and c are in the unit ball."""
+        return math.hypot(2.0, self.intercept_scaling)
+
+    @property
+    def lipschitz(self) -> float:
+        """Largest norm of a record's gradient."""
+        return self.clip
+
+    @property
+    def gradient_diameter(self) -> float:
+        """Largest distance between two records' gradients."""
+        return 2.0 * self.clip
+
+    @property
+    def summed_norm(self) -> float:
+        """Largest norm of what a record adds to the sums that are read, before they are centred."""
+        return math.sqrt(2.0) * self.constants.lipschitz
+
+    @property
+    def rounding_factor(self) -> float:
+        """Bound on the norm of the map of sums over ``(x, 1)`` to sums over u, in these units."""
+        return math.sqrt(2.0 + CONSTANT**2) / self.unit
+
+    @property
+    def smoothness(self) -> float:
+        """Smoothness H in the weights.
+
+        The curvature of a log loss is at most its slope, which the limit keeps below clip/‖u‖.
+        """
+        bound = super().smoothness
+        return min(bound, self.clip * self.row_norm) if self.loss.n_outputs == 1 else bound
+
+
+# The least limit that may be released, in units of the largest: no row is shorter than s₀.
+LEAST_UNIT = CLIP_SHARE * CONSTANT / LARGEST_CLIP
+
+
+def centred_problem(problem: Problem, *, unit: float = 1.0) -> CentredProblem:
+    """Return the public facts of a problem once its rows are centred."""
+    facts = {each.name: getattr(problem, each.name) for each in fields(Problem)}
+    facts["intercept_scaling"] = CONSTANT
+    return CentredProblem(**facts, unit=unit)
+
+
+def row_sum_grid(problem: Problem) -> SumGrid:
+    """Return the grid on which rows are added up."""
+    return SumGrid(loss_step=0.0, gradient_step=grid_step(2.0, problem.n_records), block_size=2**11)
+
+
+def row_sum_sensitivity(problem: Problem) -> float:
+    """Return how far replacing one record moves the sum of all rows."""
+    grid = row_sum_grid(problem)
+    longest = 1.0 + 2.0**-40  # the rounding of its factor
+    slack = summation_slack(
+        longest,
+        step=grid.gradient_step,
+        block_size=grid.block_size,
+        n_dimensions=max(problem.n_features, 1),
+    )
+    return 2.0 * longest + slack

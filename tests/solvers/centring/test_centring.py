@@ -1,0 +1,132 @@
+"""Plans and runs on centred rows; docs/theory/centring.md."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers import MGR, PhasedERM
+from sklearn_dpwg.solvers.centring.problem import CENTRE_SHARE, CONSTANT, LARGEST_CLIP, SPREAD_SHARE
+from sklearn_dpwg.solvers.centring.releases import CENTRE, SPREAD, Centring, release_centre
+from tests.helpers.group_data import make_data, make_problem, make_risks
+from tests.helpers.replay import silent
+from tests.helpers.sources import seeded
+
+BUDGET = Budget(1.0, 1e-6)
+
+
+def problem_of(**facts) -> Problem:
+    return make_problem((400, 90), **{"loss": BinaryLogLoss(), "n_features": 4, **facts})
+
+
+@pytest.mark.parametrize("solver", [MGR(), PhasedERM()], ids=repr)
+def test_both_releases_take_their_shares_of_the_budget(solver):
+    plan = solver.plan(problem_of(), BUDGET)
+    of_rows, of_squares = plan.releases[:2]
+    assert (of_rows.name, of_squares.name) == (CENTRE, SPREAD)
+    assert plan.guarantee.epsilon == pytest.approx(1.0, rel=1e-4)
+    for release, share in ((of_rows, CENTRE_SHARE), (of_squares, SPREAD_SHARE)):
+        assert release.max_count == 1
+        spent = 1.0 / release.noise_multiplier**2
+        assert spent == pytest.approx(share * BUDGET.mu**2, rel=1e-4)
+    assert "released mean row" in str(plan)
+
+
+@pytest.mark.parametrize("rates", [0.25, (0.5, 0.125)])
+def test_batches_pay_for_both_releases(rates):
+    plan = MGR(n_steps=20, sampling_rate=rates).plan(problem_of(), BUDGET)
+    assert [release.name for release in plan.releases[:2]] == [CENTRE, SPREAD]
+    assert 0.97 < plan.guarantee.epsilon <= 1.0
+    data = make_risks(BinaryLogLoss(), (400, 90), 4, intercept=0.5)
+    source = seeded(0, plan.releases)
+    solution = MGR(n_steps=20, sampling_rate=rates).run(plan, data, source)
+    assert np.isfinite(solution.weights).all()
+
+
+@pytest.mark.parametrize(
+    ("facts", "wanted"),
+    [
+        ({}, True),
+        ({"loss": MultinomialLogLoss(3)}, True),
+        ({"scaling": 0.0}, False),
+        ({"loss": SquaredError()}, False),
+    ],
+    ids=str,
+)
+def test_a_log_loss_with_an_intercept_is_centred(facts, wanted):
+    problem = problem_of(**facts)
+    assert MGR().plan(problem, BUDGET).schedule.is_centred == wanted
+    assert not MGR(centring=False).plan(problem, BUDGET).schedule.is_centred
+    assert not MGR(step_size=0.1).plan(problem, BUDGET).schedule.is_centred
+    assert not MGR(schedule="paper").plan(problem, BUDGET).schedule.is_centred
+
+
+class WithoutKernel(BinaryLogLoss):
+    """A loss that NumPy computes."""
+
+
+@pytest.mark.parametrize("solver", [MGR(centring=True), PhasedERM(centring=True)], ids=repr)
+@pytest.mark.parametrize(
+    ("facts", "word"),
+    [({"scaling": 0.0}, "intercept"), ({"loss": WithoutKernel()}, "kernel")],
+    ids=["no intercept", "no kernel"],
+)
+def test_what_cannot_be_centred_is_refused(solver, facts, word):
+    with pytest.raises(ValueError, match=f"centring.*{word}"):
+        solver.plan(problem_of(**facts), BUDGET)
+
+
+def test_phases_refuse_to_centre_several_outputs_or_parts():
+    with pytest.raises(ValueError, match=r"centring of PhasedERM.*one output"):
+        PhasedERM(centring=True).plan(problem_of(loss=MultinomialLogLoss(3)), BUDGET)
+    with pytest.raises(ValueError, match=r"centring of PhasedERM.*sequential"):
+        PhasedERM(centring=True, composition="parallel").plan(problem_of(), BUDGET)
+    assert len(PhasedERM(2, composition="parallel").plan(problem_of(), BUDGET).children) == 2
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3)], ids=repr)
+def test_weights_score_alike_in_both_variables(loss: Loss):
+    rng = np.random.default_rng(0)
+    problem = problem_of(loss=loss, radius=50.0, scaling=0.7)
+    centring = Centring(rng.normal(size=4) / 4.0, 0.4)
+    weights = rng.normal(size=problem.n_weights)
+    back = centring.from_centred(weights, problem)
+    np.testing.assert_allclose(centring.to_centred(back, problem), weights, atol=1e-12)
+    data = make_data(problem, rng.normal(size=(490, 4)), np.zeros(490) + 1.0)
+    free = Centring(centring.center, 1e9).view(data)  # no slope reaches such a limit
+    np.testing.assert_allclose(free.risks(weights), data.risks(back), rtol=1e-12)
+
+
+def test_the_final_weights_are_in_the_ball():
+    problem = problem_of(radius=1.0)
+    centring = Centring(np.array([1.0, 0.0, 0.0, 0.0]), 0.4)
+    far = centring.from_centred(np.array([-1.0, 0.0, 0.0, 0.0, 1.0]), problem)
+    assert np.linalg.norm(far) <= 1.0 + 1e-12
+
+
+def test_the_centre_is_the_mean_and_the_limit_follows_the_spread():
+    rng = np.random.default_rng(0)
+    problem = problem_of()
+    rows = rng.normal(size=(490, 4)) * 0.05 + 0.4
+    data = make_data(problem, rows, np.ones(490))
+    plan = MGR().plan(problem, BUDGET)
+    found = release_centre(problem, data, silent(), plan.releases[0], plan.releases[1])
+    rows = rows * data.records.row_scale[:, None]
+    shift = found.center / rows.mean(axis=0)  # shrunk by one factor
+    assert np.ptp(shift) < 1e-6
+    assert 0.5 < shift[0] < 1.0
+    square = np.mean(np.sum((rows - found.center) ** 2, axis=1)) + CONSTANT**2
+    assert found.clip == pytest.approx(0.9 * math.sqrt(square), rel=1e-6)
+    assert found.clip < LARGEST_CLIP
+
+
+def test_noise_without_rows_is_no_centre():
+    problem = problem_of()
+    data = make_data(problem, np.zeros((490, 4)), np.ones(490))
+    plan = MGR().plan(problem, BUDGET)
+    found = release_centre(problem, data, silent(), plan.releases[0], plan.releases[1])
+    assert not found.center.any()
+    assert found.clip == pytest.approx(0.9 * CONSTANT)

@@ -1,0 +1,135 @@
+"""Does a centred run release what its plan says, with the sensitivity that it says?
+
+Neighbours run on one transcript, as those of full passes do; docs/theory/centring.md.
+"""
+
+from dataclasses import replace
+from functools import partial
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import MGR, PhasedERM, Solution
+from sklearn_dpwg.solvers.centring import releases as centring_releases
+from sklearn_dpwg.solvers.centring.problem import CentredProblem
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import random_data, random_targets
+from tests.helpers.replay import distances, fixed_transcript
+
+ROUNDING = 1e-9
+LOSSES = (BinaryLogLoss(), BinaryLogLoss(0.85), MultinomialLogLoss(3), SquaredError())
+CENTRE, SPREAD = centring_releases.CENTRE, centring_releases.SPREAD
+
+
+def pair_of_neighbours(seed, loss):
+    """Return a problem, two data sets that differ in a record, and where a run starts."""
+    rng = np.random.default_rng(seed)
+    problem = make_problem(
+        rng.choice([1, 2, 3, 25], size=int(rng.integers(1, 4))),
+        loss=loss,
+        n_features=int(rng.integers(1, 4)),
+        radius=float(rng.choice([0.2, 3.0, 20.0])),
+        scaling=float(rng.choice([0.3, 1.0, 5.0])),
+    )
+    rows, targets = random_data(problem, [seed, 1])
+    others, other_targets = rows.copy(), targets.copy()
+    record = int(rng.integers(problem.n_records))
+    along = rng.standard_normal(problem.n_features)
+    rows[record], others[record] = along, -along * rng.choice([1.0, 1e-3, 100.0])
+    targets[record], other_targets[record] = random_targets(rng, loss, 2)
+    weights = rng.standard_normal(problem.n_weights)
+    weights *= problem.radius * rng.choice([0.0, 1.0]) / np.linalg.norm(weights)
+    group_weights = rng.dirichlet(np.ones(problem.n_groups))
+    start = Solution(weights, group_weights, 0)
+    return (
+        problem,
+        make_data(problem, rows, targets),
+        make_data(problem, others, other_targets),
+        start,
+    )
+
+
+def worst_distances(solver, seeds, losses=LOSSES):
+    worst: dict[str, float] = {}
+    for seed in seeds:
+        problem, one, other, start = pair_of_neighbours(seed, losses[seed % len(losses)])
+        plan = solver.plan(problem, Budget(2.0, 1e-6))
+        scales = {CENTRE: 10.0 ** (seed % 5 - 1), SPREAD: 3.0 * (seed % 3), "gradient": 1.0}
+        runs = []
+        for data in (one, other):
+            source = fixed_transcript(seed, scales)
+            solution = solver.run(plan, data, source, start=start)
+            runs.append((source.asked, solution.weights))
+        assert np.array_equal(runs[0][1], runs[1][1])  # it follows from the transcript
+        assert np.linalg.norm(runs[0][1]) <= problem.radius * (1.0 + 1e-12)
+        for name, distance in distances(runs[0][0], runs[1][0]):
+            worst[name] = max(worst.get(name, 0.0), distance)
+    return worst
+
+
+PASSES = MGR(n_steps=3, centring=True)
+PHASES = PhasedERM(n_phases=2, mu_weights=0.5, centring=True)
+
+
+def test_no_neighbour_moves_a_release_of_passes_by_more_than_is_stated():
+    worst = worst_distances(PASSES, range(400))
+    assert set(worst) == {CENTRE, SPREAD, "gradient", "group risks"}
+    assert max(worst.values()) <= 1.0 + ROUNDING, worst
+    assert min(worst.values()) > 0.8, worst  # the attack is strong enough to mean something
+
+
+def test_no_neighbour_moves_a_release_of_phases_by_more_than_is_stated():
+    worst = worst_distances(PHASES, range(120), LOSSES[:2])
+    assert max(worst.values()) <= 1.0 + ROUNDING, worst
+    assert worst[CENTRE] > 0.9, worst
+    assert worst[SPREAD] > 0.8, worst
+    assert worst["phase weights"] > 0.5, worst
+
+
+def unlimited(true, self, center, *, constant, clip):
+    risks = true(self, center, constant=constant, clip=clip)
+    return replace(risks, records=replace(risks.records, slope_limits=None))
+
+
+def loose(true, self, center, *, constant, clip):
+    return true(self, center, constant=constant, clip=1.5 * clip)
+
+
+def far(true, self, center, *, step):
+    return 3.0 * true(self, center, step=step)
+
+
+FAULTS = {
+    "slopes without limits": lambda: patch.object(
+        GroupRisks, "centred", partialmethod_of(unlimited, GroupRisks.centred)
+    ),
+    "limits for rows of another length": lambda: patch.object(
+        GroupRisks, "centred", partialmethod_of(loose, GroupRisks.centred)
+    ),
+    "a spread of three": lambda: patch.object(
+        GroupRisks, "spread", partialmethod_of(far, GroupRisks.spread)
+    ),
+    "half the sensitivity of the mean row": lambda: patch.object(
+        centring_releases, "row_sum_sensitivity", lambda problem: 1.0
+    ),
+    "a diameter of one clip": lambda: patch.object(
+        CentredProblem, "gradient_diameter", property(lambda self: self.clip)
+    ),
+}
+
+
+def partialmethod_of(change, true):
+    def planted(self, *arguments, **options):
+        return partial(change, true)(self, *arguments, **options)
+
+    return planted
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_are_seen(fault):
+    with FAULTS[fault]():
+        assert max(worst_distances(PASSES, range(80)).values()) > 1.0 + ROUNDING
