@@ -92,10 +92,12 @@ class CentredProblem(Problem):
     def smoothness(self) -> float:
         """Smoothness H in the weights.
 
-        The curvature of a log loss is at most its slope, which the limit keeps below clip/‖u‖.
+        The curvature of the log loss of two classes is at most its slope, which the limit keeps
+        below clip/‖u‖; that of others is not.
         """
         bound = super().smoothness
-        return min(bound, self.clip * self.row_norm) if self.loss.n_outputs == 1 else bound
+        is_logistic = type(self.loss).__dict__.get("kernel") == "binary_log"
+        return min(bound, self.clip * self.row_norm) if is_logistic else bound
 
 
 # The least limit that may be released, in units of the largest: no row is shorter than s₀.

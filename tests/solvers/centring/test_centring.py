@@ -9,7 +9,13 @@ from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, Squared
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR, PhasedERM
-from sklearn_dpwg.solvers.centring.problem import CENTRE_SHARE, CONSTANT, LARGEST_CLIP, SPREAD_SHARE
+from sklearn_dpwg.solvers.centring.problem import (
+    CENTRE_SHARE,
+    CONSTANT,
+    LARGEST_CLIP,
+    SPREAD_SHARE,
+    centred_problem,
+)
 from sklearn_dpwg.solvers.centring.releases import CENTRE, SPREAD, Centring, release_centre
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.replay import silent
@@ -130,3 +136,20 @@ def test_noise_without_rows_is_no_centre():
     found = release_centre(problem, data, silent(), plan.releases[0], plan.releases[1])
     assert not found.center.any()
     assert found.clip == pytest.approx(0.9 * CONSTANT)
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), BinaryLogLoss(0.85), SquaredError()], ids=repr)
+def test_no_limited_loss_curves_more_than_is_stated(loss: Loss):
+    """Gradients of one record at random weights, long rows against the centre."""
+    rng = np.random.default_rng(0)
+    stated = centred_problem(problem_of(loss=loss))
+    steepest = 0.0
+    for _ in range(300):
+        row = rng.normal(size=(1, 4))
+        data = make_data(make_problem((1,), loss=loss, n_features=4), 9.0 * row, np.ones(1))
+        risks = data.centred(-row[0] / np.linalg.norm(row), constant=CONSTANT, clip=LARGEST_CLIP)
+        one = rng.normal(size=5) * 10.0 ** rng.uniform(-1, 1)
+        other = one + 1e-3 * rng.normal(size=5)
+        (_, first), (_, second) = risks.risks_and_gradients(one), risks.risks_and_gradients(other)
+        steepest = max(steepest, np.linalg.norm(first - second) / np.linalg.norm(one - other))
+    assert 0.2 * stated.smoothness < steepest <= stated.smoothness * (1.0 + 1e-9)
