@@ -347,6 +347,8 @@ class GroupRisks:
         gradients: bool,
     ) -> tuple[FloatArray, FloatArray]:
         """Do as the compiled pass for a loss without a kernel."""
+        if self.records.slope_limits is not None:
+            raise TypeError(f"slopes of {self.loss!r} have no kernel that limits them: a bug.")
         records, n_features = self.records, self.records.rows.shape[1]
         n_columns = n_features + 1 if gradients else 0
         totals = np.zeros(self.n_groups)

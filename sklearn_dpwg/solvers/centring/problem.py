@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
+from sklearn_dpwg.losses import LossConstants
 from sklearn_dpwg.privacy import SumGrid, grid_step, summation_slack
 from sklearn_dpwg.problem import Problem
 
@@ -62,6 +64,12 @@ class CentredProblem(Problem):
 
     clip: float = LARGEST_CLIP
     unit: float = 1.0
+
+    @cached_property
+    def constants(self) -> LossConstants:
+        """Bounds of limited losses, as low as the loss is at any score, out of reach or not."""
+        found = self.loss.constants(self.radius * self.row_norm)
+        return replace(found, infimum=min(0.0, found.infimum))
 
     @property
     def row_norm(self) -> float:

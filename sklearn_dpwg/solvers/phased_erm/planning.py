@@ -84,15 +84,16 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: PhasedERMPara
 def is_centred(problem: Problem, parameters: PhasedERMParameters) -> bool:
     """Return whether rows are centred: as asked for, or where it is worth its price."""
     # several derivatives that are shortened together are no gradient of a convex function
-    is_convex = problem.loss.n_outputs == 1
+    # and the smooth stand-in for a loss with kinks has no compiled kernel, which limits slopes
+    is_convex = problem.loss.n_outputs == 1 and problem.loss.smooth
     # a centre of all records would be read by every part
     reads_all = parameters.composition == "sequential"
     if parameters.centring:
         check_centring(problem, "PhasedERM")
         if not is_convex or not reads_all:
             raise ValueError(
-                "centring of PhasedERM needs a loss of one output and composition='sequential', "
-                f"got {problem.loss!r} and {parameters.composition!r}."
+                "centring of PhasedERM needs a smooth loss of one output and "
+                f"composition='sequential', got {problem.loss!r} and {parameters.composition!r}."
             )
     if parameters.centring is not None:
         return parameters.centring

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Loss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR, PhasedERM
@@ -88,6 +88,8 @@ def test_what_cannot_be_centred_is_refused(solver, facts, word):
 def test_phases_refuse_to_centre_several_outputs_or_parts():
     with pytest.raises(ValueError, match=r"centring of PhasedERM.*one output"):
         PhasedERM(centring=True).plan(problem_of(loss=MultinomialLogLoss(3)), BUDGET)
+    with pytest.raises(ValueError, match=r"centring of PhasedERM.*smooth"):
+        PhasedERM(centring=True).plan(problem_of(loss=Hinge()), BUDGET)
     with pytest.raises(ValueError, match=r"centring of PhasedERM.*sequential"):
         PhasedERM(centring=True, composition="parallel").plan(problem_of(), BUDGET)
     assert len(PhasedERM(2, composition="parallel").plan(problem_of(), BUDGET).children) == 2

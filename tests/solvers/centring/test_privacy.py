@@ -10,18 +10,31 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.losses import (
+    BinaryLogLoss,
+    Hinge,
+    MultinomialLogLoss,
+    SquaredError,
+    SquaredHinge,
+)
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, PhasedERM, Solution
 from sklearn_dpwg.solvers.centring import releases as centring_releases
-from sklearn_dpwg.solvers.centring.problem import CentredProblem
+from sklearn_dpwg.solvers.centring.problem import (
+    CLIP_SHARE,
+    CONSTANT,
+    LARGEST_CLIP,
+    CentredProblem,
+)
+from sklearn_dpwg.solvers.mgr.releases import from_batch
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import random_data, random_targets
 from tests.helpers.replay import distances, fixed_transcript
 
 ROUNDING = 1e-9
-LOSSES = (BinaryLogLoss(), BinaryLogLoss(0.85), MultinomialLogLoss(3), SquaredError())
+LOSSES = (BinaryLogLoss(), BinaryLogLoss(0.85), MultinomialLogLoss(3), SquaredError(), Hinge())
+SMALL = (BinaryLogLoss(), Hinge(), SquaredHinge())
 CENTRE, SPREAD = centring_releases.CENTRE, centring_releases.SPREAD
 
 
@@ -32,7 +45,7 @@ def pair_of_neighbours(seed, loss):
         rng.choice([1, 2, 3, 25], size=int(rng.integers(1, 4))),
         loss=loss,
         n_features=int(rng.integers(1, 4)),
-        radius=float(rng.choice([0.2, 3.0, 20.0])),
+        radius=float(rng.choice([0.05, 0.2, 3.0, 20.0])),
         scaling=float(rng.choice([0.3, 1.0, 5.0])),
     )
     rows, targets = random_data(problem, [seed, 1])
@@ -88,6 +101,87 @@ def test_no_neighbour_moves_a_release_of_phases_by_more_than_is_stated():
     assert worst[CENTRE] > 0.9, worst
     assert worst[SPREAD] > 0.8, worst
     assert worst["phase weights"] > 0.5, worst
+
+
+@pytest.mark.parametrize("radius", [0.05, 0.5, 3.0])
+@pytest.mark.parametrize("loss", SMALL, ids=repr)
+def test_a_limited_loss_stays_within_the_stated_range(loss, radius):
+    """Far below what the ball allows, where the slope of a record reaches its limit at once."""
+    problem = make_problem((1, 1), loss=loss, n_features=1, radius=radius, scaling=1.0)
+    schedule = MGR(n_steps=1, centring=True).plan(problem, Budget(1.0, 1e-6)).schedule
+    found = []
+    for target in (-1.0, 1.0):
+        for x in (-1.0, 1.0):
+            data = make_data(problem, np.full((2, 1), x), np.full(2, target))
+            risks = data.centred(np.array([1.0]), constant=CONSTANT, clip=0.9 * CONSTANT)
+            for sign in (-1.0, 1.0):
+                weights = np.array([sign * radius, 0.0])
+                losses, _ = risks.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
+                found.append(losses[0])
+    assert np.ptp(found) <= schedule.feedback_range * (1.0 + ROUNDING)
+
+
+class OneBatch:
+    """Lets everybody join but, if asked, the last record of a group, and keeps what is released."""
+
+    def __init__(self, without=None):
+        self.without = without
+        self.rng = np.random.default_rng(0)
+
+    def poisson_sample(self, sizes, *, release):
+        return tuple(np.arange(size - (size == self.without)) for size in sizes)
+
+    def shared_gaussian(self, value, *, units, sensitivities, releases):
+        scale = max(
+            release.noise_multiplier * sensitivity
+            for release, sensitivity in zip(releases, sensitivities, strict=True)
+        )
+        self.asked = np.array(value) / units, scale, releases
+        return np.array(value)
+
+
+@pytest.mark.parametrize("radius", [0.1, 0.5, 20.0])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_no_record_moves_a_centred_batch_by_more_than_is_stated(loss, radius):
+    problem = make_problem((3, 4, 5), loss=loss, n_features=2, radius=radius, scaling=1.0)
+    solver = MGR(n_steps=2, sampling_rate=(0.3, 0.6, 1.0), centring=True, risk_share=0.5)
+    plan = solver.plan(problem, Budget(1.0, 1e-6))
+    worst = 0.0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        center = rng.standard_normal(2)
+        center *= rng.choice([0.0, 1.0]) / np.linalg.norm(center)
+        clip = min(LARGEST_CLIP, CLIP_SHARE * np.hypot(rng.choice([0.0, 0.5]), CONSTANT))
+        centring = centring_releases.Centring(center, clip)
+        rows, targets = random_data(problem, [seed, 1])
+        group = int(rng.integers(3))
+        record = (2, 6, 11)[group]
+        rows[record] = -3.0 * center if seed % 2 else 10.0 * rows[record]
+        others, other_targets = rows.copy(), targets.copy()
+        others[record] = center if seed % 3 else -rows[record]
+        other_targets[record] = random_targets(rng, loss, 1)[0]
+        weights = rng.standard_normal(problem.n_weights)
+        weights *= radius / np.linalg.norm(weights)
+        group_weights = np.maximum(np.eye(3)[group], 1e-300)
+        asked = []
+        for data, without in (
+            (make_data(problem, rows, targets), None),
+            (make_data(problem, others, other_targets), None),
+            (make_data(problem, rows, targets), problem.group_sizes[group]),
+        ):
+            source = OneBatch(without)
+            from_batch(
+                plan, centring.view(data), weights, group_weights, source, clip / LARGEST_CLIP
+            )
+            asked.append(source.asked)
+        (value, scale, releases), (replaced, *_), (without_it, *_) = asked
+        batches = plan.schedule.batches
+        least = scale / releases[batches.parts[group]].noise_multiplier
+        worst = max(worst, np.linalg.norm(value - replaced) / least)
+        if batches.rates[group] < 1.0:
+            # noise counts a sampled record for twice what it adds
+            worst = max(worst, np.linalg.norm(value - without_it) / (0.5 * least))
+    assert worst <= 1.0 + ROUNDING
 
 
 def unlimited(true, self, center, *, constant, clip):
