@@ -11,8 +11,8 @@ from sklearn_dpwg.privacy import LARGEST_QUOTIENT
 from sklearn_dpwg.problem import Problem
 
 # Losses counted up to this multiple of what predicting nothing can cost, 1.5 nats for two classes:
-# a lower ceiling hides groups that a model fails, a higher one has more noise. On tasks of
-# the choosing half 1.5 times does 4 % worse and 3.6 times 7 % (benchmarks/population_defaults.py).
+# a lower ceiling hides groups that a model fails, a higher one has more noise
+# (benchmarks/population_defaults.py CEILING_OVER_ZERO_SCORE).
 CEILING_OVER_ZERO_SCORE = 2.16
 
 # Standard deviation of the group risks under the group weights that planning assumes, as a share
@@ -21,8 +21,8 @@ CEILING_OVER_ZERO_SCORE = 2.16
 SPREAD_OVER_ZERO_SCORE = 0.15
 
 # Half of log E exp of the noise is subtracted from a group's exponent: all of it would drive out
-# small groups that are truly the worst off, none would let noise alone raise them. On tasks of
-# the choosing half all of it does worse (benchmarks/population_defaults.py CORRECTION).
+# small groups that are truly the worst off, none would let noise alone raise them
+# (benchmarks/population_defaults.py CORRECTION).
 CORRECTION = 0.5
 
 

@@ -38,8 +38,8 @@ class MGRSchedule:
     group_rate : float
         Step size η_λ of the multiplicative weights.
     noise_correction : tuple of float
-        Subtracted from each group's exponent at every step: log E exp(η_λ N) of the noise N on
-        its risk, so that noise alone does not raise a group's expected weight.
+        Subtracted from each group's exponent at every step: half of log E exp(η_λ N) of the noise
+        N on its risk (0 in the paper's schedule).
     aim : float
         Norm of the weights that step sizes are planned for; 0 where `step_size` is fixed.
     step_size : float
