@@ -205,6 +205,7 @@ FAULTS: dict[str, Fault] = {
         quiet("gaussian", THIRD), "MGR, a drawn group"
     ),
     "a third of the noise in every pass": Fault(quiet("gaussian", THIRD), "MGR, many passes"),
+    "a third of the noise on centred rows": Fault(quiet("gaussian", THIRD), "MGR, centred rows"),
     "half the noise on group risks": Fault(quiet("gaussian"), "MGR, group risks", MANY),
     "a third of the Laplace noise": Fault(quiet("laplace", THIRD), "MGR, Laplace", MANY),
     "a third of the noise on batches": Fault(

@@ -53,6 +53,15 @@ def mgr(**parameters):
     return classifier(solver=MGR(**LAST, **parameters, risk_share=0.02), prior=CANARYS)
 
 
+def centred():
+    """Return a classifier of one step, on rows relative to a released centre."""
+    return classifier(
+        solver=MGR(**LAST, n_steps=1, risk_share=0.02, centring=True),
+        prior=CANARYS,
+        fit_intercept=True,
+    )
+
+
 def of_losses(**parameters):
     """Return a regressor whose losses at zero are the targets, most of the budget on them."""
     return regressor(solver=MGR(**RISKS, **parameters), loss="absolute_error")
@@ -85,6 +94,7 @@ SCENARIOS: dict[str, Scenario] = {
     "MGR, regression": Scenario(fitted(regressor(), **ENDS)),
     "MGR, targets outside": Scenario(fitted(regressor(), values=(1.0, 50.0))),
     "MGR, large intercept": Scenario(fitted(classifier(fit_intercept=True, intercept_scaling=5.0))),
+    "MGR, centred rows": Scenario(fitted(centred())),
     "MGR, long rows, dense": Scenario(fitted(classifier(), **LONG)),
     "MGR, long rows, CSR": Scenario(fitted(classifier(), form=csr_array, **LONG)),
     "MGR, long rows, float32": Scenario(fitted(classifier(), form=SINGLE, **LONG)),
