@@ -9,11 +9,7 @@ import numpy as np
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import LARGEST_QUOTIENT
 from sklearn_dpwg.problem import Problem
-
-# Losses counted up to this multiple of what predicting nothing can cost, 1.5 nats for two classes:
-# a lower ceiling hides groups that a model fails, a higher one has more noise
-# (benchmarks/population_defaults.py CEILING_OVER_ZERO_SCORE).
-CEILING_OVER_ZERO_SCORE = 2.16
+from sklearn_dpwg.solvers.by_loss import by_loss
 
 # Standard deviation of the group risks under the group weights that planning assumes, as a share
 # of what predicting nothing can cost: what groups that carry weight differ by in practice. The
@@ -40,7 +36,7 @@ def loss_ceiling(
 ) -> float:
     """Return the most that a record's loss counts for in the group risks; planned where None."""
     constants = problem.constants
-    multiple = CEILING_OVER_ZERO_SCORE if multiple is None else multiple
+    multiple = by_loss(problem.loss).ceiling if multiple is None else multiple
     ceiling = multiple * constants.zero_score if wanted is None else wanted
     ceiling = min(ceiling, constants.supremum)
     if ceiling <= constants.infimum:

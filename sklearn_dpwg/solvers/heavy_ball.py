@@ -13,11 +13,6 @@ from sklearn_dpwg._typing import FloatArray
 # deviations of its noise, which noise alone does in one step of 740.
 UPHILL = 3.0
 
-# Length of a step, as a share of ``aim/(s √T)`` for a coordinate's noise s. Noise of √d s in all
-# directions would call for 1/√d of it; but on rows of bounded norm it costs no more in many
-# directions than in a few (benchmarks/population_defaults.py STEP_SHARE).
-STEP_SHARE = 0.18
-
 # What is left of the longest step after that; 0.5 and 0.8 did worse on the census, where 1 would do
 # best, which promises no end of the shortening (benchmarks/mgr_defaults.py SHORTER epsilon=4
 # census-income-kdd).
@@ -30,6 +25,10 @@ class StepLimits(Protocol):
     @property
     def aim(self) -> float:
         """Norm of the weights that step sizes are planned for; 0 where `step_size` is fixed."""
+
+    @property
+    def step_share(self) -> float:
+        """Length of a planned step, as a share of ``aim/(s √T)`` for a coordinate's noise s."""
 
     @property
     def n_steps(self) -> int:
@@ -54,13 +53,13 @@ def step_and_momentum(
     """Return step length and momentum for a gradient with noise of a standard deviation.
 
     The deviation follows from earlier releases. Together they move like a plain step of
-    ``STEP_SHARE aim / (noise_std √T)``, as far as plain steps up to `longest` (by default
+    ``step_share aim / (noise_std √T)``, as far as plain steps up to `longest` (by default
     `step_size`) and `max_momentum` allow.
     """
     if limits.aim == 0.0:
         return limits.step_size, 0.0
     longest = limits.step_size if longest is None else longest
-    effective = STEP_SHARE * limits.aim / (noise_std * math.sqrt(limits.n_steps))
+    effective = limits.step_share * limits.aim / (noise_std * math.sqrt(limits.n_steps))
     momentum = min(max(0.0, 1.0 - longest / effective), limits.max_momentum)
     return min(effective * (1.0 - momentum), longest), momentum
 

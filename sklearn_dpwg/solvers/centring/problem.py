@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from sklearn_dpwg.losses import LossConstants
+from sklearn_dpwg.losses import Loss, LossConstants
 from sklearn_dpwg.privacy import SumGrid, grid_step, summation_slack
 from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.by_loss import by_loss
 
 # Shares of μ² for the mean row and for the mean squared distance from it.
 CENTRE_SHARE, SPREAD_SHARE = 0.03, 0.01
@@ -17,27 +18,40 @@ SHARE_LEFT = 1.0 - CENTRE_SHARE - SPREAD_SHARE
 # Value of the constant column behind centred rows.
 CONSTANT = 0.25
 
-# A gradient of one record is at most this long, and at most this share of the root mean square of
+# A gradient of one record is at most this long, and at most `clip_share` of the root mean square of
 # centred rows.
-LARGEST_CLIP, CLIP_SHARE = 0.6, 0.9
-
-# Losses whose records are centred: their slopes are bounded, most of them far below the bound.
-KERNELS = ("binary_log", "multinomial_log")
+LONGEST_GRADIENT = 0.6
 
 _UNIT = 2.0**-53
 
 
-# For previews.
-IN_WORDS = (
-    "rows relative to a released mean row; a record's gradient counts up to a norm of "
-    f"{CLIP_SHARE:g} times their released root mean square"
-)
+def in_words(loss: Loss) -> str:
+    """Return what centring is, for previews."""
+    return (
+        "rows relative to a released mean row; a record's gradient counts up to a norm of "
+        f"{by_loss(loss).clip_share:g} times their released root mean square"
+    )
 
 
 def is_worth_centring(problem: Problem) -> bool:
-    """Return whether planned solvers centre rows: for a log loss with an intercept."""
-    kernel = type(problem.loss).__dict__.get("kernel")
-    return kernel in KERNELS and problem.intercept_scaling > 0.0
+    """Return whether planned solvers centre rows: for some losses, with an intercept."""
+    return by_loss(problem.loss).is_centred and problem.intercept_scaling > 0.0
+
+
+def largest_clip(loss: Loss) -> float:
+    """Return the largest limit on a gradient's norm that may be released.
+
+    The mean squared distance from the centre is released as at most 1.
+    """
+    return min(LONGEST_GRADIENT, by_loss(loss).clip_share * math.hypot(1.0, CONSTANT))
+
+
+def least_unit(loss: Loss) -> float:
+    """Return the least limit that may be released, in units of the largest.
+
+    No row is shorter than s₀.
+    """
+    return by_loss(loss).clip_share * CONSTANT / largest_clip(loss)
 
 
 def check_centring(problem: Problem, owner: str) -> None:
@@ -62,7 +76,7 @@ class CentredProblem(Problem):
     `clip` whatever the released limit is.
     """
 
-    clip: float = LARGEST_CLIP
+    clip: float = LONGEST_GRADIENT
     unit: float = 1.0
 
     @cached_property
@@ -108,15 +122,11 @@ class CentredProblem(Problem):
         return min(bound, self.clip * self.row_norm) if is_logistic else bound
 
 
-# The least limit that may be released, in units of the largest: no row is shorter than s₀.
-LEAST_UNIT = CLIP_SHARE * CONSTANT / LARGEST_CLIP
-
-
 def centred_problem(problem: Problem, *, unit: float = 1.0) -> CentredProblem:
     """Return the public facts of a problem once its rows are centred."""
     facts = {each.name: getattr(problem, each.name) for each in fields(Problem)}
     facts["intercept_scaling"] = CONSTANT
-    return CentredProblem(**facts, unit=unit)
+    return CentredProblem(**facts, clip=largest_clip(problem.loss), unit=unit)
 
 
 def row_sum_grid(problem: Problem) -> SumGrid:

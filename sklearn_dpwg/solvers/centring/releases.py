@@ -12,12 +12,12 @@ from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release, grid_step
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import Risks
+from sklearn_dpwg.solvers.by_loss import by_loss
 from sklearn_dpwg.solvers.centring.problem import (
     CENTRE_SHARE,
-    CLIP_SHARE,
     CONSTANT,
-    LARGEST_CLIP,
     SPREAD_SHARE,
+    largest_clip,
     row_sum_grid,
     row_sum_sensitivity,
 )
@@ -90,4 +90,5 @@ def release_centre(
     squares = np.array([data.spread(center, step=step)])
     noisy = float(noise.gaussian(squares, sensitivity=1.0, release=of_squares)[0])
     mean_square = float(np.clip(noisy / n_records, 0.0, 1.0)) + CONSTANT**2
-    return Centring(center, min(LARGEST_CLIP, CLIP_SHARE * math.sqrt(mean_square)))
+    clip_share = by_loss(problem.loss).clip_share
+    return Centring(center, min(largest_clip(problem.loss), clip_share * math.sqrt(mean_square)))

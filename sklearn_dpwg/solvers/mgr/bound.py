@@ -9,8 +9,8 @@ import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.by_loss import by_loss
 from sklearn_dpwg.solvers.group_player import best_rate, risk_spread
-from sklearn_dpwg.solvers.heavy_ball import STEP_SHARE
 from sklearn_dpwg.solvers.mgr.batches import Batches
 
 
@@ -91,7 +91,7 @@ def excess_bound_by_group(
     """
     reach = n_steps * step_size / (1.0 - max_momentum)
     of_coordinate = np.sqrt(noise.gradient / problem.n_weights)
-    total_step = np.minimum(STEP_SHARE * aim / of_coordinate, reach)
+    total_step = np.minimum(by_loss(problem.loss).step_share * aim / of_coordinate, reach)
     if fixed_step:
         total_step = np.full_like(noise.gradient, reach)
     bound = aim**2 / (2 * total_step) + total_step * noise.gradient / 2

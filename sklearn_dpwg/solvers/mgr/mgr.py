@@ -11,7 +11,7 @@ from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import Risks
-from sklearn_dpwg.solvers.centring.problem import LARGEST_CLIP
+from sklearn_dpwg.solvers.centring.problem import largest_clip
 from sklearn_dpwg.solvers.centring.releases import release_centre
 from sklearn_dpwg.solvers.group_player import normalised
 from sklearn_dpwg.solvers.heavy_ball import HeavyBall
@@ -121,7 +121,7 @@ class MGR(MGRParameters, Solver):
         centring, unit = None, 1.0
         if schedule.is_centred:
             centring = release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
-            data, unit = centring.view(data), centring.clip / LARGEST_CLIP
+            data, unit = centring.view(data), centring.clip / largest_clip(problem.loss)
             weights = centring.to_centred(weights, problem)
         group_weights = normalised(log_group_weights)
         correction = np.asarray(schedule.noise_correction)

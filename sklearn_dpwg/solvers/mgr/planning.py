@@ -11,12 +11,14 @@ import numpy as np
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import Budget, Release, calibrate, predict_multiplier
 from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.by_loss import by_loss
 from sklearn_dpwg.solvers.centring.problem import (
-    LEAST_UNIT,
     CentredProblem,
     centred_problem,
     check_centring,
+    in_words,
     is_worth_centring,
+    least_unit,
 )
 from sklearn_dpwg.solvers.centring.releases import centring_releases
 from sklearn_dpwg.solvers.group_player import CORRECTION, log_mean_exp_laplace
@@ -38,9 +40,9 @@ from sklearn_dpwg.solvers.plan import Plan
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
-    learned = (
-        centred_problem(problem, unit=LEAST_UNIT) if is_centred(problem, parameters) else problem
-    )
+    learned = problem
+    if is_centred(problem, parameters):
+        learned = centred_problem(problem, unit=least_unit(problem.loss))
     sampling = choose_sampling(learned, budget, parameters)
     rule = StepRule.of(learned, parameters, sampling.n_steps)
     make = _plan_of_passes if sampling.is_full else _plan_of_batches
@@ -189,7 +191,8 @@ def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSc
         longest_step=rule.longest_step,
         max_momentum=rule.max_momentum,
         averaged=max(1, round(parameters.averaging * rule.n_steps)),
-        is_centred=isinstance(rule.problem, CentredProblem),
+        step_share=by_loss(rule.problem.loss).step_share,
+        centring=in_words(rule.problem.loss) if isinstance(rule.problem, CentredProblem) else "",
         **others,
     )
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sklearn_dpwg.privacy import SumGrid
-from sklearn_dpwg.solvers.centring.problem import IN_WORDS
 from sklearn_dpwg.solvers.group_player import shown
 from sklearn_dpwg.solvers.mgr.batches import Batches
 
@@ -54,8 +53,10 @@ class MGRSchedule:
         How many of the last iterates are averaged.
     batches : Batches, optional
         Who joins a step and with how much noise; by default a step reads every record.
-    is_centred : bool, default=False
-        Whether rows are taken relative to a released centre, with limited slopes.
+    step_share : float, default=0.18
+        Length of a planned step, as a share of ``aim/(s √T)`` for a coordinate's noise s.
+    centring : str, default=""
+        Says, where rows are taken relative to a released centre, how far slopes are limited.
     remark : str, default=""
         What else a reader of the plan should know.
     """
@@ -78,8 +79,14 @@ class MGRSchedule:
     max_momentum: float
     averaged: int
     batches: Batches | None = None
-    is_centred: bool = False
+    step_share: float = 0.18
+    centring: str = ""
     remark: str = ""
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether rows are taken relative to a released centre, with limited slopes."""
+        return bool(self.centring)
 
     def __str__(self) -> str:
         """Return a few lines for people."""
@@ -90,8 +97,8 @@ class MGRSchedule:
             f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
             + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else ""),
         ]
-        if self.is_centred:
-            lines.append(IN_WORDS)
+        if self.centring:
+            lines.append(self.centring)
         if self.batches is not None:
             lines.append(str(self.batches))
         if len(self.prior) > 1:

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.by_loss import by_loss
 from sklearn_dpwg.solvers.centring.problem import (
     SHARE_LEFT,
     centred_problem,
@@ -23,7 +24,6 @@ from sklearn_dpwg.solvers.centring.problem import (
 )
 from sklearn_dpwg.solvers.centring.releases import centring_releases
 from sklearn_dpwg.solvers.group_player import (
-    CEILING_OVER_ZERO_SCORE,
     best_rate,
     risk_spread,
 )
@@ -174,7 +174,7 @@ def _candidate(
         reads = 1 if parallel else n_phases - 1
         risks_multiplier = math.sqrt(reads / risk_share) / mu
     constants = problem.constants
-    multiple = CEILING_OF_PARTS if parallel else CEILING_OVER_ZERO_SCORE
+    multiple = CEILING_OF_PARTS if parallel else by_loss(problem.loss).ceiling
     ceiling = min(multiple * constants.zero_score, constants.supremum)
     sums = SumSensitivity.of(problem, ceiling=ceiling)
     feedback_range = sums.loss_range

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import SumGrid, saddle_point_sensitivity
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers.centring.problem import IN_WORDS, CentredProblem
+from sklearn_dpwg.solvers.centring.problem import CentredProblem, in_words
 from sklearn_dpwg.solvers.group_player import CORRECTION, shown
 from sklearn_dpwg.solvers.phased_erm.certificate import capped, certified
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
@@ -105,7 +105,7 @@ class PhasedERMSchedule:
             f"{self.averaged}"
         ]
         if isinstance(self.solved, CentredProblem):
-            lines.append(IN_WORDS)
+            lines.append(in_words(self.solved.loss))
         first = self.phase(0, np.asarray(self.prior))
         std = self.weights_multipliers[0] * first.sensitivity
         lines.append(

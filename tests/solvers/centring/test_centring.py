@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Loss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, Loss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR, PhasedERM
 from sklearn_dpwg.solvers.centring.problem import (
     CENTRE_SHARE,
     CONSTANT,
-    LARGEST_CLIP,
+    LONGEST_GRADIENT,
     SPREAD_SHARE,
     centred_problem,
 )
@@ -58,11 +58,12 @@ def test_batches_pay_for_both_releases(rates):
         ({}, True),
         ({"loss": MultinomialLogLoss(3)}, True),
         ({"scaling": 0.0}, False),
-        ({"loss": SquaredError()}, False),
+        ({"loss": SquaredError()}, True),
+        ({"loss": Huber(0.3)}, False),
     ],
     ids=str,
 )
-def test_a_log_loss_with_an_intercept_is_centred(facts, wanted):
+def test_some_losses_with_an_intercept_are_centred(facts, wanted):
     problem = problem_of(**facts)
     assert MGR().plan(problem, BUDGET).schedule.is_centred == wanted
     assert not MGR(centring=False).plan(problem, BUDGET).schedule.is_centred
@@ -128,7 +129,7 @@ def test_the_centre_is_the_mean_and_the_limit_follows_the_spread():
     assert 0.5 < shift[0] < 1.0
     square = np.mean(np.sum((rows - found.center) ** 2, axis=1)) + CONSTANT**2
     assert found.clip == pytest.approx(0.9 * math.sqrt(square), rel=1e-6)
-    assert found.clip < LARGEST_CLIP
+    assert found.clip < LONGEST_GRADIENT
 
 
 def test_noise_without_rows_is_no_centre():
@@ -149,7 +150,7 @@ def test_no_limited_loss_curves_more_than_is_stated(loss: Loss):
     for _ in range(300):
         row = rng.normal(size=(1, 4))
         data = make_data(make_problem((1,), loss=loss, n_features=4), 9.0 * row, np.ones(1))
-        risks = data.centred(-row[0] / np.linalg.norm(row), constant=CONSTANT, clip=LARGEST_CLIP)
+        risks = data.centred(-row[0] / np.linalg.norm(row), constant=CONSTANT, clip=stated.clip)
         one = rng.normal(size=5) * 10.0 ** rng.uniform(-1, 1)
         other = one + 1e-3 * rng.normal(size=5)
         (_, first), (_, second) = risks.risks_and_gradients(one), risks.risks_and_gradients(other)

@@ -20,13 +20,9 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, PhasedERM, Solution
+from sklearn_dpwg.solvers.by_loss import by_loss
 from sklearn_dpwg.solvers.centring import releases as centring_releases
-from sklearn_dpwg.solvers.centring.problem import (
-    CLIP_SHARE,
-    CONSTANT,
-    LARGEST_CLIP,
-    CentredProblem,
-)
+from sklearn_dpwg.solvers.centring.problem import CONSTANT, CentredProblem, largest_clip
 from sklearn_dpwg.solvers.mgr.releases import from_batch
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import random_data, random_targets
@@ -151,7 +147,8 @@ def test_no_record_moves_a_centred_batch_by_more_than_is_stated(loss, radius):
         rng = np.random.default_rng(seed)
         center = rng.standard_normal(2)
         center *= rng.choice([0.0, 1.0]) / np.linalg.norm(center)
-        clip = min(LARGEST_CLIP, CLIP_SHARE * np.hypot(rng.choice([0.0, 0.5]), CONSTANT))
+        clip = by_loss(loss).clip_share * np.hypot(rng.choice([0.0, 0.5]), CONSTANT)
+        clip = min(largest_clip(loss), clip)
         centring = centring_releases.Centring(center, clip)
         rows, targets = random_data(problem, [seed, 1])
         group = int(rng.integers(3))
@@ -171,7 +168,7 @@ def test_no_record_moves_a_centred_batch_by_more_than_is_stated(loss, radius):
         ):
             source = OneBatch(without)
             from_batch(
-                plan, centring.view(data), weights, group_weights, source, clip / LARGEST_CLIP
+                plan, centring.view(data), weights, group_weights, source, clip / largest_clip(loss)
             )
             asked.append(source.asked)
         (value, scale, releases), (replaced, *_), (without_it, *_) = asked

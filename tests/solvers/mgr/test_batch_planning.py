@@ -11,8 +11,8 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge
 from sklearn_dpwg.privacy import Budget, predict_multiplier
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers.by_loss import by_loss
 from sklearn_dpwg.solvers.group_player import CORRECTION, risk_spread
-from sklearn_dpwg.solvers.heavy_ball import STEP_SHARE
 from sklearn_dpwg.solvers.mgr.bound import noise_of_batches
 from sklearn_dpwg.solvers.mgr.releases import GRADIENT_AND_RISKS
 from sklearn_dpwg.solvers.mgr.sampling import (
@@ -208,7 +208,7 @@ def test_batches_state_what_the_theory_says(rate):
     longest = 60 * rule.longest_step / (1 - rule.max_momentum)
     for group, prior in enumerate(problem.prior):
         of_coordinate = math.sqrt(noise.gradient[group] / problem.n_weights)
-        total = min(STEP_SHARE * rule.aim / of_coordinate, longest)
+        total = min(by_loss(problem.loss).step_share * rule.aim / of_coordinate, longest)
         descent = rule.aim**2 / (2 * total) + total * noise.gradient[group] / 2
         hedge = -math.log(prior) / theta + theta * risk_spread(problem) ** 2 / 60
         hedge += theta * (noise.risk[group] + noise.risk.max()) / 4

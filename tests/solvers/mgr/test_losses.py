@@ -23,7 +23,7 @@ from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.heavy_ball import STEP_SHARE, step_and_momentum
+from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
 from tests.helpers.plan_check import assert_releases_match
 
 KINKED = (Hinge(), AbsoluteError(), Quantile(0.8))
@@ -60,7 +60,7 @@ def test_steps_of_a_loss_with_kinks(loss):
     assert step_and_momentum(plan.schedule, 1e-9) == (pytest.approx(longest), 0.0)
     loud = 100.0 * problem.lipschitz
     step, momentum = step_and_momentum(plan.schedule, loud)
-    assert step == pytest.approx(STEP_SHARE * 0.4 * 3.0 / (loud * math.sqrt(50)))
+    assert step == pytest.approx(plan.schedule.step_share * 0.4 * 3.0 / (loud * math.sqrt(50)))
     assert momentum == 0.0
 
 

@@ -10,7 +10,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
-from sklearn_dpwg.solvers.heavy_ball import STEP_SHARE, step_and_momentum
+from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
 from sklearn_dpwg.solvers.mgr import releases
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import Ball, random_data
@@ -261,7 +261,7 @@ def test_a_warm_start_helps():
 def test_step_and_momentum_move_like_the_planned_plain_step(noise_std, n_steps):
     schedule = MGR(n_steps=n_steps).plan(make_problem((40, 90)), BUDGET).schedule
     step, momentum = step_and_momentum(schedule, noise_std)
-    wanted = STEP_SHARE * schedule.aim / (noise_std * math.sqrt(n_steps))
+    wanted = schedule.step_share * schedule.aim / (noise_std * math.sqrt(n_steps))
     assert 0.0 <= momentum <= schedule.max_momentum <= max(0.0, 1 - 5 / n_steps)
     assert 0.0 < step <= schedule.step_size
     effective = step / (1.0 - momentum)

@@ -11,8 +11,9 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.group_player import CEILING_OVER_ZERO_SCORE, CORRECTION, risk_spread
-from sklearn_dpwg.solvers.heavy_ball import STEP_SHARE, step_and_momentum
+from sklearn_dpwg.solvers.by_loss import by_loss
+from sklearn_dpwg.solvers.group_player import CORRECTION, risk_spread
+from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
 from sklearn_dpwg.solvers.mgr.bound import best_sharpness, excess_bound_by_group, noise_of_passes
 from sklearn_dpwg.solvers.mgr.paper import paper_plan
 from tests.helpers.group_data import make_data, make_problem
@@ -31,7 +32,7 @@ def written_out(problem, mu, share, n_steps, aim, longest, b, theta):
     loudest = (b / (min(problem.group_sizes) * mu)) ** 2 / share if share else 0.0
     for size, prior in zip(problem.group_sizes, problem.prior, strict=True):
         std = problem.gradient_diameter / (size * mu * math.sqrt(1 - share))
-        total = min(STEP_SHARE * aim / std, longest)
+        total = min(by_loss(problem.loss).step_share * aim / std, longest)
         descent = aim**2 / (2 * total) + total * problem.n_weights * std**2 / 2
         hedge = 0.0
         if problem.n_groups > 1:
@@ -420,7 +421,7 @@ def test_ceiling_is_capped_at_the_largest_loss():
     problem = make_problem((4, 9))
     constants = problem.constants
     planned = MGR(n_steps=2).plan(problem, BUDGET).schedule
-    assert planned.ceiling == pytest.approx(CEILING_OVER_ZERO_SCORE * constants.zero_score)
+    assert planned.ceiling == pytest.approx(by_loss(problem.loss).ceiling * constants.zero_score)
     assert planned.feedback_range == pytest.approx(planned.ceiling - constants.infimum)
     none = MGR(n_steps=2, loss_ceiling=math.inf).plan(problem, BUDGET).schedule
     assert none.ceiling == constants.supremum

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget, lemma3_sensitivity
 from sklearn_dpwg.solvers import PhasedERM
-from sklearn_dpwg.solvers.group_player import CEILING_OVER_ZERO_SCORE, CORRECTION, risk_spread
+from sklearn_dpwg.solvers.by_loss import by_loss
+from sklearn_dpwg.solvers.group_player import CORRECTION, risk_spread
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.phased_erm.planning import PHASES, WIDTHS
 from sklearn_dpwg.solvers.phased_erm.releases import passes_of_a_phase
@@ -132,7 +133,7 @@ def test_the_whole_bound_is_the_one_written_down():
     problem = make_problem((300, 900), radius=5.0)
     plan = PhasedERM(4, risk_share=0.2, averaging=0.5).plan(problem, BUDGET)
     schedule, mu = plan.schedule, BUDGET.mu
-    c = CEILING_OVER_ZERO_SCORE * math.log(2.0) - problem.constants.infimum
+    c = by_loss(problem.loss).ceiling * math.log(2.0) - problem.constants.infimum
     assert schedule.feedback_range == pytest.approx(c)
     noise_of_risks = math.sqrt(3 / 0.2) / mu * c / np.array([300, 900])
     spread = risk_spread(problem) ** 2 / 4

@@ -1,0 +1,49 @@
+"""Planning constants that are other ones for other losses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sklearn_dpwg.losses import Loss
+
+
+@dataclass(frozen=True)
+class ByLoss:
+    """What a planned run takes from its loss, measured by ``benchmarks/population_defaults.py``.
+
+    Parameters
+    ----------
+    step_share : float
+        Length of a step, as a share of ``aim/(s √T)`` for a coordinate's noise s. Noise of √d s in
+        all directions would call for 1/√d of it; but on rows of bounded norm it costs no more in
+        many directions than in a few. A loss that curves more has shorter steps.
+    ceiling : float
+        Losses count up to this multiple of what predicting nothing can cost: a lower ceiling hides
+        groups that a model fails, a higher one has more noise. For two classes it is 1.5 nats.
+    clip_share : float
+        On centred rows a gradient of one record is at most this share of their root mean square.
+    is_centred : bool
+        Whether rows are centred where nobody says so: slopes are bounded, most far below the bound.
+    """
+
+    step_share: float = 0.18
+    ceiling: float = 2.16
+    clip_share: float = 0.9
+    is_centred: bool = False
+
+
+LOG_LOSS = ByLoss(is_centred=True)
+# Its slopes are residuals, most of them small beside the largest, and it curves four times as much
+# as the log loss.
+SQUARED_ERROR = ByLoss(step_share=0.07, ceiling=0.5, clip_share=0.4, is_centred=True)
+
+BY_KERNEL = {
+    "binary_log": LOG_LOSS,
+    "multinomial_log": LOG_LOSS,
+    "squared_error": SQUARED_ERROR,
+}
+
+
+def by_loss(loss: Loss) -> ByLoss:
+    """Return the constants of a loss, by the kernel that its own class names."""
+    return BY_KERNEL.get(type(loss).__dict__.get("kernel") or "", ByLoss())
