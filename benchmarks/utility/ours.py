@@ -11,7 +11,7 @@ import numpy as np
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.solvers import MGR, OCO, PhasedERM
-from utility.tasks import REGRESSIONS, Task
+from utility.tasks import Task, task_names
 
 DELTA = 1e-5
 
@@ -31,9 +31,11 @@ PAPERS: dict[str, Any] = {
 }
 
 
-def methods_of(name: str) -> list[str]:
-    """Return what fits a task: `moments` is for regression alone."""
-    return [method for method in OURS if method != "moments" or name in REGRESSIONS]
+def methods_of(name: str, kind: str) -> list[str]:
+    """Return what fits a task: `moments` is for regression, `oco` for the page's tasks alone."""
+    left_out = {"moments"} if kind == "classification" else set()
+    left_out |= set() if name in task_names() else {"oco"}
+    return [method for method in OURS if method not in left_out]
 
 
 def number(value: float) -> float | None:
