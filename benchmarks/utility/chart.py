@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import textwrap
 from collections.abc import Sequence
 
@@ -97,8 +98,10 @@ def means_lines(shown: Sequence[Compared], kind: str, epsilons: Sequence[float])
 
 
 def interval_of(row: Row | None) -> str:
-    """Return the interval of a mean."""
-    return f"{row.mean.low:.2f} to {row.mean.high:.2f}" if row else "–"
+    """Return the interval of a mean, which one source does not tell."""
+    if row is None or math.isinf(row.mean.high):
+        return "–"
+    return f"{row.mean.low:.2f} to {row.mean.high:.2f}"
 
 
 def counts_of(ratios: Sequence[float]) -> list[int]:

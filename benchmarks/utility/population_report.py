@@ -164,8 +164,8 @@ def _named_lines(compared: Sequence[Compared]) -> list[str]:
     bad = above(left_out)
     if left_out:
         lines.append(
-            f"Left out, as the best peer is under the floor: {counted(len(left_out))}; with a ratio "
-            f"to the floor that is wholly above {ALARM:g}: {_named(bad)}."
+            f"Left out, as the best peer is under the floor: {counted(len(left_out))}; with a "
+            f"ratio to the floor that is wholly above {ALARM:g}: {_named(bad)}."
         )
     chosen = choice(compared)
     if chosen is not None and chosen.worst:

@@ -201,7 +201,11 @@ def seconds(compared: Sequence[Compared]) -> Seconds:
 
 def curse(compared: Sequence[Compared]) -> Ratio | None:
     """Return what best peers have on seeds they were not chosen by over what is shown."""
-    known = [(each, each.fresh) for each in compared if each.fresh is not None]
+    known = [
+        (each, each.fresh)
+        for each in compared
+        if each.fresh is not None and not each.is_under_floor
+    ]
     if not known:
         return None
     return geometric_mean([fresh.value for _, fresh in known], [each.source for each, _ in known])
