@@ -409,7 +409,12 @@ def test_pages_of_the_population_are_refreshed(utility, compared, tmp_path):
     for name in ("utility_by_epsilon.png", "utility_checking.png"):
         assert f"(figures/{name})" in text
         assert (tmp_path / "docs" / "figures" / name).exists()
-    assert "| wages | What of wages? |" in (tmp_path / names[2]).read_text()
+    # the choosing half has one line there, and one for each ε beside the list of tasks
+    tables = (tmp_path / names[2]).read_text()
+    assert "| wages | What of wages? |" in tables
+    for page, number in ((text, 1), (tables, 3)):
+        lines = [line for line in page.splitlines() if "| choosing | classification |" in line]
+        assert sum("±" not in line for line in lines) == number
 
 
 # --- the command ---------------------------------------------------------------------------------

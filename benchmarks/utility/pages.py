@@ -10,7 +10,7 @@ from utility.bounds import bounds_table
 from utility.chart import chart
 from utility.compared import Compared
 from utility.population_figures import EPSILON_FIGURE, TASK_FIGURE, draw_by_epsilon, draw_tasks
-from utility.population_report import short_report, tasks_text
+from utility.population_report import short_report, summary_table, tasks_text
 from utility.report import DEFAULT, NOTHING, Cells, against_peers, docs_text, summary_lines
 from utility.settings import EPSILONS
 
@@ -78,7 +78,8 @@ def write_population_pages(
     draw_tasks(compared, HALF, docs / "figures")
     replace_between_marks(root / "README.md", f"```text\n{chart(compared, page, HALF)}\n```")
     replace_between_marks(docs / "utility.md", results_text(compared, page))
-    replace_between_marks(docs / "utility_population.md", tasks_text(compared, definitions))
+    tables = "\n\n".join((summary_table(compared), tasks_text(compared, definitions)))
+    replace_between_marks(docs / "utility_population.md", tables)
 
 
 def results_text(compared: Sequence[Compared], page: Cells) -> str:
@@ -89,7 +90,7 @@ def results_text(compared: Sequence[Compared], page: Cells) -> str:
             "Geometric mean of ours / best peer by ε, with the 95 % interval by source; grey: "
             f"tasks of the {HALF} half.",
             f"![Geometric means by ε](figures/{EPSILON_FIGURE})",
-            short_report(compared, ()),
+            short_report(compared, (), HALF),
             f"All cells of the {HALF} half:",
             f"![Ratios by task and ε](figures/{task_figure})",
             "On the package's own data sets:",

@@ -52,18 +52,20 @@ def full_report(
     return "\n\n".join((short_report(compared, missing), tasks_text(compared, definitions)))
 
 
-def short_report(compared: Sequence[Compared], missing: Sequence[str]) -> str:
-    """Return the summary, as a page shows it."""
+def short_report(
+    compared: Sequence[Compared], missing: Sequence[str], half: str | None = None
+) -> str:
+    """Return the summary; with one half in detail, as a page shows it, or both."""
     parts = [_not_compared(missing)] if missing else []
     if compared:
         parts += [
-            summary_table(compared),
+            summary_table(compared, half),
             *_gap_sentences(compared),
             "Beside the means, over all cells:",
             beside_table(compared),
             *_named_lines(compared),
             "The worst cells:",
-            worst_table(compared),
+            worst_table(compared if half is None else having(compared, half=half)),
             _seeds_and_seconds(compared),
         ]
     return "\n\n".join(parts)
@@ -80,8 +82,8 @@ def counted(number: int) -> str:
     return "no cell" if not number else f"{number} cell" + "s" * (number > 1)
 
 
-def summary_table(compared: Sequence[Compared]) -> str:
-    """Return geometric means by half, kind and ε."""
+def summary_table(compared: Sequence[Compared], half: str | None = None) -> str:
+    """Return geometric means by half, kind and ε; by ε for one half alone if there is one."""
     titles = (
         *("half", "kind", "ε", "cells", "left out", "geometric mean", "won", "lost"),
         *(f"wholly above {ALARM:g}", "worst cell"),
@@ -102,6 +104,7 @@ def summary_table(compared: Sequence[Compared]) -> str:
                 f"{row.worst.at if row.epsilon is None else row.worst.name}: {row.worst.ratio}",
             )
             for row in rows(compared)
+            if half in (None, row.half) or row.epsilon is None
         ],
     )
 
