@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,7 +104,7 @@ def compare(cells: Cells, definitions: Iterable[Any]) -> tuple[list[Compared], l
     return compared, missing
 
 
-def _compare(name: str, epsilon: float, cell: Mapping[str, Any], definition: Any) -> Compared:
+def _compare(name: str, epsilon: float, cell: dict[str, Any], definition: Any) -> Compared:
     """Compare one cell."""
     floor = FLOORS[definition.kind]
     peer = best(cell, PEERS)

@@ -9,9 +9,10 @@ from typing import Any
 from utility.bounds import bounds_table
 from utility.chart import chart
 from utility.compared import Compared
+from utility.peers.run import NOTHING
 from utility.population_figures import EPSILON_FIGURE, TASK_FIGURE, draw_by_epsilon, draw_tasks
 from utility.population_report import short_report, summary_table, tasks_text
-from utility.report import DEFAULT, NOTHING, Cells, against_peers, docs_text, summary_lines
+from utility.report import DEFAULT, Cells, against_peers, docs_text, summary_lines
 from utility.settings import EPSILONS
 
 MARKS = ("<!-- printed by make bench -->", "<!-- end of what is printed -->")
