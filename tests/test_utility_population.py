@@ -242,6 +242,9 @@ def test_a_look_is_logged_by_a_row(utility, compared):
     assert row.startswith("| 2026-01-02 | ")
     assert "classification 0.79 [0.00, " in row
     assert "(2 of 6 wholly above 1.2)" in row
+    page = (utility.store.ROOT / "docs" / "utility.md").read_text(encoding="utf-8")
+    (head,) = (line for line in page.splitlines() if line.startswith("| date | commit |"))
+    assert row.count("|") == head.count("|")
     assert (
         utility.population_report.look([each for each in compared if each.half != "checking"]) == ""
     )
