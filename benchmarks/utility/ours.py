@@ -55,9 +55,11 @@ def warm_up(kind: str) -> None:
     """Fit a few records once, as the first fit of a process also imports what all fits need."""
     rng = np.random.default_rng(0)
     rows, y = rng.uniform(-0.5, 0.5, size=(400, 2)), rng.integers(2, size=400)
-    make = DPWorstGroupClassifier if kind == "classification" else DPWorstGroupRegressor
+    make, public = DPWorstGroupClassifier, {"data_norm": 1.0}
+    if kind == "regression":
+        make, public = DPWorstGroupRegressor, public | {"target_bounds": (0.0, 1.0)}
     for solver in ("mgr", "phased-erm"):
-        make(1.0, DELTA, solver=solver, random_state=0).fit(rows, y, groups=y)
+        make(1.0, DELTA, solver=solver, random_state=0, **public).fit(rows, y, groups=y)
 
 
 def planned(task: Task, solver: Any, epsilon: float) -> tuple[Any, ...]:
