@@ -40,6 +40,7 @@ pages: docs  ## open every page of the site in headless Chromium, at the width o
 	@$(BIN)/python .ci/pages.py
 
 # BENCH=--quick looks for three minutes; what has been measured is not measured again.
+# BENCH="--population choosing" (or checking, all) is about the population, in both commands.
 bench: $(INSTALLED)  ## measure default fits beside the peers (BENCH=--quick: three minutes)
 	@cd benchmarks && $(ONE_THREAD) $(abspath $(BIN))/python -m utility $(BENCH)
 

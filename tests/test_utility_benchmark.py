@@ -464,8 +464,10 @@ def test_peers_run_on_a_half_of_the_population(utility, tmp_path, monkeypatch, c
     assert run.names_of("choosing") == ("other",)
     assert run.names_of(None) == utility.tasks.task_names()
     # the papers' schedules are for the page's tasks
-    assert not run.applies("paper: mgr", task)
-    assert run.applies("diffprivlib", task)
+    assert not run.applies("paper: mgr", task.name, task.kind)
+    assert run.applies("paper: mgr", "adult", "classification")
+    assert run.applies("diffprivlib", task.name, task.kind)
+    assert not run.applies("diffprivlib", task.name, "regression")
     monkeypatch.setattr(main, "peer_path", lambda name, method: tmp_path / name / method)
     monkeypatch.setattr(main, "FOLDER", tmp_path)
     command = ["peers", "--population", "checking", "--method", run.NOTHING]
@@ -594,11 +596,11 @@ def test_a_measured_cell_is_not_measured_again(utility, tmp_path, monkeypatch):
         return {"train_excess": 0.1}
 
     monkeypatch.setattr(main, "fit_once", fit_once)
-    monkeypatch.setattr(main, "load_task", lambda name, cache: name)
+    monkeypatch.setattr(main, "load_by_name", lambda name, cache: name)
     monkeypatch.setattr(main, "planned", lambda task, solver, epsilon: solver)
     monkeypatch.setattr(main, "ours_path", lambda name: tmp_path / f"{name}.json")
     main.measure(["compas"], (1.0,), 2)
-    methods = utility.ours.methods_of("compas")
+    methods = utility.ours.methods_of("compas", "classification")
     assert len(asked) == 2 * len(methods)
     main.measure(["compas"], (1.0,), 3)
     assert len(asked) == 3 * len(methods)
@@ -610,8 +612,17 @@ def test_moments_are_measured_on_regression_alone(utility):
     ours, tasks = utility.ours, utility.tasks
     for name in tasks.task_names():
         is_regression = name.endswith("regression") or name.startswith("cps-")
-        assert ("moments" in ours.methods_of(name)) == is_regression
-        assert set(ours.OURS) - set(ours.methods_of(name)) <= {"moments"}
+        methods = ours.methods_of(name, tasks.kind_of(name))
+        assert ("moments" in methods) == is_regression
+        assert set(ours.OURS) - set(methods) <= {"moments"}
+
+
+def test_the_online_solver_is_measured_on_the_pages_tasks_alone(utility):
+    assert utility.tasks.kind_of("swings") == "classification"
+    assert utility.tasks.kind_of("gsoep-income") == "regression"
+    methods = utility.ours.methods_of
+    assert methods("swings", "classification") == ["ours (auto)", "mgr", "phased-erm"]
+    assert methods("gsoep-income", "regression")[1:] == ["mgr", "phased-erm", "moments"]
 
 
 def test_what_auto_fitted_by_the_same_plan_is_not_fitted_again(utility, tmp_path, monkeypatch):
@@ -625,10 +636,10 @@ def test_what_auto_fitted_by_the_same_plan_is_not_fitted_again(utility, tmp_path
         return {"train_excess": 0.1 * seed}
 
     monkeypatch.setattr(main, "fit_once", fit_once)
-    monkeypatch.setattr(main, "load_task", lambda name, cache: task)
+    monkeypatch.setattr(main, "load_by_name", lambda name, cache: task)
     solvers = {"ours (auto)": "mgr", "mgr": "mgr", "oco": "oco"}
     monkeypatch.setattr(main, "OURS", solvers)
-    monkeypatch.setattr(main, "methods_of", lambda name: list(solvers))
+    monkeypatch.setattr(main, "methods_of", lambda name, kind: list(solvers))
     monkeypatch.setattr(main, "ours_path", lambda name: tmp_path / f"{name}.json")
     main.measure(["compas"], (1.0,), 2)
     assert asked == ["mgr", "mgr", "oco", "oco"]
@@ -714,7 +725,7 @@ def charted_cells(utility):
     return found
 
 
-CHART = """\
+TASK_CHART = """\
 Excess worst-group loss at ε = 1; left is better.
 ● this package, default parameters (drawn over the others)
 ○ the best other method, its parameters chosen by this very result
@@ -744,15 +755,15 @@ BOUNDS = """\
 Measured above its bound: cps-weekly-wages at ε = 1."""
 
 
-def test_the_chart_of_known_cells(utility):
-    found = utility.chart.chart(charted_cells(utility))
-    assert found == CHART
+def test_the_task_chart_of_known_cells(utility):
+    found = utility.task_chart.task_chart(charted_cells(utility))
+    assert found == TASK_CHART
     assert max(map(len, found.splitlines())) <= 100
 
 
-def test_the_chart_of_one_seed_and_no_peers_has_dots_alone(utility):
+def test_the_task_chart_of_one_seed_and_no_peers_has_dots_alone(utility):
     cells = {("adult", 1.0): {"ours (auto)": {"train_excess": [0.5]}}}
-    lines = utility.chart.chart(cells).splitlines()
+    lines = utility.task_chart.task_chart(cells).splitlines()
     row = next(line for line in lines if line.startswith("adult"))
     assert row.split() == ["adult", "●", "–"]
     # two decades and log10(5) of the third, fifteen columns each
@@ -787,13 +798,13 @@ def test_pages_are_refreshed_between_their_marks(utility, tmp_path):
     for each in cells.values():
         for method in each.values():
             method |= {"test_loss": [0.5], "test_accuracy": [0.9], "seconds": [1.0]}
-    names = ("README.md", "docs/utility.md", "docs/guide/choosing_epsilon.md")
+    names = ("docs/utility_tables.md", "docs/guide/choosing_epsilon.md")
     (tmp_path / "docs" / "guide").mkdir(parents=True)
     for name in names:
         (tmp_path / name).write_text("before\n" + "\n\nold\n\n".join(pages.MARKS) + "\nafter\n")
-    shown = (f"```text\n{CHART}\n```", utility.report.docs_text(cells), BOUNDS)
+    shown = (utility.report.docs_text(cells), BOUNDS)
     for _ in range(2):
-        pages.write_pages(cells, tmp_path)
+        pages.write_page_tables(cells, tmp_path)
         for name, text in zip(names, shown, strict=True):
             start, end = pages.MARKS
             expected = f"before\n{start}\n\n{text}\n\n{end}\nafter\n"
@@ -825,7 +836,8 @@ def test_a_page_without_its_marks_is_left_alone(utility, tmp_path, text):
 
 def test_the_real_pages_have_their_marks(utility):
     root = utility.store.ROOT
-    for name in ("README.md", "docs/utility.md", "docs/guide/choosing_epsilon.md"):
+    names = ("utility", "utility_population", "utility_tables", "guide/choosing_epsilon")
+    for name in ("README.md", *(f"docs/{name}.md" for name in names)):
         start, end = utility.pages.MARKS
         before, _, after = (root / name).read_text(encoding="utf-8").partition(start)
         assert after.count(end) == 1

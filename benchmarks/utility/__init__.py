@@ -12,6 +12,8 @@ resumable: what has been measured stands in `.bench/utility`, outside version co
 - `peers`: one module a peer, and the command that runs them.
 - `store`: measured cells on disk.
 - `summary`: means, intervals, ratios, geometric mean.
-- `report`, `bounds`, `figures`, `chart`: Markdown, JSON, one figure a task and one of text.
+- `report`, `bounds`, `figures`, `task_chart`: Markdown, JSON, one figure a task and one of text.
+- `clusters`, `compared`, `population_summary`, `population_report`, `population_figures`, `chart`:
+  the same for the population, with intervals by source.
 - `pages`: the pages that show them, refreshed by `--docs`.
 """

@@ -3,40 +3,48 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from utility.chart import chart
+from utility.compared import compare, having
 from utility.figures import draw_figures
 from utility.ours import OURS, fit_once, methods_of, planned
-from utility.pages import missing_cells, write_pages
+from utility.pages import missing_cells, write_page_tables, write_population_pages
+from utility.peers.run import POPULATIONS, load_by_name, names_of
+from utility.population_figures import draw_population
+from utility.population_report import look, write_population
 from utility.progress import Progress
-from utility.report import DEFAULT, collect, write_report
+from utility.report import DEFAULT, Cells, collect, write_report
 from utility.settings import (
     EPSILONS,
     N_SEEDS,
+    POPULATION_EPSILONS,
     QUICK_EPSILONS,
     QUICK_N_SEEDS,
     QUICK_WITHOUT,
     ours_path,
 )
 from utility.store import FOLDER, ROOT, Store, fingerprint, versions
-from utility.tasks import load_task, task_names
+from utility.task_chart import task_chart
+from utility.tasks import kind_of, task_names
 
 
 def measure(names: Sequence[str], epsilons: Sequence[float], n_seeds: int) -> None:
     """Fit what has not been fitted by these sources yet."""
     made_by = {"sources": fingerprint()} | versions("numpy", "scikit-learn", "opendp")
-    n_cells = sum(len(methods_of(name)) for name in names) * len(epsilons)
+    methods = {name: methods_of(name, kind_of(name)) for name in names}
+    n_cells = sum(map(len, methods.values())) * len(epsilons)
     with Progress(n_cells, "ours") as progress:
         for name in names:
             store, task = Store(ours_path(name), made_by), None
-            for method in methods_of(name):
+            for method in methods[name]:
                 solver = OURS[method]
                 for epsilon in epsilons:
                     keys = [f"{method}|{epsilon:g}|{seed}" for seed in range(n_seeds)]
                     missing = [key for key in keys if key not in store]
                     if missing:
-                        task = task or load_task(name, cache=FOLDER / "optima")
+                        task = task or load_by_name(name, FOLDER / "optima")
                         default = OURS[DEFAULT]
                         # what `auto` has fitted by the same plan is not fitted again
                         known = method != DEFAULT and (
@@ -51,29 +59,41 @@ def measure(names: Sequence[str], epsilons: Sequence[float], n_seeds: int) -> No
             progress.note(name)
 
 
-def main() -> None:
-    """Measure, then report."""
+def parse() -> tuple[argparse.Namespace, argparse.ArgumentParser]:
+    """Return what is asked for, and the parser to complain with."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--quick",
         action="store_true",
         help=f"epsilon {QUICK_EPSILONS[0]:g}, {QUICK_N_SEEDS} seeds, without the census",
     )
-    parser.add_argument("--task", action="append", choices=task_names())
+    parser.add_argument(
+        "--population",
+        choices=POPULATIONS,
+        help="a half of the population of tasks, or all of it, instead of the page's tasks",
+    )
+    parser.add_argument("--task", action="append", help="by name; may be repeated")
+    parser.add_argument(
+        "--seeds", type=int, help=f"of each cell, {N_SEEDS} if not said (or {QUICK_N_SEEDS})"
+    )
     parser.add_argument("--report", action="store_true", help="measure nothing")
     parser.add_argument(
         "--docs", action="store_true", help="put the results into the pages that show them"
     )
     asked = parser.parse_args()
-    names = [
-        name
-        for name in task_names()
-        if (name in asked.task if asked.task else not (asked.quick and name in QUICK_WITHOUT))
-    ]
-    epsilons, n_seeds = (QUICK_EPSILONS, QUICK_N_SEEDS) if asked.quick else (EPSILONS, N_SEEDS)
-    if not asked.report:
-        measure(names, epsilons, n_seeds)
-    cells = collect(names, epsilons, n_seeds)
+    every = names_of(asked.population)
+    unknown = sorted(set(asked.task or ()) - set(every))
+    if unknown:
+        parser.error(f"--task must be one of {', '.join(every)}, got {', '.join(unknown)}.")
+    if asked.seeds is not None and asked.seeds < 1:
+        parser.error(f"--seeds must be at least 1, got {asked.seeds}.")
+    if asked.docs and asked.population not in (None, "all"):
+        parser.error(f"--docs needs --population all, or none, got {asked.population}.")
+    return asked, parser
+
+
+def report_page(cells: Cells, asked: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Report on the page's tasks."""
     if asked.docs:
         missing = missing_cells(cells, task_names())
         if missing:
@@ -82,10 +102,61 @@ def main() -> None:
             )
     print(write_report(cells, FOLDER))
     if asked.docs:
-        write_pages(cells, ROOT)
+        write_page_tables(cells, ROOT)
     for path in draw_figures(cells, FOLDER / "figures"):
         print(f"drawn: {path}")
-    print(f"\n{chart(cells)}")
+    print(f"\n{task_chart(cells)}")
+
+
+def report_population(
+    cells: Cells, asked: argparse.Namespace, parser: argparse.ArgumentParser
+) -> None:
+    """Report on the population, or a half of it."""
+    from utility.population import DEFINITIONS
+
+    compared, missing = compare(cells, DEFINITIONS)
+    page = collect(task_names(), EPSILONS, N_SEEDS)
+    if asked.docs:
+        lacking = [*missing, *missing_cells(page, task_names())]
+        if lacking or asked.task or asked.quick:
+            parser.error(
+                "--docs needs every task, ε and peer of the population and of the page measured, "
+                f"missing: {', '.join(lacking) or 'what was not asked for'}."
+            )
+    print(write_population(compared, missing, DEFINITIONS, FOLDER, asked.population))
+    drawn = draw_population(compared, FOLDER / "figures")
+    if asked.task:
+        drawn += draw_figures(cells, FOLDER / "figures")
+    if asked.docs:
+        write_population_pages(compared, page, DEFINITIONS, ROOT)
+    for path in drawn:
+        print(f"drawn: {path}")
+    for half in dict.fromkeys(each.half for each in compared):
+        print(f"\n{chart(compared, page, half)}")
+    if having(compared, half="checking"):
+        print(
+            "\nThis was a look at the checking half, which docs/utility.md logs, say by this row:\n"
+            + look(compared),
+            file=sys.stderr,
+        )
+
+
+def main() -> None:
+    """Measure, then report."""
+    asked, parser = parse()
+    names = [
+        name
+        for name in names_of(asked.population)
+        if (name in asked.task if asked.task else not (asked.quick and name in QUICK_WITHOUT))
+    ]
+    full = EPSILONS if asked.population is None else POPULATION_EPSILONS
+    epsilons = QUICK_EPSILONS if asked.quick else full
+    n_seeds = asked.seeds or (QUICK_N_SEEDS if asked.quick else N_SEEDS)
+    if not asked.report:
+        measure(names, epsilons, n_seeds)
+    cells = collect(names, epsilons, n_seeds)
+    report = report_page if asked.population is None else report_population
+    report(cells, asked, parser)
 
 
 if __name__ == "__main__":

@@ -2,121 +2,167 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import textwrap
 from collections.abc import Sequence
 
-from utility.peers.run import NOTHING
-from utility.report import DEFAULT, Cells, against_peers, kinds
-from utility.summary import FLOOR, Ratio, interval, verdict
+from utility.compared import FLOORS, KINDS, Compared, having, in_means
+from utility.population_summary import Row, mean_of, row_of, worst_of
+from utility.report import ALARM, Cells, against_peers, kinds
+from utility.summary import verdict
 
-# The dots are at this ε; the ratios at every measured ε from it on.
-EPSILON = 1.0
+# Ratios fall into bins between these.
+EDGES = (0.25, 0.5, 0.7, 1.0, ALARM, 2.0)
 
-NAME_WIDTH, DECADE_WIDTH, RATIO_WIDTH = 20, 15, 7
+LABEL_WIDTH, COLUMN_WIDTH, BAR_WIDTH, WIDTH = 24, 18, 12, 100
+N_WORST = {"classification": 5, "regression": 2}
+FEW = 25
 
 # Glyphs that the usual monospaced fonts have, each one column wide.
-OURS_DOT, PEER_DOT, NOTHING_BAR, GAIN = "●", "○", "│", "─"
-
-LEGEND = f"""\
-Excess worst-group loss at ε = {EPSILON:g}; left is better.
-{OURS_DOT} this package, default parameters (drawn over the others)
-{PEER_DOT} the best other method, its parameters chosen by this very result
-{NOTHING_BAR} predicting nothing
-"""
+BLOCK, HALF_BLOCK = "█", "▌"
 
 
-def chart(cells: Cells) -> str:
-    """Return the chart: a row a task, and under each kind of tasks the geometric means.
+def chart(compared: Sequence[Compared], page: Cells, half: str = "checking") -> str:
+    """Return the chart: how ratios are distributed at each ε, and what they come to.
 
     Parameters
     ----------
-    cells : dict
-        What `collect` returns.
+    compared : sequence of Compared
+        Cells of the population; those of other halves are left out.
+    page : dict
+        What `collect` returns for the page's tasks.
+    half : str, default="checking"
+        The half.
 
     Returns
     -------
     str
         Lines of at most 100 columns for up to four budgets.
     """
-    compared = against_peers(cells)
-    epsilons = sorted({epsilon for _, epsilon in cells if epsilon >= EPSILON})
-    found = {
-        name: dots(cells[name, EPSILON], compared.get((name, EPSILON), ("", None))[0])
-        for names in kinds().values()
-        for name in names
-        if DEFAULT in cells.get((name, EPSILON), {})
-    }
-    largest = max((mean for means in found.values() for mean in means.values()), default=FLOOR)
-    n_decades = max(1, math.ceil(math.log10(largest / FLOOR)))
-    axis_width = n_decades * DECADE_WIDTH + 1
-    margin = " " * (NAME_WIDTH + axis_width)
-    numbers = "".join(f"{FLOOR * 10**k:<{DECADE_WIDTH}g}" for k in range(n_decades + 1))
+    shown = having(compared, half=half)
+    epsilons = sorted({each.epsilon for each in shown})
+    names = {kind: {each.name for each in having(shown, kind=kind)} for kind in KINDS}
+    numbers = " and ".join(f"{len(names[kind])} {kind}" for kind in KINDS if names[kind])
+    unseen = " that no default was chosen on" if half == "checking" else ""
     lines = [
-        *LEGEND.splitlines(),
+        "Excess worst-group loss: default parameters / best other method, its parameters chosen by",
+        f"this very result, on {numbers} tasks{unseen}.",
+        "Tasks by ratio; below 1 the defaults are better.",
         "",
-        f"{margin}   ours / best other",
-        " " * NAME_WIDTH
-        + f"{numbers:<{axis_width}}"[:axis_width]
-        + columns([f"ε={epsilon:g} " for epsilon in epsilons]),
-        " " * NAME_WIDTH + "├" + "┼".join(["─" * (DECADE_WIDTH - 1)] * n_decades) + "┤",
     ]
-    for kind, names in kinds().items():
-        shown = [name for name in names if name in found]
-        by_epsilon = [
-            {name: compared[name, epsilon][1] for name in shown if (name, epsilon) in compared}
-            for epsilon in epsilons
-        ]
-        lines += [
-            f"{name:<{NAME_WIDTH}}{track(found[name], axis_width)}"
-            + columns([starred(ratios.get(name)) for ratios in by_epsilon])
-            for name in shown
-        ]
-        if shown:
-            means = [
-                f"{verdict(each).geometric_mean:.2f} " if each else "– " for each in by_epsilon
-            ]
-            lines += [f"{f'{kind}, geometric mean':>{len(margin)}}{columns(means)}", ""]
-    ratios = [each for (_, epsilon), (_, each) in compared.items() if epsilon >= EPSILON]
-    won, lost = sum(each.high < 1.0 for each in ratios), sum(each.low > 1.0 for each in ratios)
-    lines += [
-        f"* the 95 % interval is below 1 ({won} of {len(ratios)} won) or above ({lost} lost).",
-        f"  In ratios, an excess below {FLOOR:g} counts as {FLOOR:g}.",
-    ]
+    for kind in KINDS:
+        if names[kind]:
+            of_kind = having(shown, kind=kind)
+            # few tasks of a kind have no distribution to speak of
+            bins = distribution(of_kind, kind, epsilons) if len(names[kind]) >= FEW else []
+            lines += [*(bins or [line(kind, [f"ε = {each:g}" for each in epsilons])])]
+            lines += [*means_lines(of_kind, kind, epsilons), ""]
+    lines += worst_lines(shown)
+    lines += page_lines(page, epsilons)
     return "\n".join(line.rstrip() for line in lines)
 
 
-def dots(cell: dict, peer: str) -> dict[str, float]:
-    """Return mean excesses by glyph, what hides another last."""
-    methods = {NOTHING_BAR: NOTHING, PEER_DOT: peer, OURS_DOT: DEFAULT}
-    return {
-        glyph: interval(cell[method]["train_excess"]).mean
-        for glyph, method in methods.items()
-        if method in cell
+def distribution(shown: Sequence[Compared], kind: str, epsilons: Sequence[float]) -> list[str]:
+    """Return a histogram by ε of the cells of one kind and half."""
+    kept = {epsilon: in_means(shown, epsilon=epsilon) for epsilon in epsilons}
+    counts = {
+        epsilon: counts_of([each.ratio.value for each in cells]) for epsilon, cells in kept.items()
     }
+    most = max(number for each in counts.values() for number in each)
+    unit = max(1, -(-most // BAR_WIDTH))
+    title = kind if unit == 1 else f"{kind} ({BLOCK} = {unit})"
+    lines = [line(title, [f"ε = {epsilon:g}" for epsilon in epsilons])]
+    for place, name in enumerate(bin_names()):
+        lines.append(line(f"  {name}", [bar(counts[each][place], unit) for each in epsilons]))
+    return lines
 
 
-def track(found: dict[str, float], width: int) -> str:
-    """Return a row of the plot; what is below the axis is at its left end."""
-    at = {
-        glyph: round(math.log10(max(mean, FLOOR) / FLOOR) * DECADE_WIDTH)
-        for glyph, mean in found.items()
-    }
-    row = [" "] * width
-    if NOTHING_BAR in at:
-        low, high = sorted((at[OURS_DOT], at[NOTHING_BAR]))
-        row[low:high] = GAIN * (high - low)
-    for glyph, column in at.items():
-        row[column] = glyph
-    return "".join(row)
+def means_lines(shown: Sequence[Compared], kind: str, epsilons: Sequence[float]) -> list[str]:
+    """Return what the cells of one kind and half come to at each ε."""
+    half = shown[0].half
+    found = [row_of(shown, half, kind, epsilon) for epsilon in epsilons]
+    lines = [
+        line("  geometric mean", [f"{row.mean.value:.2f}" if row else "–" for row in found]),
+        line("    95 % interval", [interval_of(row) for row in found]),
+        line("  won, lost *", [f"{row.n_won}, {row.n_lost}" if row else "–" for row in found]),
+        line(
+            f"  wholly above {ALARM:g}",
+            [f"{row.n_above} of {row.n_cells}" if row else "–" for row in found],
+        ),
+    ]
+    left_out = [len(having(shown, epsilon=e, is_under_floor=True)) for e in epsilons]
+    if any(left_out):
+        lines.append(line(f"  other < {FLOORS[kind]:g} †", [str(number) for number in left_out]))
+    return lines
 
 
-def columns(texts: Sequence[str]) -> str:
-    """Return the columns to the right of the plot; a number ends one before its star."""
-    return "".join(f"{text:>{RATIO_WIDTH}}" for text in texts)
+def interval_of(row: Row | None) -> str:
+    """Return the interval of a mean, which one source does not tell."""
+    if row is None or math.isinf(row.mean.high):
+        return "–"
+    return f"{row.mean.low:.2f} to {row.mean.high:.2f}"
 
 
-def starred(ratio: Ratio | None) -> str:
-    """Return a ratio, starred where its interval does not hold 1."""
-    if ratio is None:
-        return "– "
-    return f"{ratio.value:.2f}" + (" " if ratio.low <= 1.0 <= ratio.high else "*")
+def counts_of(ratios: Sequence[float]) -> list[int]:
+    """Return how many ratios are in each bin; what is on an edge is in the lower bin."""
+    counts = [0] * (len(EDGES) + 1)
+    for each in ratios:
+        counts[sum(each > edge for edge in EDGES)] += 1
+    return counts
+
+
+def bin_names() -> list[str]:
+    """Return the bins in words."""
+    middle = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(EDGES)]
+    return [f"up to {EDGES[0]:g}", *middle, f"above {EDGES[-1]:g}"]
+
+
+def bar(number: int, unit: int) -> str:
+    """Return a bar and its number, nothing for none."""
+    if not number:
+        return ""
+    halves = max(1, round(2 * number / unit))
+    return BLOCK * (halves // 2) + HALF_BLOCK * (halves % 2) + f" {number}"
+
+
+def line(label: str, columns: Sequence[str]) -> str:
+    """Return a row of the chart."""
+    return f"{label:<{LABEL_WIDTH}}" + "".join(f"{each:<{COLUMN_WIDTH}}" for each in columns)
+
+
+def worst_lines(shown: Sequence[Compared]) -> list[str]:
+    """Return the legend, and the worst cells by name."""
+    lines = ["* the 95 % interval of the task's ratio is below 1, or above."]
+    if having(shown, is_under_floor=True):
+        lines.append("† so little that more is of no use: left out of everything above.")
+    for kind, number in N_WORST.items():
+        worst = worst_of(in_means(shown, kind=kind), number)
+        if worst:
+            named = ", ".join(f"{each.at} ({each.ratio.value:.2f})" for each in worst)
+            lines += wrapped(f"Worst in {kind}: {named}.")
+    means = [f"{kind} {mean_of(cells)}" for kind in KINDS if (cells := in_means(shown, kind=kind))]
+    return [*lines, *wrapped(f"Geometric mean at all ε: {', '.join(means)}.")]
+
+
+def wrapped(text: str) -> list[str]:
+    """Return a sentence in lines."""
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def page_lines(page: Cells, epsilons: Sequence[float]) -> list[str]:
+    """Return a line for each kind of the page's tasks, which defaults were chosen on."""
+    compared = against_peers(page)
+    lines = []
+    for kind, names in kinds().items():
+        means = []
+        for epsilon in epsilons:
+            ratios = {
+                name: compared[name, epsilon][1] for name in names if (name, epsilon) in compared
+            }
+            means.append(f"{verdict(ratios).geometric_mean:.2f}" if ratios else "–")
+        shown = [name for name in names if any((name, each) in compared for each in epsilons)]
+        if shown:
+            lines.append(line(f"  {len(shown)} {kind}", means))
+    title = "The package's own data sets, on some of which defaults were chosen, geometric means:"
+    return ["", title, *lines] if lines else []

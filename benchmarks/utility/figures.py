@@ -34,7 +34,7 @@ def draw_figures(cells: Cells, folder: Path) -> list[Path]:
 
     drawn = []
     for name in dict.fromkeys(name for name, _ in cells):
-        epsilons = [epsilon for task, epsilon in cells if task == name]
+        epsilons = [epsilon for task, epsilon in cells if task == name and cells[task, epsilon]]
         if len(epsilons) < 2:
             continue
         figure, axes = plt.subplots(figsize=(7.5, 4.8), layout="constrained")

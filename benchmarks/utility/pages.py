@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from utility.bounds import bounds_table
 from utility.chart import chart
-from utility.report import DEFAULT, NOTHING, Cells, docs_text
+from utility.compared import Compared
+from utility.peers.run import NOTHING
+from utility.population_figures import EPSILON_FIGURE, TASK_FIGURE, draw_by_epsilon, draw_tasks
+from utility.population_report import short_report, summary_table, tasks_text
+from utility.report import DEFAULT, Cells, against_peers, docs_text, summary_lines
 from utility.settings import EPSILONS
 
 MARKS = ("<!-- printed by make bench -->", "<!-- end of what is printed -->")
+
+# The half that the pages draw: on the other, defaults were chosen.
+HALF = "checking"
 
 
 def missing_cells(cells: Cells, names: Sequence[str]) -> list[str]:
@@ -36,8 +44,8 @@ def missing_cells(cells: Cells, names: Sequence[str]) -> list[str]:
     ]
 
 
-def write_pages(cells: Cells, root: Path) -> None:
-    """Refresh the README's chart, the page of results and the guide's bounds.
+def write_page_tables(cells: Cells, root: Path) -> None:
+    """Refresh the tables of the page's tasks, and the guide's bounds.
 
     Parameters
     ----------
@@ -46,9 +54,50 @@ def write_pages(cells: Cells, root: Path) -> None:
     root : Path
         Of the repository.
     """
-    replace_between_marks(root / "README.md", f"```text\n{chart(cells)}\n```")
-    replace_between_marks(root / "docs" / "utility.md", docs_text(cells))
+    replace_between_marks(root / "docs" / "utility_tables.md", docs_text(cells))
     replace_between_marks(root / "docs" / "guide" / "choosing_epsilon.md", bounds_table(cells))
+
+
+def write_population_pages(
+    compared: Sequence[Compared], page: Cells, definitions: Sequence[Any], root: Path
+) -> None:
+    """Refresh the README's chart, the page of results with its figures, and the list of tasks.
+
+    Parameters
+    ----------
+    compared : sequence of Compared
+        All cells of the population.
+    page : dict
+        What `collect` returns for the page's tasks.
+    definitions : sequence of Definition
+        Of the population.
+    root : Path
+        Of the repository.
+    """
+    docs = root / "docs"
+    draw_by_epsilon(compared, docs / "figures")
+    draw_tasks(compared, HALF, docs / "figures")
+    replace_between_marks(root / "README.md", f"```text\n{chart(compared, page, HALF)}\n```")
+    replace_between_marks(docs / "utility.md", results_text(compared, page))
+    tables = "\n\n".join((summary_table(compared), tasks_text(compared, definitions)))
+    replace_between_marks(docs / "utility_population.md", tables)
+
+
+def results_text(compared: Sequence[Compared], page: Cells) -> str:
+    """Return figures and summaries of the population, and the summary of the page's tasks."""
+    task_figure = TASK_FIGURE.format(half=HALF)
+    return "\n\n".join(
+        (
+            "Geometric mean of ours / best peer by ε, with the 95 % interval by source; grey: "
+            f"tasks of the {HALF} half.",
+            f"![Geometric means by ε](figures/{EPSILON_FIGURE})",
+            short_report(compared, (), HALF),
+            f"All cells of the {HALF} half:",
+            f"![Ratios by task and ε](figures/{task_figure})",
+            "On the package's own data sets:",
+            summary_lines(page, against_peers(page)),
+        )
+    )
 
 
 def replace_between_marks(page: Path, text: str) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from utility.ours import DELTA, OURS
-from utility.peers.run import METHODS, NOTHING, REFERENCES
+from utility.peers.run import METHODS, NOTHING, REFERENCES, applies
 from utility.relations import RELATIONS
 from utility.settings import ours_path, peer_path
 from utility.store import FOLDER, read_cells
 from utility.summary import FLOOR, Ratio, interval, ratio, verdict
-from utility.tasks import REGRESSIONS, task_names
+from utility.tasks import REGRESSIONS, kind_of, task_names
 
 DEFAULT = next(iter(OURS))
 PEERS = tuple(method for method in METHODS if method not in REFERENCES)
@@ -62,10 +62,10 @@ def best(cell: dict[str, Any], methods: Sequence[str]) -> str | None:
     return min(known, key=lambda method: interval(cell[method]["train_excess"]).mean)
 
 
-def is_complete(name: str, cell: dict[str, Any]) -> bool:
-    """Return whether the default and every peer that can do the task have been measured."""
+def is_complete(name: str, kind: str, cell: dict[str, Any]) -> bool:
+    """Return whether the default and every peer that is run on the task have been measured."""
     return DEFAULT in cell and all(
-        method in cell for method in PEERS if name not in REGRESSIONS or method != "diffprivlib"
+        method in cell for method in PEERS if applies(method, name, kind)
     )
 
 
@@ -74,7 +74,7 @@ def against_peers(cells: Cells) -> dict[tuple[str, float], tuple[str, Ratio]]:
     found = {}
     for (name, epsilon), cell in cells.items():
         peer = best(cell, PEERS)
-        if peer is not None and is_complete(name, cell):
+        if peer is not None and is_complete(name, kind_of(name), cell):
             of = cell[DEFAULT]["train_excess"], cell[peer]["train_excess"]
             found[name, epsilon] = (peer, ratio(*of))
     return found

@@ -25,7 +25,7 @@ class Interval(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """A quotient of means with its 95 % interval."""
+    """A quotient or difference of means with its 95 % interval."""
 
     value: float
     low: float
@@ -87,6 +87,23 @@ def ratio(ours: Sequence[float], theirs: Sequence[float], floor: float = FLOOR) 
         width = float(student.ppf(LEVEL, freedom)) * math.sqrt(total)
     value = parts[0][0] / parts[1][0]
     return Ratio(value, value * math.exp(-width), value * math.exp(width))
+
+
+def difference(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
+    """Return the difference of two means with its 95 % interval, by Welch's t."""
+    parts = [np.asarray(values, dtype=float) for values in (ours, theirs)]
+    value = float(parts[0].mean() - parts[1].mean())
+    variances = [float(each.var(ddof=1)) / len(each) if len(each) > 1 else 0.0 for each in parts]
+    total = sum(variances)
+    if total == 0.0:
+        return Ratio(value, value, value)
+    freedom = total**2 / sum(
+        variance**2 / (len(each) - 1)
+        for variance, each in zip(variances, parts, strict=True)
+        if variance > 0.0
+    )
+    half = float(student.ppf(LEVEL, freedom)) * math.sqrt(total)
+    return Ratio(value, value - half, value + half)
 
 
 def verdict(ratios: dict[str, Ratio]) -> Verdict:

@@ -45,7 +45,7 @@ def main() -> None:
                 path = peer_path(name, method)
                 if asked.again or not path.exists():
                     task = task or load_by_name(name, FOLDER / "optima")
-                    if applies(method, task):
+                    if applies(method, name, task.kind):
                         start = time.perf_counter()
                         cells = run_method(method, task, epsilons, N_PEER_SEEDS)
                         Store(path, made_by(method)).put(cells)

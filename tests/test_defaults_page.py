@@ -1,0 +1,106 @@
+"""The page of defaults: values are the code's, commands exist, nothing is left out."""
+
+import dataclasses
+import importlib
+import inspect
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import sklearn_dpwg
+from sklearn_dpwg import losses, solvers
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "defaults.md"
+
+ESTIMATORS = ("DPWorstGroupClassifier", "DPWorstGroupRegressor")
+TUNED_OF_ESTIMATORS = ("radius", "intercept_scaling", "prior", "solver")
+SOLVERS = ("MGR", "PhasedERM", "Moments", "OCO")
+LOSSES = {"Huber": "threshold", "SmoothedHinge": "width", "Quantile": "level"}
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """Map the names in the tables to the other cells of their rows."""
+    found = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if match := re.fullmatch(r"`([\w.]+)`", cells[0]):
+            assert match[1] not in found
+            found[match[1]] = cells[1:]
+    return found
+
+
+def value_of(name: str) -> object:
+    """Look up the default of a parameter, or a constant of a module."""
+    owner, _, last = name.rpartition(".")
+    for package in (sklearn_dpwg, solvers, losses):
+        if "." not in owner and inspect.isclass(getattr(package, owner, None)):
+            return inspect.signature(getattr(package, owner)).parameters[last].default
+    return getattr(importlib.import_module(f"sklearn_dpwg.{owner}"), last)
+
+
+def said(cell: str) -> object:
+    """Read a value as the page writes it."""
+    if cell == "planned":
+        return None
+    return cell.strip('"') if cell.startswith('"') else float(Fraction(cell))
+
+
+def differing(found: dict[str, list[str]]) -> list[str]:
+    """Return names whose value is not the code's."""
+    return [name for name, (value, *_) in found.items() if said(value) != value_of(name)]
+
+
+def unprintable(found: dict[str, list[str]]) -> list[str]:
+    """Return names whose command is of no script, or has a word that the script does not know."""
+    wrong = []
+    for name, (*_, command) in found.items():
+        match = re.fullmatch(r"`(benchmarks/[\w/]+\.py)((?: \w+)*)`", command)
+        if match is None:
+            if command.startswith("`") or not command:
+                wrong.append(name)
+            continue
+        script = ROOT / match[1]
+        source = script.read_text(encoding="utf-8") if script.exists() else ""
+        if not source or any(not re.search(rf"\b{word}\b", source) for word in match[2].split()):
+            wrong.append(name)
+    return wrong
+
+
+def test_the_table_of_defaults_is_the_code():
+    found = rows(PAGE.read_text(encoding="utf-8"))
+    assert differing(found) == []
+    assert unprintable(found) == []
+    assert all(len(cells) == 3 and cells[1] for cells in found.values())
+
+
+def test_no_default_is_left_out():
+    expected = {f"{kind}.{name}" for kind in ESTIMATORS for name in TUNED_OF_ESTIMATORS}
+    expected |= {f"{loss}.{name}" for loss, name in LOSSES.items()}
+    for name in SOLVERS:
+        expected |= {
+            f"{name}.{field.name}"
+            for field in dataclasses.fields(getattr(solvers, name))
+            if isinstance(field.default, int | float)
+        }
+    assert len(expected) > 20
+    assert expected - set(rows(PAGE.read_text(encoding="utf-8"))) == set()
+
+
+@pytest.mark.parametrize(
+    ("row", "differs", "cannot"),
+    [
+        ("| `MGR.aim` | 0.3 | why | `benchmarks/mgr_defaults.py aim` |", False, False),
+        ("| `MGR.aim` | 0.31 | why | `benchmarks/mgr_defaults.py aim` |", True, False),
+        ('| `MGR.step` | "sampled" | why | no command: none |', True, False),
+        ("| `MGR.averaging` | 2/3 | why | `benchmarks/mgr_defaults.py avering` |", False, True),
+        ("| `MGR.risk_share` | planned | why | `benchmarks/none.py` |", False, True),
+        ("| `solvers.heavy_ball.UPHILL` | 3 | why | |", False, True),
+    ],
+)
+def test_a_wrong_row_would_be_seen(row, differs, cannot):
+    found = rows(row)
+    assert bool(differing(found)) == differs
+    assert bool(unprintable(found)) == cannot
