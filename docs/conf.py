@@ -151,6 +151,7 @@ CONSTANTS = {
     "sklearn_dpwg.privacy.prefix_sums.PREFIX_SUMS": (
         "Map the names of the prefix-sum mechanisms to their classes."
     ),
+    "sklearn_dpwg.risks.BLOCK_ROWS": "Number of rows that are added up before a sum is rounded.",
     "sklearn_dpwg.solvers.SOLVERS": "Map the names of the solvers to their classes.",
 }
 

@@ -1,8 +1,8 @@
 """The page of defaults: values are the code's, commands exist, nothing is left out."""
 
 import dataclasses
-import importlib
 import inspect
+import pkgutil
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -38,7 +38,7 @@ def value_of(name: str) -> object:
     for package in (sklearn_dpwg, solvers, losses):
         if "." not in owner and inspect.isclass(getattr(package, owner, None)):
             return inspect.signature(getattr(package, owner)).parameters[last].default
-    return getattr(importlib.import_module(f"sklearn_dpwg.{owner}"), last)
+    return getattr(pkgutil.resolve_name(f"sklearn_dpwg.{owner}"), last)
 
 
 def said(cell: str) -> object:

@@ -1,4 +1,4 @@
-"""Choice of the solver with the least planning bound."""
+"""Choice of the solver that did best on tasks like the one at hand."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.mgr.mgr import MGR
 from sklearn_dpwg.solvers.moments.moments import Moments
-from sklearn_dpwg.solvers.phased_erm.phased_erm import MOST_WEIGHTS_OF_PHASES, PhasedERM
+from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver
+from sklearn_dpwg.solvers.typical_excess import typical_excess
 
-# What a plan is chosen from; of equal bounds the first one's.
+# What a plan is chosen from; of equals the first.
 BACKENDS: dict[str, type[Solver]] = {solver.name: solver for solver in (MGR, PhasedERM, Moments)}
 
 
 class Auto(Solver):
-    """Whichever of the solvers for fixed records has the least planning bound.
+    """Whichever of the solvers for fixed records has done best on tasks like this one.
 
-    `plan` makes the plans of `MGR`, `PhasedERM` and, for the squared error, `Moments` with default
-    parameters and returns the one with the least `predicted_excess`; that plan names its solver and
-    says what it was chosen over, and `run` hands over to it. `Moments` is considered up to 200
-    weights, `PhasedERM` up to 500.
+    For two classes and for the squared error, with an intercept, that is what a model of measured
+    fits says (`typical_excess`): `MGR`, or `PhasedERM` at small ε. Elsewhere `plan` makes the plans
+    of `MGR`, `PhasedERM` and, for the squared error, `Moments` with default parameters and returns
+    the one with the least planning bound. The plan names its solver and says why it was chosen, and
+    `run` hands over to it. `Moments` is considered up to 200 weights, `PhasedERM` up to 500.
 
     All learn with the loss of bounded slope that a loss may have (`Loss.with_bounded_slope`): for
     the logistic loss of two classes one whose slope stops at 0.85, which takes 15 % off the noise
@@ -33,11 +35,11 @@ class Auto(Solver):
 
     Notes
     -----
-    Plans are made from public facts, so the choice costs no privacy. As a minimum of bounds that
-    never rise with more records or a larger ε, the bound of the choice does not either. The rule
-    has no parameters of its own. That of `Moments` rests on an assumption that was made with
-    data sets at hand (``docs/theory/moments.md``, section 5); ``make bench`` prints where the rule
-    misses the better solver. `PhasedERM` releases no group weights, so whether an estimator has
+    Plans are made from public facts, so the choice costs no privacy. The model was fitted to a
+    population of tasks and is no guarantee: ``benchmarks/typical_excess.py`` prints how far it is
+    off, on the tasks that it was fitted to and on others. Sizes, columns and ε say little about
+    which solver does better, and it does not pretend otherwise: for a given loss it chooses by ε
+    alone. `PhasedERM` and `Moments` release no group weights, so whether an estimator has
     ``group_weights_`` depends on the choice.
 
     Examples
@@ -46,9 +48,9 @@ class Auto(Solver):
     >>> from sklearn_dpwg.privacy import Budget
     >>> from sklearn_dpwg.problem import Problem
     >>> from sklearn_dpwg.solvers import Auto
-    >>> for size in (1_000, 100_000):
-    ...     problem = Problem(BinaryLogLoss(), (size, size), 20, radius=20.0, prior=(0.5, 0.5))
-    ...     Auto().plan(problem, Budget(1.0, 1e-6)).solver
+    >>> problem = Problem(BinaryLogLoss(), (900, 300), 20, 20.0, (0.75, 0.25), 1.0)
+    >>> for epsilon in (0.5, 4.0):
+    ...     Auto().plan(problem, Budget(epsilon, 1e-6)).solver
     'phased-erm'
     'mgr'
     """
@@ -58,21 +60,33 @@ class Auto(Solver):
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         stated, loss = problem.loss, problem.loss.with_bounded_slope()
         problem = replace(problem, loss=loss)
-        backends = [backend() for backend in BACKENDS.values()]
-        plans = [each.plan(problem, budget) for each in backends if each.suits(problem)]
-        chosen = min(plans, key=lambda plan: plan.predicted_excess)
+        suited = {
+            name: solver for name, make in BACKENDS.items() if (solver := make()).suits(problem)
+        }
+        typical = {
+            name: excess
+            for name in suited
+            if (excess := typical_excess(name, problem, budget)) is not None
+        }
+        if typical:
+            name = min(typical, key=lambda each: typical[each])
+            plan = suited[name].plan(problem, budget)
+            why = (
+                f"default fits of it had an excess of about {typical[name]:.2g} on tasks like this"
+            )
+            known = typical
+        else:
+            plans = {name: solver.plan(problem, budget) for name, solver in suited.items()}
+            known = {name: plan.predicted_excess for name, plan in plans.items()}
+            name = min(known, key=lambda each: known[each])
+            plan = plans[name]
+            why = f"its bound is {known[name]:.3g}"
         others = ", ".join(
-            f"{plan.predicted_excess:.3g} of {plan.solver!r}"
-            for plan in plans
-            if plan is not chosen
+            f"{excess:.2g} of {other!r}" for other, excess in known.items() if other != name
         )
-        why = (
-            f"its bound is {chosen.predicted_excess:.3g}, against {others}"
-            if others
-            else f"phases are for at most {MOST_WEIGHTS_OF_PHASES} weights"
-        )
+        why += f", against {others}" if others else ""
         learned = "" if loss == stated else f"; 'auto' learns with {loss!r}"
-        return replace(chosen, remark=f"chosen by 'auto': {why}{learned}")
+        return replace(plan, remark=f"chosen by 'auto': {why}{learned}")
 
     def _adapt(self, plan: Plan, data: Risks) -> Risks:
         loss = plan.problem.loss

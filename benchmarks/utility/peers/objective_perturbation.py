@@ -236,6 +236,13 @@ class Problem:
                 continue
             before = lengths
             weights = weights - left * np.einsum("kij,jk->ik", inverses, gradient)
+        # clipped slopes have kinks, where Newton's steps may go back and forth
+        for _ in range(N_FINAL_STEPS):
+            lengths = np.linalg.norm(self.gradients(weights), axis=0)
+            left = np.flatnonzero(lengths > tolerances)
+            if not len(left):
+                return weights
+            weights[:, left] = self._only(left).majorise(weights[:, left], 300, 0.0)
         raise RuntimeError("The minimum of a perturbed objective was not reached.")
 
     def _only(self, columns: np.ndarray) -> Problem:

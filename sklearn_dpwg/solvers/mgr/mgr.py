@@ -71,7 +71,8 @@ class MGR(MGRParameters, Solver):
         for some hundred thousand records or a small `max_seconds`.
     centring : bool, optional
         Whether rows are taken relative to a released mean row, with a limit on each record's
-        gradient. Planned: for a log loss with an intercept, where steps are planned.
+        gradient. Planned: for a log loss or the squared error with an intercept, where steps
+        are planned.
 
     Notes
     -----

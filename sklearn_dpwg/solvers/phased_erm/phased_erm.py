@@ -76,7 +76,7 @@ class PhasedERM(PhasedERMParameters, Solver):
         Passes over the rows that a planned number of phases may take; 16 phases with 40 weights.
     centring : bool, optional
         Whether rows are taken relative to a released mean row, with a limit on each record's
-        gradient. Planned: for a log loss with an intercept and two classes.
+        gradient. Planned: for the log loss of two classes or the squared error with an intercept.
 
     Notes
     -----

@@ -1,0 +1,139 @@
+"""
+Typical excess: the model behind `solver="auto"`, and how far it is off
+=======================================================================
+
+Fits the logarithm of the mean excess of each solver's default fits to public facts by least squares
+over the choosing half of the population, one slope for all solvers but that of ε, and prints the
+coefficients, its errors, and how `auto` compares with the better of the solvers, on each half. It
+reads what these keep:
+
+    make bench BENCH="--population choosing"
+    make bench BENCH="--population checking"
+    python benchmarks/typical_excess.py
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from utility.peers.run import load_by_name
+from utility.population import DEFINITIONS
+from utility.report import collect
+from utility.settings import POPULATION_EPSILONS
+from utility.store import FOLDER
+
+from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.typical_excess import COEFFICIENTS, features
+
+DELTA, RIDGE, SEEDS = 1e-5, 5.0, 16
+KINDS = {"classification": ("binary_log", 1e-3), "regression": ("squared_error", 1e-4)}
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of one kind and half, in which all solvers of the model were measured."""
+
+    sources: list[str]
+    facts: np.ndarray  # of shape (n_cells, n_features)
+    log_excess: np.ndarray  # of shape (n_cells, n_solvers)
+
+    def without(self, source: str) -> Cells:
+        """Return the cells of other sources."""
+        kept = np.array([each != source for each in self.sources])
+        names = [each for each in self.sources if each != source]
+        return Cells(names, self.facts[kept], self.log_excess[kept])
+
+
+def read(kind: str, half: str) -> Cells:
+    """Return what is kept of one kind and half."""
+    kernel, floor = KINDS[kind]
+    solvers = tuple(COEFFICIENTS[kernel])
+    sources, facts, found = [], [], []
+    for each in DEFINITIONS:
+        if each.half != half or (each.kind == "classification") != (kind == "classification"):
+            continue
+        cells = collect([each.name], POPULATION_EPSILONS, SEEDS)
+        known = {
+            epsilon: cell
+            for (_, epsilon), cell in cells.items()
+            if all(solver in cell for solver in solvers)
+        }
+        if not known:
+            continue
+        task = load_by_name(each.name, FOLDER / "optima")
+        for epsilon, cell in known.items():
+            loss = BinaryLogLoss() if kind == "classification" else SquaredError()
+            sizes = tuple(task.group_sizes.tolist())
+            prior = tuple(1.0 / len(sizes) for _ in sizes)
+            problem = Problem(loss, sizes, task.train.X.shape[1], task.radius, prior)
+            sources.append(each.source)
+            facts.append(features(problem, Budget(epsilon, DELTA)))
+            means = [float(np.mean(cell[solver]["train_excess"])) for solver in solvers]
+            found.append([math.log(max(mean, floor)) for mean in means])
+    return Cells(sources, np.array(facts), np.array(found))
+
+
+def fitted(cells: Cells) -> np.ndarray:
+    """Return the coefficients, of shape (n_solvers, n_features)."""
+    n_cells, n_solvers = cells.log_excess.shape
+    means = cells.facts.mean(axis=0)
+    means[0] = 0.0
+    shared, of_epsilon = (cells.facts - means)[:, 1:-1], (cells.facts - means)[:, -1]
+    n_shared = shared.shape[1]
+    rows, penalties = [], [RIDGE] * n_shared + [0.0, RIDGE] * n_solvers
+    for solver in range(n_solvers):
+        own = np.zeros((n_cells, 2 * n_solvers))
+        own[:, 2 * solver], own[:, 2 * solver + 1] = 1.0, of_epsilon
+        rows.append(np.hstack([shared, own]))
+    design, wanted = np.vstack(rows), cells.log_excess.T.ravel()
+    solved = np.linalg.solve(design.T @ design + np.diag(penalties), design.T @ wanted)
+    found = []
+    for solver in range(n_solvers):
+        constant, slope = solved[n_shared + 2 * solver : n_shared + 2 * solver + 2]
+        together = np.concatenate([[0.0], solved[:n_shared], [slope]])
+        together[0] = constant - together @ means
+        found.append(together)
+    return np.array(found)
+
+
+def show(said: str, predicted: np.ndarray, cells: Cells) -> None:
+    """Print errors, and what choosing by the prediction costs beside the better solver."""
+    places = np.arange(len(predicted))
+    chosen = predicted.argmin(axis=1)
+    got = cells.log_excess[places, chosen]
+    off = np.exp(np.quantile(np.abs(predicted[places, chosen] - got), (0.5, 0.9)))
+    worse = got - cells.log_excess.min(axis=1)
+    alone = np.exp((cells.log_excess - cells.log_excess.min(axis=1)[:, None]).mean(axis=0))
+    print(
+        f"  {said:<38} {len(predicted):>4} cells; off by a factor of {off[0]:.2f} in half, "
+        f"{off[1]:.2f} in nine tenths; {math.exp(worse.mean()):.3f} of the better solver "
+        f"(each alone {', '.join(f'{each:.3f}' for each in alone)}), "
+        f"at most 1.2 times in {np.mean(worse <= math.log(1.2)):.0%}"
+    )
+
+
+def main() -> None:
+    """Print both kinds."""
+    for kind, (kernel, _) in KINDS.items():
+        choosing, checking = read(kind, "choosing"), read(kind, "checking")
+        print(f"{kind}: solvers {', '.join(COEFFICIENTS[kernel])}")
+        in_code = np.array(list(COEFFICIENTS[kernel].values()))
+        if len(choosing.facts):
+            print(f"  fitted now: {np.round(fitted(choosing), 3).tolist()}")
+            left_out = np.zeros_like(choosing.log_excess)
+            for source in set(choosing.sources):
+                which = np.array([each == source for each in choosing.sources])
+                left_out[which] = choosing.facts[which] @ fitted(choosing.without(source)).T
+            show("choosing half, each source left out", left_out, choosing)
+        print(f"  in the code: {in_code.tolist()}")
+        for half, cells in (("choosing", choosing), ("checking", checking)):
+            if len(cells.facts):
+                show(f"{half} half, as in the code", cells.facts @ in_code.T, cells)
+
+
+if __name__ == "__main__":
+    main()

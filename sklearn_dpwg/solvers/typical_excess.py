@@ -1,0 +1,61 @@
+"""Typical excess of a default fit: a model of what was measured on many tasks, and no bound."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.problem import Problem
+
+# Of log excess, by kernel and solver: constant, then the logarithms of the number of records, of
+# the smallest group, of the numbers of groups and of features, and of μ. Least squares over the
+# choosing half of the population (benchmarks/typical_excess.py fits and prints them).
+COEFFICIENTS: dict[str, dict[str, tuple[float, ...]]] = {
+    "binary_log": {
+        "mgr": (-1.46, 0.052, -0.591, -0.086, 0.065, -0.554),
+        "phased-erm": (-1.358, 0.052, -0.591, -0.086, 0.065, -0.43),
+    },
+    "squared_error": {
+        "mgr": (-1.04, -0.492, -0.539, 0.304, 0.43, -0.437),
+        "moments": (0.329, -0.492, -0.539, 0.304, 0.43, -0.676),
+    },
+}
+
+
+def typical_excess(solver: str, problem: Problem, budget: Budget) -> float | None:
+    """Return what the excess worst-group risk of default fits was on tasks like this one.
+
+    Parameters
+    ----------
+    solver : str
+        Name of a solver.
+    problem : Problem
+        Public facts.
+    budget : Budget
+        The (ε, δ) that is asked for.
+
+    Returns
+    -------
+    float or None
+        The model's value, in units of the loss; None where nothing was measured: for other losses
+        and solvers, and without an intercept.
+    """
+    kernel = type(problem.loss).__dict__.get("kernel")
+    coefficients = COEFFICIENTS.get(kernel or "", {}).get(solver)
+    if coefficients is None or problem.intercept_scaling == 0.0:
+        return None
+    return math.exp(float(np.dot(coefficients, features(problem, budget))))
+
+
+def features(problem: Problem, budget: Budget) -> tuple[float, ...]:
+    """Return what the logarithm of the excess is linear in."""
+    return (
+        1.0,
+        math.log(problem.n_records),
+        math.log(min(problem.group_sizes)),
+        math.log(problem.n_groups),
+        math.log(max(problem.n_features, 1)),
+        math.log(budget.mu),
+    )
