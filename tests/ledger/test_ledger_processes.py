@@ -100,6 +100,15 @@ def dumped_inside(estimator):
         return pickle.dumps(estimator)
 
 
+def test_a_pickle_joins_each_ledger_that_is_not_joined_yet():
+    with ledger() as outer, ledger() as inner:
+        sent = pickle.dumps(model())
+        deactivate(inner._file)  # as in a worker that was started between the two
+        pickle.loads(sent).fit(X, Y)
+    assert_spent(outer, 1)
+    assert_spent(inner, 1)
+
+
 def test_another_session_on_the_same_file(tmp_path):
     path = tmp_path / "book.sqlite"
     code = f"""if True:
@@ -158,6 +167,26 @@ def test_a_fork_that_leaves_the_block_does_not_end_it():
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert handle.is_open()
     assert not handle.is_open()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_the_folder_of_ledgers_goes_with_its_process_and_not_with_a_fork():
+    code = """if True:
+        import os
+        import sys
+        from sklearn_dpwg.ledger.privacy_ledger import _folder
+
+        folder = _folder(os.getpid())
+        child = os.fork()
+        if child:
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            assert os.path.isdir(folder)
+            print(folder)
+        sys.exit()
+    """
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "dpwg-ledgers-" in done.stdout
+    assert not os.path.exists(done.stdout.strip())
 
 
 def test_a_worker_that_outlives_a_block_stops_counting_to_it():

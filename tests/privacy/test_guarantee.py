@@ -97,6 +97,7 @@ def test_tradeoff_is_convex_and_decreasing(mixed):
     errors = mixed.tradeoff(alphas)
     assert np.all(np.diff(errors) <= 0.0)
     assert np.all(np.diff(errors, 2) >= -1e-12)
+    assert np.all(errors >= 0.0)
     assert np.all(errors <= 1.0 - alphas + 1e-12)
     total_variation = np.max(1.0 - alphas - errors)
     assert total_variation == pytest.approx(float(mixed.profile(0.0)), rel=1e-3)
