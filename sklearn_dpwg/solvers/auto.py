@@ -18,15 +18,19 @@ from sklearn_dpwg.solvers.typical_excess import typical_excess
 # What a plan is chosen from; of equals the first.
 BACKENDS: dict[str, type[Solver]] = {solver.name: solver for solver in (MGR, PhasedERM, Moments)}
 
+# Another solver has to promise a tenth less than `MGR`, which releases the group weights too.
+MARGIN = 1.0 / 0.9
+
 
 class Auto(Solver):
     """Whichever of the solvers for fixed records has done best on tasks like this one.
 
-    For two classes and for the squared error, with an intercept, that is what a model of measured
-    fits says (`typical_excess`): `MGR`, or `PhasedERM` at small ε. Elsewhere `plan` makes the plans
-    of `MGR`, `PhasedERM` and, for the squared error, `Moments` with default parameters and returns
-    the one with the least planning bound. The plan names its solver and says why it was chosen, and
-    `run` hands over to it. `Moments` is considered up to 200 weights, `PhasedERM` up to 500.
+    For two classes and for the squared error, with an intercept, a model of measured fits says so
+    (`typical_excess`): `MGR`, or `PhasedERM` at ε below about a half. Elsewhere `plan` makes the
+    plans of `MGR`, `PhasedERM` and, for the squared error, `Moments` with default parameters and
+    returns the one with the least planning bound. The plan names its solver and says why it was
+    chosen, and `run` hands over to it. `Moments` is considered up to 200 weights, `PhasedERM` up to
+    500.
 
     All learn with the loss of bounded slope that a loss may have (`Loss.with_bounded_slope`): for
     the logistic loss of two classes one whose slope stops at 0.85, which takes 15 % off the noise
@@ -37,10 +41,10 @@ class Auto(Solver):
     -----
     Plans are made from public facts, so the choice costs no privacy. The model was fitted to a
     population of tasks and is no guarantee: ``benchmarks/typical_excess.py`` prints how far it is
-    off, on the tasks that it was fitted to and on others. Sizes, columns and ε say little about
-    which solver does better, and it does not pretend otherwise: for a given loss it chooses by ε
-    alone. `PhasedERM` and `Moments` release no group weights, so whether an estimator has
-    ``group_weights_`` depends on the choice.
+    off, on the tasks that it was fitted to and on others. Sizes and columns say little about which
+    solver does better, and it does not pretend otherwise: for a given loss it chooses by ε alone,
+    and another solver than `MGR` only where that promises a tenth less. `PhasedERM` and `Moments`
+    release no group weights, so whether an estimator has ``group_weights_`` depends on the choice.
 
     Examples
     --------
@@ -49,7 +53,7 @@ class Auto(Solver):
     >>> from sklearn_dpwg.problem import Problem
     >>> from sklearn_dpwg.solvers import Auto
     >>> problem = Problem(BinaryLogLoss(), (900, 300), 20, 20.0, (0.75, 0.25), 1.0)
-    >>> for epsilon in (0.5, 4.0):
+    >>> for epsilon in (0.25, 1.0):
     ...     Auto().plan(problem, Budget(epsilon, 1e-6)).solver
     'phased-erm'
     'mgr'
@@ -69,11 +73,10 @@ class Auto(Solver):
             if (excess := typical_excess(name, problem, budget)) is not None
         }
         if typical:
-            name = min(typical, key=lambda each: typical[each])
+            margins = {each: 1.0 if each == MGR.name else MARGIN for each in typical}
+            name = min(typical, key=lambda each: margins[each] * typical[each])
             plan = suited[name].plan(problem, budget)
-            why = (
-                f"default fits of it had an excess of about {typical[name]:.2g} on tasks like this"
-            )
+            why = f"its excess was about {typical[name]:.2g} on tasks like this"
             known = typical
         else:
             plans = {name: solver.plan(problem, budget) for name, solver in suited.items()}

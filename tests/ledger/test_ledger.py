@@ -1,70 +1,29 @@
-"""Fits counted wherever they happen."""
+"""Fits counted, refused and reported by a ledger."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
-import os
-import pickle
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld import PLDAccountant
 from sklearn import clone
-from sklearn.ensemble import BaggingRegressor
-from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupRegressor
-from sklearn_dpwg.exceptions import BudgetExceededError, LedgerUnreachableError
+from sklearn_dpwg.exceptions import BudgetExceededError
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.ledger.charge import activate, active_ledgers, charge, deactivate
-from sklearn_dpwg.ledger.file import LedgerFile, total_epsilon
+from sklearn_dpwg.ledger.charge import active_ledgers, charge
+from sklearn_dpwg.ledger.file import total_epsilon
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
-from sklearn_dpwg.privacy import (
-    Budget,
-    NoiseSource,
-    PrivacyGuarantee,
-    Release,
-    calibrate,
-    gdp_epsilon,
-    gdp_mu,
-)
-from sklearn_dpwg.solvers import MGR, OCO
-
-DELTA = 1e-6
-RNG = np.random.default_rng(0)
-X = RNG.uniform(-0.5, 0.5, size=(400, 2))
-Y = X[:, 0]
-
-
-def model(**parameters):
-    return DPWorstGroupRegressor(
-        **{"solver": MGR(n_steps=3), "delta": DELTA, "group_by": ones} | parameters
-    )
-
-
-def ones(rows):
-    return np.ones(len(rows))
-
-
-def ledger(epsilon=10.0, **parameters):
-    return PrivacyLedger(epsilon, DELTA, **parameters)
-
-
-def assert_spent(book, n_fits, each=1.0):
-    assert len(book.rows) == n_fits
-    assert {row.state for row in book.rows} <= {"spent"}
-    mu = gdp_mu(each, DELTA) * math.sqrt(n_fits)
-    assert book.epsilon_spent == pytest.approx(gdp_epsilon(DELTA, mu) if n_fits else 0, rel=1e-4)
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
+from sklearn_dpwg.solvers import OCO
+from tests.helpers.ledger_cases import DELTA, X, Y, assert_spent, ledger, model, ones
 
 
 def test_outside_nothing_is_counted():
@@ -93,38 +52,6 @@ def test_a_scaler_counts_too():
     assert [row.what for row in book.rows] == ["DPStandardScaler", "DPWorstGroupRegressor"]
 
 
-@pytest.mark.parametrize("backend", ["threading", "multiprocessing"])
-def test_search(backend):
-    search = GridSearchCV(model(), {"epsilon": [1.0, 1.0]}, cv=3, n_jobs=2)
-    with ledger() as book, joblib.parallel_config(backend=backend):
-        search.fit(X, Y)
-    assert_spent(book, 7)
-
-
-def fit_one(seed):
-    DPWorstGroupRegressor(solver=MGR(n_steps=3), delta=DELTA, group_by=ones).fit(X, Y)
-    return seed
-
-
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")  # bagging's own
-def test_processes_of_the_default_backend():
-    with ledger() as book:
-        GridSearchCV(model(), {"epsilon": [1.0, 1.0]}, cv=3, n_jobs=2).fit(X, Y)
-        assert_spent(book, 7)
-        # clones made in workers, and estimators made there
-        BaggingRegressor(model(), n_estimators=4, bootstrap=False, n_jobs=2).fit(X, Y)
-        assert_spent(book, 11)
-        joblib.Parallel(n_jobs=2)(joblib.delayed(fit_one)(seed) for seed in range(4))
-    assert_spent(book, 15)
-    # workers that are still warm charge a ledger of their own time, or none
-    with ledger() as second:
-        cross_validate(model(), X, Y, cv=2, n_jobs=2)
-    assert_spent(second, 2)
-    joblib.Parallel(n_jobs=2, backend="loky")(joblib.delayed(fit_one)(seed) for seed in range(2))
-    assert_spent(book, 15)
-    assert_spent(second, 2)
-
-
 def test_a_fit_that_would_overspend_is_refused_before_it_spends(monkeypatch):
     drawn = []
     gaussian = NoiseSource.gaussian
@@ -145,18 +72,6 @@ def test_a_fit_that_would_overspend_is_refused_before_it_spends(monkeypatch):
         model(epsilon=0.3).fit(X, Y)  # a smaller one still finds room
     assert [round(row.guarantee.epsilon, 2) for row in book.rows] == [1.0, 0.3]
     assert book.epsilon_spent <= 1.3
-
-
-def test_race_of_threads_never_overspends():
-    with ledger(epsilon=2.0) as book, ThreadPoolExecutor(8) as pool:
-        futures = [pool.submit(lambda: model().fit(X, Y)) for _ in range(12)]
-        errors = [future.exception() for future in futures]
-    refused = [error for error in errors if error is not None]
-    assert {type(error) for error in refused} == {BudgetExceededError}
-    fits = 12 - len(refused)
-    assert_spent(book, fits)
-    one_more = gdp_epsilon(DELTA, gdp_mu(1.0, DELTA) * math.sqrt(fits + 1))
-    assert book.epsilon_spent <= 2.0 < one_more
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:One or more")
@@ -276,52 +191,6 @@ def test_a_total_that_anyone_can_compute_again():
     assert book.epsilon_spent == pytest.approx(accountant.get_epsilon(DELTA), rel=1e-3)
 
 
-def test_a_process_that_died_stays_charged(tmp_path):
-    with ledger(path=tmp_path / "book.sqlite") as book:
-        file = active_ledgers()[0]
-        file.reserve("a key", model().fit(X, Y).privacy_, "killed")
-        assert [row.state for row in book.rows] == ["spent", "reserved"]
-    assert book.epsilon_spent > 1.3
-
-
-def test_pickles():
-    with ledger() as book:
-        fitted = pickle.dumps(model().fit(X, Y))
-        unfitted = pickle.dumps(model())
-        pickle.loads(unfitted).fit(X, Y)
-    assert_spent(book, 2)
-    assert b"_ledgers" in unfitted
-    stored = pickle.loads(fitted)
-    assert "_ledgers" not in vars(stored)
-    stored.fit(X, Y)  # a ledger that has ended says nothing to a stored model
-    for one in (unfitted, dumped_inside(DPStandardScaler())):
-        with pytest.raises(LedgerUnreachableError, match=r"^this estimator, not yet fitted, was"):
-            pickle.loads(one)
-    assert_spent(book, 2)
-
-
-def dumped_inside(estimator):
-    with ledger():
-        return pickle.dumps(estimator)
-
-
-def test_another_session_on_the_same_file(tmp_path):
-    path = tmp_path / "book.sqlite"
-    code = f"""if True:
-        from sklearn_dpwg.ledger import PrivacyLedger
-        with PrivacyLedger(1.5, {DELTA}, path={str(path)!r}):
-            pass
-    """
-    alone = {name: value for name, value in os.environ.items() if "LEDGER" not in name}
-    with ledger(epsilon=1.5, path=path) as book:
-        model().fit(X, Y)
-        subprocess.run([sys.executable, "-c", code], check=True, env=alone)
-        model().fit(X, Y)
-        with pytest.raises(BudgetExceededError):
-            model().fit(X, Y)
-    assert_spent(book, 2)
-
-
 def test_nested_blocks_on_one_file_charge_it_once(tmp_path):
     path = tmp_path / "book.sqlite"
     with ledger(path=path) as outer:
@@ -331,92 +200,6 @@ def test_nested_blocks_on_one_file_charge_it_once(tmp_path):
         model().fit(X, Y)
         assert_spent(outer, 2)
     assert active_ledgers() == []
-
-
-BREAK = {
-    "gone": lambda path: path.unlink(),
-    "broken": lambda path: path.write_bytes(b"something else entirely, of some length" * 50),
-    "empty": lambda path: path.write_bytes(b""),
-    "another": lambda path: (path.unlink(), ledger(path=path).__enter__().__exit__()),
-}
-
-
-@pytest.mark.parametrize("how", BREAK)
-def test_without_its_file_nothing_is_spent(how, tmp_path, monkeypatch):
-    path = tmp_path / "book.sqlite"
-    book = ledger(path=path).__enter__()
-    model().fit(X, Y)
-    BREAK[how](path)
-    monkeypatch.setattr(NoiseSource, "gaussian", None)  # any draw fails
-    for private in (model(), DPStandardScaler(delta=DELTA)):
-        with pytest.raises(LedgerUnreachableError, match=r"^the ledger's file .* cannot be"):
-            private.fit(X, Y)
-    path.unlink(missing_ok=True)
-    with pytest.raises(LedgerUnreachableError):
-        book.__exit__()
-    assert active_ledgers() == []
-    with pytest.raises(RuntimeError, match="open already"):  # what was counted is lost
-        book.__enter__()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of threads of other tests
-def test_a_fork_that_leaves_the_block_does_not_end_it():
-    with ledger() as book:
-        handle = LedgerFile(book._file.path, book._file.block)  # as a worker has it
-        child = os.fork()
-        if child == 0:
-            try:
-                book.__exit__()
-            except BaseException:
-                os._exit(1)
-            os._exit(0)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert handle.is_open()
-    assert not handle.is_open()
-
-
-def test_a_worker_that_outlives_a_block_stops_counting_to_it():
-    with ledger() as book:
-        handle = LedgerFile(book._file.path, book._file.block)
-    activate(handle)
-    assert active_ledgers() == []
-    activate(LedgerFile(handle.path, "a block that never was"))
-    with pytest.raises(LedgerUnreachableError, match="not the file in which"):
-        model().fit(X, Y)
-    deactivate(LedgerFile(handle.path, "a block that never was"))
-
-
-def refit(fitted):
-    fitted.fit(X, Y)
-
-
-def test_processes_of_a_backend_that_the_caller_names():
-    fitted = model().fit(X, Y)
-    named = {"n_jobs": 2, "backend": "loky"}
-    joblib.Parallel(**named)([joblib.delayed(fit_one)(0)] * 2)  # to be reused
-    with ledger() as book, joblib.parallel_config(**named):
-        joblib.Parallel()([joblib.delayed(fit_one)(0)] * 3)
-        assert_spent(book, 3)
-        joblib.Parallel()([joblib.delayed(refit)(fitted)] * 3)
-        assert_spent(book, 6)
-        cross_validate(make_pipeline(DPStandardScaler(delta=DELTA), Ridge()), X, Y, cv=3)
-        assert_spent(book, 9)
-    joblib.Parallel(**named)([joblib.delayed(fit_one)(0)])
-    assert_spent(book, 9)
-
-
-@pytest.mark.parametrize("private", [model(), DPStandardScaler(delta=DELTA)])
-def test_a_fitted_estimator_takes_the_ledgers_along(private):
-    """To workers that were there before the block, in pools that are not joblib's."""
-    fitted = clone(private).fit(X, Y)
-    with ledger() as book:
-        sent = pickle.dumps(fitted)
-        ours = book._file
-        deactivate(ours)  # as in a worker that knows of nothing
-        pickle.loads(sent).fit(X, Y)
-        assert [file.owner for file in active_ledgers()] == [None]
-    assert_spent(book, 1)
 
 
 def test_partial_fit_that_began_outside_is_charged_in_full_once():

@@ -245,6 +245,18 @@ def test_no_fit_is_left_out(name):
     assert not any("not counted" in text for text in found.outside)
 
 
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_every_fit_of_a_calibration_in_a_search_counts(ensemble):
+    """One on each inner fold, and one on all records where no ensemble of those is kept."""
+    calibrated = CalibratedClassifierCV(model(DPWorstGroupClassifier), cv=2, ensemble=ensemble)
+    with PrivacyLedger(100.0, DELTA) as book:
+        fitted = GridSearchCV(calibrated, {}, cv=2).fit(X, LABELS)
+    found = privacy_of(fitted, warn=False)
+    n_fits = 6 if ensemble else 9
+    assert found.epsilon == pytest.approx(epsilon_of_fits(*[1.0] * n_fits), rel=1e-4)
+    assert found.epsilon == pytest.approx(book.epsilon_spent, rel=1e-6)
+
+
 def test_private_searches_on_folds():
     """Their cost follows from the parameters alone, though their releases are not Gaussian."""
     private = DPSearchCV(

@@ -187,6 +187,18 @@ def test_the_worse_at_every_rank_by_hand():
     assert dominating([]) == composition.Composition()
 
 
+def test_the_worst_run_counts_wherever_it_stands():
+    """Runs stand in the order of their words, so the worst may be between two that are equal."""
+
+    def best_of(*multipliers):
+        runs = (Composition(laplace=((multiplier, 1),)) for multiplier in multipliers)
+        return Composition(selected=tuple((5.0, 1.0, run, 1) for run in runs))
+
+    worse = dominating([best_of(9.0, 5.0, 40.0), best_of(95.0, 92.0, 9.0)])
+    found = {run.laplace[0][0]: count for *_, run, count in worse.selected}
+    assert found == {9.0: 2, 5.0: 1}
+
+
 def test_only_what_is_alike_is_united():
     """Searches of other lengths, or with other noise, are told apart; a thousandth is alike."""
     one, near, louder = (Composition(mu=0.05 * f) for f in (1.0, 1.001, 1.5))

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from sklearn_dpwg.privacy import lemma3_sensitivity, saddle_point_sensitivity
-from sklearn_dpwg.privacy.sensitivity._saddle_point import _Group
+from sklearn_dpwg.privacy.sensitivity._saddle_point import _edges, _Group
 
 FACTS = {
     "group_sizes": [40, 100],
@@ -183,6 +183,15 @@ def test_the_largest_group_bound_counts():
     alone = [one_group_of(n, weight) for n, weight in zip(sizes, prior, strict=True)]
     assert together == pytest.approx(max(alone), rel=1e-6)
     assert together == sensitivity(group_sizes=sizes[::-1], prior=prior[::-1])
+
+
+@pytest.mark.parametrize("end", [1e-3, 10.0, 49.5, 50.0, 50.5, 60.0, 1e4])
+def test_no_cell_of_the_search_is_wide(end):
+    """Changes from 0 to the largest, in steps of a fortieth at most, then of a hundredth of it."""
+    edges = _edges(end)
+    assert edges[[0, -1]].tolist() == pytest.approx([0.0, end], rel=1e-12)
+    assert np.all(np.diff(edges) > 0.0)
+    assert np.all(np.diff(edges) <= np.maximum(0.025, 0.01 * edges[1:]))
 
 
 def bounds_of_all_groups(facts):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, Loss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.optimum.accelerated_gradient import iteration_cap
+from sklearn_dpwg.optimum.objective import RegularisedObjective
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR, PhasedERM
@@ -17,11 +19,14 @@ from sklearn_dpwg.solvers.centring.problem import (
     centred_problem,
 )
 from sklearn_dpwg.solvers.centring.releases import CENTRE, SPREAD, Centring, release_centre
+from sklearn_dpwg.solvers.phased_erm import releases as phased_releases
 from tests.helpers.group_data import make_data, make_problem, make_risks
-from tests.helpers.replay import silent
+from tests.helpers.planted import wrap
+from tests.helpers.replay import Recorder, silent
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
+STRENGTHS = ("mu_weights", "mu_groups")
 
 
 def problem_of(**facts) -> Problem:
@@ -156,3 +161,53 @@ def test_no_limited_loss_curves_more_than_is_stated(loss: Loss):
         (_, first), (_, second) = risks.risks_and_gradients(one), risks.risks_and_gradients(other)
         steepest = max(steepest, np.linalg.norm(first - second) / np.linalg.norm(one - other))
     assert 0.2 * stated.smoothness < steepest <= stated.smoothness * (1.0 + 1e-9)
+
+
+def minimisers(plan, solver, data, *, max_newton_steps):
+    """Return every phase's facts and solution: its centre is drawn, all else released as it is."""
+    rng, phases = np.random.default_rng(2), []
+
+    def answer(release, value, sensitivity):
+        return rng.normal(size=len(value)) if release.name == "phase weights" else value.copy()
+
+    def solve(real, risks, **facts):
+        found = real(risks, **facts, max_newton_steps=max_newton_steps)
+        phases.append((risks, facts, found))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        wrap(patch, phased_releases, "solve_saddle_point", solve)
+        solver.run(plan, data, Recorder(answer))
+    return phases
+
+
+@pytest.mark.parametrize("mu_groups", [0.2, math.inf])
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError()], ids=repr)
+def test_limited_losses_have_one_minimiser_with_and_without_hessians(loss, mu_groups):
+    """The first-order method behind Newton's keeps its cap and agrees as far as both certify."""
+    problem = problem_of(loss=loss)
+    solver = PhasedERM(2, centring=True, mu_weights=0.05, mu_groups=mu_groups)
+    plan = solver.plan(problem, BUDGET)
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(490, 4)) * rng.choice([0.03, 1.0], size=(490, 1), p=[0.85, 0.15]) + 0.3
+    data = make_data(problem, rows, np.where(rng.random(490) < 0.3, -1.0, np.sign(rows[:, 0])))
+    ways = [minimisers(plan, solver, data, max_newton_steps=most) for most in (100, 0)]
+    for (risks, facts, by_newton), (_, same, by_gradients) in zip(*ways, strict=True):
+        mu, tolerance = facts["mu_weights"], facts["tolerance"]
+        assert np.array_equal(facts["center"], same["center"])
+        assert np.array_equal(facts["prior"], same["prior"])
+        assert by_newton.n_newton_steps > 0 == by_newton.n_first_order_steps
+        assert by_gradients.n_newton_steps == 0 < by_gradients.n_first_order_steps
+        names = ("radius", "lipschitz", "smoothness", *STRENGTHS)
+        assert by_gradients.n_first_order_steps <= iteration_cap(
+            tolerance,
+            **{name: facts[name] for name in names},
+            center_norm=float(np.linalg.norm(facts["center"])),
+        )
+        assert max(by_newton.gap, by_gradients.gap) <= tolerance
+        apart = np.linalg.norm(by_newton.weights - by_gradients.weights)
+        assert apart <= 2.0 * math.sqrt(2.0 * tolerance / mu) < 0.01
+        # the limits matter: without them the minimiser is another one
+        free = Centring(risks.center, 1e9).view(data)
+        facts = {name: facts[name] for name in ("radius", "prior", *STRENGTHS, "center")}
+        assert RegularisedObjective(free, **facts).evaluate(by_newton.weights).gap > 30 * tolerance

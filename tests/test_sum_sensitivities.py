@@ -1,0 +1,217 @@
+"""What is paid for sums that are rounded: the numbers, in runs and in certificates."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.optimum import project_to_ball
+from sklearn_dpwg.privacy import Budget, grid_step, summation_slack, weighting_slack
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
+from sklearn_dpwg.solvers.phased_erm.certificate import rounding_of_minimiser
+from sklearn_dpwg.solvers.phased_erm.schedule import sensitivity
+from sklearn_dpwg.solvers.sum_sensitivity import LARGEST_BLOCK, SumSensitivity
+from tests.helpers.replay import Recorder, Shared
+from tests.helpers.sum_cases import (
+    adversary,
+    exact_difference,
+    exact_squared,
+    facts,
+    make_risks,
+    moves,
+)
+
+# --- the numbers --------------------------------------------------------------------------------
+
+
+@given(st.floats(1e-200, 1e200), st.integers(1, 2**52))
+def test_the_step_is_the_finest_power_of_two_that_suffices(bound, n_terms):
+    step = grid_step(bound, n_terms)
+    assert math.frexp(step)[0] == 0.5
+    total, limit = Fraction(bound) * n_terms, Fraction(step) * 2**52
+    assert total <= limit
+    assert total > limit * Fraction(2047, 4096)
+
+
+def test_the_slack_is_the_formula():
+    roundings = (2 * 1024 + 64) * Fraction(1, 2**53)
+    exact = 2 * roundings / (1 - roundings) * 1024 * 3 + 5 * Fraction(1, 2**20)
+    found = Fraction(summation_slack(3.0, step=2.0**-20, block_size=1024, n_dimensions=25))
+    assert exact <= found <= exact * Fraction(1 + 2**-40)
+
+
+@pytest.mark.parametrize("n_records", [10**3, 10**6, 10**9, 10**10])
+def test_what_is_paid_for_rounding_is_small(n_records):
+    problem = Problem(BinaryLogLoss(), (n_records, n_records // 10), 50, 22.4, (0.5, 0.5), 0.5)
+    stated = SumSensitivity.of(problem, ceiling=1.0)
+    added = 1e-4 * max(n_records / 1e10, 1e-4)
+    assert 1.0 < stated.gradient_diameter / problem.gradient_diameter < 1.0 + added
+    assert 1.0 < stated.gradient_norm / problem.lipschitz < 1.0 + added
+    assert 1.0 < stated.loss_range / problem.constants.range_up_to(1.0) < 1.0 + added
+    assert stated.grid.block_size <= LARGEST_BLOCK
+    assert n_records * problem.lipschitz <= 2.0**52 * stated.grid.gradient_step
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 10**10), min_size=1, max_size=8),
+    scale=st.floats(0.1, 10.0),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_weighted_means_of_exact_sums_err_by_no_more_than_is_paid(sizes, scale, seed):
+    """λ·S/n in floating point, against rational numbers, for sums on the grid of any size."""
+    rng = np.random.default_rng(seed)
+    p, d = len(sizes), 4
+    step = grid_step(scale, max(sizes))
+    sums = rng.uniform(-1.0, 1.0, (p, d)) * scale / math.sqrt(d) * np.array(sizes)[:, None]
+    sums = np.rint(sums / step) * step
+    weights = rng.dirichlet(np.full(p, 0.3)) + 1e-300
+    factors = np.array([1.0, 1.0, 1.0, 0.7])  # of the intercept
+    found = weights @ (sums * factors / np.array(sizes, float)[:, None])
+    exact = [
+        sum(
+            Fraction(float(weights[i]))
+            * Fraction(float(sums[i, j]))
+            * Fraction(float(factors[j]))
+            / sizes[i]
+            for i in range(p)
+        )
+        for j in range(d)
+    ]
+    error = exact_squared([Fraction(float(a)) - b for a, b in zip(found, exact, strict=True)])
+    ratio = max(Fraction(float(w)) / n for w, n in zip(weights, sizes, strict=True))
+    paid = Fraction(weighting_slack(scale, n_records=sum(sizes), n_groups=p)) * ratio
+    assert 4 * error <= paid**2  # of both neighbours
+
+
+# --- in runs -------------------------------------------------------------------------------------
+
+BUDGET = Budget(1.0, 1e-6)
+
+
+def two_groups(first, layout):
+    """Return the adversary's risks beside a group of four records."""
+    risks = adversary(first, layout=layout)
+    rows, n = risks.records.rows, len(risks.records.targets)
+    rows = np.vstack([rows.toarray() if layout == "csr" else rows, np.eye(4)])
+    return make_risks(risks.loss, rows, np.full(n + 4, -1.0), (n, 4), layout=layout)
+
+
+@pytest.mark.parametrize("layout", ["rows", "csr"])
+@pytest.mark.parametrize("sampling_rate", [1.0, (0.5, 0.5)])
+def test_the_adversary_moves_what_a_run_hands_over_by_no_more_than_is_stated(layout, sampling_rate):
+    """A first step of MGR, all of whose coins fall the same way; without rounding on our side."""
+    pair = [two_groups(x, layout) for x in (1.0, -1.0)]
+    solver = MGR(n_steps=1, sampling_rate=sampling_rate)
+    plan = solver.plan(facts(pair[0]), BUDGET)
+    asked = []
+    for risks in pair:
+        source = Recorder(
+            lambda release, value, sensitivity: value.copy(),
+            sample_with=lambda sizes, release: tuple(np.arange(size) for size in sizes),
+        )
+        solver.run(plan, risks, source)
+        asked.append(source.asked)
+    for one, other in zip(*asked, strict=True):
+        if isinstance(one, Shared):
+            assert np.array_equal(one.units, other.units)
+            scaled = [
+                move / Fraction(unit)
+                for move, unit in zip(
+                    exact_difference(one.value, other.value), one.units.tolist(), strict=True
+                )
+            ]
+            assert exact_squared(scaled) <= Fraction(float(one.sensitivities[0])) ** 2
+        else:
+            assert float(one.sensitivity) == float(other.sensitivity)
+            assert moves(one.value, other.value) <= Fraction(float(one.sensitivity)) ** 2
+
+
+@pytest.mark.parametrize("size", [10**9, 10**10])
+@pytest.mark.parametrize(
+    ("solver", "loss"),
+    [
+        (MGR(n_steps=5), BinaryLogLoss()),
+        (MGR(n_steps=5, sampling_rate=2.0**-5), BinaryLogLoss()),
+        (PhasedERM(n_phases=3), BinaryLogLoss()),
+        (PhasedERM(n_phases=3, composition="parallel"), BinaryLogLoss()),
+        (Moments(), SquaredError()),
+    ],
+    ids=["passes", "batches", "phases", "disjoint parts", "moments"],
+)
+def test_every_solver_plans_billions_of_records(solver, loss, size):
+    problem = Problem(loss, (size, size // 2), 20, 3.0, (0.6, 0.4), 0.5)
+    plan = solver.plan(problem, BUDGET)
+    assert 0.9 < plan.guarantee.epsilon <= 1.0
+    assert 0.0 < plan.predicted_excess < loss.constants(1.0).zero_score
+    if isinstance(solver, PhasedERM):
+        for index in range(3):
+            phase = plan.schedule.phase(index, np.array(problem.prior))
+            exact = sensitivity(
+                plan.schedule.solved,
+                plan.schedule.sizes[index],
+                problem.prior,
+                mu_weights=phase.mu_weights,
+                mu_groups=phase.mu_groups,
+            )
+            # the sums of centred rows are read before they are centred
+            assert exact < phase.sensitivity < (1.03 if size < 10**10 else 1.3) * exact
+    elif isinstance(solver, MGR):
+        paid = SumSensitivity.of(problem, ceiling=1.0).gradient_diameter
+        assert problem.gradient_diameter < paid < 1.001 * problem.gradient_diameter
+
+
+# --- a certificate with a wrong gradient ----------------------------------------------------------
+
+
+def gap_of(gradient, weights, mu, radius):
+    step = project_to_ball(weights - gradient / mu, radius) - weights
+    return -(gradient @ step) - 0.5 * mu * (step @ step)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_wrong_gradient_moves_a_certificate_by_no_more_than_the_theorem(seed):
+    """Quadratics on a ball, near and far from the solution, inside it and at its edge."""
+    rng = np.random.default_rng(seed)
+    d, mu, radius = 3, 10.0 ** rng.uniform(-2, 1), 1.0
+    root = rng.standard_normal((d, d))
+    hessian = root @ root.T * rng.choice([0.0, 0.01, 1.0]) + mu * np.eye(d)
+    slope = rng.standard_normal(d) * rng.choice([0.1, 10.0])
+    best = np.zeros(d)
+    for _ in range(20_000):
+        best = project_to_ball(best - (hessian @ best - slope) / np.linalg.norm(hessian, 2), radius)
+    tightest = 0.0
+    for _ in range(200):
+        far = 10.0 ** rng.uniform(-6, 0)
+        weights = project_to_ball(best + far * rng.standard_normal(d), radius)
+        error = rng.standard_normal(d)
+        error *= 10.0 ** rng.uniform(-6, 1) / np.linalg.norm(error)
+        gap = gap_of(hessian @ weights - slope + error, weights, mu, radius)
+        allowed = math.sqrt(2.0 * max(gap, 0.0) / mu) + 2.0 * np.linalg.norm(error) / mu
+        distance = np.linalg.norm(weights - best)
+        assert distance <= allowed + 1e-9
+        tightest = max(tightest, distance / allowed)
+    assert tightest > 0.01
+
+
+def test_what_a_phase_pays_for_rounding_is_small():
+    for size, added in ((10**4, 1e-4), (10**6, 1e-2)):
+        problem = Problem(BinaryLogLoss(), (size, size), 50, 5.0, (0.5, 0.5), 0.5)
+        for mu_groups in (math.inf, 0.1):
+            rounding = rounding_of_minimiser(
+                problem, (size, size), mu_weights=1e-3, mu_groups=mu_groups
+            )
+            assert 0.0 < rounding < added * problem.gradient_diameter / (2 * size * 1e-3)
+
+
+def test_blocks_whose_rounding_has_no_bound_are_refused():
+    summation_slack(1.0, step=1.0, block_size=2**51 - 64)
+    with pytest.raises(ValueError, match="block_size must be below 2"):
+        summation_slack(1.0, step=1.0, block_size=2**51)
