@@ -28,6 +28,10 @@ class UnsupportedMechanismError(ValueError):
     """No accountant states the privacy of this mechanism tightly."""
 
 
+class DataNormWarning(UserWarning):
+    """Nobody said how long a row can be, so longer ones than 1 are shortened to norm 1."""
+
+
 class UngroupedWarning(UserWarning):
     """No groups were given, so the average risk of all records is learned."""
 

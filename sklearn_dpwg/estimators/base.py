@@ -69,6 +69,8 @@ class DPWorstGroupEstimator(Fitting):
 
         Warns
         -----
+        DataNormWarning
+            If `data_norm` is left open.
         UngroupedWarning
             If there are neither `groups` nor `group_by`.
         DeltaWarning
@@ -292,7 +294,7 @@ class DPWorstGroupEstimator(Fitting):
         if issparse(rows):
             rows = canonical_rows(rows)
         # a row of a bound's length may come out longer by its rounding
-        return np.asarray(row_norms(rows) > 1.000001 * float(self.data_norm))
+        return np.asarray(row_norms(rows) > 1.000001 * float(self._row_norm))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickles; inside ledgers, with what lets a worker count to them."""

@@ -64,9 +64,10 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         Radius of the ball of weights, for rows of norm at most 1. The larger, the better the
         best model in the ball; the noise grows little with it, as a gradient's norm is bounded
         anyway.
-    data_norm : float, default=1.0
+    data_norm : float, optional
         Public bound on the norm of a row of X: longer rows are shortened to it. Must not be
-        read off the data.
+        read off the data. Left open it is 1, and a fit warns; where rows are scaled to that, say
+        ``data_norm=1.0``.
     fit_intercept : bool, default=True
         Whether to learn an intercept.
     intercept_scaling : float, default=0.35
@@ -153,7 +154,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         solver: str | Solver = "auto",
         loss: str | Loss = "log_loss",
         radius: float = 20.0,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.35,
         prior: Any = "proportional",

@@ -18,7 +18,7 @@ from sklearn_dpwg.estimators.progress import Progress
 from sklearn_dpwg.estimators.public_facts import resolve_prior
 from sklearn_dpwg.estimators.spending import plan_within
 from sklearn_dpwg.estimators.targets import Targets
-from sklearn_dpwg.exceptions import UngroupedWarning, WeakPlanWarning, warn
+from sklearn_dpwg.exceptions import DataNormWarning, UngroupedWarning, WeakPlanWarning, warn
 from sklearn_dpwg.groups import encode_groups, find_groups, grouping_names
 from sklearn_dpwg.kernels import canonical_rows, linear_scores
 from sklearn_dpwg.losses import Loss
@@ -40,7 +40,7 @@ class Fitting(Progress, BaseEstimator):
     solver: str | Solver
     loss: str | Loss
     radius: float
-    data_norm: float
+    data_norm: float | None
     fit_intercept: bool
     intercept_scaling: float
     prior: Any
@@ -50,6 +50,11 @@ class Fitting(Progress, BaseEstimator):
     verbose: int
     _groupings: tuple[str, ...]  # names of what the groups of the last fit are made of
 
+    @property
+    def _row_norm(self) -> float:
+        """Bound on the norm of a row: what is said, or else 1."""
+        return 1.0 if self.data_norm is None else self.data_norm
+
     @abstractmethod
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:
         """Return what encodes y, of its classes where neither the caller nor a parameter says."""
@@ -57,7 +62,7 @@ class Fitting(Progress, BaseEstimator):
     def _check_parameters(self) -> Budget:
         """Check what needs no records, before any budget is spent."""
         for name in ("radius", "data_norm", "intercept_scaling"):
-            value = getattr(self, name)
+            value = self._row_norm if name == "data_norm" else getattr(self, name)
             is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             if not is_number or not 1e-50 <= float(value) <= 1e50:
                 raise ValueError(
@@ -151,8 +156,10 @@ class Fitting(Progress, BaseEstimator):
     def _plan_for(
         self, solver: Solver, problem: Problem, labels: NDArray[np.object_], budget: Budget
     ) -> Plan:
-        """Return the plan of a fit, and warn of what it promises."""
+        """Return the plan of a fit, and warn of what it promises and of what nobody chose."""
         plan = plan_within(budget, solver, problem)
+        if self.data_norm is None:
+            warn_of_row_norm()
         self._warn_about(plan, labels, budget)
         return plan
 
@@ -185,7 +192,7 @@ class Fitting(Progress, BaseEstimator):
     def _group_risks(
         self, rows: Any, encoded: FloatArray, codes: NDArray[np.intp], problem: Problem
     ) -> GroupRisks:
-        encoder = RecordEncoder(problem.n_groups, float(self.data_norm))
+        encoder = RecordEncoder(problem.n_groups, float(self._row_norm))
         records = encoder.encode(rows, encoded, codes)
         return GroupRisks(records, problem.loss, problem.intercept_scaling)
 
@@ -216,7 +223,7 @@ class Fitting(Progress, BaseEstimator):
         intercept = np.zeros(problem.loss.n_outputs)
         if self.fit_intercept:
             intercept = matrix[:, -1] * problem.intercept_scaling
-        coef = matrix[:, : problem.n_features] / float(self.data_norm)
+        coef = matrix[:, : problem.n_features] / float(self._row_norm)
         self.coef_, self.intercept_ = targets.decode(coef, intercept)
 
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
@@ -227,6 +234,16 @@ class Fitting(Progress, BaseEstimator):
         # an overflow is told by the scores alone
         with np.errstate(all="ignore"):
             return linear_scores(X, weights)
+
+
+def warn_of_row_norm() -> None:
+    """Warn that the norm of a row was left open, which is public whatever the rows are."""
+    warn(
+        "data_norm was left open and is taken as 1: rows longer than that are shortened to it, and "
+        "none of them is told of. Say data_norm=1.0 where rows are scaled to norm 1, or another "
+        "public bound on the norm of a row, as row_norm_ of a BoundedScaler.",
+        DataNormWarning,
+    )
 
 
 def precisions(X: Any) -> list[Any]:

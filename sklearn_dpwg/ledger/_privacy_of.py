@@ -71,7 +71,9 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
     >>> from sklearn_dpwg import DPWorstGroupRegressor
     >>> from sklearn_dpwg.ledger import privacy_of
     >>> X, y = np.full((8000, 1), 0.5), np.full(8000, 0.2)
-    >>> model = DPWorstGroupRegressor(solver="mgr", group_by=lambda X: np.arange(len(X)) % 2)
+    >>> public = {"data_norm": 1.0, "target_bounds": (-1, 1)}
+    >>> by_place = lambda X: np.arange(len(X)) % 2
+    >>> model = DPWorstGroupRegressor(solver="mgr", group_by=by_place, **public)
     >>> search = GridSearchCV(model, {"radius": [1.0, 2.0]}, cv=3).fit(X, y)
     >>> round(privacy_of(search, warn=False).epsilon, 2)  # seven fits
     2.89

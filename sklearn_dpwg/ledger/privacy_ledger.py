@@ -83,7 +83,8 @@ class PrivacyLedger:
     >>> groups = np.repeat(["a", "b"], 2000)
     >>> with PrivacyLedger(epsilon=2.0, delta=1e-6) as ledger:
     ...     for _ in range(3):
-    ...         _ = DPWorstGroupRegressor(epsilon=1.0).fit(X, y, groups)
+    ...         model = DPWorstGroupRegressor(1.0, data_norm=1.0, target_bounds=(0, 1))
+    ...         _ = model.fit(X, y, groups)
     >>> round(ledger.epsilon_spent, 2)  # three of epsilon 1, at the same delta
     1.81
     """

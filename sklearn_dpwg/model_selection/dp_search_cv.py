@@ -110,7 +110,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, size=(20_000, 2))
     >>> y, groups = X[:, 0] > 0, np.where(X[:, 1] > 0.2, "a", "b")
-    >>> search = DPSearchCV(DPWorstGroupClassifier(), {"radius": [0.5, 5.0]}, epsilon=2.0)
+    >>> model = DPWorstGroupClassifier(data_norm=1.0)
+    >>> search = DPSearchCV(model, {"radius": [0.5, 5.0]}, epsilon=2.0)
     >>> bool(search.fit(X, y, groups).best_score_ > 0.7)
     True
     >>> search.privacy_.epsilon <= 2.0

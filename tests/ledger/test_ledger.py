@@ -102,7 +102,9 @@ def test_search(backend):
 
 
 def fit_one(seed):
-    DPWorstGroupRegressor(solver=MGR(n_steps=3), delta=DELTA, group_by=ones).fit(X, Y)
+    DPWorstGroupRegressor(
+        solver=MGR(n_steps=3), delta=DELTA, group_by=ones, data_norm=1.0, target_bounds=(-1, 1)
+    ).fit(X, Y)
     return seed
 
 
@@ -421,7 +423,9 @@ def test_a_fitted_estimator_takes_the_ledgers_along(private):
 
 def test_partial_fit_that_began_outside_is_charged_in_full_once():
     solver = OCO(horizon=4)
-    learner = DPWorstGroupRegressor(solver=solver, delta=DELTA, group_by=ones).partial_fit(X, Y)
+    learner = DPWorstGroupRegressor(
+        solver=solver, delta=DELTA, group_by=ones, data_norm=1.0, target_bounds=(-1, 1)
+    ).partial_fit(X, Y)
     before = vars(learner)["_open"].game, learner.n_iter_
     with ledger(epsilon=0.5), pytest.raises(BudgetExceededError):
         learner.partial_fit(X, Y)

@@ -49,7 +49,7 @@ GRID = {"radius": [0.5, 5.0]}
 
 
 def model(**parameters):
-    return DPWorstGroupClassifier(**{"solver": MGR(n_steps=2)} | parameters)
+    return DPWorstGroupClassifier(**{"solver": MGR(n_steps=2), "data_norm": 1.0} | parameters)
 
 
 def search(estimator=None, grid=None, **parameters):
@@ -226,7 +226,7 @@ def test_the_better_candidate_is_found():
 
 def test_regression_and_a_scoring_of_ones_own():
     y = X[:, 0]
-    estimator = DPWorstGroupRegressor(solver=MGR(n_steps=2))
+    estimator = DPWorstGroupRegressor(solver=MGR(n_steps=2), data_norm=1.0, target_bounds=(-1, 1))
     found = search(estimator, random_state=0).fit(X, y, GROUPS)
     assert 0.5 < found.best_score_ < 1.5
     assert not hasattr(found, "predict_proba")
