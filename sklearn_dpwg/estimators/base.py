@@ -17,6 +17,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators import fresh
 from sklearn_dpwg.estimators.fitting import Fitting, precisions
 from sklearn_dpwg.estimators.fresh import FreshMethod
+from sklearn_dpwg.estimators.inputs import check_columns
 from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
 from sklearn_dpwg.estimators.spending import (
     check_solution,
@@ -69,6 +70,10 @@ class DPWorstGroupEstimator(Fitting):
 
         Warns
         -----
+        NoProtectionWarning
+            If ε is finite and so large that it protects nobody.
+        PublicTargetWarning
+            If `groups` are, or hold a column with the name of, the targets.
         DataNormWarning
             If `data_norm` is left open.
         UngroupedWarning
@@ -290,6 +295,7 @@ class DPWorstGroupEstimator(Fitting):
             If X is no matrix of finite numbers, or `data_norm` is wrong.
         """
         self._check_parameters()
+        check_columns(X)
         rows = check_array(X, dtype=precisions(X), accept_sparse="csr", estimator=self)
         if issparse(rows):
             rows = canonical_rows(rows)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
+from sklearn_dpwg.estimators.inputs import check_found_classes
 from sklearn_dpwg.estimators.targets import ClassTargets
 from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
@@ -265,6 +266,12 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
             known = np.unique(np.asarray(given))
         except TypeError:
             raise ValueError(f"classes must be all numbers or all strings, got {got}.") from None
+        if is_found:
+            check_found_classes(known, len(np.asarray(y)))
+        elif len(known) < np.asarray(given).size:
+            stated = np.ravel(np.asarray(given)).tolist()
+            twice = next(each for each in stated if stated.count(each) > 1)
+            raise ValueError(f"classes must name each class once, got {twice!r} twice.")
         if len(known) < 2:
             shown = "" if is_found else f": {known.tolist()!r}"
             raise ValueError(

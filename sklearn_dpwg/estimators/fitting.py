@@ -14,11 +14,23 @@ from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.estimators.inputs import (
+    check_columns,
+    check_found_groups,
+    check_targets,
+    warn_if_target_is_group,
+)
 from sklearn_dpwg.estimators.progress import Progress
 from sklearn_dpwg.estimators.public_facts import resolve_prior
 from sklearn_dpwg.estimators.spending import plan_within
 from sklearn_dpwg.estimators.targets import Targets
-from sklearn_dpwg.exceptions import DataNormWarning, UngroupedWarning, WeakPlanWarning, warn
+from sklearn_dpwg.exceptions import (
+    DataNormWarning,
+    NoProtectionWarning,
+    UngroupedWarning,
+    WeakPlanWarning,
+    warn,
+)
 from sklearn_dpwg.groups import encode_groups, find_groups, grouping_names
 from sklearn_dpwg.kernels import canonical_rows, linear_scores
 from sklearn_dpwg.losses import Loss
@@ -30,6 +42,8 @@ from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
 
 # A group whose bound is this many times what predicting nothing costs gets a warning of its own.
 HOPELESS = 3.0
+# From here on e^epsilon is no floating-point number, and the statement says the same in words.
+NO_PROTECTION = 700.0
 
 
 class Fitting(Progress, BaseEstimator):
@@ -88,6 +102,9 @@ class Fitting(Progress, BaseEstimator):
 
         A later call of ``partial_fit`` says what the first one had.
         """
+        check_columns(X)
+        check_targets(y, is_classifier=not is_regressor(self))
+        passed = y, groups
         rows, y = validate_data(
             self,
             X,
@@ -107,6 +124,9 @@ class Fitting(Progress, BaseEstimator):
         groups = find_groups(X, groups, self.group_by)
         encode = self._encode_groups if first is None else self._encode_later_groups
         codes, labels = encode(groups, rows.shape[0])
+        if first is None:
+            found = targets.attributes.get("classes_", ())
+            warn_if_target_is_group(*passed, self.group_by, labels, found)
         return rows, encoded, codes, labels, targets
 
     def _encode_groups(
@@ -127,7 +147,10 @@ class Fitting(Progress, BaseEstimator):
                 UngroupedWarning,
             )
             groups = np.zeros(n_records, dtype=int)
-        return encode_groups(groups, n_records, self.group_labels)
+        codes, labels = encode_groups(groups, n_records, self.group_labels)
+        if self.group_labels is None:
+            check_found_groups(labels, n_records)
+        return codes, labels
 
     def _encode_later_groups(
         self, groups: Any, n_records: int
@@ -176,6 +199,12 @@ class Fitting(Progress, BaseEstimator):
                 f"most {cost:.3g}): merge it, leave it out, or bring about "
                 f"{math.ceil(size * bound / cost):,} records; is the label misspelt?",
                 WeakPlanWarning,
+            )
+        if budget.epsilon > NO_PROTECTION:
+            warn(
+                f"epsilon={budget.epsilon:g} is no protection: whoever knows all records but one "
+                f"can tell that one from any other; values from 0.1 to 10 are usual.",
+                NoProtectionWarning,
             )
         n_records = plan.problem.n_records if plan.n_drawn is None else plan.n_drawn
         check_delta(budget.delta, n_records)
@@ -228,6 +257,7 @@ class Fitting(Progress, BaseEstimator):
 
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
         """Return ``X @ weights.T``; nothing else about the rows, which may be records."""
+        check_columns(X)
         X = validate_data(self, X, dtype=precisions(X), accept_sparse="csr", reset=False)
         if issparse(X):
             X = canonical_rows(X)
