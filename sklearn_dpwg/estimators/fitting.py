@@ -218,6 +218,16 @@ class Fitting(Progress, BaseEstimator):
                 WeakPlanWarning,
             )
 
+    def _learn_nothing(self, X: Any, y: ArrayLike, groups: Any) -> None:
+        """Take the form of a fitted model without reading a value, to try what uses one."""
+        budget = self._check_parameters()
+        rows, _, codes, labels, targets = self._encode(X, y, groups)
+        sizes = np.bincount(codes)
+        problem = self._problem(targets.loss, sizes.tolist(), rows.shape[1])
+        plan = plan_within(budget, self._make_solver(budget), problem)
+        solution = Solution(np.zeros(problem.n_weights), None, n_iter=0)
+        self._keep_outcome(plan, plan.guarantee, targets, labels, sizes, solution)
+
     def _group_risks(
         self, rows: Any, encoded: FloatArray, codes: NDArray[np.intp], problem: Problem
     ) -> GroupRisks:
