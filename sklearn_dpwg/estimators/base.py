@@ -19,6 +19,7 @@ from sklearn_dpwg.estimators.fitting import Fitting, precisions
 from sklearn_dpwg.estimators.fresh import FreshMethod
 from sklearn_dpwg.estimators.inputs import check_columns
 from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
+from sklearn_dpwg.estimators.search_around import check_search_around
 from sklearn_dpwg.estimators.spending import (
     check_solution,
     plan_within,
@@ -301,6 +302,12 @@ class DPWorstGroupEstimator(Fitting):
             rows = canonical_rows(rows)
         # a row of a bound's length may come out longer by its rounding
         return np.asarray(row_norms(rows) > 1.000001 * float(self._row_norm))
+
+    def __sklearn_clone__(self) -> Self:
+        """Clone the parameters; a search that begins with it is looked through first."""
+        check_search_around(self)
+        copy: Self = super().__sklearn_clone__()
+        return copy
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickles; inside ledgers, with what lets a worker count to them."""

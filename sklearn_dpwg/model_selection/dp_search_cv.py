@@ -219,12 +219,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         }
         if is_classifier(self.estimator):
             facts["classes"] = np.unique(y).tolist()
-        known = known_candidates(self.param_distributions)
-        if not known:  # any one tells whether a run can go through
-            known = list(ParameterSampler(self.param_distributions, 1, random_state=0))
-        candidates = [self._candidate(parameters, plan, facts) for parameters in known]
-        if any(final_step(candidate).data_norm is None for candidate in candidates):
-            warn_of_row_norm()
+        candidate = self._checked_candidate(plan, facts)
         if source.seeded:
             NoiseSource(0)  # for its warning
         fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
@@ -242,7 +237,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         ):
             warnings.simplefilter("ignore")  # their number would tell that of the runs
             with config_context(enable_metadata_routing=False):
-                rehearse(scoring, candidates[0], fitted_on, scored_on)
+                rehearse(scoring, candidate, fitted_on, scored_on)
             # who knew the candidates in order would know that there were runs up to the winner's
             coins = source.secret_rng("runs of a search")
             for _ in range(count_runs(plan, coins)):
@@ -383,6 +378,16 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         if groups is None:
             raise ValueError("groups must be given to fit, or group_by set, got neither.")
         return encode_groups(groups, n_records, final.group_labels)
+
+    def _checked_candidate(self, plan: SearchPlan, facts: Mapping[str, Any]) -> Any:
+        """Check all candidates that can be listed, and return one."""
+        known = known_candidates(self.param_distributions)
+        if not known:  # any one tells whether a run can go through
+            known = list(ParameterSampler(self.param_distributions, 1, random_state=0))
+        candidates = [self._candidate(parameters, plan, facts) for parameters in known]
+        if any(final_step(candidate).data_norm is None for candidate in candidates):
+            warn_of_row_norm()
+        return candidates[0]
 
     def _candidate(
         self, parameters: Mapping[str, Any], plan: SearchPlan, facts: Mapping[str, Any]
