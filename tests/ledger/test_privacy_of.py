@@ -59,7 +59,8 @@ def model(kind=DPWorstGroupRegressor, **parameters):
     public = {"data_norm": 1.0}
     if kind is DPWorstGroupRegressor:
         public["target_bounds"] = (-1, 1)
-    return kind(solver=MGR(n_steps=3), delta=DELTA, group_by=ones, **public, **parameters)
+    public |= {"solver": MGR(n_steps=3), "delta": DELTA, "group_by": ones}
+    return kind(**public | parameters)
 
 
 def epsilon_of_fits(*epsilons):
