@@ -80,7 +80,9 @@ def speed() -> None:
     X = rng.normal(size=(n_records, n_weights)) / np.sqrt(n_weights)
     groups, y = rng.integers(0, n_groups, n_records), (X[:, 0] > 0).astype(int)
     solver = OCO(play="sampled", n_rounds=n_rounds, batch_size=1, weight_share=0.5, group_rate=1e-9)
-    model = DPWorstGroupClassifier(solver=solver, random_state=0, fit_intercept=False)
+    model = DPWorstGroupClassifier(
+        solver=solver, random_state=0, fit_intercept=False, data_norm=1.0
+    )
     start, cpu = time.perf_counter(), time.process_time()
     model.fit(X, y, groups=groups)
     print(
@@ -105,6 +107,7 @@ def population_excess(solver, population, sizes, *, epsilon=1.0, n_seeds=4) -> n
             radius=population.radius,
             fit_intercept=False,
             random_state=seed,
+            data_norm=1.0,
         )
         found.append(population.excess_risk(model.fit(X, y, groups=groups).coef_))
     return np.array(found)

@@ -34,7 +34,13 @@ def excess(solver, n_records, epsilon):
     for seed in range(N_SEEDS):
         X, y, groups = population.sample(n_records // N_GROUPS, random_state=seed)
         model = DPWorstGroupClassifier(
-            epsilon, 1e-6, solver=solver, radius=RADIUS, fit_intercept=False, random_state=seed
+            epsilon,
+            1e-6,
+            solver=solver,
+            radius=RADIUS,
+            fit_intercept=False,
+            random_state=seed,
+            data_norm=1.0,
         )
         found.append(population.excess_risk(model.fit(X, y, groups=groups).coef_))
     return np.mean(found)

@@ -45,7 +45,7 @@ def excess_of_fits(solver, n_records):
     for seed in range(N_SEEDS):
         X, y, groups = population.sample(n_records // 4, random_state=seed)
         model = DPWorstGroupClassifier(
-            solver=solver, radius=5.0, fit_intercept=False, random_state=seed
+            solver=solver, radius=5.0, fit_intercept=False, random_state=seed, data_norm=1.0
         )
         found.append(population.excess_risk(model.fit(X, y, groups=groups).coef_))
     return np.mean(found)
@@ -102,7 +102,13 @@ def worst_excess(fit, n_groups, n_features):
 def estimator(solver, seed):
     """Return an estimator whose loss is linear in the hard group."""
     return DPWorstGroupRegressor(
-        solver=solver, loss=Huber(0.5), radius=RADIUS, fit_intercept=False, random_state=seed
+        solver=solver,
+        loss=Huber(0.5),
+        radius=RADIUS,
+        fit_intercept=False,
+        random_state=seed,
+        data_norm=1.0,
+        target_bounds=(-1, 1),
     )
 
 

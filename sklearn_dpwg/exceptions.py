@@ -28,6 +28,18 @@ class UnsupportedMechanismError(ValueError):
     """No accountant states the privacy of this mechanism tightly."""
 
 
+class NoProtectionWarning(UserWarning):
+    """Epsilon is so large that the guarantee protects nobody."""
+
+
+class DataNormWarning(UserWarning):
+    """Nobody said how long a row can be, so longer ones than 1 are shortened to norm 1."""
+
+
+class PublicTargetWarning(UserWarning):
+    """The target is among the groups, which are public."""
+
+
 class UngroupedWarning(UserWarning):
     """No groups were given, so the average risk of all records is learned."""
 

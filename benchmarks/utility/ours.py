@@ -54,12 +54,13 @@ def make_model(task: Task, solver: Any, epsilon: float, seed: int | None = None)
 def warm_up(kind: str) -> None:
     """Fit a few records once, as the first fit of a process also imports what all fits need."""
     rng = np.random.default_rng(0)
-    rows, y = rng.uniform(-0.5, 0.5, size=(400, 2)), rng.integers(2, size=400)
+    rows = rng.uniform(-0.5, 0.5, size=(400, 2))
+    y, groups = rng.integers(2, size=(2, 400))
     make, public = DPWorstGroupClassifier, {"data_norm": 1.0}
     if kind == "regression":
         make, public = DPWorstGroupRegressor, public | {"target_bounds": (0.0, 1.0)}
     for solver in ("mgr", "phased-erm"):
-        make(1.0, DELTA, solver=solver, random_state=0, **public).fit(rows, y, groups=y)
+        make(1.0, DELTA, solver=solver, random_state=0, **public).fit(rows, y, groups=groups)
 
 
 def planned(task: Task, solver: Any, epsilon: float) -> tuple[Any, ...]:

@@ -17,7 +17,9 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators import fresh
 from sklearn_dpwg.estimators.fitting import Fitting, precisions
 from sklearn_dpwg.estimators.fresh import FreshMethod
+from sklearn_dpwg.estimators.inputs import check_columns
 from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
+from sklearn_dpwg.estimators.search_around import check_search_around
 from sklearn_dpwg.estimators.spending import (
     check_solution,
     plan_within,
@@ -69,6 +71,12 @@ class DPWorstGroupEstimator(Fitting):
 
         Warns
         -----
+        NoProtectionWarning
+            If ε is finite and so large that it protects nobody.
+        PublicTargetWarning
+            If `groups` are, or hold a column with the name of, the targets.
+        DataNormWarning
+            If `data_norm` is left open.
         UngroupedWarning
             If there are neither `groups` nor `group_by`.
         DeltaWarning
@@ -288,11 +296,18 @@ class DPWorstGroupEstimator(Fitting):
             If X is no matrix of finite numbers, or `data_norm` is wrong.
         """
         self._check_parameters()
+        check_columns(X)
         rows = check_array(X, dtype=precisions(X), accept_sparse="csr", estimator=self)
         if issparse(rows):
             rows = canonical_rows(rows)
         # a row of a bound's length may come out longer by its rounding
-        return np.asarray(row_norms(rows) > 1.000001 * float(self.data_norm))
+        return np.asarray(row_norms(rows) > 1.000001 * float(self._row_norm))
+
+    def __sklearn_clone__(self) -> Self:
+        """Clone the parameters; a search that begins with it is looked through first."""
+        check_search_around(self)
+        copy: Self = super().__sklearn_clone__()
+        return copy
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickles; inside ledgers, with what lets a worker count to them."""

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
+from sklearn_dpwg.estimators.inputs import check_found_classes
 from sklearn_dpwg.estimators.targets import ClassTargets
 from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
@@ -64,9 +65,10 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         Radius of the ball of weights, for rows of norm at most 1. The larger, the better the
         best model in the ball; the noise grows little with it, as a gradient's norm is bounded
         anyway.
-    data_norm : float, default=1.0
+    data_norm : float, optional
         Public bound on the norm of a row of X: longer rows are shortened to it. Must not be
-        read off the data.
+        read off the data. Left open it is 1, and a fit warns; where rows are scaled to that, say
+        ``data_norm=1.0``.
     fit_intercept : bool, default=True
         Whether to learn an intercept.
     intercept_scaling : float, default=0.35
@@ -153,7 +155,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         solver: str | Solver = "auto",
         loss: str | Loss = "log_loss",
         radius: float = 20.0,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.35,
         prior: Any = "proportional",
@@ -264,6 +266,12 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
             known = np.unique(np.asarray(given))
         except TypeError:
             raise ValueError(f"classes must be all numbers or all strings, got {got}.") from None
+        if is_found:
+            check_found_classes(known, len(np.asarray(y)))
+        elif len(known) < np.asarray(given).size:
+            stated = np.ravel(np.asarray(given)).tolist()
+            twice = next(each for each in stated if stated.count(each) > 1)
+            raise ValueError(f"classes must name each class once, got {twice!r} twice.")
         if len(known) < 2:
             shown = "" if is_found else f": {known.tolist()!r}"
             raise ValueError(

@@ -14,11 +14,23 @@ from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.estimators.inputs import (
+    check_columns,
+    check_found_groups,
+    check_targets,
+    warn_if_target_is_group,
+)
 from sklearn_dpwg.estimators.progress import Progress
 from sklearn_dpwg.estimators.public_facts import resolve_prior
 from sklearn_dpwg.estimators.spending import plan_within
 from sklearn_dpwg.estimators.targets import Targets
-from sklearn_dpwg.exceptions import UngroupedWarning, WeakPlanWarning, warn
+from sklearn_dpwg.exceptions import (
+    DataNormWarning,
+    NoProtectionWarning,
+    UngroupedWarning,
+    WeakPlanWarning,
+    warn,
+)
 from sklearn_dpwg.groups import encode_groups, find_groups, grouping_names
 from sklearn_dpwg.kernels import canonical_rows, linear_scores
 from sklearn_dpwg.losses import Loss
@@ -30,6 +42,8 @@ from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
 
 # A group whose bound is this many times what predicting nothing costs gets a warning of its own.
 HOPELESS = 3.0
+# From here on e^epsilon is no floating-point number, and the statement says the same in words.
+NO_PROTECTION = 700.0
 
 
 class Fitting(Progress, BaseEstimator):
@@ -40,7 +54,7 @@ class Fitting(Progress, BaseEstimator):
     solver: str | Solver
     loss: str | Loss
     radius: float
-    data_norm: float
+    data_norm: float | None
     fit_intercept: bool
     intercept_scaling: float
     prior: Any
@@ -50,6 +64,11 @@ class Fitting(Progress, BaseEstimator):
     verbose: int
     _groupings: tuple[str, ...]  # names of what the groups of the last fit are made of
 
+    @property
+    def _row_norm(self) -> float:
+        """Bound on the norm of a row: what is said, or else 1."""
+        return 1.0 if self.data_norm is None else self.data_norm
+
     @abstractmethod
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:
         """Return what encodes y, of its classes where neither the caller nor a parameter says."""
@@ -57,7 +76,7 @@ class Fitting(Progress, BaseEstimator):
     def _check_parameters(self) -> Budget:
         """Check what needs no records, before any budget is spent."""
         for name in ("radius", "data_norm", "intercept_scaling"):
-            value = getattr(self, name)
+            value = self._row_norm if name == "data_norm" else getattr(self, name)
             is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             if not is_number or not 1e-50 <= float(value) <= 1e50:
                 raise ValueError(
@@ -83,6 +102,9 @@ class Fitting(Progress, BaseEstimator):
 
         A later call of ``partial_fit`` says what the first one had.
         """
+        check_columns(X)
+        check_targets(y, is_classifier=not is_regressor(self))
+        passed = y, groups
         rows, y = validate_data(
             self,
             X,
@@ -102,6 +124,9 @@ class Fitting(Progress, BaseEstimator):
         groups = find_groups(X, groups, self.group_by)
         encode = self._encode_groups if first is None else self._encode_later_groups
         codes, labels = encode(groups, rows.shape[0])
+        if first is None:
+            found = targets.attributes.get("classes_", ())
+            warn_if_target_is_group(*passed, self.group_by, labels, found)
         return rows, encoded, codes, labels, targets
 
     def _encode_groups(
@@ -122,7 +147,10 @@ class Fitting(Progress, BaseEstimator):
                 UngroupedWarning,
             )
             groups = np.zeros(n_records, dtype=int)
-        return encode_groups(groups, n_records, self.group_labels)
+        codes, labels = encode_groups(groups, n_records, self.group_labels)
+        if self.group_labels is None:
+            check_found_groups(labels, n_records)
+        return codes, labels
 
     def _encode_later_groups(
         self, groups: Any, n_records: int
@@ -151,8 +179,10 @@ class Fitting(Progress, BaseEstimator):
     def _plan_for(
         self, solver: Solver, problem: Problem, labels: NDArray[np.object_], budget: Budget
     ) -> Plan:
-        """Return the plan of a fit, and warn of what it promises."""
+        """Return the plan of a fit, and warn of what it promises and of what nobody chose."""
         plan = plan_within(budget, solver, problem)
+        if self.data_norm is None:
+            warn_of_row_norm()
         self._warn_about(plan, labels, budget)
         return plan
 
@@ -170,6 +200,12 @@ class Fitting(Progress, BaseEstimator):
                 f"{math.ceil(size * bound / cost):,} records; is the label misspelt?",
                 WeakPlanWarning,
             )
+        if budget.epsilon > NO_PROTECTION:
+            warn(
+                f"epsilon={budget.epsilon:g} is no protection: whoever knows all records but one "
+                f"can tell that one from any other; values from 0.1 to 10 are usual.",
+                NoProtectionWarning,
+            )
         n_records = plan.problem.n_records if plan.n_drawn is None else plan.n_drawn
         check_delta(budget.delta, n_records)
         if plan.is_weak:
@@ -182,10 +218,20 @@ class Fitting(Progress, BaseEstimator):
                 WeakPlanWarning,
             )
 
+    def _learn_nothing(self, X: Any, y: ArrayLike, groups: Any) -> None:
+        """Take the form of a fitted model without reading a value, to try what uses one."""
+        budget = self._check_parameters()
+        rows, _, codes, labels, targets = self._encode(X, y, groups)
+        sizes = np.bincount(codes)
+        problem = self._problem(targets.loss, sizes.tolist(), rows.shape[1])
+        plan = plan_within(budget, self._make_solver(budget), problem)
+        solution = Solution(np.zeros(problem.n_weights), None, n_iter=0)
+        self._keep_outcome(plan, plan.guarantee, targets, labels, sizes, solution)
+
     def _group_risks(
         self, rows: Any, encoded: FloatArray, codes: NDArray[np.intp], problem: Problem
     ) -> GroupRisks:
-        encoder = RecordEncoder(problem.n_groups, float(self.data_norm))
+        encoder = RecordEncoder(problem.n_groups, float(self._row_norm))
         records = encoder.encode(rows, encoded, codes)
         return GroupRisks(records, problem.loss, problem.intercept_scaling)
 
@@ -216,17 +262,28 @@ class Fitting(Progress, BaseEstimator):
         intercept = np.zeros(problem.loss.n_outputs)
         if self.fit_intercept:
             intercept = matrix[:, -1] * problem.intercept_scaling
-        coef = matrix[:, : problem.n_features] / float(self.data_norm)
+        coef = matrix[:, : problem.n_features] / float(self._row_norm)
         self.coef_, self.intercept_ = targets.decode(coef, intercept)
 
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
         """Return ``X @ weights.T``; nothing else about the rows, which may be records."""
+        check_columns(X)
         X = validate_data(self, X, dtype=precisions(X), accept_sparse="csr", reset=False)
         if issparse(X):
             X = canonical_rows(X)
         # an overflow is told by the scores alone
         with np.errstate(all="ignore"):
             return linear_scores(X, weights)
+
+
+def warn_of_row_norm() -> None:
+    """Warn that the norm of a row was left open, which is public whatever the rows are."""
+    warn(
+        "data_norm was left open and is taken as 1: rows longer than that are shortened to it, and "
+        "none of them is told of. Say data_norm=1.0 where rows are scaled to norm 1, or another "
+        "public bound on the norm of a row, as row_norm_ of a BoundedScaler.",
+        DataNormWarning,
+    )
 
 
 def precisions(X: Any) -> list[Any]:

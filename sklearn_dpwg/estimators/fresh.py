@@ -112,7 +112,7 @@ def fit_oracle(
         targets = estimator._targets(None, classes)
         problem = estimator._problem(targets.loss, sizes, n_features)
         encoded = EncodingOracle(
-            oracle, labels.tolist(), n_features, float(estimator.data_norm), targets.encode
+            oracle, labels.tolist(), n_features, float(estimator._row_norm), targets.encode
         )
         solver = estimator._make_solver(budget)
         assert isinstance(solver, FreshSolver)

@@ -39,6 +39,15 @@ def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]
         raise ValueError(f"{_ALLOWED}, got {prior!r}.") from None
     if found.ndim == 0 and 0.0 <= found <= 1.0:
         found = found / n_groups + (1.0 - found) * proportional
+    elif (
+        found.shape == (n_groups,)
+        and ((found > 0) & (found < 1)).all()
+        and abs(found.sum() - 1) > 1e-6
+    ):
+        raise ValueError(
+            f"prior must sum to 1 where its weights are shares below 1, got {prior!r}, which sums "
+            f"to {found.sum():.6g}."
+        )
     elif found.shape == (n_groups,) and (found > 0).all() and np.isfinite(found).all():
         found = found / found.sum()
     else:

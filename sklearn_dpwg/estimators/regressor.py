@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
-from sklearn_dpwg.estimators.targets import BoundedTargets, refuse_classes
+from sklearn_dpwg.estimators.targets import BoundedTargets, numeric_targets, refuse_classes
 from sklearn_dpwg.losses import Loss, make_loss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Solver
@@ -41,16 +41,18 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         ``Quantile(level=0.9)`` or ``Huber(threshold=0.1)`` of `sklearn_dpwg.losses`, whose
         parameters nest as ``loss__level``. MGR takes shorter steps with the last two names, which
         are not smooth, and gets less far: "huber" had the smaller absolute error too.
-    target_bounds : tuple of float, default=(-1.0, 1.0)
-        Public bounds on y: targets outside are moved to the nearer bound. For training they are
-        mapped to [-1, 1], and losses are those of the mapped targets. Must not be read off the
-        data.
+    target_bounds : tuple of float, optional
+        Public bounds on y, as ``(0, 150_000)`` of a yearly wage: targets outside are moved to the
+        nearer bound. For training they are mapped to [-1, 1], and losses are those of the mapped
+        targets. Must be said at a finite `epsilon`, and not read off the data. Left open without
+        privacy, they are the range of y.
     radius : float, default=2.0
         Radius of the ball of weights, for rows of norm at most 1 and mapped targets. Noise
         grows with it.
-    data_norm : float, default=1.0
+    data_norm : float, optional
         Public bound on the norm of a row of X: longer rows are shortened to it. Must not be
-        read off the data.
+        read off the data. Left open it is 1, and a fit warns; where rows are scaled to that, say
+        ``data_norm=1.0``.
     fit_intercept : bool, default=True
         Whether to learn an intercept.
     intercept_scaling : float, default=0.5
@@ -127,9 +129,9 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         *,
         solver: str | Solver = "auto",
         loss: str | Loss = "squared_error",
-        target_bounds: tuple[float, float] = (-1.0, 1.0),
+        target_bounds: tuple[float, float] | None = None,
         radius: float = 2.0,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.5,
         prior: Any = "proportional",
@@ -170,6 +172,14 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         return self._linear(X, self.coef_[None, :])[:, 0] + self.intercept_
 
     def _check_parameters(self) -> Budget:
+        if self.target_bounds is None:
+            budget = super()._check_parameters()
+            if budget.epsilon != math.inf:
+                raise ValueError(
+                    "target_bounds must be said at a finite epsilon, as (low, high), a public "
+                    "range of y such as target_bounds=(0, 150_000) for yearly wages, got None."
+                )
+            return budget
         try:
             low, high = (float(bound) for bound in self.target_bounds)
         except (TypeError, ValueError):
@@ -183,7 +193,8 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
 
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> BoundedTargets:
         refuse_classes(classes)
-        low, high = (float(bound) for bound in self.target_bounds)
+        bounds = _range(y) if self.target_bounds is None else self.target_bounds
+        low, high = (float(bound) for bound in bounds)
         return BoundedTargets(low, high, make_loss(self.loss, kind="regressor"))
 
     def __sklearn_tags__(self) -> Any:
@@ -191,3 +202,15 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         # with the few records of a common test, noise drowns the signal
         tags.regressor_tags.poor_score = self.epsilon != float("inf")
         return tags
+
+
+def _range(y: NDArray[Any] | None) -> tuple[float, float]:
+    """Return bounds that move no target, for a fit without privacy alone."""
+    if y is None:  # a plan without releases is the same whatever the bounds
+        return -1.0, 1.0
+    numbers = numeric_targets(y)
+    low, high = float(numbers.min()), float(numbers.max())
+    if high / 2.0 - low / 2.0 > 0.0:
+        return low, high
+    room = max(1.0, abs(low) / 2.0)
+    return low - room, high + room

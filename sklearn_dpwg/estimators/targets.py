@@ -92,15 +92,7 @@ class BoundedTargets(Targets):
 
     def encode(self, y: NDArray[Any]) -> FloatArray:
         # clipped before it is mapped, so that no target overflows
-        try:
-            numbers = y.astype(np.float64)
-        except (TypeError, ValueError):
-            # NumPy's own message shows the value
-            raise ValueError("y must hold finite numbers, got something else.") from None
-        with np.errstate(over="ignore"):
-            inside = np.clip(numbers, self.low, self.high)
-        if not np.isfinite(inside).all():
-            raise ValueError("y must hold finite numbers, got NaN.")
+        inside = np.clip(numeric_targets(y), self.low, self.high)
         return np.clip((inside - self._center) / self._half_width, -1.0, 1.0)
 
     def decode(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, float]:
@@ -108,6 +100,19 @@ class BoundedTargets(Targets):
 
     def check_later(self, classes: ArrayLike | None) -> None:
         refuse_classes(classes)
+
+
+def numeric_targets(y: NDArray[Any]) -> FloatArray:
+    """Return targets as numbers, or refuse them without showing one."""
+    try:
+        with np.errstate(over="ignore"):
+            numbers = np.asarray(y.astype(np.float64))
+    except (TypeError, ValueError):
+        # NumPy's own message shows the value
+        raise ValueError("y must hold finite numbers, got something else.") from None
+    if np.isnan(numbers).any():
+        raise ValueError("y must hold finite numbers, got NaN.")
+    return numbers
 
 
 def refuse_classes(classes: ArrayLike | None) -> None:

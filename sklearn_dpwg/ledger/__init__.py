@@ -1,10 +1,12 @@
 """Joint cost of several fits: the part of the accounting that knows estimators.
 
 A `PrivacyLedger` counts the fits inside its block against one budget and refuses to overspend;
+its `plan_search` tells what a search will cost;
 `privacy_of` adds up what a fitted pipeline, search or other meta-estimator cost.
 """
 
 from sklearn_dpwg.ledger._privacy_of import privacy_of
+from sklearn_dpwg.ledger.planned_search import PlannedSearch
 from sklearn_dpwg.ledger.privacy_ledger import PrivacyLedger
 
-__all__ = ["PrivacyLedger", "privacy_of"]
+__all__ = ["PlannedSearch", "PrivacyLedger", "privacy_of"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.frozen import FrozenEstimator
@@ -71,7 +71,9 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
     >>> from sklearn_dpwg import DPWorstGroupRegressor
     >>> from sklearn_dpwg.ledger import privacy_of
     >>> X, y = np.full((8000, 1), 0.5), np.full(8000, 0.2)
-    >>> model = DPWorstGroupRegressor(solver="mgr", group_by=lambda X: np.arange(len(X)) % 2)
+    >>> public = {"data_norm": 1.0, "target_bounds": (-1, 1)}
+    >>> by_place = lambda X: np.arange(len(X)) % 2
+    >>> model = DPWorstGroupRegressor(solver="mgr", group_by=by_place, **public)
     >>> search = GridSearchCV(model, {"radius": [1.0, 2.0]}, cv=3).fit(X, y)
     >>> round(privacy_of(search, warn=False).epsilon, 2)  # seven fits
     2.89
@@ -91,6 +93,15 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
     only_one = len(found.guarantees) == 1
     total = last if only_one else joint_guarantee(found.guarantees, last.delta)
     return replace(total, outside=outside)
+
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """What is known of a model before its fit, in place of a fitted one."""
+
+    group_sizes_: list[int]
+    n_features_in_: int
+    classes: Sequence[Any] | None
 
 
 @dataclass
@@ -124,7 +135,7 @@ def _visit_search(part: Any, found: _Findings) -> None:
         raise ValueError(f"fitted must have a best_estimator_: {name} has refit=False.")
     for parameters in part.cv_results_["params"]:
         candidate = clone(part.estimator).set_params(**clone(parameters, safe=False))
-        found.guarantees += part.n_splits_ * _planned(candidate, part.best_estimator_)
+        found.guarantees += part.n_splits_ * planned_fits(candidate, part.best_estimator_)
     found.outside.append(f"{name}: the choice by scores of held-out records")
     _visit(part.best_estimator_, found)
 
@@ -133,7 +144,7 @@ def _visit_calibration(part: Any, found: _Findings) -> None:
     """Collect the fits whose scores were calibrated."""
     kept = [calibrated.estimator for calibrated in part.calibrated_classifiers_]
     if not part.ensemble:  # the folds predicted and are gone
-        found.guarantees += _n_folds(part.cv) * _planned(part.estimator, kept[0])
+        found.guarantees += n_folds_of(part.cv) * planned_fits(part.estimator, kept[0])
     _visit(kept, found)
     found.outside.append(f"{type(part).__name__}: the calibration")
 
@@ -141,7 +152,7 @@ def _visit_calibration(part: Any, found: _Findings) -> None:
 def _visit_threshold(part: Any, found: _Findings) -> None:
     """Collect the fits of the folds that chose a threshold, and the final one."""
     found.outside.append(f"{type(part).__name__}: the choice of the threshold")
-    found.guarantees += _n_folds(part.cv) * _planned(part.estimator, part.estimator_)
+    found.guarantees += n_folds_of(part.cv) * planned_fits(part.estimator, part.estimator_)
     _visit(part.estimator_, found)
 
 
@@ -180,7 +191,7 @@ def _visit_unknown(part: Any, found: _Findings) -> None:
         found.outside += [f"{step}: all that it learned" for step in learning_steps(part)]
 
 
-def _planned(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
+def planned_fits(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
     """Return what each private fit inside a fit of a candidate costs.
 
     The public facts are those of something fitted in its place. What cannot be known is refused.
@@ -191,44 +202,58 @@ def _planned(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
     if hasattr(candidate, "planned_guarantee"):  # which follows from the parameters alone
         return [candidate.planned_guarantee()]
     if hasattr(candidate, "plan"):
-        if not hasattr(fitted, "group_sizes_"):
-            raise _unknown(kind)
-        plan = candidate.plan(
-            group_sizes=[int(size) for size in fitted.group_sizes_],
-            n_features=fitted.n_features_in_,
-            **({"classes": fitted.classes_} if hasattr(fitted, "classes_") else {}),
-        )
-        named = grouping_names(None, getattr(candidate, "group_by", None))
-        groupings = named or fitted.privacy_.groupings
-        return [replace(_gaussian(plan.guarantee, kind), groupings=groupings)]
+        return [_planned_model(candidate, fitted)]
     if _is_composite(candidate):
         places = _steps(fitted) if _is_composite(fitted) else {}
+        facts = fitted if isinstance(fitted, PublicFacts) else None
         steps = _steps(candidate).items()
-        return [one for name, step in steps for one in _planned(step, places.get(name))]
+        return [one for name, step in steps for one in planned_fits(step, places.get(name, facts))]
     if not _holds_private(candidate):
         return []
     if kind is type(fitted):
         if isinstance(candidate, GridSearchCV):
             return _planned_grid(candidate, fitted.best_estimator_)
         if isinstance(candidate, CalibratedClassifierCV):
-            n_fits = _n_folds(candidate.cv) + (not candidate.ensemble)
+            n_fits = n_folds_of(candidate.cv) + (not candidate.ensemble)
             place = fitted.calibrated_classifiers_[0].estimator
-            return n_fits * _planned(candidate.estimator, place)
+            return n_fits * planned_fits(candidate.estimator, place)
         if isinstance(candidate, TunedThresholdClassifierCV):
-            n_fits = _n_folds(candidate.cv) + 1
-            return n_fits * _planned(candidate.estimator, fitted.estimator_)
+            n_fits = n_folds_of(candidate.cv) + 1
+            return n_fits * planned_fits(candidate.estimator, fitted.estimator_)
         # how often a bootstrap drew a record in a fold is not known
         if isinstance(candidate, BaggingClassifier | BaggingRegressor) and not candidate.bootstrap:
-            return candidate.n_estimators * _planned(candidate.estimator, fitted.estimators_[0])
+            return candidate.n_estimators * planned_fits(candidate.estimator, fitted.estimators_[0])
     raise _unknown(kind)
+
+
+def _planned_model(candidate: Any, fitted: Any) -> PrivacyGuarantee:
+    kind = type(candidate)
+    if not hasattr(fitted, "group_sizes_"):
+        raise _unknown(kind)
+    plan = candidate.plan(
+        group_sizes=[int(size) for size in fitted.group_sizes_],
+        n_features=fitted.n_features_in_,
+        **_classes(candidate, fitted),
+    )
+    named = grouping_names(None, getattr(candidate, "group_by", None))
+    if isinstance(fitted, PublicFacts):  # of the very records that will be fitted
+        return replace(plan.guarantee, groupings=named)
+    return replace(_gaussian(plan.guarantee, kind), groupings=named or fitted.privacy_.groupings)
+
+
+def _classes(candidate: Any, fitted: Any) -> dict[str, Any]:
+    if isinstance(fitted, PublicFacts):
+        is_free = is_classifier(candidate) and fitted.classes is not None
+        return {"classes": fitted.classes} if is_free else {}
+    return {"classes": fitted.classes_} if hasattr(fitted, "classes_") else {}
 
 
 def _planned_grid(candidate: GridSearchCV, fitted: Any) -> list[PrivacyGuarantee]:
     each = []
     for parameters in ParameterGrid(candidate.param_grid):
         one = clone(candidate.estimator).set_params(**clone(parameters, safe=False))
-        each.append([_gaussian(cost, type(one)) for cost in _planned(one, fitted)])
-    folds = _n_folds(candidate.cv) * [cost for costs in each for cost in costs]
+        each.append([_gaussian(cost, type(one)) for cost in planned_fits(one, fitted)])
+    folds = n_folds_of(candidate.cv) * [cost for costs in each for cost in costs]
     # which won is not known: the refit is that of the dearest, which is the same one at every delta
     return folds + max(each, key=lambda costs: total_epsilon(costs, 1e-6))
 
@@ -247,7 +272,7 @@ def _unknown(kind: type) -> UnsupportedMechanismError:
     )
 
 
-def _n_folds(cv: Any) -> int:
+def n_folds_of(cv: Any) -> int:
     if isinstance(cv, str):  # "prefit"
         return 0
     if isinstance(cv, float):

@@ -86,6 +86,12 @@ class LedgerFile:
         with self._connection() as connection:
             return self._says_open(connection)
 
+    def budget(self) -> tuple[float, float]:
+        """Return ε and δ."""
+        with self._connection() as connection:
+            epsilon, delta = connection.execute("SELECT epsilon, delta FROM ledger").fetchone()
+        return float(epsilon), float(delta)
+
     def rows(self) -> list[LedgerRow]:
         """Return every fit so far."""
         return rows_of(self.path)

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -14,6 +15,7 @@ from uuid import uuid4
 
 from joblib.externals.loky import get_reusable_executor
 
+from sklearn_dpwg.groups import ordered_sizes
 from sklearn_dpwg.ledger.charge import activate, deactivate
 from sklearn_dpwg.ledger.file import (
     LedgerFile,
@@ -23,6 +25,7 @@ from sklearn_dpwg.ledger.file import (
     rows_of,
     total_epsilon,
 )
+from sklearn_dpwg.ledger.planned_search import PlannedSearch, plan_search
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, joint_guarantee
 
 if TYPE_CHECKING:
@@ -83,7 +86,8 @@ class PrivacyLedger:
     >>> groups = np.repeat(["a", "b"], 2000)
     >>> with PrivacyLedger(epsilon=2.0, delta=1e-6) as ledger:
     ...     for _ in range(3):
-    ...         _ = DPWorstGroupRegressor(epsilon=1.0).fit(X, y, groups)
+    ...         model = DPWorstGroupRegressor(1.0, data_norm=1.0, target_bounds=(0, 1))
+    ...         _ = model.fit(X, y, groups)
     >>> round(ledger.epsilon_spent, 2)  # three of epsilon 1, at the same delta
     1.81
     """
@@ -141,6 +145,50 @@ class PrivacyLedger:
     def guarantee(self) -> PrivacyGuarantee:
         """What all fits so far promise together, at the ledger's δ; print it for the words."""
         return joint_guarantee([row.guarantee for row in self.rows], self.delta)
+
+    def plan_search(
+        self,
+        search: Any,
+        *,
+        group_sizes: Sequence[int] | Mapping[Any, int],
+        n_features: int,
+        classes: Sequence[Any] | None = None,
+    ) -> PlannedSearch:
+        """Preview what a search will cost, and what is left after it, from public facts.
+
+        Parameters
+        ----------
+        search : GridSearchCV, RandomizedSearchCV or DPSearchCV
+            Not fitted, over a private estimator or a pipeline that ends in one. Candidates of a
+            random search are drawn here, others than in its fit unless `random_state` is a number.
+        group_sizes : sequence of int, or mapping from label to int
+            Number of records in each group.
+        n_features : int
+            Number of columns that reach the model.
+        classes : sequence, optional
+            Classes of y, for a classifier.
+
+        Returns
+        -------
+        PlannedSearch
+            Number of fits, what each and all cost; print it.
+
+        Raises
+        ------
+        TypeError
+            If the number of fits of such a search is not known before.
+        UnsupportedMechanismError
+            If what is fitted inside is not known.
+
+        Notes
+        -----
+        Inside the block a search that cannot pay for all its fits, the refit among them, is refused
+        before the first.
+        """
+        sizes = [int(size) for size in ordered_sizes(group_sizes, None, None)]
+        return plan_search(
+            search, self.rows, (self.epsilon, self.delta), (sizes, n_features, classes)
+        )
 
     def report(self) -> pd.DataFrame:
         """List the fits.

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 
@@ -37,7 +38,8 @@ def worst_group_scorer(
         ``scorer(estimator, X, y)`` of which more is better.
     group_by : column name, column index, sequence of them, or callable, optional
         Finds the groups in the X that is scored. By default they come as metadata: with
-        ``enable_metadata_routing=True`` the scorer requests ``groups`` by itself.
+        ``enable_metadata_routing=True`` the scorer requests ``groups`` by itself. Where none come,
+        the ``group_by`` of the fitted model finds them, in the X that reaches the model.
     group_labels : sequence, optional
         Every group that ought to be scored. By default the ``group_labels_`` of the fitted model,
         also at the end of a pipeline or inside a search; for other models the groups present.
@@ -124,7 +126,7 @@ class _WorstGroupScorer:
         self, estimator: Any, X: Any, y: Any, *, groups: Any = None
     ) -> float | dict[str, float]:
         """Score the estimator in each group, and return the lowest score."""
-        codes, present = encode_groups(self._groups(X, groups), len(y), None)
+        codes, present = encode_groups(self._groups(estimator, X, groups), len(y), None)
         code_of = {label: code for code, label in enumerate(present)}
         scorer = self._scorer_for(estimator)
         scores: dict[Hashable, float] = {}
@@ -152,15 +154,19 @@ class _WorstGroupScorer:
             return worst
         return {f"group_{label}": score for label, score in scores.items()} | {"worst_group": worst}
 
-    def _groups(self, X: Any, groups: Any) -> Any:
+    def _groups(self, estimator: Any, X: Any, groups: Any) -> Any:
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
-            raise ValueError(
-                "no groups reached the scorer: set group_by, or pass groups as metadata "
-                "(enable_metadata_routing=True; params={'groups': ...} in cross_validate, "
-                "groups=... in the fit of a search)."
-            )
+            groups = _groups_of_model(estimator, X)
+        if groups is None:
+            raise _no_groups()
         return groups
+
+    def check_reached(self, estimator: Any) -> None:
+        """Refuse to score an unfitted model whose groups cannot reach this scorer in a search."""
+        is_routed = get_config()["enable_metadata_routing"]
+        if self.group_by is None and not is_routed and not _has_grouping(estimator):
+            raise _no_groups()
 
     def _expected(
         self, estimator: Any, present: NDArray[np.object_]
@@ -180,6 +186,39 @@ class _WorstGroupScorer:
                 labels=estimator.classes_,
             )
         return get_scorer(self.scoring)
+
+
+def _no_groups() -> ValueError:
+    return ValueError(
+        "no groups reached the scorer: set group_by of it or of the model, or pass groups as "
+        "metadata (enable_metadata_routing=True; params={'groups': ...} in cross_validate, "
+        "groups=... in the fit of a search)."
+    )
+
+
+def _groups_of_model(estimator: Any, X: Any) -> Any:
+    """Return the groups that the model at the end of a pipeline or search finds by itself."""
+    while estimator is not None:
+        if getattr(estimator, "group_by", None) is not None:
+            return find_groups(X, None, estimator.group_by)
+        if hasattr(estimator, "steps"):
+            if len(estimator.steps) > 1:  # the model finds its groups in the rows that it gets
+                X = estimator[:-1].transform(X)
+            estimator = estimator.steps[-1][1]
+        else:
+            estimator = getattr(
+                estimator, "best_estimator_", getattr(estimator, "estimator_", None)
+            )
+    return None
+
+
+def _has_grouping(estimator: Any) -> bool:
+    """Return whether any part of an estimator, fitted or not, finds groups by itself."""
+    parameters = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+    return any(
+        value is not None and name.rpartition("__")[2] == "group_by"
+        for name, value in parameters.items()
+    )
 
 
 def _fitted_labels(estimator: Any) -> Sequence[Hashable]:

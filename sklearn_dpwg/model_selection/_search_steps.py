@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -46,9 +47,43 @@ def record_scores(scoring: Scoring, estimator: Any, X: Any, y: NDArray[Any]) -> 
         scores = np.asarray(scoring(estimator, X, y), dtype=np.float64)
     if scores.shape != (len(y),):
         raise ValueError(
-            f"scoring must return one number a record, shape ({len(y)},), got shape {scores.shape}."
+            f"scoring must return one number a record, shape ({len(y)},), got shape "
+            f"{scores.shape}: the search itself takes the mean of each group, and the worst."
         )
     return np.clip(np.nan_to_num(scores, nan=0.0), 0.0, 1.0)
+
+
+def rehearse(
+    scoring: Scoring,
+    candidate: Any,
+    fitted_on: tuple[Any, NDArray[Any], NDArray[np.object_]],
+    scored_on: tuple[Any, NDArray[Any], Indices],
+) -> None:
+    """Go through a run with a model that learned nothing, so that what is wrong shows for free.
+
+    Nothing is released but an error, which like every one about the input is outside the guarantee.
+    """
+    X, y, groups = fitted_on
+    final = final_step(candidate)
+    if final is not candidate and len(candidate.steps) > 1:
+        X = candidate[:-1].fit_transform(X, y)
+    final._learn_nothing(X, y, groups)
+    record_scores(scoring, candidate, scored_on[0], scored_on[1])
+
+
+@contextmanager
+def note_of_spending(runs: Any, guarantee: PrivacyGuarantee) -> Iterator[None]:
+    """Say in an error that the budget of a search is spent, once there was a run."""
+    try:
+        yield
+    except BaseException as error:
+        if runs.draws:
+            # how many is not said: it is a secret of the search
+            error.add_note(
+                f"Noisy values had been released before this error: count the budget of this "
+                f"search, epsilon={guarantee.epsilon:g} and delta={guarantee.delta:g}, as spent."
+            )
+        raise
 
 
 def noisy_score(

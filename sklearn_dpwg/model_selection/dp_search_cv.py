@@ -16,6 +16,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_dpwg.estimators.fitting import warn_of_row_norm
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups, grouping_names, take_rows
 from sklearn_dpwg.ledger.charge import charge, paid_for
@@ -25,6 +26,8 @@ from sklearn_dpwg.model_selection._search_steps import (
     final_step,
     known_candidates,
     noisy_score,
+    note_of_spending,
+    rehearse,
     split,
     switch_off_output,
 )
@@ -66,8 +69,9 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
     scoring : {"accuracy", "absolute_error"} or callable, optional
         Score of a record in [0, 1]; accuracy for a classifier, else one minus the absolute error
         over the width of ``target_bounds``. A callable ``scoring(estimator, X, y)`` returns one
-        number a record, clipped to [0, 1]. What it fits itself is not paid for by the search, and
-        a `PrivacyLedger` charges it.
+        number a record, clipped to [0, 1]. It is tried first, on a model that learned nothing, so
+        that a wrong one costs nothing. What it fits itself is not paid for by the search, and a
+        `PrivacyLedger` charges it.
     test_size : float, default=0.2
         Share of each group that is held out for scores.
     group_by : column name, column index, sequence of them, or callable, optional
@@ -110,7 +114,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, size=(20_000, 2))
     >>> y, groups = X[:, 0] > 0, np.where(X[:, 1] > 0.2, "a", "b")
-    >>> search = DPSearchCV(DPWorstGroupClassifier(), {"radius": [0.5, 5.0]}, epsilon=2.0)
+    >>> model = DPWorstGroupClassifier(data_norm=1.0)
+    >>> search = DPSearchCV(model, {"radius": [0.5, 5.0]}, epsilon=2.0)
     >>> bool(search.fit(X, y, groups).best_score_ > 0.7)
     True
     >>> search.privacy_.epsilon <= 2.0
@@ -187,10 +192,17 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         ------
         ValueError
             If any input or parameter is wrong; no budget is spent then.
+        TypeError
+            If the estimator is no private one, or `scoring` takes other arguments.
         UnsupportedMechanismError
             If a candidate's releases are not all Gaussian.
         BudgetExceededError
             If a `PrivacyLedger` has less left.
+
+        Notes
+        -----
+        Before the first run one is gone through with a model that learned nothing. An error after
+        that carries a note that the budget is spent.
         """
         plan = self.plan()
         scoring = self._scoring()
@@ -207,8 +219,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         }
         if is_classifier(self.estimator):
             facts["classes"] = np.unique(y).tolist()
-        for parameters in known_candidates(self.param_distributions):
-            self._candidate(parameters, plan, facts)
+        candidate = self._checked_candidate(plan, facts)
         if source.seeded:
             NoiseSource(0)  # for its warning
         fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
@@ -219,8 +230,14 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             groupings=grouping_names(groups, self.group_by),
         )
         runs = _Runs()
-        with charge(guarantee, runs, type(self).__name__), warnings.catch_warnings():
+        with (
+            note_of_spending(runs, plan.guarantee),
+            charge(guarantee, runs, type(self).__name__),
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore")  # their number would tell that of the runs
+            with config_context(enable_metadata_routing=False):
+                rehearse(scoring, candidate, fitted_on, scored_on)
             # who knew the candidates in order would know that there were runs up to the winner's
             coins = source.secret_rng("runs of a search")
             for _ in range(count_runs(plan, coins)):
@@ -361,6 +378,16 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         if groups is None:
             raise ValueError("groups must be given to fit, or group_by set, got neither.")
         return encode_groups(groups, n_records, final.group_labels)
+
+    def _checked_candidate(self, plan: SearchPlan, facts: Mapping[str, Any]) -> Any:
+        """Check all candidates that can be listed, and return one."""
+        known = known_candidates(self.param_distributions)
+        if not known:  # any one tells whether a run can go through
+            known = list(ParameterSampler(self.param_distributions, 1, random_state=0))
+        candidates = [self._candidate(parameters, plan, facts) for parameters in known]
+        if any(final_step(candidate).data_norm is None for candidate in candidates):
+            warn_of_row_norm()
+        return candidates[0]
 
     def _candidate(
         self, parameters: Mapping[str, Any], plan: SearchPlan, facts: Mapping[str, Any]

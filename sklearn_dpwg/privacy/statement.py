@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _WIDTH = 88
 _FALSE_ALARM = 0.05
 _MAX_EVENTS = 3
+# e to this power is about the largest floating-point number
+_NO_FACTOR = 700.0
 
 
 class Stated(Protocol):
@@ -106,7 +108,13 @@ def _promise(guarantee: Stated) -> str:
         if count == 1
         else f"{count} records are replaced, each by any other record of its group"
     )
-    factor = math.exp(guarantee.epsilon) if guarantee.epsilon < 700.0 else math.inf
+    if guarantee.epsilon >= _NO_FACTOR:
+        return (
+            f"none that protects anybody. If {changed}, the probability of any outcome may grow by "
+            f"the factor e^epsilon, which at epsilon = {_up(guarantee.epsilon)} is more than any "
+            f"number that a computer writes."
+        )
+    factor = math.exp(guarantee.epsilon)
     return (
         f"if {changed}, the probability of any outcome grows at most by the factor e^epsilon = "
         f"{_up(factor)} plus {guarantee.delta:.6g}. This holds against anyone, whatever else "

@@ -330,7 +330,7 @@ def fits(solver, epsilon, canary, n_classes, n_fits, seed):
         for number in range(n_fits):
             model = DPWorstGroupClassifier(
                 epsilon, DELTA, solver=solver, radius=0.1, fit_intercept=False,
-                random_state=2 * number + seed,
+                random_state=2 * number + seed, data_norm=1.0
             )  # fmt: skip
             model.fit(X, y, groups=groups)
             found.append([*model.coef_.ravel(), math.log(model.group_weights_[0])])

@@ -26,7 +26,9 @@ class Task(NamedTuple):
     data: Data
 
     def make(self, **parameters):
-        defaults = {"solver": MGR(n_steps=5), "random_state": 0}
+        defaults = {"solver": MGR(n_steps=5), "random_state": 0, "data_norm": 1.0}
+        if self.estimator is DPWorstGroupRegressor:
+            defaults["target_bounds"] = (-1, 1)
         return self.estimator(**(defaults | parameters))
 
     def fit(self, **parameters):

@@ -49,7 +49,9 @@ def emitted(kind, solver, X, y, groups, capsys):
     is_regressor = kind == "regressor"
     make = DPWorstGroupRegressor if is_regressor else DPWorstGroupClassifier
     model = make(epsilon=2.0, delta=1e-4, solver=solver, random_state=0, verbose=1)
-    if not is_regressor:
+    if is_regressor:
+        model.set_params(target_bounds=(-1, 1))
+    else:
         model.set_params(classes=np.unique(records(kind)[1]).tolist())
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -100,7 +102,9 @@ def test_what_is_said_is_the_same_for_neighbours(kind, solver, form, capsys):
 def test_a_fold_that_is_scored_says_nothing():
     """The reproduction of issue 13: the warning told `3.21` or `777`, the norm of one record."""
     X, y, _ = records("binary")
-    model = DPWorstGroupClassifier(epsilon=float("inf"), solver="exact", classes=[0, 1])
+    model = DPWorstGroupClassifier(
+        epsilon=float("inf"), solver="exact", classes=[0, 1], data_norm=1.0
+    )
     for row in ROWS.values():
         X[5] = row
         with warnings.catch_warnings(record=True) as seen:

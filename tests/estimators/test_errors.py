@@ -29,6 +29,7 @@ BOTH = [
         ({name: value}, f"{name} must be a positive finite number, got {value!r}")
         for name in ("radius", "data_norm", "intercept_scaling")
         for value in (0, -1.0, math.inf, math.nan, "1", None, True)
+        if not (name == "data_norm" and value is None)
     ),
     ({"prior": "equal"}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
     ({"prior": 2.0}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
@@ -78,7 +79,6 @@ REGRESSOR = [
             (0, 1, 2),
             ("a", 1),
             1,
-            None,
         )
     ),
 ]

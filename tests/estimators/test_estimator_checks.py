@@ -14,16 +14,28 @@ from sklearn_dpwg.solvers import MGR, OCO
 # Without noise the scores are held to account too, so bounds are those of the checks' data.
 CHECKS = parametrize_with_checks(
     [
-        DPWorstGroupClassifier(),
-        DPWorstGroupClassifier(epsilon=math.inf),
-        DPWorstGroupClassifier(fit_intercept=False, prior="uniform", solver=MGR(n_steps=5)),
-        DPWorstGroupClassifier(loss="hinge"),
-        DPWorstGroupClassifier(solver="oco"),
-        DPWorstGroupRegressor(),
+        DPWorstGroupClassifier(data_norm=1.0),
+        DPWorstGroupClassifier(epsilon=math.inf, data_norm=1.0),
+        DPWorstGroupClassifier(
+            fit_intercept=False, prior="uniform", solver=MGR(n_steps=5), data_norm=1.0
+        ),
+        DPWorstGroupClassifier(loss="hinge", data_norm=1.0),
+        DPWorstGroupClassifier(solver="oco", data_norm=1.0),
+        DPWorstGroupRegressor(data_norm=1.0, target_bounds=(-1, 1)),
         DPWorstGroupRegressor(epsilon=math.inf, target_bounds=(-3, 3), data_norm=10, radius=20),
-        DPWorstGroupRegressor(solver=OCO(play="sampled", horizon=3)),
-        DPWorstGroupRegressor(loss=Quantile(0.6), solver=MGR(n_steps=5)),
-        DPWorstGroupRegressor(fit_intercept=False, prior="uniform", solver=MGR(n_steps=5)),
+        DPWorstGroupRegressor(
+            solver=OCO(play="sampled", horizon=3), data_norm=1.0, target_bounds=(-1, 1)
+        ),
+        DPWorstGroupRegressor(
+            loss=Quantile(0.6), solver=MGR(n_steps=5), data_norm=1.0, target_bounds=(-1, 1)
+        ),
+        DPWorstGroupRegressor(
+            fit_intercept=False,
+            prior="uniform",
+            solver=MGR(n_steps=5),
+            data_norm=1.0,
+            target_bounds=(-1, 1),
+        ),
     ]
 )
 

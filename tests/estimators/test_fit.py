@@ -198,7 +198,9 @@ def test_given_classes_hide_which_of_them_y_holds():
     rng = np.random.default_rng(0)
     X, groups = rng.uniform(size=(30, 2)), ["a", "b"] * 15
     plans = [
-        DPWorstGroupClassifier(classes=range(30), solver=MGR(n_steps=2)).fit(X, y, groups).plan_
+        DPWorstGroupClassifier(classes=range(30), solver=MGR(n_steps=2), data_norm=1.0)
+        .fit(X, y, groups)
+        .plan_
         for y in (np.arange(30), np.arange(30) % 2)
     ]
     assert plans[0] == plans[1]
@@ -400,9 +402,9 @@ def test_underflow_makes_no_error_that_depends_on_a_record():
     X = np.full((200, 1), 0.5)
     X[7] = 1e-307
     y = np.arange(200) % 2
-    model = DPWorstGroupClassifier(delta=1e-3, solver=MGR(n_steps=2))
+    model = DPWorstGroupClassifier(delta=1e-3, solver=MGR(n_steps=2), data_norm=1.0)
     with np.errstate(all="raise"):
-        model.fit(X, y, groups=y)
+        model.fit(X, y, groups=y.copy())
     assert np.isfinite(model.coef_).all()
 
 
@@ -411,7 +413,7 @@ def test_rows_longer_than_data_norm_are_told_when_asked_for():
     X = rng.uniform(-0.5, 0.5, size=(60, 2))
     X[[3, 7]] = 3.0
     expected = np.isin(np.arange(60), [3, 7])
-    model = DPWorstGroupClassifier()
+    model = DPWorstGroupClassifier(data_norm=1.0)
     assert (model.check_rows(X) == expected).all()
     assert not model.set_params(data_norm=5.0).check_rows(X).any()
     with pytest.raises(ValueError, match=r"^data_norm must be a positive finite number"):
@@ -422,7 +424,7 @@ def test_rows_longer_than_data_norm_are_told_when_asked_for():
 
 def test_a_group_too_small_to_learn_from_is_named_before_the_fit_spends():
     X, groups = np.full((3001, 1), 0.5), np.array(["north"] * 3000 + ["nroth"])
-    model = DPWorstGroupClassifier(delta=1e-5, solver=MGR(n_steps=100))
+    model = DPWorstGroupClassifier(delta=1e-5, solver=MGR(n_steps=100), data_norm=1.0)
     with pytest.warns(WeakPlanWarning, match="group 'nroth' has 1 record"):
         model.fit(X, np.arange(3001) % 2, groups=groups)
 

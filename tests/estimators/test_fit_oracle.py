@@ -93,7 +93,10 @@ def simulate(group, size, rng):
 @pytest.mark.parametrize("play", ["weighted", "sampled"])
 def test_groups_without_end(play):
     regressor = DPWorstGroupRegressor(
-        solver=OCO(n_rounds=200, batch_size=400, play=play), random_state=0
+        solver=OCO(n_rounds=200, batch_size=400, play=play),
+        random_state=0,
+        data_norm=1.0,
+        target_bounds=(-1, 1),
     )
     plan = regressor.plan(group_sizes=[math.inf, math.inf], n_features=3)
     regressor.fit_oracle(
@@ -115,7 +118,7 @@ def test_groups_without_end(play):
 def test_unbounded_groups_need_rounds():
     known = {"group_labels": ["a", "b"], "n_features": 3}
     oracle = GeneratorOracle(simulate)
-    regressor = DPWorstGroupRegressor(solver="oco")
+    regressor = DPWorstGroupRegressor(solver="oco", data_norm=1.0, target_bounds=(-1, 1))
     with pytest.raises(ValueError, match=r"^n_rounds of OCO must be set where a group has no end"):
         regressor.fit_oracle(oracle, group_sizes=[math.inf, 5], prior=None, **known) if False else (
             regressor.fit_oracle(oracle, group_sizes=[math.inf, math.inf], **known)
@@ -124,13 +127,15 @@ def test_unbounded_groups_need_rounds():
         ValueError, match=r"^prior must be 'uniform' or one positive weight a group"
     ):
         regressor.fit_oracle(oracle, group_sizes=[math.inf, 5], **known)
-    mixed = DPWorstGroupRegressor(solver=OCO(n_rounds=3, batch_size=2), prior="uniform")
+    mixed = DPWorstGroupRegressor(
+        solver=OCO(n_rounds=3, batch_size=2), prior="uniform", data_norm=1.0, target_bounds=(-1, 1)
+    )
     mixed.fit_oracle(oracle, group_sizes=[math.inf, 500], **known)
     assert mixed.n_iter_ == 3
     with pytest.raises(ValueError, match=r"^n_rounds of OCO must be set"):
-        DPWorstGroupRegressor(solver=OCO(schedule="paper")).fit_oracle(
-            oracle, group_sizes=[math.inf, math.inf], **known
-        )
+        DPWorstGroupRegressor(
+            solver=OCO(schedule="paper"), data_norm=1.0, target_bounds=(-1, 1)
+        ).fit_oracle(oracle, group_sizes=[math.inf, math.inf], **known)
 
 
 class Failing(SampleOracle):

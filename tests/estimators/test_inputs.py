@@ -247,7 +247,9 @@ def test_sorted_rows_are_not_copied_others_once(form, precision, solver):
 def test_frames_of_one_type_are_not_converted(frame):
     X, y, groups = big("F", "float64", is_sorted=True)
     rows = frame(X)
-    model = DPWorstGroupRegressor(data_norm=1.0, solver=MGR(n_steps=2), random_state=0)
+    model = DPWorstGroupRegressor(
+        data_norm=1.0, solver=MGR(n_steps=2), random_state=0, target_bounds=(-1, 1)
+    )
     model.fit(rows[:99], y[:99], groups=np.repeat([0, 1, 2], 33))
     peak = traced(lambda: model.fit(rows, y, groups=groups))
     # polars keeps its columns apart, so NumPy cannot see them as one array
@@ -264,7 +266,9 @@ def test_what_was_converted_is_not_kept_while_the_solver_runs():
             held.append(tracemalloc.get_traced_memory()[0])
             return super().run(*arguments, **options)
 
-    model = DPWorstGroupRegressor(data_norm=1.0, solver=WatchedMGR(n_steps=2), random_state=0)
+    model = DPWorstGroupRegressor(
+        data_norm=1.0, solver=WatchedMGR(n_steps=2), random_state=0, target_bounds=(-1, 1)
+    )
     traced(lambda: model.fit(frame, y, groups=groups))
     assert held[0] < size(X) + BESIDE
 
@@ -273,6 +277,8 @@ def test_what_was_converted_is_not_kept_while_the_solver_runs():
 @pytest.mark.parametrize("form", ["C", "F", "csr"])
 def test_predicting_copies_no_rows(form, precision):
     X, y, groups = big(form, precision, is_sorted=True)
-    model = DPWorstGroupRegressor(data_norm=1.0, solver=MGR(n_steps=2), random_state=0)
+    model = DPWorstGroupRegressor(
+        data_norm=1.0, solver=MGR(n_steps=2), random_state=0, target_bounds=(-1, 1)
+    )
     model.fit(X, y, groups=groups)
     assert traced(lambda: model.predict(X)) < BESIDE

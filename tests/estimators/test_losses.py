@@ -49,7 +49,7 @@ def test_margins_refuse_three_classes_by_name(loss):
     X, y, groups = np.zeros((6, 1)), [0, 1, 2] * 2, ["a"] * 6
     message = rf"^Only binary classification is supported by loss='{loss}', got 3 classes: use one"
     with pytest.raises(ValueError, match=message):
-        DPWorstGroupClassifier(loss=loss).fit(X, y, groups)
+        DPWorstGroupClassifier(loss=loss, data_norm=1.0).fit(X, y, groups)
     with pytest.raises(ValueError, match=message):
         DPWorstGroupClassifier(loss=loss).plan(group_sizes=[6], n_features=1, classes=[0, 1, 2])
 
@@ -97,7 +97,9 @@ def test_grid_search_over_a_loss():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(60, 1))
     y = 0.5 * X[:, 0]
-    model = DPWorstGroupRegressor(math.inf, loss=Huber(), group_by=lambda X: np.zeros(len(X)))
+    model = DPWorstGroupRegressor(
+        math.inf, loss=Huber(), group_by=lambda X: np.zeros(len(X)), data_norm=1.0
+    )
     search = GridSearchCV(model, {"loss__threshold": [0.1, 0.5]}, cv=2).fit(X, y)
     assert search.best_estimator_.loss.threshold in (0.1, 0.5)
     assert search.best_score_ > 0.9
@@ -108,6 +110,6 @@ def test_quantiles_of_one_group():
     y = np.linspace(100.0, 200.0, 101)
     for level in (0.1, 0.5, 0.9):
         model = DPWorstGroupRegressor(
-            math.inf, loss=Quantile(level), target_bounds=(50.0, 250.0)
+            math.inf, loss=Quantile(level), target_bounds=(50.0, 250.0), data_norm=1.0
         ).fit(np.zeros((101, 1)), y, ["all"] * 101)
         assert model.predict([[0.0]]) == pytest.approx([100 + 100 * level], abs=0.51)

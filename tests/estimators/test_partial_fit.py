@@ -285,9 +285,15 @@ def test_wrong_horizons(binary):
 
 def test_groups_are_routed():
     with config_context(enable_metadata_routing=True):
-        requests = DPWorstGroupClassifier(solver="oco").get_metadata_routing().partial_fit.requests
+        requests = (
+            DPWorstGroupClassifier(solver="oco", data_norm=1.0)
+            .get_metadata_routing()
+            .partial_fit.requests
+        )
     assert requests["groups"] is True
-    assert not hasattr(DPWorstGroupClassifier(solver="oco", epsilon=math.inf), "partial_fit")
+    assert not hasattr(
+        DPWorstGroupClassifier(solver="oco", epsilon=math.inf, data_norm=1.0), "partial_fit"
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

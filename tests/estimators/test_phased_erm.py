@@ -32,7 +32,9 @@ def data():
 def test_classes(data, n_classes):
     X, scores, groups = data
     y = np.digitize(scores, np.linspace(-0.2, 0.2, n_classes - 1))
-    model = DPWorstGroupClassifier(4.0, solver="phased-erm", random_state=0, radius=10.0)
+    model = DPWorstGroupClassifier(
+        4.0, solver="phased-erm", random_state=0, radius=10.0, data_norm=1.0
+    )
     model.fit(X, y, groups=groups)
     assert model.score(X, y) > 0.5  # chance is one in three
     assert model.predict_proba(X).shape == (len(X), n_classes)
@@ -44,7 +46,9 @@ def test_classes(data, n_classes):
 @pytest.mark.parametrize("loss", ["squared_error", "huber", "absolute_error", "quantile"])
 def test_regression(data, loss):
     X, y, groups = data
-    model = DPWorstGroupRegressor(4.0, solver="phased-erm", loss=loss, random_state=0)
+    model = DPWorstGroupRegressor(
+        4.0, solver="phased-erm", loss=loss, random_state=0, data_norm=1.0, target_bounds=(-1, 1)
+    )
     model.fit(X, y, groups=groups)
     assert np.corrcoef(model.predict(X), y)[0, 1] > 0.7
 
@@ -53,7 +57,7 @@ def test_regression(data, loss):
 def test_hinges(data, loss):
     X, scores, groups = data
     model = DPWorstGroupClassifier(
-        4.0, solver=PhasedERM(composition="parallel"), loss=loss, random_state=0
+        4.0, solver=PhasedERM(composition="parallel"), loss=loss, random_state=0, data_norm=1.0
     )
     model.fit(X, scores > 0, groups=groups)
     assert model.score(X, scores > 0) > 0.7
@@ -62,7 +66,7 @@ def test_hinges(data, loss):
 
 def test_group_weights_are_not_released(data):
     X, scores, groups = data
-    model = DPWorstGroupClassifier(solver="phased-erm", random_state=0).fit(
+    model = DPWorstGroupClassifier(solver="phased-erm", random_state=0, data_norm=1.0).fit(
         X, scores > 0, groups=groups
     )
     with pytest.raises(AttributeError, match="solver 'phased-erm' does not release group weights"):
@@ -72,7 +76,7 @@ def test_group_weights_are_not_released(data):
 
 def test_parameters_nest_and_survive_cloning_and_pickling(data):
     X, scores, groups = data
-    model = DPWorstGroupClassifier(solver=PhasedERM(3), random_state=0)
+    model = DPWorstGroupClassifier(solver=PhasedERM(3), random_state=0, data_norm=1.0)
     assert model.get_params()["solver__n_phases"] == 3
     model.set_params(solver__n_phases=2, solver__composition="parallel")
     assert repr(clone(model).solver) == "PhasedERM(composition='parallel', n_phases=2)"
@@ -87,7 +91,7 @@ def test_parameters_nest_and_survive_cloning_and_pickling(data):
 def test_a_search_over_its_parameters(data):
     X, scores, groups = data
     search = GridSearchCV(
-        DPWorstGroupClassifier(solver=PhasedERM(), random_state=0, radius=10.0),
+        DPWorstGroupClassifier(solver=PhasedERM(), random_state=0, radius=10.0, data_norm=1.0),
         {"solver__n_phases": [1, 2], "solver": [PhasedERM(), PhasedERM(composition="parallel")]},
         cv=2,
     )
@@ -99,7 +103,7 @@ def test_a_search_over_its_parameters(data):
 
 def test_a_preview_is_the_plan_of_the_fit(data):
     X, scores, groups = data
-    model = DPWorstGroupClassifier(solver="phased-erm", random_state=0)
+    model = DPWorstGroupClassifier(solver="phased-erm", random_state=0, data_norm=1.0)
     sizes = dict(zip(*np.unique(groups, return_counts=True), strict=True))
     preview = model.plan(group_sizes=sizes, n_features=3)
     assert model.fit(X, scores > 0, groups=groups).plan_ == preview
@@ -107,9 +111,11 @@ def test_a_preview_is_the_plan_of_the_fit(data):
 
 def test_secure_noise_and_no_budget(data):
     X, scores, groups = data
-    model = DPWorstGroupClassifier(solver=PhasedERM(2)).fit(X, scores > 0, groups=groups)
+    model = DPWorstGroupClassifier(solver=PhasedERM(2), data_norm=1.0).fit(
+        X, scores > 0, groups=groups
+    )
     assert not model.privacy_.seeded
-    exact = DPWorstGroupClassifier(float("inf"), solver="phased-erm", radius=10.0)
+    exact = DPWorstGroupClassifier(float("inf"), solver="phased-erm", radius=10.0, data_norm=1.0)
     assert exact.fit(X, scores > 0, groups=groups).plan_.solver == "exact"
     assert isinstance(exact.solver, str)
     assert Exact().get_params()

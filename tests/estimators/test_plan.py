@@ -88,9 +88,13 @@ FINITE = st.floats(-1e6, 1e6)
 @given(X=arrays(float, (12, 2), elements=FINITE), y=arrays(float, 12, elements=FINITE))
 def test_plans_know_public_facts_only(X, y):
     groups = ["a"] * 7 + ["b"] * 5
-    regressor = DPWorstGroupRegressor(solver=MGR(n_steps=2), random_state=0)
+    regressor = DPWorstGroupRegressor(
+        solver=MGR(n_steps=2), random_state=0, data_norm=1.0, target_bounds=(-1, 1)
+    )
     assert regressor.fit(X, y, groups).plan_ == regressor.plan(group_sizes=[7, 5], n_features=2)
-    classifier = DPWorstGroupClassifier(classes=[0, 1], solver=MGR(n_steps=2), random_state=0)
+    classifier = DPWorstGroupClassifier(
+        classes=[0, 1], solver=MGR(n_steps=2), random_state=0, data_norm=1.0
+    )
     fitted = classifier.fit(X, (y > 0).astype(int), groups)
     assert fitted.plan_ == classifier.plan(group_sizes=[7, 5], n_features=2)
     assert fitted.privacy_ == classifier.fit(-X, np.arange(12) % 2, groups).privacy_

@@ -72,7 +72,7 @@ class Wide(Listener):
 def test_callbacks_hear_of_the_releases_and_get_no_records(solver, n_stages):
     listener = Listener()
     epsilon = float("inf") if solver == "exact" else 1.0
-    model = DPWorstGroupClassifier(epsilon, solver=solver).set_callbacks(listener)
+    model = DPWorstGroupClassifier(epsilon, solver=solver, data_norm=1.0).set_callbacks(listener)
     model.fit(*records())
     root = ("begin", "fit", n_stages)
     stages = [
@@ -96,7 +96,9 @@ def test_a_fit_that_fails_tears_down_and_leaves_the_estimator_as_it_was():
             raise RuntimeError("the database is gone")
         return rng.uniform(-0.5, 0.5, (size, 3)), rng.integers(0, 2, size)
 
-    model = DPWorstGroupClassifier(solver=OCO(n_rounds=20, batch_size=4)).set_callbacks(listener)
+    model = DPWorstGroupClassifier(
+        solver=OCO(n_rounds=20, batch_size=4), data_norm=1.0
+    ).set_callbacks(listener)
     with pytest.raises(OracleError, match="the database is gone") as caught:
         model.fit_oracle(
             GeneratorOracle(broken),
@@ -116,7 +118,7 @@ def test_a_search_hands_its_callbacks_on():
     listener = Wide()
     X, y, groups = records()
     with sklearn.config_context(enable_metadata_routing=True):
-        model = DPWorstGroupClassifier(solver=MGR(n_steps=3))
+        model = DPWorstGroupClassifier(solver=MGR(n_steps=3), data_norm=1.0)
         search = GridSearchCV(model, {"radius": [1.0, 2.0]}, cv=2)
         search.set_callbacks(listener).fit(X, y, groups=groups)
     ends = [event for event in listener.events if event[:2] == ("end", "releases")]
@@ -127,7 +129,9 @@ def test_a_search_hands_its_callbacks_on():
 def test_the_progress_bar_of_scikit_learn(capsys):
     from sklearn.callback import ProgressBar
 
-    model = DPWorstGroupRegressor(solver=MGR(n_steps=5)).set_callbacks(ProgressBar())
+    model = DPWorstGroupRegressor(
+        solver=MGR(n_steps=5), data_norm=1.0, target_bounds=(-1, 1)
+    ).set_callbacks(ProgressBar())
     model.fit(*records())
     assert "100%" in capsys.readouterr().out
     assert hasattr(clone(model), "_skl_callbacks")
@@ -136,7 +140,7 @@ def test_the_progress_bar_of_scikit_learn(capsys):
 
 def test_verbose_prints_planned_steps_and_no_data(capsys):
     X, y, groups = records()
-    model = DPWorstGroupClassifier(solver=MGR(n_steps=30), verbose=1, random_state=0)
+    model = DPWorstGroupClassifier(solver=MGR(n_steps=30), verbose=1, random_state=0, data_norm=1.0)
     with pytest.warns(UserWarning, match="seed"):
         model.fit(X, y, groups)
     printed = capsys.readouterr().out
@@ -154,7 +158,7 @@ def test_verbose_prints_planned_steps_and_no_data(capsys):
 
 
 def test_nothing_is_printed_by_default(capsys):
-    DPWorstGroupClassifier(solver=MGR(n_steps=3)).fit(*records())
+    DPWorstGroupClassifier(solver=MGR(n_steps=3), data_norm=1.0).fit(*records())
     assert capsys.readouterr().out == ""
 
 
@@ -162,7 +166,7 @@ def test_nothing_is_printed_by_default(capsys):
 def test_calls_of_partial_fit_go_on_where_the_one_before_ended(capsys):
     X, y, _ = records(600)
     listener = Listener()
-    model = DPWorstGroupClassifier(solver=OCO(batch_size=4, horizon=3), verbose=True)
+    model = DPWorstGroupClassifier(solver=OCO(batch_size=4, horizon=3), verbose=True, data_norm=1.0)
     if hasattr(model, "set_callbacks"):
         model.set_callbacks(listener)
     lines = []

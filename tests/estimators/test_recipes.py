@@ -61,7 +61,13 @@ def of_first_column(rows):
 
 
 def model(**parameters):
-    return Checked(solver=MGR(n_steps=2), group_labels=["a", "b"], random_state=0, **parameters)
+    return Checked(
+        solver=MGR(n_steps=2),
+        group_labels=["a", "b"],
+        random_state=0,
+        data_norm=1.0,
+        **parameters,
+    )
 
 
 def pipe(final):
@@ -197,7 +203,9 @@ def test_folds_by_person_and_models_by_group():
 
 @pytest.mark.usefixtures("routing")
 def test_ids_where_groups_belong_are_caught():
-    plain = DPWorstGroupClassifier(solver=MGR(n_steps=2), group_labels=["a", "b"], random_state=0)
+    plain = DPWorstGroupClassifier(
+        solver=MGR(n_steps=2), group_labels=["a", "b"], random_state=0, data_norm=1.0
+    )
     with pytest.raises(ValueError, match=r"^groups contains 0, which is not in group_labels="):
         cross_validate(
             pipe(plain), X, Y, cv=GroupKFold(3), params={"groups": np.arange(240) // 4},
@@ -224,7 +232,9 @@ def test_the_column_of_the_groups_may_be_a_feature_or_not(keep):
         return
     # a model in front of which the column is dropped cannot see it: pass the groups by name
     parts = [("v", "passthrough", [1, 2])]
-    plain = DPWorstGroupClassifier(solver=MGR(n_steps=2), group_labels=["a", "b"], random_state=0)
+    plain = DPWorstGroupClassifier(
+        solver=MGR(n_steps=2), group_labels=["a", "b"], random_state=0, data_norm=1.0
+    )
     dropped = Pipeline([("columns", ColumnTransformer(parts)), ("model", plain)])
     fitted = dropped.fit(X, Y, model__groups=GROUPS)["model"]
     assert fitted.n_features_in_ == 2

@@ -74,7 +74,7 @@ def preview(model):
     ],
 )
 def test_a_plan_that_costs_more_than_the_estimator_allows_is_refused(solver, call, draws):
-    model = DPWorstGroupClassifier(epsilon=1.0, solver=solver)
+    model = DPWorstGroupClassifier(epsilon=1.0, solver=solver, data_norm=1.0)
     before = dict(vars(model))
     with (
         PrivacyLedger(epsilon=10.0, delta=1e-2) as ledger,
@@ -89,13 +89,20 @@ def test_a_plan_that_costs_more_than_the_estimator_allows_is_refused(solver, cal
 
 @pytest.mark.parametrize("solver", [MGR(n_steps=3), OCO(n_rounds=3)], ids=["mgr", "oco"])
 def test_a_plan_that_costs_what_it_may_is_not_refused(solver):
-    model = DPWorstGroupClassifier(epsilon=0.7, solver=solver).fit(X, Y, GROUPS)
+    model = DPWorstGroupClassifier(epsilon=0.7, solver=solver, data_norm=1.0).fit(X, Y, GROUPS)
     assert 0.69 < model.privacy_.epsilon_at(model.delta) <= 0.7
-    assert DPWorstGroupClassifier(epsilon=float("inf")).fit(X, Y, GROUPS).privacy_.epsilon > 1e300
+    assert (
+        DPWorstGroupClassifier(epsilon=float("inf"), data_norm=1.0)
+        .fit(X, Y, GROUPS)
+        .privacy_.epsilon
+        > 1e300
+    )
 
 
 def test_classes_of_later_parts_are_refused_for_a_regressor_as_for_the_first():
-    model = DPWorstGroupRegressor(solver=OCO(n_rounds=8, horizon=2))
+    model = DPWorstGroupRegressor(
+        solver=OCO(n_rounds=8, horizon=2), data_norm=1.0, target_bounds=(-1, 1)
+    )
     for _ in range(2):
         with pytest.raises(ValueError, match="classes must be None for a regressor, got"):
             model.partial_fit(X, X[:, 0], GROUPS, classes=[0, 1])
@@ -140,7 +147,7 @@ class Permit:
 
 
 def test_a_plan_that_is_changed_after_it_was_asked_is_refused(draws):
-    model = DPWorstGroupClassifier(solver=CheapMGR(n_steps=3))
+    model = DPWorstGroupClassifier(solver=CheapMGR(n_steps=3), data_norm=1.0)
     with pytest.raises(PlanExceededError, match="above the budget"):
         model.fit(X, Y, GROUPS)
     assert not draws()
@@ -148,12 +155,14 @@ def test_a_plan_that_is_changed_after_it_was_asked_is_refused(draws):
 
 def test_what_is_no_plan_is_refused(draws):
     with pytest.raises(TypeError, match="_plan of solver 'mgr' must return a Plan, got None"):
-        DPWorstGroupClassifier(solver=ForgetfulMGR(n_steps=3)).fit(X, Y, GROUPS)
+        DPWorstGroupClassifier(solver=ForgetfulMGR(n_steps=3), data_norm=1.0).fit(X, Y, GROUPS)
     assert not draws()
 
 
 def test_no_run_changes_what_is_kept_of_a_plan():
-    model = DPWorstGroupClassifier(epsilon=0.7, solver=ChangingMGR(n_steps=3)).fit(X, Y, GROUPS)
+    model = DPWorstGroupClassifier(epsilon=0.7, solver=ChangingMGR(n_steps=3), data_norm=1.0).fit(
+        X, Y, GROUPS
+    )
     assert model.plan_.solver == "mgr"
     assert model.plan_.guarantee.epsilon == model.privacy_.epsilon > 0.69
 
@@ -172,7 +181,7 @@ def test_an_outcome_that_was_not_planned_is_refused_and_the_budget_is_spent(chan
     solver = FarMGR(n_steps=3)
     solver.changes = changes
     with pytest.raises(RuntimeError, match=r"must (return|take)") as caught:
-        DPWorstGroupClassifier(solver=solver).fit(X, Y, GROUPS)
+        DPWorstGroupClassifier(solver=solver, data_norm=1.0).fit(X, Y, GROUPS)
     assert "as spent" in caught.value.__notes__[0]
 
 

@@ -19,9 +19,8 @@ Y = X[:, 0]
 
 
 def model(**parameters):
-    return DPWorstGroupRegressor(
-        **{"solver": MGR(n_steps=3), "delta": DELTA, "group_by": ones} | parameters
-    )
+    public = {"data_norm": 1.0, "target_bounds": (-1, 1), "group_by": ones}
+    return DPWorstGroupRegressor(**public | {"solver": MGR(n_steps=3), "delta": DELTA} | parameters)
 
 
 def ones(rows):

@@ -204,7 +204,9 @@ def test_nested_blocks_on_one_file_charge_it_once(tmp_path):
 
 def test_partial_fit_that_began_outside_is_charged_in_full_once():
     solver = OCO(horizon=4)
-    learner = DPWorstGroupRegressor(solver=solver, delta=DELTA, group_by=ones).partial_fit(X, Y)
+    learner = DPWorstGroupRegressor(
+        solver=solver, delta=DELTA, group_by=ones, data_norm=1.0, target_bounds=(-1, 1)
+    ).partial_fit(X, Y)
     before = vars(learner)["_open"].game, learner.n_iter_
     with ledger(epsilon=0.5), pytest.raises(BudgetExceededError):
         learner.partial_fit(X, Y)

@@ -17,14 +17,12 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 
-from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import BudgetExceededError, LedgerUnreachableError
 from sklearn_dpwg.ledger.charge import activate, active_ledgers, deactivate
 from sklearn_dpwg.ledger.file import LedgerFile
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.privacy import NoiseSource, gdp_epsilon, gdp_mu
-from sklearn_dpwg.solvers import MGR
-from tests.helpers.ledger_cases import DELTA, X, Y, assert_spent, ledger, model, ones
+from tests.helpers.ledger_cases import DELTA, X, Y, assert_spent, ledger, model
 
 
 @pytest.mark.parametrize("backend", ["threading", "multiprocessing"])
@@ -36,7 +34,7 @@ def test_search(backend):
 
 
 def fit_one(seed):
-    DPWorstGroupRegressor(solver=MGR(n_steps=3), delta=DELTA, group_by=ones).fit(X, Y)
+    model().fit(X, Y)
     return seed
 
 

@@ -56,7 +56,11 @@ def ones(rows):
 
 
 def model(kind=DPWorstGroupRegressor, **parameters):
-    return kind(**{"solver": MGR(n_steps=3), "delta": DELTA, "group_by": ones} | parameters)
+    public = {"data_norm": 1.0}
+    if kind is DPWorstGroupRegressor:
+        public["target_bounds"] = (-1, 1)
+    public |= {"solver": MGR(n_steps=3), "delta": DELTA, "group_by": ones}
+    return kind(**public | parameters)
 
 
 def epsilon_of_fits(*epsilons):
@@ -260,7 +264,9 @@ def test_every_fit_of_a_calibration_in_a_search_counts(ensemble):
 def test_private_searches_on_folds():
     """Their cost follows from the parameters alone, though their releases are not Gaussian."""
     private = DPSearchCV(
-        DPWorstGroupClassifier(solver=MGR(n_steps=3)), {"radius": [1.0, 2.0]}, group_by=ones
+        DPWorstGroupClassifier(solver=MGR(n_steps=3), data_norm=1.0),
+        {"radius": [1.0, 2.0]},
+        group_by=ones,
     )
     inner = Pipeline([("scale", DPStandardScaler(0.7, DELTA)), ("search", private)])
     with PrivacyLedger(100.0, DELTA) as book:

@@ -22,7 +22,7 @@ def fitted():
     )
     shift = 0.3 * (groups["region"] == "s").to_numpy()
     y = (X[:, 0] - shift + 0.1 * rng.normal(size=3000) > 0).astype(int)
-    return DPWorstGroupClassifier().fit(X, y, groups), X, y, groups
+    return DPWorstGroupClassifier(data_norm=1.0).fit(X, y, groups), X, y, groups
 
 
 @pytest.mark.parametrize("metric", [accuracy_score, recall_score, false_positive_rate])

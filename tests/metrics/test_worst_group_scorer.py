@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 
 from sklearn_dpwg.metrics import worst_group_scorer
 
@@ -158,3 +158,51 @@ def test_routed_to_it(n_jobs):
         ).fit(X, Y, groups=GROUPS)  # fmt: skip
     assert found["test_score"][0] == search.cv_results_["split0_test_worst_group"][1]
     assert {"mean_test_group_a", "mean_test_worst_group"} <= set(search.cv_results_)
+
+
+# --- groups that the model finds ----------------------------------------------------------------
+
+
+def north(rows):
+    return np.where(np.asarray(rows)[:, 1] > 0.0, "north", "south")
+
+
+class Private(LogisticRegression):
+    """A model that finds its groups in the rows that it gets."""
+
+    def __init__(self, group_by=north, C=1.0):
+        super().__init__(C=C)
+        self.group_by = group_by
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: model,
+        lambda model: make_pipeline(model),
+        lambda model: make_pipeline(FunctionTransformer(lambda rows: rows[:, [0, 2, 1]]), model),
+        lambda model: GridSearchCV(model, {"C": [1.0]}, cv=2),
+    ],
+)
+def test_groups_are_found_as_the_fitted_model_does(wrap):
+    model = wrap(Private()).fit(X, Y)
+    column = 2 if hasattr(model, "steps") and len(model.steps) == 2 else 1
+    groups = np.where(X[:, column] > 0.0, "north", "south")
+    expected = worst_group_scorer()(Private().fit(X, Y), X, Y, groups=groups)
+    if column == 2:
+        expected = worst_group_scorer()(model, X, Y, groups=groups)
+    assert worst_group_scorer()(model, X, Y) == expected
+    # what is passed or set is taken first
+    other = worst_group_scorer()(model, X, Y, groups=GROUPS)
+    assert other == worst_group_scorer(group_by=lambda rows: GROUPS)(model, X, Y) != expected
+
+
+def test_a_model_without_group_by_is_refused_as_before():
+    with pytest.raises(ValueError, match=r"^no groups reached the scorer: set group_by of it or"):
+        worst_group_scorer()(Private(group_by=None).fit(X, Y), X, Y)
+    worst_group_scorer().check_reached(make_pipeline(Private()))
+    worst_group_scorer(group_by=north).check_reached(MODEL)
+    with config_context(enable_metadata_routing=True):
+        worst_group_scorer().check_reached(MODEL)
+    with pytest.raises(ValueError, match=r"^no groups reached the scorer"):
+        worst_group_scorer().check_reached(make_pipeline(Private(group_by=None)))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.rdp import RdpAccountant
@@ -23,12 +24,14 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import (
     BudgetExceededError,
+    DataNormWarning,
     SeededNoiseWarning,
     UnsupportedMechanismError,
 )
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.ledger.charge import paid_for
 from sklearn_dpwg.ledger.learning_steps import learning_steps
+from sklearn_dpwg.metrics import worst_group_scorer
 from sklearn_dpwg.model_selection import DPSearchCV, dp_search_cv
 from sklearn_dpwg.model_selection._search_steps import noisy_score, record_scores, split
 from sklearn_dpwg.model_selection.search_plan import count_runs, plan_search
@@ -49,7 +52,7 @@ GRID = {"radius": [0.5, 5.0]}
 
 
 def model(**parameters):
-    return DPWorstGroupClassifier(**{"solver": MGR(n_steps=2)} | parameters)
+    return DPWorstGroupClassifier(**{"solver": MGR(n_steps=2), "data_norm": 1.0} | parameters)
 
 
 def search(estimator=None, grid=None, **parameters):
@@ -226,7 +229,7 @@ def test_the_better_candidate_is_found():
 
 def test_regression_and_a_scoring_of_ones_own():
     y = X[:, 0]
-    estimator = DPWorstGroupRegressor(solver=MGR(n_steps=2))
+    estimator = DPWorstGroupRegressor(solver=MGR(n_steps=2), data_norm=1.0, target_bounds=(-1, 1))
     found = search(estimator, random_state=0).fit(X, y, GROUPS)
     assert 0.5 < found.best_score_ < 1.5
     assert not hasattr(found, "predict_proba")
@@ -266,7 +269,7 @@ def test_what_a_scoring_fits_is_charged():
     with PrivacyLedger(3.0, 1e-6) as ledger:
         with pytest.raises(BudgetExceededError):
             search(scoring=scoring).fit(X, Y, GROUPS)
-        assert [row.what for row in ledger.rows] == ["DPSearchCV"]
+        assert not ledger.rows  # it is tried before the first run
     with PrivacyLedger(1000.0, 1e-6) as ledger:
         search(scoring=scoring, n_iter=1.0).fit(X, Y, GROUPS)
         assert {row.what for row in ledger.rows} == {"DPSearchCV", "DPWorstGroupClassifier"}
@@ -473,3 +476,71 @@ def test_lists_are_searched_like_arrays():
     expected = search(random_state=0).fit(X, Y, GROUPS)
     assert listed.best_score_ == expected.best_score_
     np.testing.assert_array_equal(listed.best_estimator_.coef_, expected.best_estimator_.coef_)
+
+
+# --- tried before anything is spent ---------------------------------------------------------------
+
+
+def failing(fitted, X, y):
+    raise ZeroDivisionError("of a scoring")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"scoring": worst_group_scorer()}, ValueError, "^no groups reached the scorer"),
+        (
+            {"scoring": worst_group_scorer(group_by=lambda rows: np.asarray(rows)[:, 1] > 0.2)},
+            ValueError,
+            r"^scoring must return one number a record, shape \(\d+,\), got shape \(\)",
+        ),
+        ({"scoring": lambda fitted, X, y: 0.5}, ValueError, "^scoring must return one number"),
+        ({"scoring": lambda fitted, X: np.ones(len(X))}, TypeError, "takes 2 positional arguments"),
+        ({"scoring": failing}, ZeroDivisionError, "of a scoring"),
+        ({"grid": {"radius": [1.0, -2.0]}}, ValueError, "^radius must be a positive finite number"),
+        ({"grid": {"radius": uniform(-3.0, 1.0)}}, ValueError, "^radius must be a positive finite"),
+    ],
+)
+def test_what_shows_in_a_run_is_refused_before_the_first(changes, error, message):
+    with PrivacyLedger(100.0, 1e-6) as ledger:
+        with pytest.raises(error, match=message) as caught:
+            search(**changes).fit(X, Y, GROUPS)
+        assert not ledger.rows
+    assert not hasattr(caught.value, "__notes__")
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, make_pipeline])
+def test_wrong_rows_are_refused_before_the_first_run(wrap):
+    rows = pd.DataFrame(X, columns=["u", "v"]).assign(day=pd.Timestamp("2020-01-01"))
+    with PrivacyLedger(100.0, 1e-6) as ledger:
+        with pytest.raises(ValueError, match=r"^X must hold numbers, got dates or times in colum"):
+            search(wrap(model()), grid={}).fit(rows, Y, GROUPS)
+        assert not ledger.rows
+
+
+def test_an_unsaid_data_norm_warns_before_the_first_run():
+    with PrivacyLedger(100.0, 1e-6) as ledger:
+        with pytest.raises(DataNormWarning):
+            search(model(data_norm=None)).fit(X, Y, GROUPS)
+        assert not ledger.rows
+        search(model(data_norm=None), grid={"data_norm": [0.5, 1.0]}).fit(X, Y, GROUPS)
+
+
+def test_an_error_in_a_later_run_says_that_the_budget_is_spent():
+    calls = []
+
+    def scoring(fitted, X, y):
+        calls.append(fitted.coef_.any())
+        if len(calls) > 1:
+            raise ZeroDivisionError
+        return fitted.predict(X) == y
+
+    with PrivacyLedger(100.0, 1e-6) as ledger:
+        with pytest.raises(ZeroDivisionError) as caught:
+            search(scoring=scoring).fit(X, Y, GROUPS)
+        assert [row.what for row in ledger.rows] == ["DPSearchCV"]
+    assert calls == [False, True]  # the first model learned nothing
+    assert caught.value.__notes__ == [
+        "Noisy values had been released before this error: count the budget of this search, "
+        "epsilon=2 and delta=1e-06, as spent."
+    ]

@@ -233,5 +233,8 @@ def test_secure_noise_by_default_and_warnings():
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
 def test_in_front_of_a_model():
     y = ROWS[:, 1] / 20.0
-    model = make_pipeline(BoundedScaler(BOUNDS), DPWorstGroupRegressor(random_state=0))
+    model = make_pipeline(
+        BoundedScaler(BOUNDS),
+        DPWorstGroupRegressor(random_state=0, data_norm=1.0, target_bounds=(-1, 1)),
+    )
     assert np.isfinite(model.fit(ROWS, y).predict(ROWS)).all()

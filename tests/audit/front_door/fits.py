@@ -18,12 +18,16 @@ SLOW = FTRL(strength=1e6)  # its weights are the released sum of gradients, time
 
 def classifier(**parameters):
     parameters = {"solver": STEP, "radius": FAR, "fit_intercept": False, **parameters}
-    return DPWorstGroupClassifier(EPSILON, DELTA, **{"classes": [0, 1], **parameters})
+    return DPWorstGroupClassifier(
+        EPSILON, DELTA, **{"classes": [0, 1], "data_norm": 1.0, **parameters}
+    )
 
 
 def regressor(**parameters):
     parameters = {"solver": STEP, "radius": FAR, "fit_intercept": False, **parameters}
-    return DPWorstGroupRegressor(EPSILON, DELTA, **parameters)
+    return DPWorstGroupRegressor(
+        EPSILON, DELTA, **{"data_norm": 1.0, "target_bounds": (-1, 1), **parameters}
+    )
 
 
 def online(**parameters):

@@ -622,7 +622,7 @@ def test_a_fit_on_batches_says_so():
 
 def test_rates_of_other_groups_are_refused_before_anything_is_drawn():
     X, y, groups = np.zeros((30, 2)), np.arange(30) % 2, np.arange(30) % 3
-    model = DPWorstGroupClassifier(delta=1e-3, solver=MGR(sampling_rate=(0.2, 0.3)))
+    model = DPWorstGroupClassifier(delta=1e-3, solver=MGR(sampling_rate=(0.2, 0.3)), data_norm=1.0)
     with pytest.raises(ValueError, match="one a group, 3 here, got 2") as caught:
         model.fit(X, y, groups=groups)
     assert not getattr(caught.value, "__notes__", [])

@@ -464,7 +464,9 @@ def test_plans_of_fits_are_those_of_the_public_facts():
     for scale in (1e-3, 1.0, 1e3):
         X = scale * rng.standard_normal((80, 3))
         y = rng.permutation([0, 1] * 40)
-        model = DPWorstGroupClassifier(delta=1e-3, solver=MGR(n_steps=5), random_state=0)
+        model = DPWorstGroupClassifier(
+            delta=1e-3, solver=MGR(n_steps=5), random_state=0, data_norm=1.0
+        )
         with pytest.warns((SeededNoiseWarning, WeakPlanWarning)):
             model.fit(X, y, groups=groups)
         plans.append(model.plan_)

@@ -344,7 +344,9 @@ def test_an_estimator_learns_with_it():
     X = rng.uniform(-0.5, 0.5, size=(6000, 3))
     groups = rng.choice(["a", "b"], size=6000)
     y = X @ [1.0, -0.5, 0.2] + np.where(groups == "a", 0.1, -0.1) * X[:, 0]
-    model = DPWorstGroupRegressor(4.0, 1e-6, solver="moments", random_state=0)
+    model = DPWorstGroupRegressor(
+        4.0, 1e-6, solver="moments", random_state=0, data_norm=1.0, target_bounds=(-1, 1)
+    )
     with pytest.warns(SeededNoiseWarning):
         model.fit(X, y, groups=groups)
     assert model.score(X, y) > 0.9

@@ -1,0 +1,218 @@
+"""Wrong tables, targets and groups, told in one sentence each before anything is spent.
+
+What a check reads is public – names and types of columns, the number of records, labels of groups
+and classes – unless it says otherwise: then its error, like every error about the input, is outside
+the guarantee, and no value is in it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from sklearn_dpwg.exceptions import PublicTargetWarning, warn
+
+# Up to so many labels a column is never taken for one of identifiers or of measured numbers.
+_FEW = 20
+
+_TEXT = (str, bytes)
+# A timestamp of pandas is a date, a period is not.
+_TIMES = (
+    datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64, pd.Period,
+)  # fmt: skip
+
+_ADVICE = {
+    "strings": (
+        "encode them with public categories, as OneHotEncoder(categories=[...]) does, or pass "
+        "them as groups"
+    ),
+    "dates or times": (
+        "make numbers of them by a public date and unit, as days since 2020-01-01, and scale "
+        "these by public bounds with BoundedScaler"
+    ),
+    "complex numbers": "pass real and imaginary parts as columns of their own",
+}
+
+
+def check_columns(X: Any) -> None:
+    """Refuse rows with columns that are no numbers, or that share a name.
+
+    In columns of Python objects the types of the entries are read, which are not public.
+    """
+    if issparse(X):
+        return
+    if hasattr(X, "columns"):
+        names = list(X.columns)
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"X must have a name of its own for each column, got {twice!r} twice.")
+        columns: Iterable[tuple[Any, Any]] = _columns_of_frame(X)
+    else:
+        columns = _columns_of_array(X)
+    for name, column in columns:
+        kind = _kind(np.asarray(column))
+        if kind is not None:
+            # the first words are those that scikit-learn's checks ask for
+            start = "Complex data not supported: " if kind == "complex numbers" else ""
+            raise ValueError(
+                f"{start}X must hold numbers, got {kind} in column {name!r}: {_ADVICE[kind]}."
+            )
+
+
+def _columns_of_frame(X: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the columns whose type does not say that they are real numbers."""
+    for index, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
+        is_number = getattr(dtype, "kind", "O") in "biuf"
+        if not is_number and not (hasattr(dtype, "is_numeric") and dtype.is_numeric()):
+            yield name, X.iloc[:, index] if hasattr(X, "iloc") else X[name]
+
+
+def _columns_of_array(X: Any) -> Iterator[tuple[int, NDArray[Any]]]:
+    try:
+        rows = np.asarray(X)
+        if not hasattr(X, "dtype") and rows.dtype.kind in "USMm":
+            rows = np.asarray(X, dtype=object)  # a list of which one string made strings of all
+    except ValueError:
+        return  # rows of different lengths, which scikit-learn refuses
+    if rows.ndim == 2 and rows.dtype.kind not in "biuf":
+        yield from enumerate(rows.T)
+
+
+def _kind(values: NDArray[Any]) -> str | None:
+    """Say what values are that are no real numbers, as far as their types tell."""
+    if values.dtype.kind in "OUSMmc":
+        types = (
+            {values.dtype.type}
+            if values.dtype.kind != "O"
+            else {type(value) for value in values.ravel()}
+        )
+        for kind, wrong in (("strings", _TEXT), ("dates or times", _TIMES)):
+            if any(issubclass(each, wrong) for each in types):
+                return kind
+        if any(issubclass(each, complex | np.complexfloating) for each in types):
+            return "complex numbers"
+    return None
+
+
+def check_targets(y: Any, *, is_classifier: bool) -> None:
+    """Refuse targets of the wrong kind, whose types are read and not shown."""
+    values = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
+    kind = _kind(values)
+    if not is_classifier:
+        if kind is None:
+            return
+        advice = (
+            "for classes use DPWorstGroupClassifier"
+            if kind == "strings"
+            else "make numbers of them, with target_bounds in the same unit"
+        )
+        start = "Complex data not supported: " if kind == "complex numbers" else ""
+        raise ValueError(f"{start}y must hold numbers for a regressor, got {kind}: {advice}.")
+    if kind == "strings" and values.dtype.kind == "O":
+        present = values[~pd.isna(values)]
+        if not all(isinstance(value, _TEXT) for value in present):
+            raise ValueError(
+                "y must hold classes of one kind, all numbers or all strings, got some of both."
+            )
+
+
+def check_found_classes(classes: NDArray[Any], n_records: int) -> None:
+    """Refuse classes found in y that can be none; classes and the number of records are public."""
+    if len(classes) > max(_FEW, n_records / 2):
+        raise ValueError(
+            f"y must hold classes, got {len(classes):,} different ones in {n_records:,} records, "
+            f"as in a column of identifiers: pass the target, or state classes=[...]."
+        )
+    if differ_by_blanks(classes.tolist()) is not None:
+        # which ones is not said, as in all errors about y
+        raise ValueError(
+            "y must hold classes that differ by more than blanks at their ends, got two that do "
+            "not: strip them, or state classes=[...]."
+        )
+
+
+def check_found_groups(labels: NDArray[np.object_], n_records: int) -> None:
+    """Refuse groups that were not stated and can be none; labels and numbers are public."""
+    n_labels = len(labels)
+    with_fraction = any(
+        isinstance(label, float | np.floating) and label % 1.0 != 0.0 for label in labels
+    )
+    advice = "pass what tells groups of records apart, or state group_labels=[...]"
+    if n_labels > _FEW and with_fraction:
+        raise ValueError(
+            f"groups must be labels, got {n_labels:,} different numbers with fractions, as in a "
+            f"measured column: cut it into public ranges, or state group_labels=[...]."
+        )
+    if n_labels > max(_FEW, n_records / 2):
+        raise ValueError(
+            f"groups must be labels that records share, got {n_labels:,} different ones in "
+            f"{n_records:,} records, as in a column of identifiers: {advice}."
+        )
+    pair = differ_by_blanks(labels.tolist())
+    if pair is not None:
+        raise ValueError(
+            f"groups must have labels that differ by more than blanks at their ends, got "
+            f"{pair[0]!r} and {pair[1]!r}: strip them, or state group_labels=[...]."
+        )
+
+
+def differ_by_blanks(labels: Iterable[Any]) -> tuple[Any, Any] | None:
+    """Return two labels that are equal once trimmed, if there are any."""
+    first: dict[Any, Any] = {}
+    for label in labels:
+        other = first.setdefault(_trimmed(label), label)
+        if other is not label:
+            return other, label
+    return None
+
+
+def _trimmed(label: Any) -> Any:
+    if isinstance(label, tuple):
+        return tuple(_trimmed(part) for part in label)
+    return label.strip() if isinstance(label, _TEXT) else label
+
+
+def warn_if_target_is_group(
+    y: Any, groups: Any, group_by: Any, labels: Iterable[Any], classes: Iterable[Any]
+) -> None:
+    """Warn if the target is among the groups, which are public.
+
+    Told from what was passed, an object or a name, and from words that are labels of the groups
+    and of the classes, never from values: that targets agree with groups in every record is a fact
+    about each of them.
+    """
+    name = getattr(y, "name", None)
+    named: list[Any] = []
+    if group_by is not None:
+        named = list(group_by) if isinstance(group_by, list | tuple) else [group_by]
+    elif hasattr(groups, "columns"):
+        named = list(groups.columns)
+    elif groups is not None:
+        named = [getattr(groups, "name", None)]
+    same_name = isinstance(name, str) and any(isinstance(one, str) and one == name for one in named)
+    words = {label for label in labels if isinstance(label, str)}
+    same_words = len(words) > 1 and words == set(classes)  # numbers may agree by chance
+    if same_name or same_words or (groups is not None and _same_object(y, groups)):
+        warn(
+            "groups hold the target y: the groups are public, so the guarantee protects no "
+            "record's target. Leave it out of groups, or rename it if it is something else.",
+            PublicTargetWarning,
+        )
+
+
+def _same_object(y: Any, groups: Any) -> bool:
+    if y is groups:
+        return True
+    if not all(hasattr(one, "__array__") for one in (y, groups)):
+        return False
+    values = np.asarray(y)
+    table = np.asarray(groups)
+    columns = [table] if table.ndim < 2 else list(table.T)
+    # columns of one table lie between each other, which bounds of memory alone do not tell
+    return any(column.ndim == 1 and np.shares_memory(values, column) for column in columns)

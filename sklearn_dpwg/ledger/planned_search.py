@@ -1,0 +1,166 @@
+"""What a search of scikit-learn will cost, from public facts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.model_selection import (
+    GridSearchCV,
+    ParameterGrid,
+    ParameterSampler,
+    RandomizedSearchCV,
+)
+
+from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.ledger._privacy_of import PublicFacts, n_folds_of, planned_fits
+from sklearn_dpwg.ledger.file import total_epsilon
+from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
+
+
+@dataclass(frozen=True)
+class PlannedSearch:
+    """Cost of a search that was not made yet; print it.
+
+    Parameters
+    ----------
+    fits : tuple of PrivacyGuarantee
+        What each fit will cost, the refit last.
+    refits : int
+        How many of them are on all records, at the end.
+    delta : float
+        δ at which they are added up, that of the ledger.
+    budget : float
+        ε of the ledger.
+    epsilon_spent : float
+        ε that the ledger has spent so far.
+    epsilon_after : float
+        ε that it will have spent after the search.
+    """
+
+    fits: tuple[PrivacyGuarantee, ...]
+    refits: int
+    delta: float
+    budget: float
+    epsilon_spent: float
+    epsilon_after: float
+
+    @property
+    def n_fits(self) -> int:
+        """Number of fits, the refit among them."""
+        return len(self.fits)
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """What all fits of the search promise together."""
+        return joint_guarantee(list(self.fits), self.delta)
+
+    @property
+    def is_affordable(self) -> bool:
+        """Whether the ledger can pay for every fit, the refit too."""
+        return self.epsilon_after <= self.budget
+
+    def __str__(self) -> str:
+        """Return a preview for people."""
+        each = sorted({f"{fit.epsilon:.4g}" for fit in self.fits}, key=float)
+        verdict = (
+            f"leaves room up to the budget of {self.budget:g}"
+            if self.is_affordable
+            else f"is above the budget of {self.budget:g}: fewer candidates or folds, or a "
+            f"smaller epsilon each, would do"
+        )
+        return (
+            f"Search of {self.n_fits} fits, {self.refits} of them on all records.\n"
+            f"Each costs epsilon={' or '.join(each)}; all together epsilon="
+            f"{self.guarantee.epsilon:.4g} at delta={self.delta:g}, and the choice is not covered "
+            f"unless it is private itself.\n"
+            f"The ledger has spent epsilon={self.epsilon_spent:.4g}, and {self.epsilon_after:.4g} "
+            f"after it, which {verdict}."
+        )
+
+
+def candidates_of(search: Any) -> list[dict[str, Any]]:
+    """Return the candidates of a search; those of a random one are drawn, and may be others."""
+    if isinstance(search, GridSearchCV):
+        return list(ParameterGrid(search.param_grid))
+    seed = search.random_state if isinstance(search.random_state, int) else 0
+    sampler = ParameterSampler(search.param_distributions, search.n_iter, random_state=seed)
+    return list(sampler)
+
+
+def fits_of_search(
+    search: Any, group_sizes: Sequence[int], n_features: int, classes: Sequence[Any] | None
+) -> tuple[list[PrivacyGuarantee], int]:
+    """Return what every fit of a search costs, and how many of them, the last ones, are its refit.
+
+    The refit is the one of the dearest candidate, as which wins is not known.
+    """
+    everything = PublicFacts(list(group_sizes), n_features, classes)
+    if hasattr(search, "planned_guarantee"):  # which follows from the parameters alone
+        return [search.planned_guarantee()], 0
+    if not isinstance(search, GridSearchCV | RandomizedSearchCV):
+        raise TypeError(
+            f"search must be a GridSearchCV, RandomizedSearchCV or DPSearchCV, as the number of "
+            f"fits of others is not known before, got {type(search).__name__}."
+        )
+    n_folds = n_folds_of(search.cv)
+    in_fold = [max(1, size * (n_folds - 1) // n_folds) for size in group_sizes]
+    on_fold = PublicFacts(in_fold, n_features, classes)
+    folds: list[PrivacyGuarantee] = []
+    refits: list[list[PrivacyGuarantee]] = [[]]
+    for parameters in candidates_of(search):
+        candidate = clone(search.estimator).set_params(**clone(parameters, safe=False))
+        folds += n_folds * planned_fits(candidate, on_fold)
+        if search.refit:
+            refits.append(planned_fits(candidate, everything))
+    if not folds:
+        raise ValueError(
+            f"search must hold a private estimator, got {type(search.estimator).__name__}."
+        )
+    dearest = max(refits, key=lambda costs: total_epsilon(costs, 1e-6))
+    return [*folds, *dearest], len(dearest)
+
+
+def check_room(
+    fits: Sequence[PrivacyGuarantee], rows: Sequence[Any], epsilon: float, delta: float
+) -> str | None:
+    """Return why a ledger cannot pay for fits that are still to come, or None where it can."""
+    spent = [row.guarantee for row in rows]
+    total = total_epsilon([*spent, *fits], delta)
+    if total <= epsilon:
+        return None
+    return (
+        f"this search makes {len(fits)} fits, which together with the {len(spent)} so far would "
+        f"bring the ledger to epsilon={total:.4g} at delta={delta:g}, above its epsilon="
+        f"{epsilon:g}: take fewer candidates or folds, a smaller epsilon, or refit=False "
+        f"(ledger.plan_search tells what it costs). Nothing was spent."
+    )
+
+
+def plan_search(
+    search: Any,
+    rows: Sequence[Any],
+    budget: tuple[float, float],
+    facts: tuple[Sequence[int], int, Sequence[Any] | None],
+) -> PlannedSearch:
+    """Return what a search costs beside what a ledger of this ε and δ has charged."""
+    epsilon, delta = budget
+    try:
+        fits, refits = fits_of_search(search, *facts)
+    except UnsupportedMechanismError as error:
+        raise UnsupportedMechanismError(
+            f"search must fit private estimators alone or at the end of pipelines on a known "
+            f"number of folds, to be planned, got {type(search).__name__} of "
+            f"{type(search.estimator).__name__} and cv={search.cv!r}."
+        ) from error
+    spent = [row.guarantee for row in rows]
+    return PlannedSearch(
+        fits=tuple(fits),
+        refits=refits,
+        delta=delta,
+        budget=epsilon,
+        epsilon_spent=total_epsilon(spent, delta),
+        epsilon_after=total_epsilon([*spent, *fits], delta),
+    )

@@ -1,0 +1,291 @@
+"""What a newcomer passes by mistake: one sentence that names it, before anything is spent."""
+
+from __future__ import annotations
+
+import datetime
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_array
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import NoProtectionWarning, PublicTargetWarning
+from sklearn_dpwg.solvers import MGR
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
+
+N = 200
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-0.5, 0.5, (N, 2))
+FRAME = pd.DataFrame(X, columns=["u", "v"])
+Y = (X[:, 0] > 0).astype(int)
+GROUPS = np.tile(["a", "b"], N // 2)
+DAYS = pd.date_range("2020-01-01", periods=N)
+TEXT = np.tile(["secret", "hidden"], N // 2)
+
+TIME = "X must hold numbers, got dates or times in column {!r}: make numbers of them by a public "
+STRING = "X must hold numbers, got strings in column {!r}: encode them with public categories, as "
+
+ROWS = {
+    "dates alone": (np.column_stack([DAYS, DAYS]), TIME.format(0)),
+    "timedeltas alone": (np.column_stack([DAYS - DAYS[0]] * 2), TIME.format(0)),
+    "a frame of dates alone": (pd.DataFrame({"day": DAYS}), TIME.format("day")),
+    "a column of dates": (FRAME.assign(day=DAYS), TIME.format("day")),
+    "a column of dates with a zone": (
+        FRAME.assign(day=DAYS.tz_localize("UTC")),
+        TIME.format("day"),
+    ),
+    "a column of timedeltas": (FRAME.assign(t=DAYS - DAYS[0]), TIME.format("t")),
+    "a column of Python's dates": (FRAME.assign(day=list(DAYS.date)), TIME.format("day")),
+    "a column of periods": (FRAME.assign(m=DAYS.to_period("M")), TIME.format("m")),
+    "a column of dates, polars": (
+        pl.DataFrame({"u": X[:, 0], "day": list(DAYS.date)}),
+        TIME.format("day"),
+    ),
+    "a list with a date": ([[0.5, datetime.date(2020, 1, 1)]] * N, TIME.format(1)),
+    "a column of strings": (FRAME.assign(job=TEXT), STRING.format("job")),
+    "a column of numbers as strings": (FRAME.assign(job="1.5"), STRING.format("job")),
+    "a column of type string": (
+        FRAME.assign(job=pd.array(TEXT, dtype="string")),
+        STRING.format("job"),
+    ),
+    "a categorical column": (FRAME.assign(job=pd.Categorical(TEXT)), STRING.format("job")),
+    "a column of strings, polars": (pl.DataFrame({"job": TEXT}), STRING.format("job")),
+    "an array of strings": (TEXT[:, None], STRING.format(0)),
+    "a list with a string": ([[0.5, "secret"]] * N, STRING.format(1)),
+    "an array of objects": (np.column_stack([X.astype(object), TEXT]), STRING.format(2)),
+    "complex numbers": (X + 1j, "Complex data not supported: X must hold numbers, got complex "),
+    "two columns of one name": (
+        pd.DataFrame(X, columns=["u", "u"]),
+        "X must have a name of its own for each column, got 'u' twice.",
+    ),
+}  # fmt: skip
+
+NUMBERS = "y must hold numbers for a regressor, got "
+TARGETS = {
+    "mixed types": (np.array([1, "secret"] * (N // 2), dtype=object), f"{NUMBERS}strings: for cl"),
+    "strings": (TEXT, f"{NUMBERS}strings: for classes use DPWorstGroupClassifier."),
+    "numbers as strings": (["1.5", "0.2"] * (N // 2), f"{NUMBERS}strings: for classes use"),
+    "dates": (DAYS, f"{NUMBERS}dates or times: make numbers of them, with target_bounds in the"),
+    "timedeltas": (pd.Series(DAYS - DAYS[0]), f"{NUMBERS}dates or times: make numbers of them"),
+    "complex numbers": (X[:, 0] + 1j, f"Complex data not supported: {NUMBERS}complex numbers: "),
+}
+IDENTIFIERS = "y must hold classes, got 200 different ones in 200 records, as in a column of ident"
+CLASSES = {
+    "mixed types": (
+        np.array([1, "secret"] * (N // 2), dtype=object),
+        "y must hold classes of one kind, all numbers or all strings, got some of both.",
+    ),
+    "mixed types in a list": ([1, "secret"] * (N // 2), "y must hold classes of one kind, all num"),
+    "row numbers": (np.arange(N), IDENTIFIERS),
+    "identifiers": ([f"person {i}" for i in range(N)], IDENTIFIERS),
+    "labels equal after trimming": (
+        np.tile(["secret", "secret ", "hidden", "hidden"], N // 4),
+        "y must hold classes that differ by more than blanks at their ends, got two that do not",
+    ),
+}
+LABELS = {
+    "sparse": (csr_array(Y[:, None]), "groups must be one label a record, or a table with a row "),
+    "continuous": (X[:, 0], "groups must be labels, got 200 different numbers with fractions, as "),
+    "continuous, with ties": (
+        np.round(X[:, 0], 1) + 0.01 * (np.arange(N) % 5),
+        "groups must be labels, got 52 different numbers with fractions, as in a measured column",
+    ),
+    "identifiers": (
+        np.arange(N),
+        "groups must be labels that records share, got 200 different ones in 200 records, as in a ",
+    ),
+    "nearly all different": (
+        [f"p{min(i, 101)}" for i in range(N)],
+        "groups must be labels that records share, got 102 different ones in 200 records, as in a ",
+    ),
+    "dates": (DAYS, "groups must be labels that records share, got 200 different ones in 200 rec"),
+    "labels equal after trimming": (
+        np.tile(["a", "a ", "b", "b"], N // 4),
+        "groups must have labels that differ by more than blanks at their ends, got 'a' and 'a ': ",
+    ),
+    "labels of two columns equal after trimming": (
+        pd.DataFrame({"u": np.tile(["a", " a"], N // 2), "v": 1}),
+        "groups must have labels that differ by more than blanks at their ends, got (' a', 1) and ",
+    ),
+}
+
+
+def classifier(**parameters):
+    public = {"data_norm": 1.0, "delta": 1e-4, "solver": MGR(n_steps=3)}
+    return DPWorstGroupClassifier(**public | parameters)
+
+
+def regressor(**parameters):
+    public = {"data_norm": 1.0, "target_bounds": (-1, 1), "delta": 1e-4, "solver": MGR(n_steps=3)}
+    return DPWorstGroupRegressor(**public | parameters)
+
+
+def refused(model, draws, sentence, rows=X, targets=Y, groups=GROUPS):
+    with warnings.catch_warnings():
+        # scikit-learn's on the way, of many classes
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        with pytest.raises(ValueError, match=r"\.$") as caught:
+            model.fit(rows, targets, groups)
+    text = str(caught.value)
+    assert text.startswith(sentence)
+    assert text.count(". ") == 0
+    assert "secret" not in text
+    assert "hidden" not in text
+    assert not draws()
+
+
+@pytest.mark.parametrize("make", [classifier, regressor])
+@pytest.mark.parametrize("rows", ROWS)
+def test_rows(draws, make, rows):
+    rows, sentence = ROWS[rows]
+    refused(make(), draws, sentence, rows=rows)
+
+
+@pytest.mark.parametrize("rows", ["a column of dates", "a list with a string", "complex numbers"])
+def test_rows_of_a_later_call(rows):
+    model = classifier().fit(X, Y, GROUPS)
+    rows, sentence = ROWS[rows]
+    for call in (model.predict, model.check_rows):
+        with pytest.raises(
+            ValueError, match=r"^(Complex data not supported: )?X must hold"
+        ) as caught:
+            call(rows)
+        assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("targets", TARGETS)
+def test_targets_of_a_regressor(draws, targets):
+    targets, sentence = TARGETS[targets]
+    refused(regressor(), draws, sentence, targets=targets)
+
+
+@pytest.mark.parametrize("targets", CLASSES)
+def test_targets_of_a_classifier(draws, targets):
+    targets, sentence = CLASSES[targets]
+    refused(classifier(), draws, sentence, targets=targets)
+
+
+@pytest.mark.parametrize("make", [classifier, regressor])
+@pytest.mark.parametrize("groups", LABELS)
+def test_groups(draws, make, groups):
+    groups, sentence = LABELS[groups]
+    refused(make(), draws, sentence, groups=groups)
+
+
+@pytest.mark.parametrize("solver", ["mgr", "oco"])
+def test_groups_found_in_the_rows(draws, solver):
+    model = classifier(solver=solver, group_by=lambda rows: rows[:, 0])
+    fit = model.fit if solver == "mgr" else model.partial_fit
+    with pytest.raises(ValueError, match=r"^groups must be labels, got 200 different numbers"):
+        fit(X, Y)
+    assert not draws()
+
+
+@pytest.mark.parametrize(
+    ("make", "parameters", "sentence"),
+    [
+        (classifier, {"classes": [0, 0, 1]}, "classes must name each class once, got 0 twice."),
+        (classifier, {"classes": np.array(["u", "u"])}, "classes must name each class once, got '"),
+        (classifier, {"prior": [0.9, 0.9]}, "prior must sum to 1 where its weights are shares "),
+        (regressor, {"prior": [0.1, 0.1]}, "prior must sum to 1 where its weights are shares "),
+    ],
+)
+def test_parameters(draws, make, parameters, sentence):
+    refused(make(**parameters), draws, sentence)
+    with pytest.raises(ValueError, match=r"\.$") as caught:
+        make(**parameters).plan(group_sizes={"a": 100, "b": 100}, n_features=2)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_what_is_stated_is_taken():
+    labels = np.arange(N)
+    model = classifier(group_labels=labels.tolist()).fit(X, Y, labels)
+    assert len(model.group_labels_) == N
+    blanks = np.tile(["a", "a ", "b", "b"], N // 4)
+    assert len(classifier(group_labels=["a", "a ", "b"]).fit(X, Y, blanks).group_labels_) == 3
+    assert len(classifier(classes=["a", "a ", "b"]).fit(X, blanks, GROUPS).classes_) == 3
+    assert len(classifier().fit(X, Y, np.arange(N) % 20 + 0.5).group_labels_) == 20
+    assert len(classifier().fit(X, Y, np.arange(N) % 100).group_labels_) == 100
+    assert classifier(prior=[3, 1]).fit(X, Y, GROUPS).plan_.problem.prior == (0.75, 0.25)
+
+
+def test_numbers_in_any_dress_are_taken():
+    expected = classifier(random_state=0)
+    rows = X.round(1)
+    forms = [
+        rows.astype(object),
+        pd.DataFrame(rows, columns=["u", "v"]).astype(object),
+        pd.DataFrame(rows, columns=["u", "v"]).astype("Float64"),
+        pd.DataFrame(rows, columns=["u", "v"]).astype("category"),
+        pd.DataFrame(rows, columns=["u", "v"]).astype(pd.SparseDtype(float, 0.0)),
+        pl.DataFrame(rows, schema=["u", "v"]),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        coef = expected.fit(rows, Y, GROUPS).coef_
+        for form in forms:
+            assert np.allclose(expected.fit(form, Y, GROUPS).coef_, coef)
+    flags = pd.DataFrame({"u": X[:, 0] > 0, "v": pl.Series(X[:, 1] > 0)})
+    classifier().fit(flags, Y > 0, GROUPS)
+    classifier().fit(pl.DataFrame({"u": X[:, 0] > 0}), Y, GROUPS)
+
+
+# --- a target among the groups ------------------------------------------------------------------
+
+TABLE = pd.DataFrame(
+    {"age": X[:, 0], "sex": GROUPS, "outcome": np.tile(["yes", "yes", "no"], 67)[:N]}
+)
+MATRIX = np.column_stack([Y, GROUPS == "a"])
+
+
+@pytest.mark.parametrize(
+    ("targets", "groups"),
+    [
+        (Y, Y),
+        (Y.tolist(), None),
+        (Y, Y[:]),
+        (Y, pd.Series(Y, copy=False)),
+        (MATRIX[:, 0], MATRIX),
+        (TABLE["outcome"], TABLE["outcome"].copy()),
+        (TABLE["outcome"], TABLE[["sex", "outcome"]]),
+        (np.array(TABLE["outcome"]), list(TABLE["outcome"])),
+    ],
+)
+def test_a_target_among_the_groups_warns_before_the_first_release(draws, targets, groups):
+    groups = targets if groups is None else groups
+    # as every warning here, it is raised
+    with pytest.raises(PublicTargetWarning, match=r"^groups hold the target y: the groups are pub"):
+        classifier().fit(X, targets, groups)
+    assert not draws()
+
+
+def test_a_column_of_the_target_in_group_by_warns():
+    rows = FRAME.assign(outcome=Y)
+    with pytest.raises(PublicTargetWarning, match=r"^groups hold the target y"):
+        classifier(group_by=["outcome"]).fit(rows, rows["outcome"])
+
+
+def test_no_warning_follows_from_values():
+    # as numbers of the same range agree by chance, and which records do is a secret
+    classifier().fit(X, Y, Y.copy())
+    classifier().fit(X, MATRIX[:, 0], MATRIX[:, 1])
+    classifier().fit(X, TABLE["outcome"], TABLE["sex"])
+    regressor().fit(X, TABLE["age"], TABLE["sex"])
+
+
+# --- no protection ------------------------------------------------------------------------------
+
+
+def test_an_epsilon_that_protects_nobody_is_said_to(draws):
+    model = classifier(epsilon=1e9)
+    with pytest.raises(NoProtectionWarning, match=r"^epsilon=1e\+09 is no protection: whoever"):
+        model.fit(X, Y, GROUPS)
+    assert not draws()
+    text = str(model.plan(group_sizes=[100, 100], n_features=2))
+    assert "Promise: none that protects anybody." in text
+    assert "inf" not in text.split("Outside the guarantee")[0]
+    assert "none that protects" not in str(classifier(epsilon=600.0).fit(X, Y, GROUPS).privacy_)
