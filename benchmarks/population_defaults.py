@@ -50,6 +50,7 @@ REGRESSIONS = (
     "college-grades", "michigan-fourth-grade", "nls-men-wages", "young-men-wages", "psid-wages",
 )  # fmt: skip
 TASKS = {"log loss": CLASSIFICATIONS, "squared_error": REGRESSIONS}
+RADII = {"log loss": (10.0, 40.0), "squared_error": (2.0, 8.0)}
 PARAMETERS = {"centring": (False,), "aim": (0.15, 0.6), "max_passes": (50, 300)}
 CONSTANTS: tuple[tuple[tuple[ModuleType, ...], str, tuple[float, ...]], ...] = (
     ((group_player,), "SPREAD_OVER_ZERO_SCORE", (0.075, 0.3)),
@@ -58,7 +59,7 @@ CONSTANTS: tuple[tuple[tuple[ModuleType, ...], str, tuple[float, ...]], ...] = (
 BY_LOSS = {
     "log loss": {"step_share": (0.13, 0.25), "ceiling": (1.5, 3.6), "clip_share": (0.6, 1.3)},
     "squared_error": {
-        "step_share": (0.05, 0.1, 0.18),
+        "step_share": (0.15, 0.2, 0.5),
         "ceiling": (0.25, 1.0, 2.16),
         "clip_share": (0.25, 0.6, 0.9),
     },
@@ -76,7 +77,7 @@ def tasks(kind: str) -> tuple[Task, ...]:
     )
 
 
-def excesses(solver: MGR, kind: str) -> np.ndarray:
+def excesses(solver: MGR, kind: str, **of_estimator: float) -> np.ndarray:
     """Return mean excesses of shape (n_epsilons, n_tasks)."""
     make = DPWorstGroupClassifier if kind == "log loss" else DPWorstGroupRegressor
     found = np.zeros((len(EPSILONS), len(tasks(kind))))
@@ -86,9 +87,14 @@ def excesses(solver: MGR, kind: str) -> np.ndarray:
         for row, epsilon in enumerate(EPSILONS):
             for column, task in enumerate(tasks(kind)):
                 fits = [
-                    make(epsilon, DELTA, solver=solver, random_state=seed, **task.public).fit(
-                        task.train.X, task.train.y, groups=task.train.groups
-                    )
+                    make(
+                        epsilon,
+                        DELTA,
+                        solver=solver,
+                        random_state=seed,
+                        **task.public,
+                        **of_estimator,
+                    ).fit(task.train.X, task.train.y, groups=task.train.groups)
                     for seed in SEEDS
                 ]
                 weights = np.array([task.unit_weights(fitted) for fitted in fits]).T
@@ -141,6 +147,8 @@ def main(asked: set[str]) -> None:
             f"{kind}: {len(tasks(kind))} tasks, epsilon = {EPSILONS}, {len(SEEDS)} seeds; "
             "excess over the defaults'"
         )
+        for radius in RADII[kind] if not names or "radius" in names else ():
+            show(f"radius={radius:g}", excesses(MGR(), kind, radius=radius) / planned)
         for name, said, solver, constants in settings(kind):
             if not names or name in names:
                 with constants:

@@ -46,7 +46,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         nearer bound. For training they are mapped to [-1, 1], and losses are those of the mapped
         targets. Must be said at a finite `epsilon`, and not read off the data. Left open without
         privacy, they are the range of y.
-    radius : float, default=2.0
+    radius : float, default=4.0
         Radius of the ball of weights, for rows of norm at most 1 and mapped targets. Noise
         grows with it.
     data_norm : float, optional
@@ -130,7 +130,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         solver: str | Solver = "auto",
         loss: str | Loss = "squared_error",
         target_bounds: tuple[float, float] | None = None,
-        radius: float = 2.0,
+        radius: float = 4.0,
         data_norm: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.5,

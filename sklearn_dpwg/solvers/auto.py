@@ -25,12 +25,12 @@ MARGIN = 1.0 / 0.9
 class Auto(Solver):
     """Whichever of the solvers for fixed records has done best on tasks like this one.
 
-    For two classes and for the squared error, with an intercept, a model of measured fits says so
-    (`typical_excess`): `MGR`, or `PhasedERM` at ε below about a half. Elsewhere `plan` makes the
-    plans of `MGR`, `PhasedERM` and, for the squared error, `Moments` with default parameters and
-    returns the one with the least planning bound. The plan names its solver and says why it was
-    chosen, and `run` hands over to it. `Moments` is considered up to 200 weights, `PhasedERM` up to
-    500.
+    For two classes and for the squared error, with an intercept and from 2,000 records on, a model
+    of measured fits says so (`typical_excess`): `MGR`, or `PhasedERM` for two classes at ε below
+    about a half. Elsewhere `plan` makes the plans of `MGR`, `PhasedERM` and, for the squared error,
+    `Moments` with default parameters and returns the one with the least planning bound. The plan
+    names its solver and says why it was chosen, and `run` hands over to it. `Moments` is considered
+    up to 200 weights, `PhasedERM` up to 500.
 
     All learn with the loss of bounded slope that a loss may have (`Loss.with_bounded_slope`): for
     the logistic loss of two classes one whose slope stops at 0.85, which takes 15 % off the noise
@@ -52,7 +52,7 @@ class Auto(Solver):
     >>> from sklearn_dpwg.privacy import Budget
     >>> from sklearn_dpwg.problem import Problem
     >>> from sklearn_dpwg.solvers import Auto
-    >>> problem = Problem(BinaryLogLoss(), (900, 300), 20, 20.0, (0.75, 0.25), 1.0)
+    >>> problem = Problem(BinaryLogLoss(), (9_000, 300), 20, 20.0, (0.9, 0.1), 1.0)
     >>> for epsilon in (0.25, 1.0):
     ...     Auto().plan(problem, Budget(epsilon, 1e-6)).solver
     'phased-erm'

@@ -16,7 +16,7 @@ class ByLoss:
     step_share : float
         Length of a step, as a share of ``aim/(s √T)`` for a coordinate's noise s. Noise of √d s in
         all directions would call for 1/√d of it; but on rows of bounded norm it costs no more in
-        many directions than in a few. A loss that curves more has shorter steps.
+        many directions than in a few.
     ceiling : float
         Losses count up to this multiple of what predicting nothing can cost: a lower ceiling hides
         groups that a model fails, a higher one has more noise. For two classes it is 1.5 nats.
@@ -33,9 +33,9 @@ class ByLoss:
 
 
 LOG_LOSS = ByLoss(is_centred=True)
-# Its slopes are residuals, most of them small beside the largest, and it curves four times as much
-# as the log loss.
-SQUARED_ERROR = ByLoss(step_share=0.07, ceiling=0.5, clip_share=0.4, is_centred=True)
+# Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
+# weights: the radius of a regressor is a fifth of a classifier's.
+SQUARED_ERROR = ByLoss(step_share=0.3, ceiling=0.5, clip_share=0.4, is_centred=True)
 
 BY_KERNEL = {
     "binary_log": LOG_LOSS,

@@ -23,6 +23,9 @@ COEFFICIENTS: dict[str, dict[str, tuple[float, ...]]] = {
     },
 }
 
+# No task that was measured has fewer training records.
+FEWEST_RECORDS = 2_000
+
 
 def typical_excess(solver: str, problem: Problem, budget: Budget) -> float | None:
     """Return what the excess worst-group risk of default fits was on tasks like this one.
@@ -40,11 +43,12 @@ def typical_excess(solver: str, problem: Problem, budget: Budget) -> float | Non
     -------
     float or None
         The model's value, in units of the loss; None where nothing was measured: for other losses
-        and solvers, and without an intercept.
+        and solvers, without an intercept, and for fewer than 2,000 records.
     """
     kernel = type(problem.loss).__dict__.get("kernel")
     coefficients = COEFFICIENTS.get(kernel or "", {}).get(solver)
-    if coefficients is None or problem.intercept_scaling == 0.0:
+    is_known = problem.intercept_scaling > 0.0 and problem.n_records >= FEWEST_RECORDS
+    if coefficients is None or not is_known:
         return None
     return math.exp(float(np.dot(coefficients, features(problem, budget))))
 

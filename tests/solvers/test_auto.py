@@ -50,7 +50,7 @@ def learned(problem):
 
 
 def test_what_was_measured_chooses_by_the_model():
-    problem = measured(300)
+    problem = measured(3_000)
     for epsilon, name in ((0.25, "phased-erm"), (1.0, "mgr"), (8.0, "mgr")):
         budget = Budget(epsilon, 1e-5)
         plan = Auto().plan(problem, budget)
@@ -61,7 +61,7 @@ def test_what_was_measured_chooses_by_the_model():
 
 
 def test_the_squared_error_is_learned_by_mgr():
-    for size in (100, 10_000):
+    for size in (1_000, 10_000):
         problem = dataclasses.replace(measured(size), loss=SquaredError())
         assert Auto().plan(problem, BUDGET).solver == "mgr"
         assert Auto().plan(problem, BUDGET).remark.endswith(" of 'moments'")
@@ -77,8 +77,17 @@ def test_what_was_not_measured_is_chosen_by_the_bound(loss):
         assert without_remark(plan) in plans
 
 
+def test_what_is_smaller_than_what_was_measured_is_chosen_by_the_bound():
+    problem = measured(600)
+    assert typical_excess("mgr", problem, BUDGET) is None
+    assert typical_excess("mgr", measured(700), BUDGET) is not None
+    plans = [BACKENDS[name]().plan(learned(problem), BUDGET) for name in ("mgr", "phased-erm")]
+    assert without_remark(Auto().plan(problem, BUDGET)) in plans
+    assert "its bound is" in Auto().plan(problem, BUDGET).remark
+
+
 def test_a_preview_says_why():
-    problem = measured(300)
+    problem = measured(3_000)
     plan = Auto().plan(problem, BUDGET)
     excess, other = (typical_excess(name, problem, BUDGET) for name in ("mgr", "phased-erm"))
     assert str(plan).splitlines()[1] == (
@@ -142,8 +151,8 @@ def test_more_records_or_budget_never_predict_more_excess(loss, sizes, n_feature
 @pytest.mark.parametrize(("epsilon", "backend"), [(0.25, PhasedERM()), (2.0, MGR())])
 def test_the_run_is_that_of_the_chosen_backend(epsilon, backend):
     rng = np.random.default_rng(0)
-    rows = rng.uniform(-0.5, 0.5, size=(900, 20))
-    problem, budget = wide(300), Budget(epsilon, 1e-5)
+    rows = rng.uniform(-0.5, 0.5, size=(9_000, 20))
+    problem, budget = wide(3_000), Budget(epsilon, 1e-5)
     targets = np.where(rows[:, 0] > 0, 1.0, -1.0)
     found = []
     for solver, stated in ((Auto(), problem), (backend, learned(problem))):
@@ -162,7 +171,7 @@ def test_records_of_another_loss_are_refused(loss):
     other = dataclasses.replace(problem, loss=loss)
     noise = seeded(7, plan.releases)
     with pytest.raises(ValueError, match="The plan is for other records"):
-        Auto().run(plan, make_data(other, np.zeros((900, 20)), np.ones(900)), noise)
+        Auto().run(plan, make_data(other, np.zeros((9_000, 20)), np.ones(900)), noise)
     assert noise.draws == ()
 
 
