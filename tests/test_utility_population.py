@@ -414,7 +414,7 @@ def test_the_population_is_measured_at_its_budgets(command, capsys):
         (("--population", "checking", "--task", "adult"), "--task must be one of "),
         (("--task", "swings"), "--task must be one of "),
         (("--seeds", "0"), "--seeds must be at least 1, got 0."),
-        (("--population", "choosing", "--docs"), "--docs needs --population all, or none"),
+        (("--population", "choosing", "--docs"), "--docs needs --population checking or all"),
         (("--population", "all", "--report", "--docs"), "missing: "),
     ],
 )

@@ -86,6 +86,7 @@ def write_population_pages(
 def results_text(compared: Sequence[Compared], page: Cells) -> str:
     """Return figures and summaries of the population, and the summary of the page's tasks."""
     task_figure = TASK_FIGURE.format(half=HALF)
+    own = against_peers(page)
     return "\n\n".join(
         (
             "Geometric mean of ours / best peer by ε, with the 95 % interval by source; grey: "
@@ -94,8 +95,7 @@ def results_text(compared: Sequence[Compared], page: Cells) -> str:
             short_report(compared, (), HALF),
             f"All cells of the {HALF} half:",
             f"![Ratios by task and ε](figures/{task_figure})",
-            "On the package's own data sets:",
-            summary_lines(page, against_peers(page)),
+            *(["On the package's own data sets:", summary_lines(page, own)] if own else []),
         )
     )
 
