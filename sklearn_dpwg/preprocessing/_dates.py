@@ -77,7 +77,7 @@ def _has_dates(column: pd.Series, name: object) -> bool:
     dtype = column.dtype
     if pd.api.types.is_datetime64_any_dtype(dtype):
         return True
-    values = column.dropna() if dtype == object else ()
+    values = column.dropna() if pd.api.types.is_object_dtype(dtype) else ()
     if (
         pd.api.types.is_timedelta64_dtype(dtype)
         or isinstance(dtype, pd.PeriodDtype)

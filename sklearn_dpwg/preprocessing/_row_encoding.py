@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,7 +46,7 @@ class Schema:
         Names of the encoded columns.
     """
 
-    columns: Mapping[Hashable, Column]
+    columns: Mapping[Any, Column]
     row_norm: float = field(init=False)
     feature_names: tuple[str, ...] = field(init=False, repr=False)
 
@@ -66,8 +67,7 @@ class Schema:
             )
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         object.__setattr__(self, "feature_names", tuple(names))
-        bound = math.sqrt(len(self.columns)) * (1.0 + ROUNDING)
-        object.__setattr__(self, "row_norm", bound)
+        object.__setattr__(self, "row_norm", norm_bound(len(self.columns)))
 
     @property
     def is_sparse(self) -> bool:
@@ -105,7 +105,8 @@ class Schema:
         self.check_names(frame.columns)
         places, values, first = [], [], 0
         for name, column in self.columns.items():
-            block = column.encode(frame[name].reset_index(drop=True), feature_name(name))
+            series: pd.Series = frame[name].reset_index(drop=True)
+            block = column.encode(series, feature_name(name))
             places.append(block.places + first)
             values.append(block.values)
             first += column.width
@@ -116,6 +117,11 @@ class Schema:
             return rows
         starts = np.arange(len(frame) + 1) * at.shape[1]
         return csr_array((entries.ravel(), at.ravel(), starts), shape=(len(frame), first))
+
+
+def norm_bound(n_blocks: int) -> float:
+    """Return what no row of blocks of norm at most 1 is longer than, also by rounding."""
+    return math.sqrt(n_blocks) * (1.0 + ROUNDING)
 
 
 def feature_name(name: Hashable) -> str:

@@ -26,13 +26,15 @@ def column_bounds(
     """
     if isinstance(bounds, Mapping):
         bounds = _in_order(bounds, names)
+    pairs: NDArray[Any] = np.zeros(0)
+    dated: NDArray[Any] = np.zeros(0, dtype=bool)
     try:
-        stated = np.array(bounds, dtype=object)
-        dated = np.array([is_date(bound) for bound in stated.flat]).reshape(stated.shape)
+        stated: NDArray[Any] = np.array(bounds, dtype=object)
         numbers = [seconds(bound) if is_date(bound) else float(bound) for bound in stated.flat]
-        pairs = np.array(numbers, dtype=np.float64).reshape(stated.shape)
+        pairs = np.reshape(np.array(numbers, dtype=np.float64), stated.shape)
+        dated = np.reshape(np.array([is_date(bound) for bound in stated.flat]), stated.shape)
     except (TypeError, ValueError):
-        pairs, dated = np.zeros(0), np.zeros(0, dtype=bool)
+        pass
     if pairs.shape == (2,):
         pairs, dated = np.tile(pairs, (n_columns, 1)), np.tile(dated, (n_columns, 1))
     if pairs.shape != (n_columns, 2):
@@ -71,30 +73,47 @@ def _in_order(
     return [bounds[name] for name in names]
 
 
-def numeric_rows(scaler: Any, X: Any, *, reset: bool) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return the rows of a table that has to be finite, dates in seconds, and which are dates."""
-    X, dated = dates_as_seconds(X)
+def finite_rows(
+    scaler: Any, X: Any, *, dated: NDArray[np.bool_] | None = None
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Return rows that have to be finite, dates in seconds, and which columns have dates.
+
+    After a fit, `dated` says which columns had them.
+    """
+    X, found = dates_as_seconds(X)
     rows: FloatArray = validate_data(
-        scaler, X, dtype=np.float64, ensure_all_finite=False, reset=reset
+        scaler, X, dtype=np.float64, ensure_all_finite=False, reset=dated is None
     )
-    infinite = np.flatnonzero(~np.isfinite(rows.sum(axis=0)))
-    for column in infinite:
-        for kind, found in (("NaN", np.isnan), ("infinity", np.isinf)):
-            if found(rows[:, column]).any():
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspects = np.flatnonzero(~np.isfinite(rows.sum(axis=0)))
+    for column in map(int, suspects):
+        for kind, has in (("NaN", np.isnan), ("infinity", np.isinf)):
+            if has(rows[:, column]).any():
                 raise ValueError(
-                    f"X must be finite, got {kind} in column {name_of(scaler, column)!r}: state a "
-                    f"fill with PublicSchema, as {_IMPUTER}."
+                    f"X must be finite, got {kind} in column {name_of(scaler, column)!r}: "
+                    "PublicSchema takes a fill that is said beforehand, while an imputer would "
+                    "learn from the records what no guarantee covers."
                 )
-    return rows, np.zeros(rows.shape[1], dtype=bool) if dated is None else dated
+    has_dates = np.zeros(rows.shape[1], dtype=bool) if found is None else found
+    if dated is not None:
+        check_dates(scaler, has_dates, dated)
+    return rows, has_dates
 
 
-_IMPUTER = "an imputer would learn it from the records, outside every guarantee"
+def check_dates(scaler: Any, found: NDArray[np.bool_], stated: NDArray[np.bool_]) -> None:
+    """Refuse dates between numbers, and numbers between dates."""
+    for column in map(int, np.flatnonzero(found != stated)):
+        kinds = ("dates", "numbers") if found[column] else ("numbers", "timestamps")
+        raise ValueError(
+            f"bounds of column {name_of(scaler, column)!r} must be timestamps if it holds dates, "
+            f"and numbers otherwise, got {kinds[0]} between bounds that are {kinds[1]}."
+        )
 
 
 def name_of(scaler: Any, column: int) -> Any:
     """Return the name of a column, or its position where X has no names."""
     names = getattr(scaler, "feature_names_in_", None)
-    return int(column) if names is None else names[column]
+    return column if names is None else names[column]
 
 
 def to_unit_interval(X: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:

@@ -82,15 +82,13 @@ class PublicSchema(TransformerMixin, BaseEstimator):
 
     _learns_from_records = False
 
-    def __init__(
-        self, columns: Mapping[Hashable, Column], *, sparse_output: bool | None = None
-    ) -> None:
+    def __init__(self, columns: Mapping[Any, Column], *, sparse_output: bool | None = None) -> None:
         self.columns = columns
         self.sparse_output = sparse_output
 
     @classmethod
     def from_toml(cls, path: str | Path, *, sparse_output: bool | None = None) -> Self:
-        """Read a schema file.
+        r"""Read a schema file.
 
         Parameters
         ----------
@@ -116,7 +114,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         >>> from sklearn_dpwg.preprocessing import PublicSchema
         >>> with TemporaryDirectory() as folder:
         ...     path = Path(folder) / "people.toml"
-        ...     text = '[columns.age]\\nkind = "number"\\nlow = 0\\nhigh = 120'
+        ...     text = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 120'
         ...     _ = path.write_text(text)
         ...     PublicSchema.from_toml(path)
         PublicSchema(columns={'age': Number(low=0, high=120, log=False, missing=False, fill=None)})

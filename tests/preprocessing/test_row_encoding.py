@@ -146,6 +146,18 @@ def test_levels_match_by_value():
     assert same.tolist() == [pytest.approx([0, 1, 0]), pytest.approx([0, 0, 1])]
 
 
+def test_blanks_around_a_value_count_only_where_a_level_has_them():
+    kind = Category(("a", "b ", "b"), other=False)
+    found = one(kind, [" a", "a\t", "b ", "b", " b "])
+    assert np.argmax(found, axis=1).tolist() == [0, 0, 1, 2, 2]
+    assert one(Ordered(("lo", "hi")), ["hi  "]).ravel().tolist() == pytest.approx([1])
+
+
+def test_levels_may_be_a_list():
+    for kind in (Category, Ordered):
+        assert kind(["a", "b"]) == kind(("a", "b"))
+
+
 def test_numbers_of_strings_and_infinities():
     assert one(Number(0, 10), ["5", "1e300"]).ravel().tolist() == pytest.approx([0, 1])
     assert one(Number(0, 10), [-math.inf, math.inf]).ravel().tolist() == pytest.approx([-1, 1])
@@ -159,6 +171,8 @@ def test_dates():
     assert hours.tolist() == pytest.approx([0, 1])
     zone = one(Date("2020-01-01", "2020-01-03"), ["2020-01-03T01:00:00+02:00"]).ravel()
     assert zone.tolist() == pytest.approx([0])
+    far = one(Date("2020-01-01", "2020-01-03"), ["9999-12-31", "0001-01-01"]).ravel()
+    assert far.tolist() == pytest.approx([1, -1])
     other = one(Date("2020-01-01", "2020-01-03", format="%d.%m.%Y"), ["02.01.2020"]).ravel()
     assert other.tolist() == pytest.approx([0])
 
