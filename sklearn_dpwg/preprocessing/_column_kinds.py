@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import real_number
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.preprocessing._dates import times_in_utc
 
 # Codes of what a level list does not hold.
 MISSING, UNKNOWN = -1, -2
@@ -262,11 +263,9 @@ class Date(_Scaled):
 
     def _counts(self, values: pd.Series, form: str) -> FloatArray:
         """Return units since 1970, NaN for what is missing."""
-        times = pd.to_datetime(values, utc=True, format=form).dt.tz_localize(None)
-        # in the unit that pandas chose: the year 9999 would wrap around in nanoseconds
-        units = times.to_numpy().astype(f"datetime64[{DATE_UNITS[self.unit]}]")
-        counts = units.astype(np.int64).astype(np.float64)
-        counts[times.isna().to_numpy()] = np.nan
+        times = times_in_utc(values, form)
+        counts = times.astype(f"datetime64[{DATE_UNITS[self.unit]}]").astype(np.float64)
+        counts[np.isnat(times)] = np.nan
         return counts
 
 

@@ -56,6 +56,29 @@ def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     return table, dated
 
 
+def times_in_utc(values: pd.Series, form: str) -> NDArray[np.datetime64]:
+    """Return times in UTC, in a unit that holds them."""
+    try:
+        times = pd.to_datetime(values, utc=True, format=form).dt.tz_localize(None)
+    except pd.errors.OutOfBoundsDatetime:  # pandas 2 has nanoseconds alone, until 2262
+        return np.array([_time(value, form) for value in values], dtype="datetime64[s]")
+    # in the unit that pandas chose: the year 9999 would wrap around in nanoseconds
+    return times.to_numpy()
+
+
+def _time(value: Any, form: str) -> np.datetime64:
+    """Return a time in UTC, to the second."""
+    if pd.isna(value):
+        return np.datetime64("NaT", "s")
+    if isinstance(value, str):
+        is_iso = form == "ISO8601"
+        parse = datetime.datetime.fromisoformat
+        value = parse(value) if is_iso else datetime.datetime.strptime(value, form)
+    if getattr(value, "tzinfo", None) is not None:
+        value = value.replace(tzinfo=None) - value.utcoffset()
+    return np.datetime64(value, "s")
+
+
 def _array(X: Any) -> NDArray[Any] | None:
     """Return rows that may hold dates, or None where they cannot."""
     try:
@@ -91,8 +114,7 @@ def _has_dates(column: pd.Series, name: object) -> bool:
 
 def _seconds(column: pd.Series, name: object = None) -> FloatArray:
     try:
-        times = pd.to_datetime(column, utc=True)
+        times = times_in_utc(column, "ISO8601")
     except (TypeError, ValueError):
         raise ValueError(f"column {name!r} of X must hold dates alone, as some are.") from None
-    since = times - pd.Timestamp(0, tz="UTC")
-    return np.asarray(since.dt.total_seconds(), dtype=np.float64)
+    return np.asarray((times - np.datetime64(0, "s")) / np.timedelta64(1, "s"))

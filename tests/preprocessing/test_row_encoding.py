@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from fractions import Fraction
 
@@ -175,6 +176,24 @@ def test_dates():
     assert far.tolist() == pytest.approx([1, -1])
     other = one(Date("2020-01-01", "2020-01-03", format="%d.%m.%Y"), ["02.01.2020"]).ravel()
     assert other.tolist() == pytest.approx([0])
+
+
+def test_times_that_pandas_cannot_hold(monkeypatch):
+    """As in pandas 2, whose times end in 2262."""
+
+    def refuse(*args, **kwargs):
+        raise pd.errors.OutOfBoundsDatetime
+
+    kind = Date("2020-01-01", "2020-01-03", "hour")
+    values = ["9999-12-31", "0001-01-01", "2020-01-02T02:00:00+02:00"]
+    monkeypatch.setattr(pd, "to_datetime", refuse)
+    assert one(kind, values).ravel().tolist() == pytest.approx([1, -1, 0])
+    objects = [datetime.date(9999, 1, 1), pd.Timestamp("2020-01-02"), pd.Timestamp("1999-01-01")]
+    assert one(kind, objects, dtype=object).ravel().tolist() == pytest.approx([1, 0, -1])
+    gaps = one(
+        Date("2020-01-01", "2020-01-03", missing=True, format="%d.%m.%Y"), ["02.01.2020", None]
+    )
+    assert gaps.tolist() == [pytest.approx([0, 0]), pytest.approx([0, 1])]
 
 
 @pytest.mark.parametrize(
