@@ -39,11 +39,7 @@ except ImportError:
     INSTALLED = False
 
 converts = pytest.mark.skipif(not INSTALLED, reason="skl2onnx and onnxruntime are not installed")
-ignored = [
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning"),
-    pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:(skl2onnx|onnx).*"),
-]
-pytestmark = ignored
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, size=(300, 3)).astype(np.float32)
