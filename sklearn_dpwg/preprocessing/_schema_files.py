@@ -13,7 +13,6 @@ from typing import Any
 import pandas as pd
 
 from sklearn_dpwg.preprocessing._column_kinds import (
-    DATE_UNITS,
     Boolean,
     Category,
     Column,
@@ -28,17 +27,17 @@ KINDS: Mapping[str, type[Any]] = MappingProxyType(
 
 TO_FILL = "FILL IN"
 
-HEADER = f"""\
+HEADER = """\
 # What is public of the columns of a table, for sklearn_dpwg.preprocessing.PublicSchema.
 #
-# Written from the names and types of the columns: no value was read. Replace each "{TO_FILL}" by
+# Written from the names and types of the columns: no value was read. Replace each "FILL IN" by
 # what you know without the records (a code book, a form, a law), never by a minimum or a list
 # that was read from them. Correct the kinds. Delete the columns that the model is not to use:
 # the target, the groups, whatever tells one person from all others.
 #
 # kind        entries
 # "number"    low, high; log = true for amounts from 0; fill, for missing values
-# "date"      first, last; unit = {", ".join(f'"{unit}"' for unit in DATE_UNITS)};
+# "date"      first, last; unit = "year", "month", "week", "day", "hour", "minute", "second";
 #             format of dates that are strings, as "%d.%m.%Y"; fill
 # "ordered"   levels, lowest first
 # "boolean"   true and false: the values that stand for yes and no

@@ -30,6 +30,7 @@ from sklearn_dpwg.preprocessing import (
     Ordered,
     PublicSchema,
 )
+from sklearn_dpwg.preprocessing._column_kinds import DATE_UNITS
 
 COLUMNS = {
     "age": Number(0, 100, missing=True, fill=30),
@@ -357,6 +358,7 @@ def test_a_template_says_what_to_fill_in_and_reads_no_value(path):
         *(("id", "number"), ("age", "number"), ("town", "category"), ("grade", "category")),
         *(("member", "category"), ("day", "date"), ("flag", "boolean")),
     ]
+    assert f"unit = {str(list(DATE_UNITS))[1:-1]};".replace("'", '"') in text
     body = text[text.index("[columns") :]
     assert not re.search(r"\bA\b|\byes\b|2020|\b300\b", body)
     with pytest.raises(ValueError, match="filled in: low of 'id'; high of 'id'; low of 'age'"):
