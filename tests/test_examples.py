@@ -31,6 +31,7 @@ def test_quickstart_prints_groups_and_the_privacy_statement():
         "plot_guarantee.py",
         "plot_private_search.py",
         "plot_rates.py",
+        "plot_raw_table.py",
         "plot_sample_oracles.py",
     ],
 )

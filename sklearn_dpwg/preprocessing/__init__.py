@@ -1,12 +1,34 @@
 """Transformers that learn nothing from the records, or pay for what they learn.
 
 An ordinary ``StandardScaler`` or imputer in front of a private model reads every record and is
-outside its guarantee. `BoundedScaler` scales by stated bounds, which is free; `DPStandardScaler`
-releases means and variances with noise and states what that costs. Categories are free too where
-they are stated: scikit-learn's ``OneHotEncoder(categories=...)``.
+outside its guarantee. `PublicSchema` takes a raw table – strings, dates, gaps – and encodes it by
+what is said of each column: a `Number` between bounds, a `Date`, an `Ordered` or `Boolean` one, a
+`Category`. That is free, as is `BoundedScaler` for tables of numbers. `DPStandardScaler` releases
+means and variances with noise and states what that costs.
 """
 
+from sklearn_dpwg.preprocessing._column_kinds import (
+    Block,
+    Boolean,
+    Category,
+    Column,
+    Date,
+    Number,
+    Ordered,
+)
 from sklearn_dpwg.preprocessing.bounded_scaler import BoundedScaler
 from sklearn_dpwg.preprocessing.dp_standard_scaler import DPStandardScaler
+from sklearn_dpwg.preprocessing.public_schema import PublicSchema
 
-__all__ = ["BoundedScaler", "DPStandardScaler"]
+__all__ = [
+    "Block",
+    "Boolean",
+    "BoundedScaler",
+    "Category",
+    "Column",
+    "DPStandardScaler",
+    "Date",
+    "Number",
+    "Ordered",
+    "PublicSchema",
+]

@@ -5,6 +5,7 @@ The squares of a block's numbers add up to at most 1 in every row, whatever the 
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import real_number
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.preprocessing._dates import times_in_utc
 
 # Codes of what a level list does not hold.
 MISSING, UNKNOWN = -1, -2
@@ -43,7 +45,7 @@ class Block:
 
 
 class Column(Protocol):
-    """A kind of column, with what is public of it."""
+    """A kind of column, with what is public of it; a class of one's own may be another kind."""
 
     @property
     def width(self) -> int:
@@ -54,13 +56,43 @@ class Column(Protocol):
         """Most encoded columns of a row that can differ from 0."""
 
     def check(self, name: str) -> None:
-        """Refuse wrong public facts."""
+        """Refuse wrong public facts.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+        """
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Return the names of the encoded columns."""
+        """Return the names of the encoded columns.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+
+        Returns
+        -------
+        tuple of str
+            As many names as `width` says.
+        """
 
     def encode(self, values: pd.Series, name: str) -> Block:
-        """Encode the values of the column."""
+        """Encode the values of the column, each by itself.
+
+        Parameters
+        ----------
+        values : Series
+            One value a record.
+        name : str
+            Name of the column.
+
+        Returns
+        -------
+        Block
+            For each record `n_stored` values at as many places, of norm at most 1.
+        """
 
 
 class _Scaled:
@@ -157,21 +189,25 @@ class Date(_Scaled):
 
     Parameters
     ----------
-    first, last : str
-        The first and the last date, in ISO form, mapped to -1 and 1.
+    first, last : str or date
+        The first and the last date, in ISO form where they are strings, mapped to -1 and 1.
     unit : {"year", "month", "week", "day", "hour", "minute", "second"}, default="day"
         What dates are rounded down to.
     missing : bool, default=False
-        Whether dates may be missing: an indicator column says so, and the middle stands for them.
+        Whether dates may be missing: an indicator column says so, and the fill stands for them.
     format : str, default="ISO8601"
         How dates are written where they are strings, as in ``pandas.to_datetime``.
+    fill : str or date, default=None
+        What stands for a missing date, strictly between the first and the last; None for the
+        middle.
     """
 
-    first: str
-    last: str
+    first: str | datetime.date
+    last: str | datetime.date
     unit: str = "day"
     missing: bool = False
     format: str = "ISO8601"
+    fill: str | datetime.date | None = None
 
     def check(self, name: str) -> None:
         if self.unit not in DATE_UNITS:
@@ -188,6 +224,17 @@ class Date(_Scaled):
                 f"column {name!r} must have dates with first < last in its unit {self.unit!r}, got "
                 f"{(self.first, self.last)!r}."
             )
+        _check_fill(self, name)
+        if self.fill is not None:
+            try:
+                inside = abs(self._scaled_fill()) < 1.0
+            except (TypeError, ValueError):
+                inside = False
+            if not inside:
+                raise ValueError(
+                    f"fill of column {name!r} must be a date strictly between "
+                    f"{(self.first, self.last)!r} in its unit {self.unit!r}, got {self.fill!r}."
+                )
 
     def encode(self, values: pd.Series, name: str) -> Block:
         if pd.api.types.is_numeric_dtype(values) and not values.isna().all():
@@ -199,20 +246,26 @@ class Date(_Scaled):
                 f"column {name!r} must hold dates of the form {self.format!r}, and some are none."
             ) from None
         low, high = self._bounds()
-        return self._filled(_unit(np.clip(counts, low, high), low, high), name, 0.0)
+        scaled = _unit(np.clip(counts, low, high), low, high)
+        return self._filled(scaled, name, 0.0 if self.fill is None else self._scaled_fill())
 
     def _bounds(self) -> tuple[float, float]:
-        low, high = self._counts(pd.Series([self.first, self.last], dtype=object), "ISO8601")
-        return float(low), float(high)
+        return self._public_count(self.first), self._public_count(self.last)
+
+    def _scaled_fill(self) -> float:
+        low, high = self._bounds()
+        fill = self._public_count(self.fill)
+        return float(_unit(np.clip(np.array([fill]), low, high), low, high)[0])
+
+    def _public_count(self, date: str | datetime.date | None) -> float:
+        text = date.isoformat() if isinstance(date, datetime.date) else date
+        return float(self._counts(pd.Series([text], dtype=object), "ISO8601")[0])
 
     def _counts(self, values: pd.Series, form: str) -> FloatArray:
         """Return units since 1970, NaN for what is missing."""
-        times = pd.to_datetime(values, utc=True, format=form).dt.tz_localize(None)
-        units = times.to_numpy(dtype="datetime64[ns]").astype(
-            f"datetime64[{DATE_UNITS[self.unit]}]"
-        )
-        counts = units.astype(np.int64).astype(np.float64)
-        counts[times.isna().to_numpy()] = np.nan
+        times = times_in_utc(values, form)
+        counts = times.astype(f"datetime64[{DATE_UNITS[self.unit]}]").astype(np.float64)
+        counts[np.isnat(times)] = np.nan
         return counts
 
 
@@ -222,7 +275,7 @@ class Ordered(_Scaled):
 
     Parameters
     ----------
-    levels : tuple
+    levels : tuple or list
         At least two levels, lowest first. Values outside of them are refused.
     missing : bool, default=False
         Whether values may be missing: an indicator column says so, and the middle stands for them.
@@ -230,6 +283,11 @@ class Ordered(_Scaled):
 
     levels: tuple[Hashable, ...]
     missing: bool = False
+
+    def __post_init__(self) -> None:
+        """Keep a list of levels as a tuple."""
+        if isinstance(self.levels, list):
+            object.__setattr__(self, "levels", tuple(self.levels))
 
     def check(self, name: str) -> None:
         _check_levels(self.levels, name, least=2)
@@ -270,7 +328,7 @@ class Category:
 
     Parameters
     ----------
-    levels : tuple
+    levels : tuple or list
         The levels, each with a column.
     other : bool, default=True
         Whether unknown values belong to the level "other", which is added to the list unless it is
@@ -282,6 +340,11 @@ class Category:
     levels: tuple[Hashable, ...]
     other: bool = True
     missing: bool = False
+
+    def __post_init__(self) -> None:
+        """Keep a list of levels as a tuple."""
+        if isinstance(self.levels, list):
+            object.__setattr__(self, "levels", tuple(self.levels))
 
     @property
     def width(self) -> int:
@@ -327,9 +390,14 @@ def _unit(values: FloatArray, low: float, high: float) -> FloatArray:
 
 
 def _codes(values: pd.Series, levels: tuple[Hashable, ...]) -> NDArray[np.intp]:
-    """Return the position of each value among the levels."""
+    """Return the position of each value among the levels, blanks around it or not."""
     found, distinct = pd.factorize(values.astype(object))
-    positions = pd.Index(levels, dtype=object).get_indexer(pd.Index(distinct, dtype=object))
+    known = pd.Index(levels, dtype=object)
+    trimmed = [value.strip() if isinstance(value, str) else value for value in distinct]
+    exact, near = (
+        known.get_indexer(pd.Index(names, dtype=object)) for names in (distinct, trimmed)
+    )
+    positions = np.where(exact < 0, near, exact)
     positions = np.append(np.where(positions < 0, UNKNOWN, positions), MISSING)
     return np.asarray(positions[found], dtype=np.intp)
 
@@ -345,7 +413,15 @@ def _missing_error(name: str) -> ValueError:
     )
 
 
-def _check_fill(column: Number, name: str) -> None:
+def check_flags(column: Column, name: str) -> None:
+    """Refuse anything but True and False where a kind has a yes or no."""
+    for flag in ("log", "other", "missing"):
+        value = getattr(column, flag, False)
+        if not isinstance(value, bool):
+            raise TypeError(f"{flag} of column {name!r} must be True or False, got {value!r}.")
+
+
+def _check_fill(column: Number | Date, name: str) -> None:
     if column.fill is not None and not column.missing:
         raise ValueError(f"fill of column {name!r} is for missing=True, got {column.fill!r}.")
 

@@ -8,11 +8,17 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.ledger.charge import charge, join_ledgers, with_ledgers
-from sklearn_dpwg.preprocessing.bounds import Bounds, column_bounds, to_unit_interval
+from sklearn_dpwg.preprocessing.bounds import (
+    Bounds,
+    check_dates,
+    column_bounds,
+    finite_rows,
+    to_unit_interval,
+)
 from sklearn_dpwg.privacy import (
     Budget,
     NoiseSource,
@@ -44,7 +50,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     delta : float, default=1e-6
         δ of the release.
     bounds : (low, high), sequence of such pairs, or mapping from column name to pair
-        Public bounds of each column; values beyond are clipped.
+        Public bounds of each column, timestamps where it holds dates; values beyond are clipped.
     random_state : int, RandomState or Generator, optional
         A seed makes the noise repeatable and voids the guarantee for whoever knows it.
 
@@ -136,10 +142,13 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             If `random_state` is set.
         """
         budget = Budget(self.epsilon, self.delta)
-        X = validate_data(self, X, dtype=np.float64)
+        X, dated = finite_rows(self, X)
         n_records, n_columns = X.shape
         names = getattr(self, "feature_names_in_", None)
-        low, high = column_bounds(self.bounds, n_columns, None if names is None else list(names))
+        low, high, self._dated = column_bounds(
+            self.bounds, n_columns, None if names is None else list(names)
+        )
+        check_dates(self, dated, self._dated)
         step = grid_step(2.0, n_records)
         sums = _exact_sums(to_unit_interval(X, low, high), step)
         noise_std = 0.0
@@ -194,7 +203,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Scaled rows.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X, _ = finite_rows(self, X, dated=self._dated)
         return np.asarray((np.clip(X, self.low_, self.high_) - self.mean_) / self.scale_)
 
     def inverse_transform(self, X: Any) -> FloatArray:

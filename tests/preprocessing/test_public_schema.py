@@ -1,234 +1,415 @@
-"""Rows from public facts: norms, names, missing and unknown values, refusals."""
+"""Raw tables of pandas, polars and NumPy, schema files, and scikit-learn's manners."""
 
 from __future__ import annotations
 
-import math
+import datetime
+import pickle
+import re
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted
 
-from sklearn_dpwg.preprocessing._column_kinds import Boolean, Category, Date, Number, Ordered
-from sklearn_dpwg.preprocessing._public_schema import Schema
-
-SCHEMA = Schema(
-    {
-        "age": Number(0, 100),
-        "income": Number(0, 1e6, log=True, missing=True, fill=30_000),
-        "grade": Ordered(("low", "middle", "high"), missing=True),
-        "member": Boolean("yes", "no", missing=True),
-        "job": Category(("nurse", "clerk", "other"), missing=True),
-        "town": Category(("A", "B")),
-        "day": Date("2020-01-01", "2020-12-31", missing=True),
-    }
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.ledger import privacy_of
+from sklearn_dpwg.preprocessing import (
+    Boolean,
+    Category,
+    Date,
+    Number,
+    Ordered,
+    PublicSchema,
 )
-NAMES = (
-    *("age", "income", "income=missing", "grade", "grade=missing", "member", "member=missing"),
-    *("job=nurse", "job=clerk", "job=other", "job=missing", "town=A", "town=B", "town=other"),
-    *("day", "day=missing"),
-)
-FRAME = pd.DataFrame(
-    {
-        "age": [50, -3, 1e9],
-        "income": [0.0, np.nan, 5e6],
-        "grade": ["middle", None, "high"],
-        "member": ["no", "yes", None],
-        "job": ["clerk", "pilot", None],
-        "town": ["B", "Z", "A"],
-        "day": ["2020-12-31", None, "1999-01-01"],
-        "unused": ["x", "y", "z"],
-    }
-)
+from sklearn_dpwg.preprocessing._column_kinds import DATE_UNITS
+
+COLUMNS = {
+    "age": Number(0, 100, missing=True, fill=30),
+    "town": Category(("A", "B"), missing=True),
+    "grade": Ordered(("low", "high"), missing=True),
+    "member": Boolean("yes", "no", missing=True),
+    "day": Date("2020-01-01", "2020-12-31", missing=True, fill="2020-03-01"),
+}
+RAW = {
+    "id": [1, 2, 3, 4],
+    "age": [10.0, None, 300.0, 50.0],
+    "town": ["A ", None, "Z", "B"],
+    "grade": ["low", "high", None, " low"],
+    "member": ["yes", "no", None, "yes"],
+    "day": [datetime.date(2020, 1, 1), None, datetime.date(9999, 12, 31), datetime.date(1, 1, 1)],
+}
+TABLE = pd.DataFrame(RAW).assign(town=pd.Series(RAW["town"], dtype="category"))
+FILE = """
+[columns.age]
+kind = "number"
+low = 0
+high = 100
+missing = true
+fill = 30
+
+[columns.town]
+kind = "category"
+levels = ["A", "B"]
+missing = true
+
+[columns.grade]
+kind = "ordered"
+levels = ["low", "high"]
+missing = true
+
+[columns.member]
+kind = "boolean"
+true = "yes"
+false = "no"
+missing = true
+
+[columns.day]
+kind = "date"
+first = 2020-01-01
+last = 2020-12-31
+missing = true
+fill = "2020-03-01"
+"""
 
 
-def rows(schema, frame):
-    found = schema.encode(frame)
-    return found.toarray() if isinstance(found, csr_array) else found
-
-
-def one(kind, values, **options):
-    """The block of a column alone, in its own units."""
-    schema = Schema({"c": kind})
-    return rows(schema, pd.DataFrame({"c": pd.Series(values, **options)})) * schema.row_norm
-
-
-def test_every_kind():
-    fill = 2.0 * math.log1p(30_000) / math.log1p(1e6) - 1.0
-    rest = math.sqrt(1.0 - fill**2)
-    assert SCHEMA.feature_names == NAMES
-    found = rows(SCHEMA, FRAME) * SCHEMA.row_norm
-    expected = [
-        [0, -1, 0, 0, 0, -1, 0, 0, 1, 0, 0, 0, 1, 0, 1, 0],
-        [-1, fill, rest, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1],
-        [1, 1, 0, 1, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0, -1, 0],
+# the checks hand over arrays of numbers, with gaps, so columns are positions
+@parametrize_with_checks(
+    [
+        PublicSchema({0: Number(-100, 100, missing=True)}),
+        PublicSchema({0: Category(tuple(range(-3, 4)), missing=True)}, sparse_output=True),
     ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_rows_of_a_raw_table():
+    schema = PublicSchema(COLUMNS)
+    found = schema.fit_transform(TABLE) * schema.divisor_
+    fill = -0.4
+    date = 2 * 60 / 365 - 1
+    expected = [
+        [-0.8, 0, 1, 0, 0, 0, -1, 0, 1, 0, -1, 0],
+        [fill, (1 - fill**2) ** 0.5, 0, 0, 0, 1, 1, 0, -1, 0, date, (1 - date**2) ** 0.5],
+        [1, 0, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0],
+        [0, 0, 0, 1, 0, 0, -1, 0, 1, 0, -1, 0],
+    ]
+    assert found == pytest.approx(np.array(expected), abs=1e-12)
+    assert schema.divisor_ == pytest.approx(5**0.5)
+    assert schema.row_norm_ == 1.0
+    assert schema.get_feature_names_out().tolist() == [
+        *("age", "age=missing", "town=A", "town=B", "town=other", "town=missing"),
+        *("grade", "grade=missing", "member", "member=missing", "day", "day=missing"),
+    ]
+
+
+def test_pandas_polars_and_arrays_agree():
+    expected = PublicSchema(COLUMNS).fit_transform(TABLE)
+    for table in (pd.DataFrame(RAW, dtype=object), pl.DataFrame(RAW, strict=False)):
+        assert np.array_equal(PublicSchema(COLUMNS).fit_transform(table), expected)
+    by_position = PublicSchema(dict(enumerate(COLUMNS.values(), start=1)))
+    rows = list(zip(*RAW.values(), strict=True))
+    assert np.array_equal(by_position.fit_transform(rows), expected)
+    assert np.array_equal(by_position.transform(np.array(rows, dtype=object)), expected)
+    assert by_position.get_feature_names_out()[:3].tolist() == ["x1", "x1=missing", "x2=A"]
+
+
+def test_polars_columns_of_every_type():
+    moment = datetime.datetime(2020, 7, 1, 12, tzinfo=datetime.UTC)
+    table = pl.DataFrame(
+        {
+            "flag": [True, None],
+            "kind": pl.Series(["A", "B"], dtype=pl.Categorical),
+            "when": pl.Series([moment, None], dtype=pl.Datetime("us", "UTC")),
+            "cents": pl.Series(["0.25", None]).cast(pl.Decimal(10, 2)),
+        }
+    )
+    schema = PublicSchema(
+        {
+            "flag": Boolean(missing=True),
+            "kind": Category(("A",), other=True),
+            "when": Date("2020-07-01", "2020-07-02", "hour", missing=True),
+            "cents": Number(0, 1, missing=True),
+        }
+    )
+    found = schema.fit_transform(table) * schema.divisor_
+    expected = [[1, 0, 1, 0, 0, 0, -0.5, 0], [0, 1, 0, 1, 0, 1, 0, 1]]
     assert found == pytest.approx(np.array(expected), abs=1e-12)
 
 
-def test_the_row_norm_is_stated_and_attained():
-    assert SCHEMA.row_norm == pytest.approx(math.sqrt(7), rel=1e-11)
-    frame = FRAME.iloc[[2]].assign(age=100, member="yes")
-    assert np.linalg.norm(rows(SCHEMA, frame)) == pytest.approx(1.0, rel=1e-11)
+def test_the_table_may_lack_what_the_schema_does_not_name():
+    schema = PublicSchema(COLUMNS).fit(TABLE)
+    found = schema.transform(TABLE[["day", *list(COLUMNS)[:4]]])
+    assert np.array_equal(found, schema.transform(TABLE))
+    for call in (schema.fit, schema.transform):
+        with pytest.raises(ValueError, match="X must have one column 'town', got none"):
+            call(TABLE.drop(columns="town"))
+    assert schema.transform(TABLE.iloc[:0]).shape == (0, 12)
 
 
-def test_the_bound_holds_in_exact_arithmetic():
-    for n_columns in range(1, 80):
-        names = [f"c{column}" for column in range(n_columns)]
-        schema = Schema({name: Boolean() for name in names})
-        (row,) = rows(schema, pd.DataFrame([[True] * n_columns], columns=names))
-        assert sum(Fraction(value) ** 2 for value in row) <= 1
+def test_nothing_is_learned_from_the_records():
+    other = TABLE.assign(age=-1.0, town="?", day=datetime.date(1999, 1, 1))
+    one, two = (PublicSchema(COLUMNS).fit(table) for table in (TABLE, other))
+    assert np.array_equal(one.transform(TABLE), two.transform(TABLE))
+    assert np.array_equal(PublicSchema(COLUMNS).transform(TABLE), one.transform(TABLE))
+    assert {key: str(value) for key, value in vars(one).items()} == {
+        key: str(value) for key, value in vars(two).items()
+    }
+    check_is_fitted(PublicSchema(COLUMNS))
 
 
-anything = st.one_of(
-    st.none(), st.floats(), st.floats(-1e3, 1e3), st.integers(-(10**12), 10**12), st.just(5e-324)
-)
+def test_copies_and_pickles():
+    schema = PublicSchema(COLUMNS).fit(TABLE)
+    for copy in (clone(schema), pickle.loads(pickle.dumps(schema))):
+        assert np.array_equal(copy.transform(TABLE), schema.transform(TABLE))
+        assert copy.get_params()["columns"] == COLUMNS
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.one_of(st.floats(allow_nan=False), st.integers(-(2**60), 2**60)),
-            anything,
-            st.sampled_from([None, "low", "middle", "high"]),
-            st.sampled_from(["yes", "no", None]),
-            st.one_of(st.none(), st.text(max_size=3), st.sampled_from(["nurse", "clerk"])),
-            st.one_of(st.integers(), st.text(max_size=2), st.booleans()),
-            st.one_of(st.none(), st.datetimes().map(lambda time: time.isoformat())),
-        ),
-        min_size=1,
-        max_size=8,
-    ),
-    st.floats(1e-6, 1e12),
-)
-def test_no_row_is_longer_than_one(records, high):
-    frame = pd.DataFrame(records, columns=list(SCHEMA.columns))
-    frame["income"] = frame["income"].astype(float)
-    frame["day"] = frame["day"].where(frame["day"].isna() | frame["day"].gt("1700"), None)
-    for schema in (SCHEMA, Schema({**SCHEMA.columns, "age": Number(0, high, log=True)})):
-        assert np.linalg.norm(rows(schema, frame), axis=1).max() <= 1.0
-
-
-def test_nothing_is_learned():
-    alone = np.vstack([rows(SCHEMA, FRAME.iloc[[row]]) for row in range(3)])
-    assert np.array_equal(rows(SCHEMA, FRAME), alone)
-    assert np.array_equal(rows(SCHEMA, FRAME.iloc[::-1]), alone[::-1])
-    assert rows(SCHEMA, FRAME.iloc[:0]).shape == (0, len(NAMES))
+def test_set_output():
+    schema = PublicSchema(COLUMNS)
+    expected = schema.fit_transform(TABLE)
+    named = schema.set_output(transform="pandas").transform(TABLE.set_index("id", drop=False))
+    assert named.columns.tolist() == list(schema.get_feature_names_out())
+    assert named.index.tolist() == RAW["id"]
+    assert np.array_equal(named.to_numpy(), expected)
+    named = schema.set_output(transform="polars").transform(TABLE)
+    assert isinstance(named, pl.DataFrame)
+    assert np.array_equal(named.to_numpy(), expected)
 
 
 def test_the_schema_decides_whether_rows_are_sparse():
-    wide = Schema({"town": Category(tuple(range(50))), "age": Number(0, 100)})
-    frame = pd.DataFrame({"town": [7, 99], "age": [100, 50]})
-    found = wide.encode(frame)
-    assert wide.is_sparse
-    assert isinstance(found, csr_array)
-    expected = np.zeros((2, 52))
-    expected[0, [7, 51]], expected[1, 50] = 1.0, 1.0
-    assert found.toarray() * wide.row_norm == pytest.approx(expected)
-    assert not SCHEMA.is_sparse
-    assert isinstance(SCHEMA.encode(FRAME), np.ndarray)
+    wide = {"town": Category(tuple("ABCDEFGHIJKLMNOPQRS"))}
+    for columns, sparse, expected in [
+        (wide, None, True),
+        (wide, False, False),
+        (COLUMNS, None, False),
+        (COLUMNS, True, True),
+    ]:
+        for table in (TABLE, TABLE.iloc[[0]], TABLE.iloc[:0]):
+            schema = PublicSchema(columns, sparse_output=sparse)
+            table = table.assign(town=table["town"].astype(object).fillna("A"))
+            found = schema.fit_transform(table)
+            assert isinstance(found, csr_array) == expected
+            dense = PublicSchema(columns, sparse_output=False).fit_transform(table)
+            assert np.array_equal(found.toarray() if expected else found, dense)
+    with pytest.raises(ValueError, match="outputs a scipy sparse matrix"):
+        PublicSchema(wide).set_output(transform="pandas").fit_transform(table)
 
 
-def test_levels_match_by_value():
-    assert one(Boolean(), [True, False]).ravel().tolist() == pytest.approx([1, -1])
-    assert one(Boolean(), [1.0, 0.0]).ravel().tolist() == pytest.approx([1, -1])
-    assert one(Boolean(missing=True), [1, None]).tolist() == [
-        pytest.approx([1, 0]),
-        pytest.approx([0, 1]),
+def test_input_features_are_those_of_the_table():
+    schema = PublicSchema(COLUMNS).fit(TABLE)
+    assert len(schema.get_feature_names_out(list(TABLE.columns))) == 12
+    with pytest.raises(ValueError, match="input_features is not equal to feature_names_in_"):
+        schema.get_feature_names_out(["a"])
+    with pytest.raises(ValueError, match="input_features should have length equal"):
+        PublicSchema({0: Number(0, 1)}).fit([[1, 2]]).get_feature_names_out(["a"])
+
+
+kinds = st.one_of(
+    st.builds(
+        lambda low, width, log, share: Number(
+            low, low + width, log=log, missing=True, fill=low + share * width
+        ),
+        st.floats(0, 1e6),
+        st.floats(1, 1e6),
+        st.booleans(),
+        st.floats(0.01, 0.99),
+    ),
+    st.builds(
+        lambda n, other: Category(tuple(range(n)), other=other, missing=True),
+        st.just(4),
+        st.just(True),
+    ),
+    st.builds(lambda n: Ordered(tuple(range(n)), missing=True), st.just(4)),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.tuples(kinds, st.sampled_from([None, 0, 1, 2, 3])), min_size=1, max_size=40),
+    st.sampled_from([True, False]),
+)
+def test_no_row_is_longer_than_one_in_exact_arithmetic(columns, sparse):
+    schema = PublicSchema(
+        {f"c{place}": kind for place, (kind, _) in enumerate(columns)}, sparse_output=sparse
+    )
+    row = {f"c{place}": [value] for place, (_, value) in enumerate(columns)}
+    found = schema.fit_transform(pd.DataFrame(row, dtype=object))
+    values = (found.toarray() if sparse else found)[0]
+    assert sum(Fraction(value) ** 2 for value in values.tolist()) <= 1
+
+
+def test_behind_it_no_row_is_cut_and_nothing_is_paid():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.integers(0, 90, 400), "town": rng.choice(["A", "Z"], 400)})
+    model = make_pipeline(
+        PublicSchema({"age": Number(0, 100), "town": Category(("A",))}),
+        DPWorstGroupClassifier(epsilon=float("inf"), data_norm=1.0, group_labels=["A", "Z"]),
+    )
+    model.fit(table, table["age"] > 40, dpworstgroupclassifier__groups=table["town"])
+    model[-1].check_rows(model[0].transform(table))
+    private = clone(model).set_params(
+        dpworstgroupclassifier__epsilon=1.0, dpworstgroupclassifier__random_state=0
+    )
+    with pytest.warns(match="random_state"):
+        private.fit(table, table["age"] > 40, dpworstgroupclassifier__groups=table["town"])
+    assert "PublicSchema" not in str(privacy_of(private))
+    assert privacy_of(private).epsilon == pytest.approx(1.0, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "error", "says"),
+    [
+        ([Number(0, 1)], {}, TypeError, "columns must be a mapping from names to kinds"),
+        ({"age": (0, 1)}, {}, TypeError, r"columns must map 'age' to a kind .*, got \(0, 1\)"),
+        ({"age": Number(0, 1, missing="no")}, {}, TypeError, "missing of column 'age' must be"),
+        ({"age": Number(0, 1)}, {"sparse_output": "auto"}, TypeError, "sparse_output must be"),
+        ({}, {}, ValueError, "columns must name at least one column"),
+        (
+            {"day": Date("2020-01-01", "2020-02-01", missing=True, fill="2020-02-01")},
+            {},
+            ValueError,
+            "fill of column 'day' must be a date strictly between",
+        ),
+        (
+            {"day": Date("2020-01-01", "2020-02-01", fill="2020-01-02")},
+            {},
+            ValueError,
+            "fill of column 'day' is for missing=True",
+        ),
+    ],
+)
+def test_wrong_parameters(columns, options, error, says):
+    with pytest.raises(error, match=says):
+        PublicSchema(columns, **options).fit(TABLE)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "schema.toml"
+
+
+def test_a_schema_file(path):
+    path.write_text(FILE, encoding="utf-8")
+    schema = PublicSchema.from_toml(path, sparse_output=False)
+    assert schema.columns["town"] == COLUMNS["town"]
+    assert list(schema.columns) == list(COLUMNS)
+    assert np.array_equal(schema.transform(TABLE), PublicSchema(COLUMNS).transform(TABLE))
+    assert schema.sparse_output is False
+    assert np.array_equal(clone(schema).transform(TABLE), schema.transform(TABLE))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[columns.age", "must be a TOML file"),
+        ("", r"must hold tables \[columns.NAME\] and nothing else, got \[\]"),
+        ("[columns]\n[other]", r"got \['columns', 'other'\]"),
+        ("[columns]", "columns must name at least one column"),
+        ("[columns.age]\nlow = 0", "kind of column 'age' in .* must be one of number, date"),
+        ("columns.age = 1", "kind of column 'age' in .* must be one of number, date"),
+        ("[columns.age]\nkind = ['number']", "kind of column 'age' in .* must be one of"),
+        ('[columns.age]\nkind = "number"\nlow = 0', "'age' in .* must have an entry 'high'"),
+        (
+            '[columns.age]\nkind = "number"\nlow = 0\nhigh = 1\nmean = 2',
+            "'age' in .* must have entries of low, high, log, missing, fill, got 'mean'",
+        ),
+        (
+            '[columns.age]\nkind = "number"\nlow = 0\nhigh = "FILL IN"\n'
+            '[columns.x]\nkind = "category"\nlevels = "FILL IN"',
+            "entries that are to be filled in: high of 'age'; levels of 'x'",
+        ),
+        ('[columns.age]\nkind = "number"\nlow = 2\nhigh = 1', "low < high"),
+        ('[columns.x]\nkind = "category"\nlevels = "ab"', "tuple of at least 1, got 'ab'"),
+    ],
+)
+def test_wrong_files_are_refused_by_name(path, text, says):
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises((TypeError, ValueError), match=says):
+        PublicSchema.from_toml(path)
+
+
+class NoValues(pd.DataFrame):
+    """A frame whose values nobody may read."""
+
+    def __getitem__(self, key):
+        raise AssertionError("a value was read")
+
+    iloc = loc = values = property(__getitem__)
+
+
+def test_a_template_says_what_to_fill_in_and_reads_no_value(path):
+    table = TABLE.assign(
+        day=pd.to_datetime("2020-01-01"), flag=True, age=pd.Series([1], dtype="int64")
+    )
+    PublicSchema.write_template(NoValues(table), path)
+    text = path.read_text(encoding="utf-8")
+    entries = re.findall(r'^\[columns\."(\w+)"\]\nkind = "(\w+)"', text, re.MULTILINE)
+    assert entries == [
+        *(("id", "number"), ("age", "number"), ("town", "category"), ("grade", "category")),
+        *(("member", "category"), ("day", "date"), ("flag", "boolean")),
     ]
-    levels = one(Category((1, 2), other=False), [2.0, 1.0])
-    assert levels.tolist() == [pytest.approx([0, 1]), pytest.approx([1, 0])]
-    same = one(Category(("a", "b")), ["b", "c"], dtype="category")
-    assert same.tolist() == [pytest.approx([0, 1, 0]), pytest.approx([0, 0, 1])]
+    assert f"unit = {str(list(DATE_UNITS))[1:-1]};".replace("'", '"') in text
+    body = text[text.index("[columns") :]
+    assert not re.search(r"\bA\b|\byes\b|2020|\b300\b", body)
+    with pytest.raises(ValueError, match="filled in: low of 'id'; high of 'id'; low of 'age'"):
+        PublicSchema.from_toml(path)
+    with pytest.raises(FileExistsError):
+        PublicSchema.write_template(table, path)
 
 
-def test_numbers_of_strings_and_infinities():
-    assert one(Number(0, 10), ["5", "1e300"]).ravel().tolist() == pytest.approx([0, 1])
-    assert one(Number(0, 10), [-math.inf, math.inf]).ravel().tolist() == pytest.approx([-1, 1])
-    assert one(Number(-1e308, 7e307), [-1e308, 1e308]).ravel().tolist() == pytest.approx([-1, 1])
+def test_the_template_does_not_depend_on_the_records(tmp_path):
+    one, two = tmp_path / "one.toml", tmp_path / "two.toml"
+    PublicSchema.write_template(TABLE, one)
+    PublicSchema.write_template(TABLE.iloc[:0], two)
+    assert one.read_bytes() == two.read_bytes()
 
 
-def test_dates():
-    times = pd.to_datetime(["2020-01-01T12:00", "2020-01-03T00:00"])
-    assert one(Date("2020-01-01", "2020-01-03"), times).ravel().tolist() == pytest.approx([-1, 1])
-    hours = one(Date("2020-01-01", "2020-01-02", "hour"), times).ravel()
-    assert hours.tolist() == pytest.approx([0, 1])
-    zone = one(Date("2020-01-01", "2020-01-03"), ["2020-01-03T01:00:00+02:00"]).ravel()
-    assert zone.tolist() == pytest.approx([0])
-    other = one(Date("2020-01-01", "2020-01-03", format="%d.%m.%Y"), ["02.01.2020"]).ravel()
-    assert other.tolist() == pytest.approx([0])
+def test_a_filled_template_of_polars(path):
+    table = pl.DataFrame({'a "b"': [1], "c": [datetime.date(2020, 1, 1)], "d": [True], "e": ["x"]})
+    PublicSchema.write_template(table, path)
+    text = path.read_text(encoding="utf-8")
+    for entry, value in {
+        "low": "0",
+        "high": "1",
+        "first": "2020-01-01",
+        "last": "2021-01-01",
+        "levels": '["x"]',
+    }.items():
+        text = text.replace(f'{entry} = "FILL IN"', f"{entry} = {value}")
+    path.write_text(text, encoding="utf-8")
+    schema = PublicSchema.from_toml(path)
+    assert schema.columns == {
+        'a "b"': Number(0, 1, missing=True),
+        "c": Date(datetime.date(2020, 1, 1), datetime.date(2021, 1, 1), missing=True),
+        "d": Boolean(missing=True),
+        "e": Category(("x",), missing=True),
+    }
+    assert schema.transform(table).shape == (1, 9)
 
 
-@pytest.mark.parametrize(
-    ("kind", "says"),
-    [
-        (Number(1, 1), "low < high, got (1.0, 1.0)"),
-        (Number(0, math.inf), "finite bounds"),
-        (Number(-1, 1, log=True), "low >= 0 for log=True"),
-        (Number(0, 1, fill=0.5), "is for missing=True"),
-        (Number(0, 1, missing=True, fill=1), "strictly between its bounds (0.0, 1.0), got 1.0"),
-        (Number("0", 1), "low of column 'c' must be a number"),
-        (Ordered(("a",)), "tuple of at least 2"),
-        (Ordered(("a", None)), "different values"),
-        (Category(()), "tuple of at least 1"),
-        (Category(("a", "a")), "different values"),
-        (Category("abc"), "tuple of at least 1"),
-        (Category(("a", "missing"), missing=True), "names of their own"),
-        (Category((1, "1")), "names of their own"),
-        (Boolean(1, True), "different values"),
-        (Date("2020-01-02", "2020-01-02"), "first < last"),
-        (Date("2020-01-01", "2020-01-02", "month"), "first < last in its unit 'month'"),
-        (Date("2020-01-01", "soon"), "first < last"),
-        (Date("2020-01-01", "2020-01-02", "days"), "unit of column 'c' must be one of year, month"),
-    ],
-)
-def test_wrong_facts_are_refused_by_name(kind, says):
-    with pytest.raises((TypeError, ValueError), match="column 'c'") as caught:
-        Schema({"c": kind})
-    assert says in str(caught.value)
+@pytest.mark.parametrize("table", [[[1]], pd.DataFrame([[1]])])
+def test_a_template_needs_names(table, path):
+    with pytest.raises(TypeError, match="X must"):
+        PublicSchema.write_template(table, path)
+    assert not path.exists()
 
 
-@pytest.mark.parametrize(
-    ("kind", "values", "says"),
-    [
-        (Number(0, 1), [0.5, None], "declared with missing=True"),
-        (Number(0, 1), ["half"], "must hold numbers"),
-        (Number(0, 1), pd.to_datetime(["2020-01-01"]), "must hold numbers, got datetime64"),
-        (Ordered(("a", "b")), ["a", "c"], "none but its levels"),
-        (Ordered(("a", "b")), ["a", None], "declared with missing=True"),
-        (Boolean(), [True, 2], "none but its levels"),
-        (Category(("a",), other=False), ["b"], "none but its levels"),
-        (Category(("a",)), ["a", None], "declared with missing=True"),
-        (Date("2020-01-01", "2020-01-02"), ["2020-01-01", None], "declared with missing=True"),
-        (Date("2020-01-01", "2020-01-02"), ["01.01.2020"], "of the form 'ISO8601'"),
-        (Date("2020-01-01", "2020-01-02"), [2020], "must hold dates, got numbers"),
-    ],
-)
-def test_wrong_values_are_refused_by_name(kind, values, says):
-    with pytest.raises(ValueError, match="column 'c'") as caught:
-        one(kind, values)
-    assert says in str(caught.value)
-
-
-def test_columns_are_there_once():
-    with pytest.raises(ValueError, match="X must have one column 'age', got none"):
-        SCHEMA.encode(FRAME.drop(columns="age"))
-    with pytest.raises(ValueError, match="X must have one column 'age', got 2"):
-        SCHEMA.encode(pd.concat([FRAME, FRAME[["age"]]], axis=1))
-    with pytest.raises(ValueError, match="'a=b' is twice"):
-        Schema({"a": Category(("b",)), "a=b": Number(0, 1)})
-    with pytest.raises(ValueError, match="at least one column"):
-        Schema({})
-
-
-def test_a_schema_does_not_change():
-    columns = {"age": Number(0, 100)}
-    schema = Schema(columns)
-    columns["age"] = Number(0, 1)
-    assert schema.columns["age"] == Number(0, 100)
-    with pytest.raises(TypeError):
-        schema.columns["age"] = Number(0, 1)
+def test_an_array_has_as_many_columns_as_in_the_fit():
+    schema = PublicSchema({1: Number(0, 1)})
+    with pytest.raises(ValueError, match="X must have one column 1, got none"):
+        schema.fit([[0.5]])
+    schema.fit([[0.5, 0.5]])
+    with pytest.raises(ValueError, match="X has 3 features, but PublicSchema is expecting 2"):
+        schema.transform([[0.5, 0.5, 0.5]])
+    with pytest.raises(NotFittedError):
+        check_is_fitted(make_pipeline(schema, DPWorstGroupClassifier(data_norm=1.0)))

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import datetime
 import math
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -30,7 +32,7 @@ seeded = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoise
 @seeded
 @parametrize_with_checks(
     [
-        BoundedScaler(bounds=(-100.0, 100.0)),
+        BoundedScaler(bounds=(-100.0, 100.0), unit_norm=True),
         DPStandardScaler(bounds=(-100.0, 100.0), random_state=0),
         DPStandardScaler(math.inf, bounds=(-100.0, 100.0)),
     ]
@@ -89,6 +91,103 @@ def test_bounds_by_name():
 def test_bounds_that_are_refused(scaler, bounds, message):
     with pytest.raises(ValueError, match=message):
         scaler(bounds).fit(pd.DataFrame(ROWS, columns=["age", "score"]))
+
+
+DAYS = pd.to_datetime(["2020-01-01", "2020-07-01", "2031-01-01"])
+YEAR = (datetime.date(2020, 1, 1), pd.Timestamp("2020-12-31"))
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        DAYS,
+        DAYS.tz_localize("UTC"),
+        DAYS.date,
+        DAYS.to_numpy().astype("datetime64[D]"),
+        pl.Series(DAYS.date),
+    ],
+    ids=["naive", "zoned", "objects", "days", "polars"],
+)
+def test_dates_between_timestamps(days):
+    frame = pl.DataFrame if isinstance(days, pl.Series) else pd.DataFrame
+    table = frame({"n": [0.0, 1.0, 2.0], "day": days})
+    bounds = {"n": (0, 2), "day": YEAR}
+    expected = pytest.approx(np.array([[-1, -1], [0, 2 * 182 / 365 - 1], [1, 1]]))
+    assert BoundedScaler(bounds).fit_transform(table) == expected
+    assert BoundedScaler(bounds).fit(table).low_[1] == pd.Timestamp("2020-01-01").timestamp()
+    private = DPStandardScaler(math.inf, bounds=bounds).fit(table)
+    assert np.abs(private.transform(table)).max() < 3.0
+
+
+def test_arrays_of_dates_between_timestamps():
+    bounds = (np.datetime64("2020-01-01"), np.datetime64("2020-12-31"))
+    found = BoundedScaler(bounds).fit_transform(DAYS.to_numpy()[:, None])
+    assert found.ravel() == pytest.approx([-1, 2 * 182 / 365 - 1, 1])
+    rows = [[0.0, day] for day in DAYS]
+    assert BoundedScaler([(-1, 1), YEAR]).fit_transform(rows)[:, 1] == pytest.approx(found.ravel())
+
+
+@pytest.mark.parametrize("scaler", [BoundedScaler, lambda b: DPStandardScaler(bounds=b)])
+@pytest.mark.parametrize(
+    ("table", "bounds", "message"),
+    [
+        ({"day": DAYS}, (0, 1), "bounds of column 'day' must be timestamps .* got dates between"),
+        ({"day": DAYS.date}, (0, 1), "bounds of column 'day' must be timestamps"),
+        ({"n": [1, 2, 3]}, YEAR, "bounds of column 'n' must be .* got numbers between bounds"),
+        ({"t": DAYS - DAYS[0]}, (0, 1), "column 't' of X must hold numbers or dates"),
+        ({"t": DAYS.time}, (0, 1), "column 't' of X must hold numbers or dates"),
+        ({"t": DAYS.to_period("M")}, (0, 1), "column 't' of X must hold numbers or dates"),
+        ({"t": [DAYS[0], "x", "y"]}, YEAR, "column 't' of X must hold dates alone"),
+        ({"n": [1, 2, 3]}, (0, pd.Timestamp("2020")), "bounds must be finite with low < high"),
+        ({"day": DAYS}, (pd.Timestamp("2020"), pd.NaT), "bounds must be finite with low < high"),
+    ],
+)
+def test_dates_that_are_refused(scaler, table, bounds, message):
+    with pytest.raises(ValueError, match=message):
+        scaler(bounds).fit(pd.DataFrame(table))
+
+
+def test_later_tables_have_the_dates_of_the_first():
+    scaler = BoundedScaler(YEAR).fit(pd.DataFrame({"day": DAYS}))
+    with pytest.raises(ValueError, match="bounds of column 'day' must be timestamps"):
+        scaler.transform(pd.DataFrame({"day": [1.0, 2.0]}))
+    with pytest.raises(ValueError, match="bounds of column 0 must be timestamps"):
+        BoundedScaler((0, 1)).fit([[1.0]]).transform(np.array([["2020"]], dtype="datetime64[D]"))
+
+
+@pytest.mark.parametrize("scaler", [BoundedScaler, lambda b: DPStandardScaler(bounds=b)])
+def test_missing_and_infinite_values_are_refused_without_bad_advice(scaler):
+    for column, value, found in [("age", np.nan, "NaN"), ("score", -np.inf, "infinity")]:
+        table = pd.DataFrame(ROWS[:3], columns=["age", "score"])
+        fitted = scaler((-1, 1)).fit(table)
+        table.loc[1, column] = value
+        for call in (scaler((-1, 1)).fit, fitted.transform):
+            with pytest.raises(ValueError, match=f"got {found} in column '{column}'") as caught:
+                call(table)
+            assert "PublicSchema" in str(caught.value)
+            assert "HistGradientBoosting" not in str(caught.value)
+    with pytest.raises(ValueError, match="got NaN in column 'day'"):
+        scaler(YEAR).fit(pd.DataFrame({"day": [DAYS[0], pd.NaT]}))
+
+
+def test_large_numbers_are_finite():
+    assert BoundedScaler((-1, 1)).fit_transform([[1e308], [1e308]]).tolist() == [[1.0], [1.0]]
+
+
+@pytest.mark.parametrize("n_columns", range(1, 60))
+def test_rows_of_unit_norm(n_columns):
+    scaler = BoundedScaler((-5, 5), unit_norm=True)
+    row = np.where(np.arange(n_columns) % 2, -5.0, 5.0)[None, :]
+    found = scaler.fit_transform(row)
+    assert sum(Fraction(value) ** 2 for value in found[0].tolist()) <= 1
+    assert np.linalg.norm(found) == pytest.approx(1.0, rel=1e-11)
+    assert scaler.row_norm_ == 1.0
+    assert scaler.inverse_transform(found) == pytest.approx(row)
+
+
+def test_unit_norm_is_yes_or_no():
+    with pytest.raises(TypeError, match="unit_norm must be True or False, got 2"):
+        BoundedScaler(unit_norm=2).fit(ROWS)
 
 
 def test_names_need_names():

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
 
-from sklearn_dpwg.preprocessing._public_schema import Schema
+from sklearn_dpwg.preprocessing._row_encoding import Schema
 from utility.population.definition import Amount, Definition
 from utility.tasks import Part, Task, split
 

@@ -8,16 +8,18 @@ learns nothing: a row is encoded the same way whatever the other rows are. Each 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.preprocessing._column_kinds import Column
+from sklearn_dpwg.preprocessing._column_kinds import Column, check_flags
 
 # Rounding of the entries and of a sum of their squares stays far below this share of a norm.
 ROUNDING = 2.0**-40
@@ -32,8 +34,8 @@ class Schema:
 
     Parameters
     ----------
-    columns : mapping of str to Column
-        The columns that are encoded, in this order; others are left out.
+    columns : mapping of hashable to Column
+        The columns that are encoded, in this order, by name; others are left out.
 
     Attributes
     ----------
@@ -44,7 +46,7 @@ class Schema:
         Names of the encoded columns.
     """
 
-    columns: Mapping[str, Column]
+    columns: Mapping[Any, Column]
     row_norm: float = field(init=False)
     feature_names: tuple[str, ...] = field(init=False, repr=False)
 
@@ -53,17 +55,19 @@ class Schema:
         if not self.columns:
             raise ValueError("columns must name at least one column, got none.")
         for name, column in self.columns.items():
-            column.check(name)
-        names = [out for name, column in self.columns.items() for out in column.names(name)]
-        twice = sorted({name for name in names if names.count(name) > 1})
+            check_flags(column, feature_name(name))
+            column.check(feature_name(name))
+        names = [
+            out for name, column in self.columns.items() for out in column.names(feature_name(name))
+        ]
+        twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             raise ValueError(
                 f"columns must give each encoded column a name, {twice[0]!r} is twice."
             )
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         object.__setattr__(self, "feature_names", tuple(names))
-        bound = math.sqrt(len(self.columns)) * (1.0 + ROUNDING)
-        object.__setattr__(self, "row_norm", bound)
+        object.__setattr__(self, "row_norm", norm_bound(len(self.columns)))
 
     @property
     def is_sparse(self) -> bool:
@@ -71,13 +75,22 @@ class Schema:
         stored = sum(column.n_stored for column in self.columns.values())
         return stored <= SPARSE_SHARE * len(self.feature_names)
 
-    def encode(self, frame: pd.DataFrame) -> FloatArray | csr_array:
+    def check_names(self, names: Iterable[Hashable]) -> None:
+        """Refuse a table without one of the columns, or with two of its name."""
+        found = Counter(names)
+        for name in self.columns:
+            if found[name] != 1:
+                raise ValueError(f"X must have one column {name!r}, got {found[name] or 'none'}.")
+
+    def encode(self, frame: pd.DataFrame, *, sparse: bool | None = None) -> FloatArray | csr_array:
         """Encode a table.
 
         Parameters
         ----------
         frame : DataFrame
             The table, with at least the columns of the schema.
+        sparse : bool, optional
+            Whether rows are sparse; None for what the schema decides.
 
         Returns
         -------
@@ -89,20 +102,28 @@ class Schema:
         ValueError
             If a column is not there, or holds what its kind does not allow.
         """
-        for name in self.columns:
-            found = sum(label == name for label in frame.columns)
-            if found != 1:
-                raise ValueError(f"X must have one column {name!r}, got {found or 'none'}.")
+        self.check_names(frame.columns)
         places, values, first = [], [], 0
         for name, column in self.columns.items():
-            block = column.encode(frame[name].reset_index(drop=True), name)
+            series: pd.Series = frame[name].reset_index(drop=True)
+            block = column.encode(series, feature_name(name))
             places.append(block.places + first)
             values.append(block.values)
             first += column.width
         at, entries = np.column_stack(places), np.column_stack(values) / self.row_norm
-        if not self.is_sparse:
+        if not (self.is_sparse if sparse is None else sparse):
             rows = np.zeros((len(frame), first))
             np.put_along_axis(rows, at, entries, axis=1)
             return rows
         starts = np.arange(len(frame) + 1) * at.shape[1]
         return csr_array((entries.ravel(), at.ravel(), starts), shape=(len(frame), first))
+
+
+def norm_bound(n_blocks: int) -> float:
+    """Return what no row of blocks of norm at most 1 is longer than, also by rounding."""
+    return math.sqrt(n_blocks) * (1.0 + ROUNDING)
+
+
+def feature_name(name: Hashable) -> str:
+    """Return the name of a column as text; that of the column at a position is "x" before it."""
+    return f"x{name}" if isinstance(name, int) else str(name)

@@ -1,0 +1,289 @@
+"""Raw tables to rows of norm at most 1, by what is public of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import validate_data
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.preprocessing._column_kinds import Column
+from sklearn_dpwg.preprocessing._row_encoding import Schema
+from sklearn_dpwg.preprocessing._schema_files import read_columns, template
+
+
+class PublicSchema(TransformerMixin, BaseEstimator):
+    """Encode a raw table by public facts about its columns: numbers, dates, categories, gaps.
+
+    Nothing is learned from the records, so it costs no privacy, and each record is encoded by
+    itself. Encoded rows have norm at most 1: behind it, ``data_norm=1.0`` cuts no row.
+
+    Parameters
+    ----------
+    columns : mapping from name to Number, Date, Ordered, Boolean or Category
+        What is public of each column; columns that are not named are left out. Where X is an
+        array, a name is a position.
+    sparse_output : bool, default=None
+        Whether encoded rows are a ``csr_array``. None lets the columns decide: rows are sparse
+        where at most a tenth of their numbers can differ from 0, whatever the records are.
+
+    Attributes
+    ----------
+    divisor_ : float
+        Bound on the norm of a row of blocks, by which all rows are divided: the square root of the
+        number of columns, and a part in 10¹² for rounding.
+    row_norm_ : float
+        Largest norm of an encoded row: 1.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns of X, where it has names.
+
+    See Also
+    --------
+    BoundedScaler : Scales columns that are all numbers.
+
+    Notes
+    -----
+    *Rows have norm at most 1.* Each of the m columns becomes a block of numbers:
+
+    - a number, a date, a level in an order, a yes or no: one number in [-1, 1]. Where values may be
+      missing, an indicator stands beside it: (x, 0) for a value x, and (f, √(1 − f²)) for a
+      missing one, f being where the fill is;
+    - a category: zeros and a single 1, at its level, at "other" or at "missing".
+
+    So the norm of a block is at most 1, that of a row of blocks at most √m, and that of a row
+    divided by √m at most 1. Rounding moves a square by less than a part in 2⁵⁰, and the divisor has
+    a part in 2⁴⁰ to spare (``docs/theory/encoded_rows.md``).
+
+    *What is public* is what a person says. ``fit`` looks at the names of columns alone.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn_dpwg.preprocessing import Category, Number, PublicSchema
+    >>> schema = PublicSchema({"age": Number(0, 100, missing=True), "town": Category(("A", "B"))})
+    >>> table = pd.DataFrame({"age": [75, None, 130], "town": ["A", "B", "Z"], "id": [1, 2, 3]})
+    >>> schema.set_output(transform="pandas").fit_transform(table).round(2)
+        age  age=missing  town=A  town=B  town=other
+    0  0.35         0.00    0.71    0.00        0.00
+    1  0.00         0.71    0.00    0.71        0.00
+    2  0.71         0.00    0.00    0.00        0.71
+    >>> round(schema.divisor_**2, 6), schema.row_norm_
+    (2.0, 1.0)
+    """
+
+    _learns_from_records = False
+
+    def __init__(self, columns: Mapping[Any, Column], *, sparse_output: bool | None = None) -> None:
+        self.columns = columns
+        self.sparse_output = sparse_output
+
+    @classmethod
+    def from_toml(cls, path: str | Path, *, sparse_output: bool | None = None) -> Self:
+        r"""Read a schema file.
+
+        Parameters
+        ----------
+        path : str or Path
+            A TOML file with a table ``[columns.NAME]`` a column, as `write_template` writes it.
+        sparse_output : bool, optional
+            As in the constructor.
+
+        Returns
+        -------
+        PublicSchema
+            The transformer.
+
+        Raises
+        ------
+        ValueError
+            If an entry is still to be filled in, unknown, or wrong.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from sklearn_dpwg.preprocessing import PublicSchema
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "people.toml"
+        ...     text = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 120'
+        ...     _ = path.write_text(text)
+        ...     PublicSchema.from_toml(path)
+        PublicSchema(columns={'age': Number(low=0, high=120, log=False, missing=False, fill=None)})
+        """
+        schema = cls(read_columns(path), sparse_output=sparse_output)
+        schema._schema()
+        return schema
+
+    @staticmethod
+    def write_template(X: Any, path: str | Path) -> None:
+        """Write a schema file that a person has to fill in, without reading a value.
+
+        Parameters
+        ----------
+        X : DataFrame
+            A frame of pandas or polars; the names and types of its columns are used, no value.
+        path : str or Path
+            File to write. One that exists is left as it is.
+
+        Raises
+        ------
+        FileExistsError
+            If the file exists.
+        TypeError
+            If X is no frame or a name no string.
+        """
+        text = template(X)
+        with Path(path).open("x", encoding="utf-8") as file:
+            file.write(text)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check that X has the columns; nothing is learned or released.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_records, n_features_in)
+            The table; no value is used.
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        self : object
+            The transformer.
+
+        Raises
+        ------
+        ValueError
+            If a column is not there, or what is said of one is wrong.
+        """
+        schema = self._schema()
+        schema.check_names(self._names(X, reset=True))
+        self.divisor_ = schema.row_norm
+        self.row_norm_ = 1.0
+        return self
+
+    def transform(self, X: Any) -> FloatArray | csr_array:
+        """Encode a table.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_records, n_features_in)
+            The table. A frame needs the columns of the schema only, in any order.
+
+        Returns
+        -------
+        ndarray or csr_array of shape (n_records, n_features_out)
+            Rows of norm at most 1.
+
+        Raises
+        ------
+        ValueError
+            If a column is not there, or holds what its kind does not allow.
+        """
+        schema = self._schema()
+        schema.check_names(self._names(X, reset=False))
+        return schema.encode(self._frame(X, schema), sparse=self.sparse_output)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the encoded columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns of X; checked where X had names, and not used otherwise.
+
+        Returns
+        -------
+        ndarray of shape (n_features_out,)
+            Names such as "age", "age=missing" and "town=other".
+
+        Raises
+        ------
+        ValueError
+            If `input_features` are not the columns of X.
+        """
+        if input_features is not None:
+            self._check_input_features(list(input_features))
+        return np.array(self._schema().feature_names, dtype=object)
+
+    def _check_input_features(self, names: list[Any]) -> None:
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and list(known) != names:
+            raise ValueError("input_features is not equal to feature_names_in_.")
+        if len(names) != getattr(self, "n_features_in_", len(names)):
+            raise ValueError(
+                f"input_features should have length equal to number of features "
+                f"({self.n_features_in_}), got {len(names)}."
+            )
+
+    def _schema(self) -> Schema:
+        """Return the core, which checks what is said of the columns."""
+        if not isinstance(self.columns, Mapping):
+            raise TypeError(
+                "columns must be a mapping from names to kinds such as Number(0, 100), "
+                f"got {self.columns!r}."
+            )
+        for name, column in self.columns.items():
+            if not all(hasattr(column, part) for part in ("check", "names", "encode")):
+                raise TypeError(
+                    f"columns must map {name!r} to a kind such as Number(0, 100), got {column!r}."
+                )
+        if self.sparse_output is not None and not isinstance(self.sparse_output, bool):
+            raise TypeError(
+                f"sparse_output must be True, False or None, got {self.sparse_output!r}."
+            )
+        return Schema(self.columns)
+
+    def _names(self, X: Any, *, reset: bool) -> list[Hashable]:
+        """Return the names of the columns, or the positions in what has none."""
+        if is_frame(X):
+            if reset:
+                validate_data(self, X, skip_check_array=True)
+            return list(X.columns)
+        return list(range(self._array(X, reset=reset).shape[1]))
+
+    def _array(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        # a list of numbers and strings stays one: NumPy would make strings of all
+        dtype = None if hasattr(X, "dtype") else object
+        array: NDArray[Any] = validate_data(
+            self, X, dtype=dtype, ensure_all_finite=False, reset=reset
+        )
+        return array
+
+    def _frame(self, X: Any, schema: Schema) -> pd.DataFrame:
+        """Return the columns of the schema as pandas has them."""
+        if isinstance(X, pd.DataFrame):
+            return X
+        if is_frame(X):
+            return pd.DataFrame({name: _series(X.get_column(name)) for name in schema.columns})
+        return pd.DataFrame(self._array(X, reset=False))
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that there is nothing to fit, and what may be in a table."""
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether a table is a frame of pandas or polars."""
+    return isinstance(X, pd.DataFrame) or hasattr(X, "get_column")
+
+
+def _series(column: Any) -> pd.Series:
+    """Return a column of polars as one of pandas, without pyarrow."""
+    dtype = column.dtype
+    plain = dtype.is_float() or dtype.is_integer() or dtype.is_temporal()
+    return pd.Series(column.to_numpy() if plain else column.to_list(), dtype=None)
