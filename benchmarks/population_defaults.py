@@ -60,7 +60,7 @@ BY_LOSS = {
     "log loss": {"step_share": (0.13, 0.25), "ceiling": (1.5, 3.6), "clip_share": (0.6, 1.3)},
     "squared_error": {
         "step_share": (0.15, 0.2, 0.5),
-        "ceiling": (0.25, 1.0, 2.16),
+        "ceiling": (0.5, 2.16),
         "clip_share": (0.25, 0.6, 0.9),
     },
 }

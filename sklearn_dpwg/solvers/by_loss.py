@@ -35,7 +35,7 @@ class ByLoss:
 LOG_LOSS = ByLoss(is_centred=True)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
 # weights: the radius of a regressor is a fifth of a classifier's.
-SQUARED_ERROR = ByLoss(step_share=0.3, ceiling=0.5, clip_share=0.4, is_centred=True)
+SQUARED_ERROR = ByLoss(step_share=0.3, ceiling=1.0, clip_share=0.4, is_centred=True)
 
 BY_KERNEL = {
     "binary_log": LOG_LOSS,
