@@ -14,6 +14,8 @@ from sklearn_dpwg._typing import FloatArray
 
 # More than the rounding of a few dozen operations, and than what a step of the search leaves.
 _ROUNDING = 1e-9
+# Products of weaker strengths are below all floats.
+_WEAKEST = 1e-100
 # Below this change of a log-odds the exact bound is within 1 % of its limit for small changes.
 _SMALL_CHANGE = 0.1
 # A log-odds whose exponential is still a floating-point number.
@@ -111,6 +113,11 @@ def saddle_point_sensitivity(
     mu_groups = real_number(entropy_weight, "entropy_weight")
     if mu_groups <= 0.0:
         raise ValueError(f"entropy_weight must be positive, got {mu_groups!r}.")
+    if min(mu_weights, mu_groups) < _WEAKEST:
+        raise ValueError(
+            f"strong_convexity and entropy_weight must be at least {_WEAKEST:g}, as floats end "
+            f"below, got {mu_weights!r} and {mu_groups!r}."
+        )
     slack = 2.0 * math.sqrt(2.0 * non_negative(solver_slack, "solver_slack") / mu_weights)
 
     groups = []
@@ -170,11 +177,12 @@ class _Group:
         move = both_players(min(max(best, low), high))
         if move * 2.0 * gamma < b:
             # the weights move too little to change the group's advantage by as much as it could
+            scale = max(mu_l, 1.0)  # the product of both strengths would overflow
+
             def bounded_advantage(weight: float) -> float:
                 other = 1.0 - weight
-                return (
-                    gamma * weight * (mu_l + other * b) / (mu_w * mu_l + weight * other * gamma**2)
-                )
+                most = gamma * weight * (mu_l / scale + other * (b / scale))
+                return most / (mu_w * (mu_l / scale) + weight * other * (gamma**2 / scale))
 
             candidates = [low, high]
             discriminant = b * b - gamma * gradient * (mu_l + b)

@@ -350,3 +350,22 @@ def test_lemma_3_by_hand():
         lemma3_sensitivity(group_sizes=[], **facts)
     with pytest.raises(ValueError, match="entropy_weight must be positive and finite"):
         lemma3_sensitivity(group_sizes=[5], **facts | {"entropy_weight": math.inf})
+
+
+@pytest.mark.parametrize("strength", [1.0, 1e10, 1e30, 1e100])
+@pytest.mark.parametrize("sizes", [(1, 1), (50, 300), (7,)])
+def test_huge_entropy_weights_are_those_of_fixed_group_weights(sizes, strength):
+    """The product of both strengths is beyond all floats; the bound is not."""
+    facts = {"group_sizes": sizes, "prior": [1.0 / len(sizes)] * len(sizes), "lipschitz": 1.0,
+             "gradient_diameter": 1.6, "loss_range": 5.0, "strong_convexity": strength}  # fmt: skip
+    fixed = saddle_point_sensitivity(**facts, entropy_weight=math.inf)
+    for entropy_weight in (1e200, 1e300, 1e305):
+        found = saddle_point_sensitivity(**facts, entropy_weight=entropy_weight)
+        assert fixed * (1.0 - 1e-9) <= found <= fixed * (1.0 + 1e-6)
+
+
+def test_strengths_without_a_sensitivity_are_refused():
+    facts = {"group_sizes": [1, 1], "prior": [0.5, 0.5], "lipschitz": 1.0,
+             "gradient_diameter": 1.6, "loss_range": 5.0}  # fmt: skip
+    with pytest.raises(ValueError, match="must be at least 1e-100"):
+        saddle_point_sensitivity(**facts, strong_convexity=5e-324, entropy_weight=5e-324)
