@@ -339,7 +339,7 @@ def test_pages_of_the_population_are_refreshed(utility, compared, tmp_path):
     names = ("README.md", "docs/utility.md", "docs/utility_population.md")
     for name in names:
         (tmp_path / name).write_text("before\n" + "\n\nold\n\n".join(pages.MARKS) + "\nafter\n")
-    pages.write_population_pages(compared, {}, DEFINITIONS, tmp_path)
+    pages.write_population_pages(compared, (), {}, DEFINITIONS, tmp_path)
     for name in names:
         text = (tmp_path / name).read_text()
         assert text.startswith(f"before\n{pages.MARKS[0]}\n\n")

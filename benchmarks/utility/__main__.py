@@ -116,17 +116,16 @@ def report_population(
 
     compared, missing = compare(cells, DEFINITIONS)
     page = collect(task_names(), EPSILONS, N_SEEDS)
-    if asked.docs and (missing or asked.task or asked.quick):
+    if asked.docs and (not compared or asked.task or asked.quick):
         parser.error(
-            "--docs needs every task, ε and peer measured, "
-            f"missing: {', '.join(missing) or 'what was not asked for'}."
+            "--docs needs every task and ε that it is about, missing: what was not asked for."
         )
     print(write_population(compared, missing, DEFINITIONS, FOLDER, asked.population))
     drawn = draw_population(compared, FOLDER / "figures")
     if asked.task:
         drawn += draw_figures(cells, FOLDER / "figures")
     if asked.docs:
-        write_population_pages(compared, page, DEFINITIONS, ROOT)
+        write_population_pages(compared, missing, page, DEFINITIONS, ROOT)
     for path in drawn:
         print(f"drawn: {path}")
     for half in dict.fromkeys(each.half for each in compared):

@@ -59,7 +59,11 @@ def write_page_tables(cells: Cells, root: Path) -> None:
 
 
 def write_population_pages(
-    compared: Sequence[Compared], page: Cells, definitions: Sequence[Any], root: Path
+    compared: Sequence[Compared],
+    missing: Sequence[str],
+    page: Cells,
+    definitions: Sequence[Any],
+    root: Path,
 ) -> None:
     """Refresh the README's chart, the page of results with its figures, and the list of tasks.
 
@@ -67,6 +71,8 @@ def write_population_pages(
     ----------
     compared : sequence of Compared
         All cells of the population.
+    missing : sequence of str
+        Cells that were not compared, which the page names.
     page : dict
         What `collect` returns for the page's tasks.
     definitions : sequence of Definition
@@ -78,12 +84,12 @@ def write_population_pages(
     draw_by_epsilon(compared, docs / "figures")
     draw_tasks(compared, HALF, docs / "figures")
     replace_between_marks(root / "README.md", f"```text\n{chart(compared, page, HALF)}\n```")
-    replace_between_marks(docs / "utility.md", results_text(compared, page))
+    replace_between_marks(docs / "utility.md", results_text(compared, missing, page))
     tables = "\n\n".join((summary_table(compared), tasks_text(compared, definitions)))
     replace_between_marks(docs / "utility_population.md", tables)
 
 
-def results_text(compared: Sequence[Compared], page: Cells) -> str:
+def results_text(compared: Sequence[Compared], missing: Sequence[str], page: Cells) -> str:
     """Return figures and summaries of the population, and the summary of the page's tasks."""
     task_figure = TASK_FIGURE.format(half=HALF)
     own = against_peers(page)
@@ -92,7 +98,7 @@ def results_text(compared: Sequence[Compared], page: Cells) -> str:
             "Geometric mean of ours / best peer by ε, with the 95 % interval by source; grey: "
             f"tasks of the {HALF} half.",
             f"![Geometric means by ε](figures/{EPSILON_FIGURE})",
-            short_report(compared, (), HALF),
+            short_report(compared, missing, HALF),
             f"All cells of the {HALF} half:",
             f"![Ratios by task and ε](figures/{task_figure})",
             *(["On the package's own data sets:", summary_lines(page, own)] if own else []),

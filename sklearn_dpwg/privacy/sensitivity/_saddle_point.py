@@ -15,7 +15,7 @@ from sklearn_dpwg._typing import FloatArray
 # More than the rounding of a few dozen operations, and than what a step of the search leaves.
 _ROUNDING = 1e-9
 # Quotients by weaker strengths are beyond all floats.
-_WEAKEST = 1e-300
+_WEAKEST = 1e-305
 # Below this change of a log-odds the exact bound is within 1 % of its limit for small changes.
 _SMALL_CHANGE = 0.1
 # A log-odds whose exponential is still a floating-point number.
