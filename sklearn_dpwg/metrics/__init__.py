@@ -4,8 +4,9 @@ These numbers are computed from private records without noise: they are for the 
 may see the records. Publishing one is outside every guarantee.
 """
 
+from sklearn_dpwg.metrics._group_disparities import group_disparities
 from sklearn_dpwg.metrics._group_table import group_table
 from sklearn_dpwg.metrics._worst_group_score import worst_group_score
 from sklearn_dpwg.metrics._worst_group_scorer import worst_group_scorer
 
-__all__ = ["group_table", "worst_group_score", "worst_group_scorer"]
+__all__ = ["group_disparities", "group_table", "worst_group_score", "worst_group_scorer"]

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg.groups import encode_groups
-from sklearn_dpwg.metrics.named_metric import Metric, named_metric
+from sklearn_dpwg.metrics._metric_columns import metric_columns
+from sklearn_dpwg.metrics.named_metric import Metric
 
 
 def group_table(
@@ -19,6 +20,9 @@ def group_table(
     *,
     groups: Any,
     metrics: str | Metric | Sequence[str | Metric] = "accuracy",
+    classes: Sequence[Any] | None = None,
+    pos_label: Any = None,
+    min_count: int = 1,
 ) -> pd.DataFrame:
     """Return metrics of one or several models in every group.
 
@@ -29,22 +33,47 @@ def group_table(
     y_true : array-like of shape (n_records,)
         True targets.
     predictions : array-like, or mapping from a model's name to array-like
-        Predictions, in the form that the metrics expect.
+        Predictions, in the form that the metrics expect: numbers, classes, or probabilities, of
+        the second class or of each.
     groups : array-like of shape (n_records,) or (n_records, n_columns)
         Group of each record; cells of several columns are intersected. An index is ignored.
     metrics : str, callable or sequence of them, default="accuracy"
-        Names of metrics of scikit-learn, or functions of ``(y_true, y_pred)`` with a
-        ``__name__`` each.
+        Names of metrics of scikit-learn; "selection_rate", "true_positive_rate",
+        "false_positive_rate", "true_negative_rate" or "false_negative_rate" of fairlearn, which
+        has to be installed for them; or functions of ``(y_true, y_pred)`` with a ``__name__``
+        each.
+    classes : sequence, optional
+        Every class, as in ``classes_`` of the model; needed where one does not occur in `y_true`.
+        By default those that occur.
+    pos_label : class, optional
+        The positive class, for metrics that have one. By default the second of two classes in
+        sorted order, also of strings, as ``classes_[1]`` of scikit-learn's models.
+    min_count : int, default=1
+        Fewest records of a group for metrics to be shown: a smaller group keeps its row and size,
+        and its metrics are NaN.
 
     Returns
     -------
     DataFrame
-        Indexed by group, with a column "size" and one a metric, or one a model and metric.
+        Indexed by group, with a column "size" and one a metric, or one a model and metric. Several
+        columns of groups are the levels of a MultiIndex and keep their names.
 
     Raises
     ------
     ValueError
-        If lengths differ, a group is missing or two columns would have one name.
+        If lengths differ, a group is missing, two columns would have one name, or which class is
+        positive does not follow.
+    ImportError
+        If a metric of fairlearn is asked for and fairlearn is not installed.
+
+    See Also
+    --------
+    group_disparities : How far the groups are apart.
+
+    Notes
+    -----
+    A rate of records that a group does not have, such as the true positive rate where no record is
+    positive, is NaN; fairlearn has 0 there.
 
     Examples
     --------
@@ -57,26 +86,22 @@ def group_table(
     """
     y_true = np.asarray(y_true)
     codes, labels = encode_groups(groups, len(y_true), None)
-    members = [np.flatnonzero(codes == code) for code in range(len(labels))]
-    several_models = isinstance(predictions, Mapping)
-    models = predictions if isinstance(predictions, Mapping) else {"": predictions}
-    if isinstance(metrics, str) or callable(metrics):
-        metrics = [metrics]
-    columns: dict[str, list[Any]] = {"size": [len(index) for index in members]}
-    for name, predicted in models.items():
-        predicted = np.asarray(predicted)
-        if len(predicted) != len(y_true):
-            raise ValueError(
-                f"predictions must have one entry a record: got {len(predicted)} for "
-                f"{len(y_true)} records."
-            )
-        for metric in metrics:
-            function = named_metric(metric, y_true)[0]
-            title = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
-            column = f"{name} {title}" if several_models else title
-            if column in columns:
-                raise ValueError(f"metrics must have different names, got {column!r} twice.")
-            columns[column] = [float(function(y_true[i], predicted[i])) for i in members]
-    return pd.DataFrame(
-        columns, index=pd.Index(labels, tupleize_cols=False, dtype=object, name="group")
+    columns = metric_columns(
+        y_true, predictions, metrics, classes=classes, pos_label=pos_label, min_count=min_count
     )
+    sizes = np.bincount(codes)
+    members = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
+    values = {name: [value(index) for index in members] for name, value in columns.items()}
+    return pd.DataFrame({"size": sizes, **values}, index=_index(labels, groups))
+
+
+def _index(labels: NDArray[np.object_], groups: Any) -> pd.Index[Any]:
+    """Return the labels as an index, of a level a column of the groups."""
+    widths = {len(label) if isinstance(label, tuple) else 1 for label in labels}
+    n_levels = widths.pop()
+    if widths or n_levels < 2:
+        return pd.Index(labels, tupleize_cols=False, dtype=object, name="group")
+    names = list(getattr(groups, "columns", ()))
+    if len(names) != n_levels:  # an array, or a list of tuples
+        names = [f"group_{level}" for level in range(n_levels)]
+    return pd.MultiIndex.from_tuples(labels.tolist(), names=names)

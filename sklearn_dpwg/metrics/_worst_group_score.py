@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_dpwg.metrics._group_table import group_table
-from sklearn_dpwg.metrics.named_metric import Metric, named_metric
+from sklearn_dpwg.metrics.named_metric import Metric, is_greater_better
 
 
 def worst_group_score(
@@ -18,6 +19,8 @@ def worst_group_score(
     groups: Any,
     metric: str | Metric = "accuracy",
     greater_is_better: bool | None = None,
+    classes: Sequence[Any] | None = None,
+    pos_label: Any = None,
 ) -> float:
     """Return a metric in the group where it is worst.
 
@@ -32,9 +35,13 @@ def worst_group_score(
     groups : array-like of shape (n_records,) or (n_records, n_columns)
         Group of each record; cells of several columns are intersected.
     metric : str or callable, default="accuracy"
-        Name of a metric of scikit-learn, or a function of ``(y_true, y_pred)``.
+        Name of a metric, or a function of ``(y_true, y_pred)``, as for `group_table`.
     greater_is_better : bool, optional
-        Direction of the metric; known for names, required for a callable.
+        Direction of the metric; known for names but "selection_rate", required for a callable.
+    classes : sequence, optional
+        Every class, as for `group_table`.
+    pos_label : class, optional
+        The positive class, as for `group_table`: by default the second in sorted order.
 
     Returns
     -------
@@ -46,6 +53,8 @@ def worst_group_score(
     ------
     ValueError
         If lengths differ, a group is missing, or the direction of a callable is not given.
+    ImportError
+        If a metric of fairlearn is asked for and fairlearn is not installed.
 
     Examples
     --------
@@ -53,11 +62,14 @@ def worst_group_score(
     >>> worst_group_score([1, 0, 1, 0], [1, 0, 0, 0], groups=["a", "a", "b", "b"])
     0.5
     """
-    direction = named_metric(metric, y_true)[1]
+    direction = is_greater_better(metric)
     if greater_is_better is None:
         greater_is_better = direction
     if greater_is_better is None:
-        raise ValueError("greater_is_better must be given for a callable metric.")
-    table = group_table(y_true, y_pred, groups=groups, metrics=[metric])
+        what = "a callable metric" if callable(metric) else f"the metric {metric!r}"
+        raise ValueError(f"greater_is_better must be given for {what}.")
+    table = group_table(
+        y_true, y_pred, groups=groups, metrics=[metric], classes=classes, pos_label=pos_label
+    )
     values = table.iloc[:, -1].to_numpy(dtype=float)
     return float(np.min(values) if greater_is_better else np.max(values))

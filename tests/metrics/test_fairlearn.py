@@ -3,13 +3,19 @@
 import numpy as np
 import pandas as pd
 import pytest
+from fairlearn import metrics as fairness
 from fairlearn.metrics import MetricFrame, false_positive_rate, make_derived_metric
 from sklearn import config_context
 from sklearn.metrics import accuracy_score, log_loss, make_scorer, recall_score
 from sklearn.model_selection import cross_validate
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.metrics import group_table, worst_group_score, worst_group_scorer
+from sklearn_dpwg.metrics import (
+    group_disparities,
+    group_table,
+    worst_group_score,
+    worst_group_scorer,
+)
 from sklearn_dpwg.model_selection import GroupLabelStratifiedKFold
 
 
@@ -34,6 +40,29 @@ def test_a_metric_frame_holds_the_numbers_of_the_group_table(fitted, metric):
     table = group_table(y, model.predict(X), groups=groups, metrics=metric)
     found = dict(zip(table.index, table[metric.__name__], strict=True))
     assert found == frame.by_group.to_dict()
+
+
+@pytest.mark.parametrize("method", ["between_groups", "to_overall"])
+def test_rates_by_name_are_those_of_a_metric_frame(fitted, method):
+    model, X, y, groups = fitted
+    names = ["selection_rate", "true_positive_rate", "false_positive_rate"]
+    predicted = model.predict(X)
+    frame = MetricFrame(
+        metrics={name: getattr(fairness, name) for name in names},
+        y_true=y,
+        y_pred=predicted,
+        sensitive_features=groups,
+    )
+    words = np.array(["no", "yes"])
+    table = group_table(words[y], words[predicted], groups=groups, metrics=names)
+    pd.testing.assert_frame_equal(table[names], frame.by_group, check_index_type=False)
+    found = group_disparities(
+        words[y], words[predicted], groups=groups, metrics=names, method=method
+    )
+    assert found["overall"].to_dict() == frame.overall.to_dict()
+    assert found["difference"].to_dict() == frame.difference(method=method).to_dict()
+    assert found["ratio"].to_dict() == frame.ratio(method=method).to_dict()
+    assert np.all(found["difference"] > 0.0)
 
 
 def test_the_worst_group_is_the_same(fitted):

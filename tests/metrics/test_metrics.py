@@ -8,7 +8,7 @@ import pytest
 from sklearn import metrics
 
 from sklearn_dpwg.metrics import group_table, worst_group_score
-from sklearn_dpwg.metrics.named_metric import named_metric
+from sklearn_dpwg.metrics.named_metric import is_greater_better, metric_function
 
 Y = np.array([1, 0, 1, 1, 0, 0])
 PREDICTED = np.array([1, 0, 0, 1, 1, 1])
@@ -128,8 +128,8 @@ def test_an_undefined_score_is_not_passed_over():
     ],
 )
 def test_names(name, greater_is_better):
-    function, direction = named_metric(name, Y)
-    assert direction is greater_is_better
+    function = metric_function(name, Y, Y, classes=None, pos_label=None)
+    assert is_greater_better(name) is greater_is_better
     right, wrong = function(Y, Y.astype(float)), function(Y, 1.0 - Y)
     assert (right > wrong) == greater_is_better
 
@@ -138,7 +138,7 @@ def test_no_name_gives_a_wrong_number_for_a_group_with_one_class():
     # the reason why hinge_loss has no name here: the right loss is 0
     assert metrics.hinge_loss([1, 1], [2.0, 2.0]) == 3.0
     with pytest.raises(ValueError, match=r"^metric must be a callable or one of \['accuracy'"):
-        named_metric("hinge_loss", Y)
+        metric_function("hinge_loss", Y, Y, classes=None, pos_label=None)
 
 
 @pytest.mark.parametrize(
