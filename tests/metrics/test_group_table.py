@@ -125,6 +125,10 @@ def test_worst_group_score_takes_the_same_class():
 def test_one_class_of_numbers_leaves_no_doubt(only):
     found = group_table([only] * 3, [only] * 3, groups=["a", "a", "b"], metrics="selection_rate")
     assert found["selection_rate"].tolist() == [only, only]
+    found = group_table(
+        [only] * 3, [0.25 + only / 2] * 3, groups=["a", "a", "b"], metrics="log_loss"
+    )
+    assert found["log_loss"].tolist() == pytest.approx([-math.log(0.75)] * 2)
 
 
 # --- classes that do not occur ------------------------------------------------------------------
