@@ -17,7 +17,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators import fresh
 from sklearn_dpwg.estimators.fitting import Fitting, precisions
 from sklearn_dpwg.estimators.fresh import FreshMethod
-from sklearn_dpwg.estimators.inputs import check_columns
+from sklearn_dpwg.estimators.inputs import advice_on_missing_values, check_columns
 from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
 from sklearn_dpwg.estimators.search_around import check_search_around
 from sklearn_dpwg.estimators.spending import (
@@ -297,7 +297,8 @@ class DPWorstGroupEstimator(Fitting):
         """
         self._check_parameters()
         check_columns(X)
-        rows = check_array(X, dtype=precisions(X), accept_sparse="csr", estimator=self)
+        with advice_on_missing_values(X):
+            rows = check_array(X, dtype=precisions(X), accept_sparse="csr", estimator=self)
         if issparse(rows):
             rows = canonical_rows(rows)
         # a row of a bound's length may come out longer by its rounding

@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.inputs import (
+    advice_on_missing_values,
     check_columns,
     check_found_groups,
     check_targets,
@@ -105,15 +106,16 @@ class Fitting(Progress, BaseEstimator):
         check_columns(X)
         check_targets(y, is_classifier=not is_regressor(self))
         passed = y, groups
-        rows, y = validate_data(
-            self,
-            X,
-            y,
-            dtype=precisions(X),
-            accept_sparse="csr",
-            y_numeric=is_regressor(self),
-            reset=first is None,
-        )
+        with advice_on_missing_values(X):
+            rows, y = validate_data(
+                self,
+                X,
+                y,
+                dtype=precisions(X),
+                accept_sparse="csr",
+                y_numeric=is_regressor(self),
+                reset=first is None,
+            )
         if first is None:
             targets = self._targets(np.asarray(y), classes)
             self._groupings = grouping_names(groups, self.group_by)
@@ -268,7 +270,8 @@ class Fitting(Progress, BaseEstimator):
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
         """Return ``X @ weights.T``; nothing else about the rows, which may be records."""
         check_columns(X)
-        X = validate_data(self, X, dtype=precisions(X), accept_sparse="csr", reset=False)
+        with advice_on_missing_values(X):
+            X = validate_data(self, X, dtype=precisions(X), accept_sparse="csr", reset=False)
         if issparse(X):
             X = canonical_rows(X)
         # an overflow is told by the scores alone

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,12 @@ _TIMES = (
 
 _ADVICE = {
     "strings": (
-        "encode them with public categories, as OneHotEncoder(categories=[...]) does, or pass "
-        "them as groups"
+        "encode them with public categories, as PublicSchema or OneHotEncoder(categories=[...]) "
+        "does, or pass them as groups"
     ),
     "dates or times": (
-        "make numbers of them by a public date and unit, as days since 2020-01-01, and scale "
-        "these by public bounds with BoundedScaler"
+        "make numbers of them by a public range and unit, as PublicSchema does with its Date, or "
+        "days since 2020-01-01 that BoundedScaler scales by public bounds"
     ),
     "complex numbers": "pass real and imaginary parts as columns of their own",
 }
@@ -98,6 +99,25 @@ def _kind(values: NDArray[Any]) -> str | None:
         if any(issubclass(each, complex | np.complexfloating) for each in types):
             return "complex numbers"
     return None
+
+
+@contextmanager
+def advice_on_missing_values(X: Any) -> Iterator[None]:
+    """Name the column in scikit-learn's error on NaN, which advises what no guarantee covers."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        is_missing = str(error).startswith("Input X contains NaN") or "'NAType'" in str(error)
+        if not is_missing or issparse(X):
+            raise
+        missing: Any = pd.isna(np.asarray(X, dtype=object))
+        column = int(np.argmax(missing.any(axis=0)))
+        name = list(X.columns)[column] if hasattr(X, "columns") else column
+        raise ValueError(
+            f"Input X contains NaN in column {name!r}: PublicSchema "
+            f"takes a fill that is said beforehand, while an imputer would learn from the records "
+            f"what no guarantee covers."
+        ) from None
 
 
 def check_targets(y: Any, *, is_classifier: bool) -> None:

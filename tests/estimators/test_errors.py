@@ -128,7 +128,7 @@ def test_a_plan_refuses_the_same_parameters(binary, parameters, message):
         ({"groups": [None, *"ab"] * 30}, "groups contains NaN or None; give records of unknown"),
         ({"groups": [pd.NA, *"ab"] * 30}, "groups contains NaN or None; give records of unknown"),
         ({"groups": [np.nan, 1, 2] * 30}, "groups contains NaN or None; give records of unknown"),
-        ({"X": np.full((90, 3), np.nan)}, "Input X contains NaN."),
+        ({"X": np.full((90, 3), np.nan)}, "Input X contains NaN in column 0: "),
         ({"y": ["yes"] * 90}, "classes must be at least two, found in y or given, got one class"),
     ],
 )

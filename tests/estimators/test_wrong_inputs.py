@@ -27,7 +27,10 @@ DAYS = pd.date_range("2020-01-01", periods=N)
 TEXT = np.tile(["secret", "hidden"], N // 2)
 
 TIME = "X must hold numbers, got dates or times in column {!r}: make numbers of them by a public "
+TIME += "range and unit, as PublicSchema does with its Date, or days since "
 STRING = "X must hold numbers, got strings in column {!r}: encode them with public categories, as "
+STRING += "PublicSchema or OneHotEncoder(categories=[...]) does, or pass them as groups."
+MISSING = "Input X contains NaN in column {!r}: PublicSchema takes a fill that is said beforehand, "
 
 ROWS = {
     "dates alone": (np.column_stack([DAYS, DAYS]), TIME.format(0)),
@@ -57,6 +60,16 @@ ROWS = {
     "an array of strings": (TEXT[:, None], STRING.format(0)),
     "a list with a string": ([[0.5, "secret"]] * N, STRING.format(1)),
     "an array of objects": (np.column_stack([X.astype(object), TEXT]), STRING.format(2)),
+    "missing values": (np.column_stack([X, X * np.nan]), MISSING.format(2)),
+    "missing values in a frame": (
+        FRAME.assign(w=pd.array([pd.NA] * N, dtype="Float64")),
+        MISSING.format("w"),
+    ),
+    "missing values among objects": (FRAME.assign(w=pd.array([pd.NA] * N)), MISSING.format("w")),
+    "missing values in a frame of polars": (
+        pl.DataFrame({"u": X[:, 0], "w": [None, *X[1:, 1]]}),
+        MISSING.format("w"),
+    ),
     "complex numbers": (X + 1j, "Complex data not supported: X must hold numbers, got complex "),
     "two columns of one name": (
         pd.DataFrame(X, columns=["u", "u"]),
