@@ -1,0 +1,212 @@
+"""What a private search releases, how far a record moves it, and what it hides."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import beta
+from sklearn.pipeline import make_pipeline
+
+from sklearn_dpwg.exceptions import SeededNoiseWarning
+from sklearn_dpwg.model_selection import DPSearchCV, dp_search_cv
+from sklearn_dpwg.model_selection._search_steps import noisy_score, record_scores, split
+from sklearn_dpwg.model_selection.search_plan import count_runs, plan_search
+from sklearn_dpwg.preprocessing import BoundedScaler
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from tests.helpers.search_cases import GROUPS, X, Y, model, search
+
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}")
+    for name in ("SeededNoiseWarning", "WeakPlanWarning", "DeltaWarning")
+]
+
+
+def test_only_the_winner_is_released():
+    found = search().fit(X, Y, GROUPS)
+    with pytest.raises(AttributeError, match=r"^DPSearchCV has no cv_results_: the budget pays"):
+        _ = found.cv_results_
+    public = {name for name in vars(found) if name.endswith("_")}
+    assert public == {"best_score_", "best_params_", "best_estimator_", "plan_", "privacy_"}
+
+
+def test_every_run_draws_what_it_planned(monkeypatch):
+    draws, runs = [], []
+    laplace, count = NoiseSource.laplace, dp_search_cv.count_runs
+
+    def watched(self, value, *, sensitivity, release):
+        draws.append((value, sensitivity, release))
+        return laplace(self, value, sensitivity=sensitivity, release=release)
+
+    monkeypatch.setattr(NoiseSource, "laplace", watched)
+    monkeypatch.setattr(
+        dp_search_cv, "count_runs", lambda *args: runs.append(count(*args)) or runs[-1]
+    )
+    found = search(n_iter=6, random_state=1).fit(X, Y, GROUPS)
+    assert len(draws) == runs[0] > 1
+    held_out = math.ceil(0.2 * np.count_nonzero(GROUPS == "a"))
+    for value, sensitivity, release in draws:
+        assert 0.0 <= value <= 1.0
+        assert sensitivity == 1.0 / held_out
+        assert release.noise_multiplier == found.plan_.score_multiplier
+
+
+def test_warnings_do_not_tell_the_number_of_runs(monkeypatch):
+    for n_runs in (1, 7):
+        monkeypatch.setattr(dp_search_cv, "count_runs", lambda *args, n=n_runs: n)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            search(random_state=0).fit(X, Y, GROUPS)
+        assert [warning.category for warning in caught] == [SeededNoiseWarning]
+
+
+class Known:
+    """A model whose scores are known."""
+
+    def fit(self, *args, **kwargs):
+        return self
+
+    def predict(self, X):
+        return np.asarray(X)[:, 0]
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_no_record_moves_a_score_by_more_than_its_sensitivity(data):
+    n_groups = data.draw(st.integers(1, 3))
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=n_groups, max_size=n_groups))
+    codes = np.repeat(np.arange(n_groups), sizes)
+    scores = np.array(
+        data.draw(st.lists(st.floats(0, 1), min_size=len(codes), max_size=len(codes)))
+    )
+    index = data.draw(st.integers(0, len(codes) - 1))
+    plan = plan_search(Budget(1.0, 1e-6), mean_runs=1, distribution="geometric")
+    values, bounds = [], []
+
+    def seen(self, value, *, sensitivity, release):
+        values.append(value)
+        bounds.append(sensitivity)
+        return value
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NoiseSource, "laplace", seen)
+        for replacement in (scores[index], data.draw(st.floats(-9, 9))):
+            scores[index] = replacement
+            noisy_score(
+                lambda model, X, y: scores, Known(), plan, None, scores[:, None], scores, codes
+            )
+    assert abs(values[0] - values[1]) <= bounds[0] * (1 + 1e-12)
+    assert bounds[0] == bounds[1] == 1.0 / min(sizes)
+
+
+@given(st.lists(st.integers(2, 30), min_size=1, max_size=4), st.floats(0.05, 0.5))
+def test_parts_are_disjoint_and_hold_every_group(sizes, test_size):
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    train, held_out = split(codes, np.arange(len(sizes)), test_size, np.random.default_rng(0))
+    assert sorted([*train, *held_out]) == list(range(len(codes)))
+    for code, size in enumerate(sizes):
+        assert np.count_nonzero(codes[held_out] == code) == math.ceil(test_size * size)
+
+
+def test_nothing_tells_the_number_of_runs(capsys):
+    class Listener:
+        heard = 0
+
+        def setup(self, estimator, context):
+            type(self).heard += 1
+
+        teardown = on_fit_task_begin = on_fit_task_end = setup
+
+    loud = make_pipeline(BoundedScaler((-1, 1)), model(verbose=True), verbose=True)
+    for each in (loud, loud[-1]):
+        if hasattr(each, "set_callbacks"):
+            each.set_callbacks(Listener())
+    search(loud, {"dpworstgroupclassifier__radius": [1.0, 2.0]}, n_iter=8).fit(X, Y, GROUPS)
+    assert capsys.readouterr().out == ""
+    assert Listener.heard == 0
+    search(model(verbose=3), {"verbose": [1, 2]}).fit(X, Y, GROUPS)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_record_that_no_prediction_survives_scores_nothing():
+    class Broken:
+        target_bounds = (-1, 1)
+
+        def predict(self, X):
+            return np.array([np.nan, 0.5, np.inf])
+
+    scores = record_scores("absolute_error", Broken(), None, np.array([0.5, 0.5, 1.0]))
+    assert scores.tolist() == [0.0, 1.0, 1.0]
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("planted", [False, True])
+def test_audit_of_the_selection(planted, monkeypatch, capsys):
+    """Attack the best of many noisy scores with the record that moves it most."""
+    unfitted = SimpleNamespace(guarantee=None)
+    monkeypatch.setattr(
+        DPSearchCV, "_fit", lambda self, candidate, *args: setattr(candidate, "plan_", unfitted)
+    )
+    # what a candidate is does not matter to its score
+    monkeypatch.setattr(DPSearchCV, "_candidate", lambda self, *args: SimpleNamespace())
+    monkeypatch.setattr(dp_search_cv, "check_releases", lambda *args: None)
+    monkeypatch.setattr(dp_search_cv, "final_step", lambda estimator: estimator)
+    monkeypatch.setattr(dp_search_cv, "split", lambda codes, *rest: (np.arange(1), np.arange(1, 2)))
+    multiplier = 0.2 if planted else 1.0
+    plan = plan_search(Budget(1.0, 1e-6), mean_runs=10, distribution="geometric")
+    plan = replace(plan, score_multiplier=multiplier * plan.score_multiplier)
+    monkeypatch.setattr(dp_search_cv, "plan_search", lambda *args, **kwargs: plan)
+    n_trials, best = 3000, {}
+    for score in (0.0, 1.0):
+        chosen = search(epsilon=1.0, n_iter=10, scoring=lambda m, X, y, s=score: np.full(len(y), s))
+        best[score] = np.array(
+            [chosen.fit(X[:2], Y[:2], np.array(["a", "a"])).best_score_ for _ in range(n_trials)]
+        )
+    bound = 0.0
+    for threshold in np.quantile(np.concatenate([*best.values()]), np.linspace(0.02, 0.98, 25)):
+        for hits, misses in ((best[1.0] > threshold, best[0.0] > threshold),
+                             (best[0.0] <= threshold, best[1.0] <= threshold)):  # fmt: skip
+            low = beta.ppf(5e-4, hits.sum(), n_trials - hits.sum() + 1)
+            high = beta.ppf(1 - 5e-4, misses.sum() + 1, n_trials - misses.sum())
+            if low > 1e-6:
+                bound = max(bound, math.log((low - 1e-6) / high))
+    with capsys.disabled():
+        kind = "planted fault" if planted else "sound code"
+        sys.stdout.write(f"\n  private search, {kind}: epsilon >= {bound:.2f}, claimed 1")
+    assert (bound > 1.0) is planted
+
+
+def test_runs_and_candidates_follow_from_no_other_randomness(monkeypatch):
+    """Whoever knew who is held out, all that the public generator gives, would know no run."""
+
+    def runs_after(n_public, seed=None):
+        """How many runs there are and which candidates they take, without fitting any."""
+        asked, drawn = [], []
+
+        def spoil(codes, labels, test_size, rng):
+            parts = split(codes, labels, test_size, rng)
+            rng.random(n_public)
+            return parts
+
+        def count(plan, coins):
+            drawn.append([count_runs(plan, coins), *coins.integers(2**32, size=20)])
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("secrets.randbits", lambda bits: asked.append(bits) or 5)
+            patch.setattr(dp_search_cv, "split", spoil)
+            patch.setattr(dp_search_cv, "count_runs", count)
+            with pytest.raises(KeyboardInterrupt):
+                search(random_state=seed).fit(X, Y, GROUPS)
+        assert asked.count(256) == (seed is None)
+        return drawn
+
+    assert runs_after(0) == runs_after(7)
+    assert runs_after(0, seed=3) == runs_after(7, seed=3) != runs_after(0, seed=4)

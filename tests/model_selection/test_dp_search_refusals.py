@@ -1,0 +1,149 @@
+"""What a private search refuses, and that it does so before anything is spent."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import uniform
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.exceptions import DataNormWarning, UnsupportedMechanismError
+from sklearn_dpwg.ledger import PrivacyLedger
+from sklearn_dpwg.ledger.learning_steps import learning_steps
+from sklearn_dpwg.metrics import worst_group_scorer
+from sklearn_dpwg.preprocessing import DPStandardScaler
+from sklearn_dpwg.privacy import PrivacyGuarantee, Release
+from tests.helpers.search_cases import GROUPS, X, Y, model, search
+
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}")
+    for name in ("SeededNoiseWarning", "WeakPlanWarning", "DeltaWarning")
+]
+
+
+class Laplacian:
+    guarantee = PrivacyGuarantee.from_releases([Release("r", "laplace", 2.0, max_count=1)], 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"n_iter": 0.5}, ValueError, "^n_iter must be"),
+        ({"epsilon": math.inf}, ValueError, "^epsilon must be finite"),
+        ({"epsilon": -1}, ValueError, "^epsilon must be positive"),
+        ({"distribution": "poisson"}, ValueError, "^distribution must be one of"),
+        ({"scoring": "r2"}, ValueError, "^scoring must be"),
+        ({"test_size": 1.0}, ValueError, "^test_size must be a share"),
+        ({"test_size": 0.999}, ValueError, "^group 'a' has .* too few to hold out"),
+        ({"group_by": 0}, ValueError, "^groups were passed and group_by is set"),
+        ({"estimator": LogisticRegression()}, TypeError, "^estimator must be a private estimator"),
+        ({"estimator": make_pipeline(StandardScaler(), model())}, ValueError,
+         "got one with StandardScaler"),
+        ({"estimator": make_pipeline(DPStandardScaler(), model())}, ValueError,
+         "got one with DPStandardScaler"),
+        ({"estimator": model(group_by=0)}, ValueError, "^group_by of the estimator must be None"),
+        ({"grid": {"epsilon": [1.0]}}, ValueError, "must leave epsilon and delta to the search"),
+        ({"grid": {"no": [1.0]}}, ValueError, "Invalid parameter 'no'"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_before_anything_is_spent(changes, error, message):
+    with PrivacyLedger(100.0, 1e-6) as ledger, pytest.raises(error, match=message):
+        search(**changes).fit(X, Y, GROUPS)
+    assert not ledger.rows
+
+
+def test_without_groups():
+    with pytest.raises(ValueError, match=r"^groups must be given to fit, or group_by set"):
+        search().fit(X, Y)
+
+
+def test_candidates_that_cannot_be_accounted_for_are_refused_by_name(monkeypatch):
+    monkeypatch.setattr(DPWorstGroupClassifier, "plan", lambda self, **facts: Laplacian)
+    with pytest.raises(UnsupportedMechanismError, match=r"^the candidate \{'radius': 0.5\} has"):
+        search().fit(X, Y, GROUPS)
+
+
+def test_one_group_with_few_records_is_named():
+    with pytest.raises(ValueError, match=r"^group 'c' has 1 record\(s\), too few"):
+        search().fit(X, Y, np.where(np.arange(600) == 3, "c", GROUPS))
+
+
+def test_an_encoder_of_targets_learns_whatever_its_categories():
+    front = TargetEncoder(categories=[["a"], ["b"]])
+    with pytest.raises(ValueError, match=r"learn nothing .* got one with TargetEncoder"):
+        search(make_pipeline(front, model()), {"dpworstgroupclassifier__radius": [1.0]}).fit(
+            X, Y, GROUPS
+        )
+    assert learning_steps(OneHotEncoder(categories=[["a"], ["b"]])) == []
+    assert learning_steps(OneHotEncoder()) == ["OneHotEncoder"]
+
+
+def failing(fitted, X, y):
+    raise ZeroDivisionError("of a scoring")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"scoring": worst_group_scorer()}, ValueError, "^no groups reached the scorer"),
+        (
+            {"scoring": worst_group_scorer(group_by=lambda rows: np.asarray(rows)[:, 1] > 0.2)},
+            ValueError,
+            r"^scoring must return one number a record, shape \(\d+,\), got shape \(\)",
+        ),
+        ({"scoring": lambda fitted, X, y: 0.5}, ValueError, "^scoring must return one number"),
+        ({"scoring": lambda fitted, X: np.ones(len(X))}, TypeError, "takes 2 positional arguments"),
+        ({"scoring": failing}, ZeroDivisionError, "of a scoring"),
+        ({"grid": {"radius": [1.0, -2.0]}}, ValueError, "^radius must be a positive finite number"),
+        ({"grid": {"radius": uniform(-3.0, 1.0)}}, ValueError, "^radius must be a positive finite"),
+    ],
+)
+def test_what_shows_in_a_run_is_refused_before_the_first(changes, error, message):
+    with PrivacyLedger(100.0, 1e-6) as ledger:
+        with pytest.raises(error, match=message) as caught:
+            search(**changes).fit(X, Y, GROUPS)
+        assert not ledger.rows
+    assert not hasattr(caught.value, "__notes__")
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, make_pipeline])
+def test_wrong_rows_are_refused_before_the_first_run(wrap):
+    rows = pd.DataFrame(X, columns=["u", "v"]).assign(day=pd.Timestamp("2020-01-01"))
+    with PrivacyLedger(100.0, 1e-6) as ledger:
+        with pytest.raises(ValueError, match=r"^X must hold numbers, got dates or times in colum"):
+            search(wrap(model()), grid={}).fit(rows, Y, GROUPS)
+        assert not ledger.rows
+
+
+def test_an_unsaid_data_norm_warns_before_the_first_run():
+    with PrivacyLedger(100.0, 1e-6) as ledger:
+        with pytest.raises(DataNormWarning):
+            search(model(data_norm=None)).fit(X, Y, GROUPS)
+        assert not ledger.rows
+        search(model(data_norm=None), grid={"data_norm": [0.5, 1.0]}).fit(X, Y, GROUPS)
+
+
+def test_an_error_in_a_later_run_says_that_the_budget_is_spent():
+    calls = []
+
+    def scoring(fitted, X, y):
+        calls.append(fitted.coef_.any())
+        if len(calls) > 1:
+            raise ZeroDivisionError
+        return fitted.predict(X) == y
+
+    with PrivacyLedger(100.0, 1e-6) as ledger:
+        with pytest.raises(ZeroDivisionError) as caught:
+            search(scoring=scoring).fit(X, Y, GROUPS)
+        assert [row.what for row in ledger.rows] == ["DPSearchCV"]
+    assert calls == [False, True]  # the first model learned nothing
+    assert caught.value.__notes__ == [
+        "Noisy values had been released before this error: count the budget of this search, "
+        "epsilon=2 and delta=1e-06, as spent."
+    ]

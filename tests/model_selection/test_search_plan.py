@@ -1,0 +1,60 @@
+"""Division of a private search's budget, and the number of its runs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting.rdp import RdpAccountant
+from scipy.optimize import brentq
+
+from sklearn_dpwg.model_selection.search_plan import count_runs, plan_search
+from sklearn_dpwg.privacy import Budget
+
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}")
+    for name in ("SeededNoiseWarning", "WeakPlanWarning", "DeltaWarning")
+]
+
+
+@pytest.mark.parametrize("distribution", ["geometric", "logarithmic"])
+@pytest.mark.parametrize(("epsilon", "mean"), [(0.3, 2.0), (1.0, 5.0), (4.0, 20.0), (1.0, 1.0)])
+def test_a_plan_that_anyone_can_compute_again(distribution, epsilon, mean):
+    budget = Budget(epsilon, 1e-6)
+    plan = plan_search(budget, mean_runs=mean, distribution=distribution)
+    shape = {"geometric": 1.0, "logarithmic": 0.0}[distribution]
+    mu = Budget(plan.run_epsilon, plan.run_delta).mu
+    runs = [dp_event.GaussianDpEvent(1 / mu), dp_event.LaplaceDpEvent(plan.score_multiplier)]
+    for run in runs:
+        accountant = RdpAccountant(neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
+        total = accountant.compose(dp_event.RepeatAndSelectDpEvent(run, mean, shape))
+        # dp_accounting's default orders are fewer
+        assert 0.99 * epsilon < total.get_epsilon(1e-6) < 1.05 * epsilon
+    assert plan.guarantee.epsilon <= epsilon
+    assert plan.run_epsilon < epsilon
+    assert f"{plan.run_epsilon:.4g}" in str(plan)
+    assert "RdpAccountant(neighboring_relation=" in str(plan)
+
+
+def test_more_runs_leave_less_for_each():
+    epsilons = [
+        plan_search(Budget(1.0, 1e-6), mean_runs=mean, distribution="geometric").run_epsilon
+        for mean in (1, 2, 5, 20, 100)
+    ]
+    assert epsilons == sorted(epsilons, reverse=True)
+
+
+@pytest.mark.parametrize("distribution", ["geometric", "logarithmic"])
+@pytest.mark.parametrize("mean", [1.0, 1.5, 6.0])
+def test_number_of_runs(distribution, mean):
+    plan = plan_search(Budget(1.0, 1e-6), mean_runs=mean, distribution=distribution)
+    rng = np.random.default_rng(1)
+    counts = np.array([count_runs(plan, rng) for _ in range(4000)])
+    assert counts.min() == 1
+    assert counts.mean() == pytest.approx(mean, abs=5 * counts.std() / math.sqrt(4000) + 1e-9)
+    if mean > 1.0:  # the truncated negative binomial of Papernot and Steinke, Definition 1
+        success = brentq(lambda g: (g - 1.0) / (g * math.log(g)) - mean, 1e-9, 1.0 - 1e-9)
+        of_one = {"geometric": 1.0 / mean, "logarithmic": success * mean}[distribution]
+        assert np.mean(counts == 1) == pytest.approx(of_one, abs=0.04)

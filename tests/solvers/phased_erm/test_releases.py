@@ -1,0 +1,185 @@
+"""Does a run of the phased solver release what its plan says, and the plan spend the budget?"""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.exceptions import PlanExceededError
+from sklearn_dpwg.losses import BinaryLogLoss
+from sklearn_dpwg.optimum.saddle_point import attainable_gap
+from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
+from sklearn_dpwg.solvers import PhasedERM
+from sklearn_dpwg.solvers.phased_erm import releases
+from sklearn_dpwg.solvers.phased_erm.certificate import rounding_of_minimiser
+from sklearn_dpwg.solvers.phased_erm.schedule import sensitivity
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.mgr_cases import random_data
+from tests.helpers.noise_checks import scale_faults
+from tests.helpers.plan_check import assert_releases_match
+from tests.helpers.replay import fixed_transcript, recorded
+from tests.helpers.sources import seeded
+
+BUDGET = Budget(1.0, 1e-6)
+
+
+def example(**parameters):
+    problem = make_problem((40, 9), radius=3.0)
+    solver = PhasedERM(**parameters)
+    return problem, solver, make_data(problem, *random_data(problem, 0))
+
+
+KINDS = (
+    {},
+    {"n_phases": 1},
+    {"n_phases": 4, "mu_groups": 1.0},
+    {"composition": "parallel"},
+    {"n_phases": 5, "composition": "parallel"},
+    {"schedule": "paper"},
+)
+
+
+@pytest.mark.parametrize("parameters", KINDS, ids=str)
+@pytest.mark.parametrize("seed", [None, 0])
+def test_a_run_releases_what_was_planned(parameters, seed):
+    problem, solver, data = example(**parameters)
+    plan = solver.plan(problem, BUDGET)
+    noise = NoiseSource(None, plan.releases) if seed is None else seeded(0, plan.releases)
+    solution = solver.run(plan, data, noise)
+    assert_releases_match(noise, plan)
+    assert np.linalg.norm(solution.weights) <= problem.radius * (1 + 1e-12)
+    assert solution.group_weights is None
+    assert solution.n_iter == plan.n_steps == plan.schedule.n_phases
+
+
+@pytest.mark.parametrize("parameters", KINDS, ids=str)
+def test_a_source_with_less_refuses(parameters):
+    problem, solver, data = example(**parameters)
+    plan = solver.plan(problem, BUDGET)
+    first = plan.releases[-1]
+    less = [release for release in plan.releases if release != first]
+    if first.max_count > 1:
+        less.append(dataclasses.replace(first, max_count=first.max_count - 1))
+    with pytest.raises(PlanExceededError):
+        solver.run(plan, data, seeded(0, less))
+
+
+@pytest.mark.parametrize("parameters", KINDS[:3], ids=str)
+def test_phases_on_all_records_add_up_to_the_budget(parameters):
+    problem, solver, _ = example(**parameters)
+    plan = solver.plan(problem, BUDGET)
+    spent = math.fsum(release.max_count / release.noise_multiplier**2 for release in plan.releases)
+    assert 0.99999 < math.sqrt(spent) / gdp_mu(1.0, 1e-6) <= 1.0
+    assert {release.part for release in plan.releases} == {None}
+    assert len(plan.guarantee.events) == 1
+    assert plan.children == ()
+
+
+@pytest.mark.parametrize("n_phases", [1, 2, 5])
+def test_each_part_has_the_whole_budget(n_phases):
+    problem, solver, _ = example(n_phases=n_phases, composition="parallel")
+    plan = solver.plan(problem, BUDGET)
+    assert plan.composition == "parallel"
+    assert len(plan.children) == len(plan.guarantee.events) == n_phases
+    for part, child in enumerate(plan.children):
+        spent = math.fsum(release.noise_multiplier**-2 for release in child.releases)
+        assert 0.99999 < math.sqrt(spent) / gdp_mu(1.0, 1e-6) <= 1.0
+        assert {release.part for release in child.releases} == {part}
+        assert child.problem.group_sizes == plan.schedule.sizes[part]
+        assert child.guarantee.epsilon <= 1.0
+    assert [r for child in plan.children for r in child.releases if r.name == "phase weights"] == [
+        r for r in plan.releases if r.name == "phase weights"
+    ]
+    assert plan.guarantee.epsilon <= 1.0
+
+
+def test_the_paper_keeps_the_budget_where_its_noise_does_not():
+    problem = make_problem((900, 700), radius=20.0, scaling=0.0)
+    for epsilon in (0.1, 1.0, 10.0, 1e3, 1e5):
+        plan = PhasedERM(schedule="paper").plan(problem, Budget(epsilon, 1e-6))
+        assert plan.guarantee.epsilon <= epsilon
+        stated = float(plan.schedule.remark.split("= ")[1].split(";")[0])
+        factor = float(plan.schedule.remark.rsplit(": ")[1])
+        assert (factor > 1.0) == (stated > epsilon)
+        if factor == 1.0:
+            assert plan.guarantee.epsilon == pytest.approx(stated, rel=1e-3)
+
+
+@pytest.mark.parametrize("parameters", KINDS, ids=str)
+def test_noise_of_a_run_has_the_scale_of_the_plan(parameters):
+    """All noise of many runs, each over its stated sensitivity, is one normal sample."""
+    problem, solver, data = example(**parameters)
+    plan = solver.plan(problem, BUDGET)
+    noises = {}
+    for seed in range(max(6, 48 // plan.n_steps)):
+        recorder = recorded(seeded(seed, plan.releases))
+        solver.run(plan, data, recorder)
+        for asked in recorder.asked:
+            scaled = (asked.answer - asked.value) / asked.noise_scale
+            noises.setdefault(asked.release.name, []).append(scaled)
+    unit = dataclasses.replace(plan.releases[0], noise_multiplier=1.0)
+    for draws in noises.values():
+        assert scale_faults(np.concatenate(draws), unit, 1.0) == []
+
+
+def test_what_is_released_does_not_depend_on_the_records():
+    problem, solver, _ = example(n_phases=3, composition="parallel")
+    plan = solver.plan(problem, BUDGET)
+    asked = []
+    for seed, factor in ((1, 1.0), (2, 0.0), (3, 1e6)):
+        rows, targets = random_data(problem, seed)
+        source = fixed_transcript(0, {})
+        solver.run(plan, make_data(problem, rows * factor, targets), source)
+        asked.append([(each.release, each.sensitivity.tolist()) for each in source.asked])
+    assert asked[0] == asked[1] == asked[2]
+
+
+def test_records_that_the_plan_is_not_for_are_refused():
+    problem, solver, data = example()
+    plan = solver.plan(dataclasses.replace(problem, group_sizes=(40, 10)), BUDGET)
+    noise = seeded(0, plan.releases)
+    with pytest.raises(ValueError, match=r"^The plan is for other records"):
+        solver.run(plan, data, noise)
+    assert noise.draws == ()
+
+
+def test_a_phase_that_is_not_solved_is_an_error(monkeypatch):
+    problem, solver, data = example(n_phases=1)
+    plan = solver.plan(problem, BUDGET)
+    solve = releases.solve_saddle_point
+    monkeypatch.setattr(
+        releases,
+        "solve_saddle_point",
+        lambda *args, **named: dataclasses.replace(solve(*args, **named), gap=math.nan),
+    )
+    noise = seeded(0, plan.releases)
+    with pytest.raises(ArithmeticError, match="bug"):
+        solver.run(plan, data, noise)
+    assert noise.draws == ()
+
+
+@pytest.mark.parametrize("size", [1, 100, 10**6])
+def test_tolerances_are_public_and_their_slack_is_paid_for(size):
+    """The slack of the solver is a hundredth, or as little as floating point can show."""
+    problem = make_problem((size, 2 * size), loss=BinaryLogLoss(), radius=20.0)
+    schedule = PhasedERM().plan(problem, BUDGET).schedule
+    phase = schedule.phase(0, np.asarray(problem.prior))
+    exact = sensitivity(
+        problem,
+        problem.group_sizes,
+        problem.prior,
+        mu_weights=phase.mu_weights,
+        mu_groups=phase.mu_groups,
+    )
+    slack = 2 * math.sqrt(2 * phase.tolerance / phase.mu_weights)
+    # and what rounding of the certificate lets two solutions be apart
+    rounding = rounding_of_minimiser(
+        problem, problem.group_sizes, mu_weights=phase.mu_weights, mu_groups=phase.mu_groups
+    )
+    assert phase.sensitivity == pytest.approx(min(exact + slack + rounding, 40.0), rel=1e-12)
+    assert phase.sensitivity >= min(exact + slack + rounding, 40.0)
+    attainable = attainable_gap(20.0, problem.lipschitz, phase.mu_weights, 20.0)
+    assert slack == pytest.approx(0.01 * exact) or phase.tolerance <= attainable
+    assert slack <= max(0.01 * exact, rounding) * (1 + 1e-12)
+    assert phase.sensitivity == 40.0 or rounding < 1e-3 * exact
