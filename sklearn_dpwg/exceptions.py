@@ -40,6 +40,10 @@ class PublicTargetWarning(UserWarning):
     """The target is among the groups, which are public."""
 
 
+class MissingGroupsWarning(UserWarning):
+    """No record to score is in a group that the model was fitted with."""
+
+
 class UngroupedWarning(UserWarning):
     """No groups were given, so the average risk of all records is learned."""
 

@@ -1,12 +1,11 @@
-"""Searches of scikit-learn, looked through before their first fit.
+"""Searches and cross-validation of scikit-learn, looked through before their first fit.
 
-A search begins by cloning its estimator, and that is where a private model learns of it.
+They begin by cloning their estimator, and that is where a private model learns of them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
@@ -15,6 +14,11 @@ from joblib.externals.loky.backend.reduction import dumps
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, ParameterGrid, RandomizedSearchCV
 
+from sklearn_dpwg.estimators.folds_around import (
+    check_folds_around,
+    check_folds_of_search,
+    check_scorers,
+)
 from sklearn_dpwg.exceptions import BudgetExceededError, UnsupportedMechanismError
 from sklearn_dpwg.groups import encode_groups, find_groups
 from sklearn_dpwg.ledger.charge import active_ledgers
@@ -24,21 +28,28 @@ _MOST_CANDIDATES = 1000
 
 
 def check_search_around(model: Any) -> None:
-    """Refuse what public facts tell of the search that is about to fit clones of this very model.
+    """Refuse what can be told of the search that is about to fit clones of this very model.
 
-    That is: parameters of candidates, a scorer that no groups reach, a `group_by` that does not go
-    to other processes, and in a ledger a search that it cannot pay for.
+    That is: parameters of candidates, a scorer that no groups reach, a fold without a group that a
+    scorer wants, a `group_by` that does not go to other processes, and in a ledger a search that it
+    cannot pay for. All of it is public, but for folds that follow labels; errors about these, like
+    all about the input, are outside the guarantee.
     """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__") == "sklearn.base":
         frame = frame.f_back
-    if frame is None or frame.f_code.co_name != "fit":
+    if frame is None:
+        return
+    if frame.f_code.co_name == "<genexpr>":
+        check_folds_around(frame, model)
+    if frame.f_code.co_name != "fit":
         return
     search: Any = frame.f_locals.get("self")
     # clones of clones, as for each fold, are not looked at again
     if not _is_search(search) or not _holds(search.estimator, model):
         return
-    _check_scorers(search)
+    check_scorers(search.scoring, search.estimator)
+    check_folds_of_search(search, model, frame.f_locals)
     _check_jobs(search, model)
     for candidate in _listed_candidates(search):
         for part in [candidate, *candidate.get_params(deep=True).values()]:
@@ -59,14 +70,6 @@ def _holds(estimator: Any, model: Any) -> bool:
     return estimator is model or any(
         part is model for part in estimator.get_params(deep=True).values()
     )
-
-
-def _check_scorers(search: Any) -> None:
-    scoring = search.scoring
-    scorers: Iterable[Any] = scoring.values() if isinstance(scoring, dict) else [scoring]
-    for scorer in scorers:
-        if hasattr(scorer, "check_reached"):
-            scorer.check_reached(search.estimator)
 
 
 def _check_jobs(search: Any, model: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +11,14 @@ from sklearn import get_config
 from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from sklearn_dpwg.exceptions import MissingGroupsWarning, warn
 from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups, take_rows
+from sklearn_dpwg.metrics._model_inside import (
+    group_by_of_model,
+    groups_of_model,
+    has_grouping,
+    labels_of_model,
+)
 
 Scorer = Callable[..., float]
 Missing = Literal["raise", "nan", "ignore"]
@@ -45,7 +52,9 @@ def worst_group_scorer(
         also at the end of a pipeline or inside a search; for other models the groups present.
     missing : {"raise", "nan", "ignore"}, default="raise"
         What to do about a group with fewer than `min_count` of the records scored: raise an
-        error, return NaN, or take the worst of the other groups.
+        error, return NaN, or take the worst of the other groups. Around a private model of this
+        package, searches and ``cross_validate`` raise it before the first fit, where they are
+        given the groups of all records or the model finds them in their X.
     min_count : int, default=1
         Fewest records for a score of a group to count.
     per_group : bool, default=False
@@ -61,6 +70,11 @@ def worst_group_scorer(
     ------
     ValueError
         If a parameter is wrong. The scorer raises it if there are no groups, or one is missing.
+
+    Warns
+    -----
+    MissingGroupsWarning
+        By the scorer, if no record to score is in a group that the model was fitted with.
 
     See Also
     --------
@@ -126,23 +140,20 @@ class _WorstGroupScorer:
         self, estimator: Any, X: Any, y: Any, *, groups: Any = None
     ) -> float | dict[str, float]:
         """Score the estimator in each group, and return the lowest score."""
+        is_passed = groups is not None
         codes, present = encode_groups(self._groups(estimator, X, groups), len(y), None)
         code_of = {label: code for code, label in enumerate(present)}
         scorer = self._scorer_for(estimator)
         scores: dict[Hashable, float] = {}
         missed: set[Hashable] = set()
-        for label in dict.fromkeys([*self._expected(estimator, present), *present]):
+        for label in dict.fromkeys([*self._expected(estimator, present, is_passed), *present]):
             members = np.flatnonzero(codes == code_of.get(label, -1))
             if len(members) >= self.min_count:
                 scores[label] = float(
                     scorer(estimator, take_rows(X, members), take_rows(y, members))
                 )
             elif self.missing == "raise":
-                raise ValueError(
-                    f"group {label!r} has {len(members)} of the records to score, fewer than "
-                    f"min_count={self.min_count}: use folds that hold every group "
-                    f'(GroupLabelStratifiedKFold), or missing="nan" or "ignore".'
-                )
+                raise self._too_few(label, len(members), "the records to score")
             else:
                 scores[label] = np.nan
                 missed.add(label)
@@ -157,7 +168,7 @@ class _WorstGroupScorer:
     def _groups(self, estimator: Any, X: Any, groups: Any) -> Any:
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
-            groups = _groups_of_model(estimator, X)
+            groups = groups_of_model(estimator, X)
         if groups is None:
             raise _no_groups()
         return groups
@@ -165,17 +176,60 @@ class _WorstGroupScorer:
     def check_reached(self, estimator: Any) -> None:
         """Refuse to score an unfitted model whose groups cannot reach this scorer in a search."""
         is_routed = get_config()["enable_metadata_routing"]
-        if self.group_by is None and not is_routed and not _has_grouping(estimator):
+        if self.group_by is None and not is_routed and not has_grouping(estimator):
             raise _no_groups()
 
+    def check_folds(
+        self, X: Any, groups: Any, folds: Iterable[tuple[Any, NDArray[np.intp]]]
+    ) -> None:
+        """Refuse folds of which one lacks a group to score, before anything is fitted on them.
+
+        Groups are those that are passed to the scorer, or that the model finds in X.
+        """
+        if self.group_by is not None:
+            groups = find_groups(X, None, self.group_by)
+        if groups is None or self.missing != "raise":
+            return
+        n_records = X.shape[0] if hasattr(X, "shape") else len(X)
+        codes, present = encode_groups(groups, n_records, None)
+        known = present.tolist() if self.group_labels is None else list(self.group_labels)
+        for fold, (_, test) in enumerate(folds):
+            sizes = np.bincount(codes[test], minlength=len(present))
+            count_of = dict.fromkeys(known, 0) | {
+                label: size for label, size in zip(present, sizes, strict=True) if size
+            }
+            for label, size in count_of.items():
+                if size < self.min_count:
+                    where = f"the records to score in fold {fold} (nothing was fitted yet)"
+                    raise self._too_few(label, size, where)
+
+    def _too_few(self, label: Hashable, size: int, where: str) -> ValueError:
+        return ValueError(
+            f"group {label!r} has {size} of {where}, fewer than min_count={self.min_count}: use "
+            f"folds that hold every group (GroupLabelStratifiedKFold), or "
+            f'missing="nan" or "ignore".'
+        )
+
     def _expected(
-        self, estimator: Any, present: NDArray[np.object_]
-    ) -> Sequence[Hashable] | NDArray[np.object_]:
+        self, estimator: Any, present: NDArray[np.object_], is_passed: bool
+    ) -> Sequence[Hashable]:
         if self.group_labels is not None:
             return self.group_labels
-        fitted = _fitted_labels(estimator)
-        # the labels of a model that was fitted without groups say nothing
-        return fitted if set(fitted) & set(present) else []
+        fitted = labels_of_model(estimator)
+        if not fitted or set(fitted) & set(present):
+            return fitted
+        # nothing in common: other groups than the model's, or folds of one group each
+        by_model = group_by_of_model(estimator)
+        if by_model is not None and not is_passed and self.group_by in (None, by_model):
+            return fitted
+        if self.missing != "ignore":
+            warn(
+                f"no record to score is in a group that the model was fitted with, such as "
+                f"{fitted[0]!r}: the score is that of the worst of {list(present)[:5]!r} alone. "
+                f"Say group_labels=[...] if these are all groups to score.",
+                MissingGroupsWarning,
+            )
+        return []
 
     def _scorer_for(self, estimator: Any) -> Scorer:
         if self.scoring == "neg_log_loss":  # a group may lack a class
@@ -194,42 +248,3 @@ def _no_groups() -> ValueError:
         "metadata (enable_metadata_routing=True; params={'groups': ...} in cross_validate, "
         "groups=... in the fit of a search)."
     )
-
-
-def _groups_of_model(estimator: Any, X: Any) -> Any:
-    """Return the groups that the model at the end of a pipeline or search finds by itself."""
-    while estimator is not None:
-        if getattr(estimator, "group_by", None) is not None:
-            return find_groups(X, None, estimator.group_by)
-        if hasattr(estimator, "steps"):
-            if len(estimator.steps) > 1:  # the model finds its groups in the rows that it gets
-                X = estimator[:-1].transform(X)
-            estimator = estimator.steps[-1][1]
-        else:
-            estimator = getattr(
-                estimator, "best_estimator_", getattr(estimator, "estimator_", None)
-            )
-    return None
-
-
-def _has_grouping(estimator: Any) -> bool:
-    """Return whether any part of an estimator, fitted or not, finds groups by itself."""
-    parameters = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
-    return any(
-        value is not None and name.rpartition("__")[2] == "group_by"
-        for name, value in parameters.items()
-    )
-
-
-def _fitted_labels(estimator: Any) -> Sequence[Hashable]:
-    """Return the groups of the model that a pipeline or a search ends in."""
-    while estimator is not None:
-        if hasattr(estimator, "group_labels_"):
-            return list(estimator.group_labels_)
-        if hasattr(estimator, "steps"):
-            estimator = estimator.steps[-1][1]
-        else:
-            estimator = getattr(
-                estimator, "best_estimator_", getattr(estimator, "estimator_", None)
-            )
-    return []

@@ -8,13 +8,17 @@ import polars as pl
 import pytest
 from scipy import sparse
 from sklearn import config_context
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import BaggingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 
+from sklearn_dpwg.exceptions import MissingGroupsWarning
 from sklearn_dpwg.metrics import worst_group_scorer
 
 RNG = np.random.default_rng(0)
@@ -206,3 +210,64 @@ def test_a_model_without_group_by_is_refused_as_before():
         worst_group_scorer().check_reached(MODEL)
     with pytest.raises(ValueError, match=r"^no groups reached the scorer"):
         worst_group_scorer().check_reached(make_pipeline(Private(group_by=None)))
+
+
+# --- records of none of the groups that the model was fitted with -------------------------------
+
+
+class Placed(Private):
+    """A model that knows its groups and finds them."""
+
+    def fit(self, X, y):
+        self.group_labels_ = np.unique(self.group_by(X)).astype(object)
+        return super().fit(X, y)
+
+
+SOUTH = X[:, 1] <= 0.0
+WRAPS = [
+    lambda model: model,
+    lambda model: make_pipeline(MaxAbsScaler(), model),
+    lambda model: CalibratedClassifierCV(model, cv=2),
+    lambda model: BaggingClassifier(model, 2, random_state=0),
+    lambda model: GridSearchCV(model, {"C": [1.0]}, cv=2),
+]
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_a_fold_of_one_unknown_group_is_not_scored_in_silence(wrap):
+    """As in the folds of LeaveOneGroupOut."""
+    model = wrap(Placed()).fit(X[~SOUTH], Y[~SOUTH])
+    for scorer in (worst_group_scorer(), worst_group_scorer(group_by=north)):
+        with pytest.raises(ValueError, match=r"^group 'north' has 0 of the records to score, few"):
+            scorer(model, X[SOUTH], Y[SOUTH])
+
+
+def test_a_fold_of_a_regressor_inside_a_transformer_of_targets():
+    class Regression(LinearRegression):
+        def fit(self, X, y):
+            self.group_labels_ = np.array(["a", "b", "c"], dtype=object)
+            return super().fit(X, y)
+
+    model = TransformedTargetRegressor(Regression()).fit(X, X[:, 2])
+    some = GROUPS != "c"
+    with pytest.raises(ValueError, match=r"^group 'c' has 0"):
+        worst_group_scorer("r2")(model, X[some], X[some, 2], groups=GROUPS[some])
+
+
+def test_other_groups_than_those_of_the_model_are_scored_with_a_warning():
+    model = Labelled().fit(X, Y)
+    other = np.where(SOUTH, "south", "north")
+    with pytest.warns(MissingGroupsWarning, match=r"^no record to score is .* such as 'a'"):
+        found = worst_group_scorer()(model, X, Y, groups=other)
+    stated = worst_group_scorer(group_labels=["north", "south"])(model, X, Y, groups=other)
+    assert found == stated
+    assert worst_group_scorer(missing="ignore")(model, X, Y, groups=other) == stated
+    # passed groups may be others than those that the model finds
+    with pytest.warns(MissingGroupsWarning):
+        worst_group_scorer()(Placed().fit(X, Y), X, Y, groups=GROUPS)
+
+
+def test_a_model_that_was_fitted_without_groups_says_nothing():
+    model = Labelled().fit(X, Y)
+    model.group_labels_ = np.array([0], dtype=object)
+    assert np.isfinite(worst_group_scorer()(model, X, Y, groups=GROUPS))

@@ -1,0 +1,99 @@
+"""Folds of scikit-learn's searches and cross-validation, held against what scorers want."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import is_classifier
+from sklearn.model_selection import check_cv
+
+from sklearn_dpwg.groups import find_groups
+
+
+def check_scorers(scoring: Any, estimator: Any) -> None:
+    """Refuse a scorer of groups that none can reach."""
+    for scorer in _group_scorers(scoring):
+        scorer.check_reached(estimator)
+
+
+def check_folds_of_search(search: Any, model: Any, known: Mapping[str, Any]) -> None:
+    """Refuse a search whose folds lack a group to score; it is at the start of its ``fit``."""
+    scorers = _group_scorers(search.scoring)
+    if not scorers or hasattr(search.cv, "__next__"):  # folds that can be looked at only once
+        return
+    cv = check_cv(search.cv, known.get("y"), classifier=is_classifier(search.estimator))
+    _check_folds(scorers, search.estimator, model, cv, known)
+
+
+def check_folds_around(frame: FrameType, model: Any) -> None:
+    """Refuse the folds of ``cross_validate`` and its like, which is about to fit on the first."""
+    first, around = frame.f_locals.get("test"), frame.f_back
+    while around is not None and not (
+        {"cv", "scoring", "estimator", "X"} <= around.f_locals.keys()
+        and around.f_globals.get("__name__", "").startswith("sklearn.model_selection")
+    ):
+        around = around.f_back
+    if around is None or first is None:
+        return
+    known = around.f_locals
+    scorers = _group_scorers(known["scoring"])
+    if not scorers:
+        return
+    check_scorers(known["scoring"], known["estimator"])
+    cv = check_cv(known["cv"], known.get("y"), classifier=is_classifier(known["estimator"]))
+    _check_folds(scorers, known["estimator"], model, cv, known, first=first)
+
+
+def _group_scorers(scoring: Any) -> list[Any]:
+    scorers = scoring.values() if isinstance(scoring, dict) else [scoring]
+    return [scorer for scorer in scorers if hasattr(scorer, "check_folds")]
+
+
+def _check_folds(
+    scorers: list[Any],
+    estimator: Any,
+    model: Any,
+    cv: Any,
+    known: Mapping[str, Any],
+    *,
+    first: Any = None,
+) -> None:
+    """Hand the folds to each scorer, with the groups that it will get.
+
+    Where the first one is given, they are looked at only if theirs is the same, and so once.
+    """
+    if _is_drawn_anew(cv):
+        return
+    X, y = known["X"], known.get("y")
+    splitter = getattr(known.get("routed_params"), "splitter", None)
+
+    def split() -> Iterator[Any]:
+        folds: Iterator[Any] = deepcopy(cv).split(X, y, **getattr(splitter, "split", {}))
+        return folds
+
+    if first is not None and not np.array_equal(next(split())[1], first):
+        return
+    groups = (known.get("params") or {}).get("groups")
+    if groups is None or not get_config()["enable_metadata_routing"]:  # the splitter alone has them
+        groups = find_groups(X, None, model.group_by) if _gets_same_rows(estimator, model) else None
+    for scorer in scorers:
+        scorer.check_folds(X, groups, split())
+
+
+def _gets_same_rows(estimator: Any, model: Any) -> bool:
+    """Return whether a model inside an estimator is fitted on rows with the columns of X."""
+    if estimator is model:
+        return True
+    parameters = estimator.get_params(deep=True)
+    path = next((name for name, value in parameters.items() if value is model), "nowhere")
+    return set(path.split("__")) <= {"estimator", "regressor"}
+
+
+def _is_drawn_anew(cv: Any) -> bool:
+    """Return whether folds come from the generator of the process, which looking would move on."""
+    return getattr(cv, "random_state", 0) is None and getattr(cv, "shuffle", True)
