@@ -33,12 +33,14 @@ def check_folds_of_search(search: Any, model: Any, known: Mapping[str, Any]) -> 
 def check_folds_around(frame: FrameType, model: Any) -> None:
     """Refuse the folds of ``cross_validate`` and its like, which is about to fit on the first."""
     first, around = frame.f_locals.get("test"), frame.f_back
+    if first is None:
+        return
     while around is not None and not (
         {"cv", "scoring", "estimator", "X"} <= around.f_locals.keys()
         and around.f_globals.get("__name__", "").startswith("sklearn.model_selection")
     ):
         around = around.f_back
-    if around is None or first is None:
+    if around is None:
         return
     known = around.f_locals
     scorers = _group_scorers(known["scoring"])

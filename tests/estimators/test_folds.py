@@ -9,6 +9,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
+    GroupKFold,
     KFold,
     LeaveOneGroupOut,
     RandomizedSearchCV,
@@ -21,6 +22,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.estimators.folds_around import check_folds_of_search
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import worst_group_scorer
 from sklearn_dpwg.model_selection import GroupLabelStratifiedKFold
@@ -196,6 +198,24 @@ def test_folds_that_can_be_read_once_are_left_to_the_search():
     folds = EVERY_GROUP.split(X, Y, LABELS)
     search = GridSearchCV(model(group_by=place), {"verbose": [0]}, cv=folds, scoring=SCORER)
     assert np.isfinite(search.fit(X, Y).best_score_)
+    search.cv = EVERY_GROUP.split(X, Y, LABELS)
+    check_folds_of_search(search, search.estimator, {"X": X, "y": Y})
+    assert len(list(search.cv)) == 3
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_folds_are_looked_at_once(n_jobs, monkeypatch):
+    looked_at = []
+    monkeypatch.setattr(type(SCORER), "check_folds", lambda *args: looked_at.append(args))
+    folds = list(EVERY_GROUP.split(X, Y, LABELS))
+    cross_val_score(model(group_by=place), X, Y, cv=folds, scoring=SCORER, n_jobs=n_jobs)
+    assert len(looked_at) == 1
+
+
+def test_what_only_the_splitter_gets_are_no_groups_to_score():
+    persons = np.random.default_rng(0).permutation(N) // 2
+    search = GridSearchCV(model(group_by=place), {"verbose": [0]}, cv=GroupKFold(3), scoring=SCORER)
+    assert np.isfinite(search.fit(X, Y, groups=persons).best_score_)
 
 
 def test_other_models_are_scored_as_before():
