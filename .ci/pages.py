@@ -1,7 +1,8 @@
 """Open every page of the built site in headless Chromium, at the widths of a desk and of a phone.
 
 A page fails when it scrolls sideways, lacks a picture, cannot typeset a formula, or writes an
-error to the console. What the pages look like is left in ``docs/_build/pages``, to be looked at.
+error to the console; the gallery, when a card has no figure; the search, when it finds nothing for
+what newcomers look for. What the pages look like is left in ``docs/_build/pages``, to be looked at.
 """
 
 import functools
@@ -11,7 +12,9 @@ import threading
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import quote_plus
 
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.wait import WebDriverWait
@@ -38,6 +41,14 @@ for (const formula of document.querySelectorAll("mjx-merror, .merror"))
   faults.push(`cannot typeset ${formula.textContent}`);
 return faults;
 """
+BARE_CARDS = """
+return [...document.querySelectorAll(".sphx-glr-thumbcontainer")]
+  .filter(card => !card.querySelector("img") || card.querySelector("img").src.includes("no_image"))
+  .map(card => `has a card without a figure: ${card.textContent.trim()}`);
+"""
+SEARCHES = ("fairness", "fairlearn", "missing values")
+FOUND = "return document.querySelectorAll('#search-results ul.search li a').length"
+SECONDS_TO_SEARCH = 20
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -61,7 +72,7 @@ def faults_of(browser: Chrome, address: str, width: int, picture: Path) -> list[
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.get(address)
     WebDriverWait(browser, 30).until(lambda driver: driver.execute_script(TYPESET))
-    faults = browser.execute_script(FAULTS)
+    faults = browser.execute_script(FAULTS) + browser.execute_script(BARE_CARDS)
     faults += [line["message"] for line in browser.get_log("browser") if line["level"] == "SEVERE"]
     height = browser.execute_script("return document.documentElement.scrollHeight")
     size["height"] = min(height, TALLEST)
@@ -69,6 +80,18 @@ def faults_of(browser: Chrome, address: str, width: int, picture: Path) -> list[
     picture.parent.mkdir(parents=True, exist_ok=True)
     browser.save_screenshot(str(picture))
     return faults
+
+
+def fruitless_searches(browser: Chrome, site: str) -> list[str]:
+    """Return what the site's own search finds nothing for."""
+    fruitless = []
+    for words in SEARCHES:
+        browser.get(f"{site}/search.html?q={quote_plus(words)}")
+        try:
+            WebDriverWait(browser, SECONDS_TO_SEARCH).until(lambda tab: tab.execute_script(FOUND))
+        except TimeoutException:
+            fruitless.append(f"search.html: finds nothing for {words!r}")
+    return fruitless
 
 
 def main() -> int:
@@ -85,16 +108,19 @@ def main() -> int:
     for option in OPTIONS.split():
         options.add_argument(option)
     options.set_capability("goog:loggingPrefs", {"browser": "SEVERE"})
+    site = f"http://127.0.0.1:{server.server_port}"
     n_faults = 0
     with Chrome(options=options, service=Service(driver)) as browser:
         for page in pages:
             name = page.relative_to(SITE)
             for device, width in WIDTHS.items():
-                address = f"http://127.0.0.1:{server.server_port}/{name.as_posix()}"
                 picture = PICTURES / device / name.with_suffix(".png")
-                for fault in faults_of(browser, address, width, picture):
+                for fault in faults_of(browser, f"{site}/{name.as_posix()}", width, picture):
                     n_faults += 1
                     print(f"{name} ({device}): {fault}")
+        for fault in fruitless_searches(browser, site):
+            n_faults += 1
+            print(fault)
     server.shutdown()
     print(f"{len(pages)} pages at {len(WIDTHS)} widths: {n_faults} faults; see {PICTURES}")
     return int(n_faults > 0)

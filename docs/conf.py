@@ -60,6 +60,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": ExplicitOrder(
         [
             "quickstart.py",
+            "plot_earnings.py",
             "plot_raw_table.py",
             "plot_private_search.py",
             "plot_guarantee.py",

@@ -13,13 +13,13 @@ import numpy as np
 from sklearn_dpwg import DPWorstGroupClassifier
 
 SIZES = {"White": 18_285, "Black": 1_282, "Latino": 987, "Asian": 845, "Other": 392}
-DELTA = 1e-6
 
-
-def preview(epsilon, sizes):
-    """Return the plan for a budget, from public facts alone."""
-    return DPWorstGroupClassifier(epsilon, DELTA).plan(group_sizes=sizes, n_features=4)
-
+plan = DPWorstGroupClassifier(epsilon=1.0, delta=1e-6).plan(group_sizes=SIZES, n_features=4)
+nothing = plan.problem.constants.zero_score
+print(f"bound on the excess loss at epsilon = 1; predicting nothing costs {nothing:.3f}")
+labels = sorted(SIZES)  # a mapping is put in the order of group_labels_
+for label, bound in zip(labels, plan.predicted_excess_if_worst, strict=True):
+    print(f"  if {label} is the worst off: {bound:.3f}")
 
 # %%
 # The bound of each group
@@ -32,9 +32,10 @@ def preview(epsilon, sizes):
 # fits lose in ``make bench-solvers`` is usually well below.
 
 epsilons = np.geomspace(0.02, 10, 20)
-plans = [preview(epsilon, SIZES) for epsilon in epsilons]
-labels = sorted(SIZES)  # a mapping is put in the order of group_labels_
-nothing = plans[0].problem.constants.zero_score
+plans = [
+    DPWorstGroupClassifier(epsilon, 1e-6).plan(group_sizes=SIZES, n_features=4)
+    for epsilon in epsilons
+]
 
 figure, axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
 for index, label in enumerate(labels):
@@ -56,7 +57,10 @@ plt.show()
 figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
 for factor in (0.1, 1, 10):
     sizes = {label: round(size * factor) for label, size in SIZES.items()}
-    bounds = [preview(epsilon, sizes).predicted_excess for epsilon in epsilons]
+    bounds = [
+        DPWorstGroupClassifier(epsilon, 1e-6).plan(group_sizes=sizes, n_features=4).predicted_excess
+        for epsilon in epsilons
+    ]
     axes.plot(epsilons, bounds, label=f"{sum(sizes.values()):,} records")
 axes.axhline(nothing, color="grey", linestyle=":")
 axes.set(xscale="log", yscale="log", xlabel="ε", ylabel="mean planning bound")

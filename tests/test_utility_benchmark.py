@@ -798,8 +798,8 @@ def test_pages_are_refreshed_between_their_marks(utility, tmp_path):
     for each in cells.values():
         for method in each.values():
             method |= {"test_loss": [0.5], "test_accuracy": [0.9], "seconds": [1.0]}
-    names = ("docs/utility_tables.md", "docs/guide/choosing_epsilon.md")
-    (tmp_path / "docs" / "guide").mkdir(parents=True)
+    names = ("docs/utility_tables.md", "docs/theory/bounds-beside-fits.md")
+    (tmp_path / "docs" / "theory").mkdir(parents=True)
     for name in names:
         (tmp_path / name).write_text("before\n" + "\n\nold\n\n".join(pages.MARKS) + "\nafter\n")
     shown = (utility.report.docs_text(cells), BOUNDS)
@@ -836,7 +836,7 @@ def test_a_page_without_its_marks_is_left_alone(utility, tmp_path, text):
 
 def test_the_real_pages_have_their_marks(utility):
     root = utility.store.ROOT
-    names = ("utility", "utility_population", "utility_tables", "guide/choosing_epsilon")
+    names = ("utility", "utility_population", "utility_tables", "theory/bounds-beside-fits")
     for name in ("README.md", *(f"docs/{name}.md" for name in names)):
         start, end = utility.pages.MARKS
         before, _, after = (root / name).read_text(encoding="utf-8").partition(start)

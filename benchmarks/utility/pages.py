@@ -45,7 +45,7 @@ def missing_cells(cells: Cells, names: Sequence[str]) -> list[str]:
 
 
 def write_page_tables(cells: Cells, root: Path) -> None:
-    """Refresh the tables of the page's tasks, and the guide's bounds.
+    """Refresh the tables of the page's tasks, and their bounds beside fits.
 
     Parameters
     ----------
@@ -55,7 +55,8 @@ def write_page_tables(cells: Cells, root: Path) -> None:
         Of the repository.
     """
     replace_between_marks(root / "docs" / "utility_tables.md", docs_text(cells))
-    replace_between_marks(root / "docs" / "guide" / "choosing_epsilon.md", bounds_table(cells))
+    bounds = root / "docs" / "theory" / "bounds-beside-fits.md"
+    replace_between_marks(bounds, bounds_table(cells))
 
 
 def write_population_pages(

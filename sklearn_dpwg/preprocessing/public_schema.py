@@ -43,7 +43,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         Largest norm of an encoded row: 1.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns of X, where it has names.
 
     See Also

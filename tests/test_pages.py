@@ -1,0 +1,102 @@
+"""What a newcomer meets first, in the order of the questions: README, landing page, guide."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+LANDING = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+GUIDE = ROOT / "docs" / "guide"
+NUMBER = re.compile(r"\d+\.\d+|\d+")
+
+
+def in_order(text: str, *parts: str) -> bool:
+    """Return whether a text has all parts, each behind the one before."""
+    places = [text.find(part) for part in parts]
+    return -1 not in places and places == sorted(places)
+
+
+def shown(text: str) -> tuple[str, str]:
+    """Return the first block of code of a page, and the output that stands behind it."""
+    found = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    return found[1], found[2]
+
+
+def test_the_readme_says_the_problem_before_any_benchmark():
+    assert in_order(
+        README, "worst-off", "make demo", "make test", "```python", "```text", "## ", "make bench"
+    )
+
+
+def test_the_landing_page_starts_with_a_picture_then_code_then_pip():
+    assert in_order(
+        LANDING,
+        ".. plot:: figures/two_groups.py",
+        "```python",
+        "```text",
+        "pip install",
+        "make demo",
+        "{container} cards",
+    )
+    cards = LANDING.partition("{container} cards")[2]
+    assert "<guide/index>" in cards
+    assert "<auto_examples/index>" in cards
+
+
+def test_ten_lines_print_what_the_pages_show():
+    assert shown(README) == shown(LANDING)
+    code, expected = shown(README)
+    assert len([line for line in code.splitlines() if line]) == 10
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {})
+    # noise differs from run to run, and may reorder groups that fare alike
+    lines, expected_lines = (
+        sorted(" ".join(line.split()) for line in text.splitlines())
+        for text in (printed.getvalue(), expected)
+    )
+    assert [NUMBER.sub("#", line) for line in lines] == [
+        NUMBER.sub("#", line) for line in expected_lines
+    ]
+    numbers, expected_numbers = (
+        [float(number) for line in found for number in NUMBER.findall(line)]
+        for found in (lines, expected_lines)
+    )
+    np.testing.assert_allclose(numbers, expected_numbers, rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("page", sorted(path.stem for path in GUIDE.glob("*.md")))
+def test_the_index_of_the_guide_has_a_sentence_a_page(page):
+    if page != "index":
+        index = (GUIDE / "index.md").read_text(encoding="utf-8")
+        assert re.search(rf"^- {{doc}}`{page}`: .{{30,}}\.$", index, re.MULTILINE)
+
+
+def test_choosing_epsilon_stays_short():
+    words = (GUIDE / "choosing_epsilon.md").read_text(encoding="utf-8").split()
+    assert len(words) <= 3559 // 2
+
+
+def elided(text: str) -> list[str]:
+    """Return numbers that end in dots."""
+    return re.findall(r"\d[\d.]*\.\.\.", text)
+
+
+def test_no_number_is_elided():
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts]
+    assert len(pages) > 30
+    found = {path.name: elided(path.read_text(encoding="utf-8")) for path in pages}
+    assert {name: numbers for name, numbers in found.items() if numbers} == {}
+    assert elided(README) == []
+
+
+def test_elided_numbers_would_be_seen():
+    assert elided("bound 0.07... of 1...") == ["0.07...", "1..."]
