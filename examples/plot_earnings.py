@@ -55,10 +55,10 @@ print("\nworst group:", table[list(models)].max().round(2).to_dict())
 
 figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 places = range(len(table))
-for name, marker in (("average", "s"), ("private", "o"), ("exact", "|")):
+for name, marker in (("average", "s"), ("private", "o"), ("exact", "D")):
     (points,) = axes.plot(table[name], places, marker, label=name)
     axes.axvline(table[name].max(), color=points.get_color(), linewidth=1, linestyle=":")
-axes.set_yticks(places, [f"{', '.join(group)}" for group in table.index])
+axes.set_yticks(places, table.index)
 axes.invert_yaxis()
 axes.set(xlabel="root mean squared error, $; dotted: the worst group of each model")
 axes.legend()

@@ -61,7 +61,7 @@ The table is computed without noise: it is for you, not for publication.
 
 figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 places = range(len(table))
-for name, marker in (("average", "s"), ("private", "o"), ("exact", "|")):
+for name, marker in (("average", "s"), ("private", "o"), ("exact", "D")):
     (points,) = axes.plot(table[name], places, marker, label=name)
     axes.axvline(worst[name], color=points.get_color(), linewidth=1, linestyle=":")
 axes.set_yticks(places, [f"{group} ({size:,})" for group, size in table["records"].items()])

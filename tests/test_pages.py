@@ -10,10 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LANDING = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 GUIDE = ROOT / "docs" / "guide"
+MERGED = {"city": 24_000, "suburb": 5_500, "rural and islands": 950}
 NUMBER = re.compile(r"\d+\.\d+|\d+")
 
 
@@ -83,6 +86,27 @@ def test_the_index_of_the_guide_has_a_sentence_a_page(page):
 def test_choosing_epsilon_stays_short():
     words = (GUIDE / "choosing_epsilon.md").read_text(encoding="utf-8").split()
     assert len(words) <= 3559 // 2
+
+
+def bound(epsilon: float = 1.0, n_features: int = 8, times: int = 1, **parameters) -> float:
+    """Return the planning bound for the three groups of the page."""
+    sizes = {label: times * size for label, size in MERGED.items()}
+    model = DPWorstGroupClassifier(epsilon, 1e-6, **parameters)
+    return model.plan(group_sizes=sizes, n_features=n_features).predicted_excess
+
+
+def test_what_choosing_epsilon_says_of_bounds_is_true():
+    by_radius = [bound(radius=radius) for radius in (10, 20, 40)]
+    assert by_radius == sorted(by_radius)
+    assert bound(n_features=100) == pytest.approx(2 * bound(n_features=5), rel=0.2)
+    assert bound(times=2) == pytest.approx(bound(epsilon=2.0), rel=0.1)
+    regressions = [
+        DPWorstGroupRegressor(target_bounds=(0, 1), radius=radius)
+        .plan(group_sizes=MERGED, n_features=8)
+        .predicted_excess
+        for radius in (1, 2, 4)
+    ]
+    assert regressions == sorted(regressions)
 
 
 def elided(text: str) -> list[str]:
