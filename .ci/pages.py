@@ -33,8 +33,11 @@ TYPESET = (
 )
 FAULTS = """
 const faults = [];
-const wide = document.documentElement.scrollWidth - window.innerWidth;
-if (wide > 1) faults.push(`scrolls sideways by ${wide} pixels`);
+// the theme lets the article scroll where the window does not
+for (const box of document.querySelectorAll("html, .bd-main, .bd-content, .bd-article-container")) {
+  const wide = box.scrollWidth - box.clientWidth;
+  if (wide > 1) faults.push(`scrolls sideways by ${wide} pixels in ${box.className || "the page"}`);
+}
 for (const picture of document.images)
   if (!picture.naturalWidth && picture.loading !== "lazy") faults.push(`lacks ${picture.src}`);
 for (const formula of document.querySelectorAll("mjx-merror, .merror"))
