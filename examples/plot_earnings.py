@@ -50,8 +50,8 @@ print(table.round(2).to_string())
 print("\nworst group:", table[list(models)].max().round(2).to_dict())
 
 # %%
-# Men in the Northeast are the worst off under every model. Learning for the worst group brings their
-# error down; others pay for it, women most.
+# Men in the Northeast are the worst off under every model. Learning for the worst group brings
+# their error down; others pay for it, women most.
 
 figure, axes = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 places = range(len(table))

@@ -41,9 +41,8 @@ population = make_worst_group_classification(
 nothing = population.excess_risk(np.zeros(5))
 
 X, y, groups = population.sample(4_000, random_state=0)
-model = DPWorstGroupClassifier(
-    solver=OCO(play="sampled"), radius=5.0, fit_intercept=False, data_norm=1.0
-)
+solver = OCO(play="sampled", max_rounds=1024)
+model = DPWorstGroupClassifier(solver=solver, radius=5.0, fit_intercept=False, data_norm=1.0)
 found = population.excess_risk(model.fit(X, y, groups=groups).coef_)
 print(f"16,000 records, epsilon = 1: excess {found:.4f}; predicting nothing: {nothing:.4f}")
 
