@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -25,11 +24,15 @@ from sklearn_dpwg.estimators.progress import Progress
 from sklearn_dpwg.estimators.public_facts import resolve_prior
 from sklearn_dpwg.estimators.spending import plan_within
 from sklearn_dpwg.estimators.targets import Targets
+from sklearn_dpwg.estimators.weak_plans import (
+    Replan,
+    warn_of_small_groups,
+    warn_of_weak_bound,
+)
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
     NoProtectionWarning,
     UngroupedWarning,
-    WeakPlanWarning,
     warn,
 )
 from sklearn_dpwg.groups import encode_groups, find_groups, grouping_names
@@ -41,8 +44,6 @@ from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
 
-# A group whose bound is this many times what predicting nothing costs gets a warning of its own.
-HOPELESS = 3.0
 # From here on e^epsilon is no floating-point number, and the statement says the same in words.
 NO_PROTECTION = 700.0
 
@@ -185,23 +186,20 @@ class Fitting(Progress, BaseEstimator):
         plan = plan_within(budget, solver, problem)
         if self.data_norm is None:
             warn_of_row_norm()
-        self._warn_about(plan, labels, budget)
+
+        def replan(sizes: Sequence[int]) -> Plan:
+            other = self._problem(problem.loss, sizes, problem.n_features)
+            return plan_within(budget, solver, other)
+
+        self._warn_about(plan, labels, budget, replan)
         return plan
 
-    def _warn_about(self, plan: Plan, labels: NDArray[np.object_], budget: Budget) -> None:
+    def _warn_about(
+        self, plan: Plan, labels: NDArray[np.object_], budget: Budget, replan: Replan
+    ) -> None:
         if not plan.releases:
             return
-        worst = int(np.argmax(plan.predicted_excess_if_worst))
-        size, bound = plan.problem.group_sizes[worst], plan.predicted_excess_if_worst[worst]
-        cost = plan.problem.constants.zero_score
-        if not plan.is_weak and bound > HOPELESS * cost and size < math.inf:
-            warn(
-                f"group {labels[worst]!r} has {size:,} record(s), too few to learn from if it is "
-                f"the worst off (the plan's bound is then {bound:.3g}, predicting nothing costs at "
-                f"most {cost:.3g}): merge it, leave it out, or bring about "
-                f"{math.ceil(size * bound / cost):,} records; is the label misspelt?",
-                WeakPlanWarning,
-            )
+        warn_of_small_groups(plan, labels, replan)
         if budget.epsilon > NO_PROTECTION:
             warn(
                 f"epsilon={budget.epsilon:g} is no protection: whoever knows all records but one "
@@ -210,15 +208,7 @@ class Fitting(Progress, BaseEstimator):
             )
         n_records = plan.problem.n_records if plan.n_drawn is None else plan.n_drawn
         check_delta(budget.delta, n_records)
-        if plan.is_weak:
-            warn(
-                f"the plan's bound on the excess worst-group loss is "
-                f"{plan.predicted_excess:.3g}, while predicting nothing costs at most "
-                f"{plan.problem.constants.zero_score:.3g}: more records, a larger epsilon, "
-                f"fewer groups or features, or a smaller radius would help; "
-                f"print(estimator.plan(...)) previews them.",
-                WeakPlanWarning,
-            )
+        warn_of_weak_bound(plan, labels, replan)
 
     def _learn_nothing(self, X: Any, y: ArrayLike, groups: Any) -> None:
         """Take the form of a fitted model without reading a value, to try what uses one."""

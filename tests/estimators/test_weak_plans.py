@@ -1,0 +1,111 @@
+"""Warnings of plans that promise too little name the groups, and records that would do."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.estimators.weak_plans import hopeless_groups
+from sklearn_dpwg.exceptions import WeakPlanWarning
+from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning"),
+]
+
+CLASSIFIER = DPWorstGroupClassifier(1.0, 1e-6, random_state=0)
+REGRESSOR = DPWorstGroupRegressor(1.0, 1e-6, target_bounds=(-1.0, 1.0), random_state=0)
+
+
+def fit_with(model, sizes):
+    """Fit to groups of these sizes, of public labels; return what was warned of."""
+    labels = np.repeat([f"g{i}" for i in range(len(sizes))], sizes)
+    X = np.full((len(labels), 2), 0.5)
+    y = np.arange(len(labels)) % 2
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        model.fit(X, y, groups=labels)
+    return [str(one.message) for one in seen if one.category is WeakPlanWarning]
+
+
+def records_that_do(message):
+    (found,) = re.findall(r"bring about ([\d,]+) records", message)
+    return int(found.replace(",", ""))
+
+
+@pytest.mark.parametrize("size", [1, 30])
+@pytest.mark.parametrize(
+    "model",
+    [
+        CLASSIFIER.__class__(4.0, 1e-6, solver=MGR(n_steps=20), random_state=0),
+        CLASSIFIER.__class__(1.0, 1e-6, solver=PhasedERM(), random_state=0),
+        REGRESSOR,
+        REGRESSOR.__class__(
+            0.5, 1e-6, target_bounds=(-1, 1), solver=Moments(), random_state=0
+        ),
+    ],
+    ids=["mgr", "phased-erm", "regression", "moments"],
+)  # fmt: skip
+def test_what_is_said_to_do_does(model, size):
+    (message,) = fit_with(model, [3000, size])
+    assert message.startswith(f"group 'g1' has {size} record(s), too few to learn from")
+    enough = records_that_do(message)
+    cost = model.plan_.problem.constants.zero_score
+    better = model.plan(group_sizes=[3000, enough], n_features=2)
+    assert better.predicted_excess_if_worst[1] < cost
+    assert f"{better.predicted_excess_if_worst[1]:.3g}" in message
+    # and not many times too many
+    fewer = model.plan(group_sizes=[3000, max(1, int(enough / 3))], n_features=2)
+    assert fewer.predicted_excess_if_worst[1] >= cost
+    assert fit_with(model, [3000, enough]) == []
+
+
+def test_every_hopeless_group_is_named_and_no_other():
+    model = CLASSIFIER.__class__(4.0, 1e-6, solver=MGR(n_steps=20), random_state=0)
+    (message,) = fit_with(model, [30_000, 2, 15_000, 5, 9])
+    assert message.startswith("3 groups have too few records")
+    for label, size in (("g1", 2), ("g3", 5), ("g4", 9)):
+        assert f"{label!r} ({size} record(s), bound " in message
+    assert "'g0'" not in message
+    assert "'g2'" not in message
+    enough = records_that_do(message)
+    plan = model.plan(group_sizes=[30_000, enough, 15_000, enough, enough], n_features=2)
+    assert hopeless_groups(plan) == []
+
+
+def test_a_weak_plan_says_how_many_times_the_records_would_do():
+    model = CLASSIFIER.__class__(0.5, 1e-6, solver=MGR(n_steps=20), random_state=0)
+    (message,) = fit_with(model, [30, 20])
+    (factor,) = re.findall(r"About ([\d.]+) times as many records in each group", message)
+    sizes = [round(float(factor) * size) for size in (30, 20)]
+    plan = model.plan(group_sizes=sizes, n_features=2)
+    assert not plan.is_weak
+    assert hopeless_groups(plan) == []
+    assert "for every group" in message
+
+
+def test_nothing_is_said_where_every_group_has_enough():
+    assert fit_with(CLASSIFIER.__class__(4.0, 1e-6, random_state=0), [3000, 2000]) == []
+
+
+def test_many_hopeless_groups_are_counted():
+    model = CLASSIFIER.__class__(4.0, 1e-6, solver=MGR(n_steps=20), random_state=0)
+    (message,) = fit_with(model, [20_000] + [3] * 30)
+    assert message.startswith("30 groups have too few records")
+    assert "'g20' (3 record(s)" in message
+    assert "and 10 more" in message
+
+
+def test_no_number_is_told_where_the_solver_refuses_so_many():
+    class Choosy(MGR):
+        def _plan(self, problem, budget):
+            if min(problem.group_sizes) > 1:
+                raise ValueError("too many")
+            return super()._plan(problem, budget)
+
+    (message,) = fit_with(CLASSIFIER.__class__(4.0, 1e-6, solver=Choosy(n_steps=20)), [3000, 1])
+    assert "bring about" not in message
+    assert "merge it or leave it out" in message
