@@ -21,7 +21,7 @@ from sklearn_dpwg.estimators.inputs import (
     warn_if_target_is_group,
 )
 from sklearn_dpwg.estimators.progress import Progress
-from sklearn_dpwg.estimators.public_facts import resolve_prior
+from sklearn_dpwg.estimators.public_facts import positive_whole, resolve_prior
 from sklearn_dpwg.estimators.spending import plan_within
 from sklearn_dpwg.estimators.targets import Targets
 from sklearn_dpwg.estimators.weak_plans import (
@@ -64,6 +64,7 @@ class Fitting(Progress, BaseEstimator):
     group_by: Any
     random_state: Any
     verbose: int
+    rows_per_person: int
     _groupings: tuple[str, ...]  # names of what the groups of the last fit are made of
 
     @property
@@ -89,6 +90,7 @@ class Fitting(Progress, BaseEstimator):
             value = getattr(self, name)
             if not isinstance(value, bool | np.bool_ | int | np.integer):
                 raise ValueError(f"{name} must be a bool or a whole number, got {value!r}.")
+        positive_whole(self.rows_per_person, "rows_per_person")
         return Budget(self.epsilon, self.delta)
 
     def _encode(
@@ -183,13 +185,14 @@ class Fitting(Progress, BaseEstimator):
         self, solver: Solver, problem: Problem, labels: NDArray[np.object_], budget: Budget
     ) -> Plan:
         """Return the plan of a fit, and warn of what it promises and of what nobody chose."""
-        plan = plan_within(budget, solver, problem)
+        rows = int(self.rows_per_person)
+        plan = plan_within(budget, solver, problem, rows)
         if self.data_norm is None:
             warn_of_row_norm()
 
         def replan(sizes: Sequence[int]) -> Plan:
             other = self._problem(problem.loss, sizes, problem.n_features)
-            return plan_within(budget, solver, other)
+            return plan_within(budget, solver, other, rows)
 
         self._warn_about(plan, labels, budget, replan)
         return plan
@@ -216,7 +219,7 @@ class Fitting(Progress, BaseEstimator):
         rows, _, codes, labels, targets = self._encode(X, y, groups)
         sizes = np.bincount(codes)
         problem = self._problem(targets.loss, sizes.tolist(), rows.shape[1])
-        plan = plan_within(budget, self._make_solver(budget), problem)
+        plan = plan_within(budget, self._make_solver(budget), problem, int(self.rows_per_person))
         solution = Solution(np.zeros(problem.n_weights), None, n_iter=0)
         self._keep_outcome(plan, plan.guarantee, targets, labels, sizes, solution)
 

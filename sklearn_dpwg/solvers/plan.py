@@ -72,6 +72,8 @@ class Plan:
         Most records that a run reads, where it need not read all.
     remark : str, default=""
         What else a reader of the plan should know, such as why this solver was chosen.
+    records_per_person : int, default=1
+        How many rows of one person the budget is for. The releases cost a row less.
     """
 
     solver: str
@@ -88,6 +90,7 @@ class Plan:
     early_stop: bool = False
     n_drawn: int | None = None
     remark: str = ""
+    records_per_person: int = 1
 
     @classmethod
     def of(
@@ -157,7 +160,7 @@ class Plan:
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What the releases cost together, of which no plan may state anything else."""
-        return _guarantee(self.releases, self.budget)
+        return _guarantee(self.releases, self.budget, self.records_per_person)
 
     @property
     def is_weak(self) -> bool:
@@ -206,15 +209,27 @@ class Plan:
 
 
 @lru_cache(maxsize=256)
-def _guarantee(releases: tuple[Release, ...], budget: Budget) -> PrivacyGuarantee:
+def _guarantee(
+    releases: tuple[Release, ...], budget: Budget, records_per_person: int
+) -> PrivacyGuarantee:
     """Account for the releases of a plan; kept by value, so that no plan can hold another."""
     if not releases:
         if budget.epsilon < math.inf:
             raise PlanExceededError(
                 f"a plan without releases promises nothing and needs epsilon=inf, got {budget!r}."
             )
-        return PrivacyGuarantee.non_private(budget.delta)
-    return PrivacyGuarantee.from_releases(releases, budget, public=PUBLIC_FACTS)
+        return PrivacyGuarantee.non_private(budget.delta).for_records(records_per_person)
+    if records_per_person == 1:
+        return PrivacyGuarantee.from_releases(releases, budget, public=PUBLIC_FACTS)
+    of_row = PrivacyGuarantee.from_releases(releases, budget.delta, public=PUBLIC_FACTS)
+    of_person = of_row.for_records(records_per_person)
+    if of_person.epsilon > budget.epsilon:
+        raise PlanExceededError(
+            f"the releases cost a person with {records_per_person} rows epsilon = "
+            f"{of_person.epsilon!r} at delta = {budget.delta!r}, above the budget of "
+            f"{budget.epsilon!r}."
+        )
+    return replace(of_person, requested_epsilon=budget.epsilon)
 
 
 def _who_pays(release: Release, parts: list[int | None]) -> str:
