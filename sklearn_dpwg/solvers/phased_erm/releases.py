@@ -20,6 +20,10 @@ from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 
 WEIGHTS, RISKS = "phase weights", "group risks"
 
+# For predicting time: what a fit plans before and between its phases, whatever the records
+# (benchmarks/plan_cost.py).
+SECONDS_TO_PLAN = 0.25
+
 # A step of Newton's method that leaves a tenth of the gap keeps its Hessian: with 40 to 140 weights
 # that halves the time of a phase.
 KEEP_HESSIAN = 0.1
@@ -137,7 +141,8 @@ def plan_of_releases(
             schedule=schedule,
             bounds=bounds,
             n_steps=steps,
-            seconds=predict_seconds(
+            seconds=SECONDS_TO_PLAN
+            + predict_seconds(
                 facts,
                 passes,
                 n_draws=steps + n_risks,
