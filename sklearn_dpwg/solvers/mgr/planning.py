@@ -45,8 +45,8 @@ from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
 from sklearn_dpwg.solvers.mgr.step_rule import StepRule
 from sklearn_dpwg.solvers.plan import Plan
 
-# A plan whose secure noise takes so many seconds, and a quarter of the run, says what a run with so many
-# times fewer steps would cost.
+# A plan whose secure noise takes so many seconds, and a quarter of the run, says what a run with
+# so many times fewer steps would cost.
 LONG_NOISE, FEWER_STEPS = 10.0, 4
 
 
