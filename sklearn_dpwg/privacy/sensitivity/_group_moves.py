@@ -48,10 +48,11 @@ class GroupMoves:
         mu_groups: float,
     ) -> GroupMoves:
         """Return the distinct groups by size, given the log-odds of their prior weights."""
-        pairs = np.empty(len(sizes), dtype=complex)  # which NumPy sorts by both parts
-        pairs.real, pairs.imag = sizes, log_odds
-        pairs = np.unique(pairs)
-        sizes, log_odds = pairs.real.copy(), pairs.imag.copy()
+        order = np.lexsort((log_odds, sizes))
+        sizes, log_odds = sizes[order], log_odds[order]
+        is_new = np.ones(len(sizes), dtype=bool)
+        is_new[1:] = (sizes[1:] != sizes[:-1]) | (log_odds[1:] != log_odds[:-1])
+        sizes, log_odds = sizes[is_new], log_odds[is_new]
         swing = loss_range / mu_groups  # how far losses can move log-odds from the prior's
         # a group that has all the weight keeps it
         alone = np.isposinf(log_odds)
@@ -171,26 +172,31 @@ def _edges(end: FloatArray, n_cells: tuple[int, int]) -> FloatArray:
 
 
 class LargestMove:
-    """Search for the largest move of several groups' bounds."""
+    """Search for the largest move of several groups' bounds.
+
+    What it keeps are cells, which are functions of the groups: so what it finds at a strength does
+    not depend on those that were asked for before.
+    """
 
     def __init__(self, groups: GroupMoves) -> None:
         self._all = groups
         self._is_searched = groups.is_searched
         self._searched = groups.take(np.flatnonzero(self._is_searched))
         self._cells: dict[object, Cells] = {}
-        self._last = -1
 
     def at(self, mu_weights: float) -> float:
-        """Return the largest bound on a move, rounded up by less than `ROUNDING`."""
-        simple = self._all.small_change_bounds(mu_weights)
+        """Return the largest bound on a move, rounded up by less than `ROUNDING`.
+
+        A group is left out only where it is proved not to move the weights farther than another.
+        """
+        # λ/n and λ' - λ add up to 1 at most
+        simple = np.fmin(self._all.small_change_bounds(mu_weights), self._all.diameter / mu_weights)
         largest = float(simple.max(where=~self._is_searched, initial=0.0))
-        above = np.minimum(simple[self._is_searched], self._all.diameter / mu_weights)
-        # a group whose simple bound is below what another attains needs no search
+        above = simple[self._is_searched]
         left = np.flatnonzero(above > largest)
-        group = self._last if self._last in left else int(np.argmax(above)) if len(left) else -1
+        group = int(left[np.argmax(above[left])]) if len(left) else -1
         while group >= 0:
             largest = max(largest, self._exact(group, float(above[group]), mu_weights))
-            self._last = group
             left = left[(above[left] > largest) & (left != group)]
             left, found = self._not_below(left, largest, mu_weights)
             group = int(left[np.argmax(found)]) if len(left) else -1
@@ -212,7 +218,7 @@ class LargestMove:
             return math.log(allowed(move) / move)
 
         least = allowed(above)  # what is allowed at too large a move is too small
-        if not least < above:
+        if not 0.0 < least < above:
             return above
         low, high = math.log(least), math.log(above)
         if not excess(high) < 0.0:
@@ -231,7 +237,7 @@ class LargestMove:
         limit = mu_weights * move
         if len(groups) > 2 * _BLOCK:
             cells = self._cells_of("blocks")
-            is_open = cells.allowed(move) > limit
+            is_open = ~(cells.allowed(move) <= limit)
             groups = groups[is_open[groups // _BLOCK]]
         found = np.empty(0)
         for kind in ("coarse", "middle", "fine"):
@@ -245,10 +251,11 @@ class LargestMove:
                 # one at a time: the first that is not ruled out is searched next
                 order = groups[np.argsort(-found)]
                 for i, group in enumerate(order):
-                    if self._cells_of(int(group)).allowed(move)[0] > limit:
+                    if not self._cells_of(int(group)).allowed(move)[0] <= limit:
                         return order[i:], np.append(np.inf, np.zeros(len(order) - i - 1))
                 return groups[:0], np.empty(0)
-            groups, found = groups[found > limit], found[found > limit]
+            is_open = ~(found <= limit)  # what is no number rules nothing out
+            groups, found = groups[is_open], found[is_open]
         return groups, found
 
     def _cells_of(self, kind: object) -> Cells:

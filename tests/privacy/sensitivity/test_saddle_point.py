@@ -10,13 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from sklearn_dpwg.privacy import (
-    lemma3_sensitivity,
-    saddle_point_sensitivities,
-    saddle_point_sensitivity,
-)
-from sklearn_dpwg.privacy.sensitivity import _group_moves
-from sklearn_dpwg.privacy.sensitivity._group_moves import _FINE, GroupMoves, LargestMove, _edges
+from sklearn_dpwg.privacy import lemma3_sensitivity, saddle_point_sensitivity
+from tests.helpers.saddle_bounds import bounds_of_all_groups, solutions_of_the_inequality
 
 FACTS = {
     "group_sizes": [40, 100],
@@ -110,23 +105,6 @@ def test_lemma_3_covers_its_solver_too(mu_w, mu_l, b, n, share):
     assert claimed <= lemma3_sensitivity(group_sizes=[n, 2 * n], lipschitz=1.0, **facts)
 
 
-def solutions_of_the_inequality(rng, n, gamma, b, mu_w, mu_l, weight, count):
-    """Moves that the inequality of Theorem 1 allows, at random weights of the two neighbours."""
-    swing = b / mu_l
-    change = b / n / mu_l
-    high = logit(weight) + swing
-    rho = change * rng.uniform(0, 1, count) ** rng.choice([0.5, 1.0, 4.0], count)
-    rho = np.minimum(rho, rng.choice([change, 5.0, 30.0], count) * rng.uniform(0, 1, count))
-    low = logit(weight) - swing
-    low = np.clip(-rho / 2 + rng.normal(size=count) * rng.choice([0.1, 2.0], count), low, high)
-    rho = np.minimum(rho, high - low)
-    lower, rise = expit(low), expit(low + rho) - expit(low)
-    bounded = (lower * gamma / n + rise * gamma) / mu_w
-    along = lower * gamma / (n * mu_w)
-    free = 0.5 * (along + np.sqrt(along**2 + 4 * rise * np.maximum(b / n - mu_l * rho, 0) / mu_w))
-    return np.minimum(bounded, free)
-
-
 def test_search_over_finite_changes_is_an_upper_bound_and_close():
     rng = np.random.default_rng(0)
     worst, closest = 0.0, []
@@ -190,31 +168,6 @@ def test_the_largest_group_bound_counts():
     assert together == sensitivity(group_sizes=sizes[::-1], prior=prior[::-1])
 
 
-@pytest.mark.parametrize("end", [1e-3, 10.0, 49.5, 50.0, 50.5, 60.0, 1e4])
-def test_no_cell_of_the_search_is_wide(end):
-    """Changes from 0 to the largest, in steps of a fortieth at most, then of a hundredth of it."""
-    edges = _edges(np.array([[end]]), _FINE)[0]
-    assert edges[[0, -1]].tolist() == pytest.approx([0.0, end], rel=1e-12)
-    assert np.all(np.diff(edges) > 0.0)
-    assert np.all(np.diff(edges) <= np.maximum(0.025, 0.01 * edges[1:]))
-
-
-def bounds_of_all_groups(facts):
-    """Return the simple and the exact bound of every group, none left out."""
-    sizes, prior = facts["group_sizes"], facts["prior"]
-    pairs = []
-    for i, (size, weight) in enumerate(zip(sizes, prior, strict=True)):
-        rest = math.fsum(prior[:i] + prior[i + 1 :])
-        group = GroupMoves.of(
-            np.array([float(size)]), np.array([math.log(weight / rest)]),
-            diameter=facts["gradient_diameter"], loss_range=facts["loss_range"],
-            mu_groups=facts["entropy_weight"],
-        )  # fmt: skip
-        simple = float(group.small_change_bounds(facts["strong_convexity"])[0])
-        pairs.append((simple, LargestMove(group).at(facts["strong_convexity"])))
-    return pairs
-
-
 def facts_of_unlike_groups(rng):
     """Facts of many groups, sized so that their simple bounds lie close below the largest one."""
     p = int(rng.integers(3, 9))
@@ -246,93 +199,6 @@ def test_no_group_is_left_out_of_the_search():
         n_hidden[int(np.argmax(exact))] += max(exact) > 1.01 * exact[0]
     assert n_hidden[1] >= 15
     assert n_hidden.total() - n_hidden[0] - n_hidden[1] >= 3
-
-
-def many_unlike_groups(rng, p):
-    """Facts of so many groups that they are ruled out block by block."""
-    sizes = rng.integers(1, int(rng.choice([4, 60, 5000])), p)
-    weights = rng.dirichlet(np.full(p, float(rng.choice([0.5, 5.0, 500.0])))) + 1e-9
-    if rng.random() < 0.4:
-        weights = sizes.astype(float)
-    return {
-        "group_sizes": sizes.tolist(),
-        "prior": (weights / weights.sum()).tolist(),
-        "lipschitz": 1.0,
-        "gradient_diameter": float(rng.uniform(0.5, 2.0)),
-        "loss_range": float(np.exp(rng.uniform(-1.0, 4.0))),
-        "entropy_weight": float(np.exp(rng.uniform(-9.0, 2.0))),
-    }
-
-
-def test_many_groups_are_bounded_by_the_worst_of_them():
-    """Each group alone, and random solutions of the inequality, at every strength of a plan."""
-    rng = np.random.default_rng(5)
-    strengths = np.geomspace(1e-5, 1e1, 3)
-    n_searched = 0
-    for _ in range(8):
-        facts = many_unlike_groups(rng, int(rng.integers(70, 200)))
-        claimed = saddle_point_sensitivities(**facts, strong_convexities=strengths)
-        for strength, bound in zip(strengths, claimed, strict=True):
-            one_by_one = bounds_of_all_groups(facts | {"strong_convexity": float(strength)})
-            assert bound == pytest.approx(max(exact for _, exact in one_by_one), rel=1e-8)
-            n_searched += bound < 0.99 * max(simple for simple, _ in one_by_one)
-        worst = int(np.argmax([exact for _, exact in one_by_one]))
-        found = solutions_of_the_inequality(
-            rng, facts["group_sizes"][worst], facts["gradient_diameter"], facts["loss_range"],
-            float(strengths[-1]), facts["entropy_weight"], facts["prior"][worst], 5000,
-        )  # fmt: skip
-        assert found.max() <= claimed[-1]
-    assert n_searched >= 5
-
-
-def sampled_right_sides(rng, groups, move, count):
-    """The right side of (1) over the move, at random weights of the two neighbours."""
-    low, high = groups.low[:, None], groups.high[:, None]
-    sizes = groups.sizes[:, None]
-    change = groups.loss_range / groups.mu_groups / sizes
-    rho = np.minimum(change, high - low) * rng.uniform(0, 1, (1, count)) ** rng.choice([0.5, 1, 4])
-    start = np.clip(rng.normal(size=(1, count)) * 3 - rho / 2, low, high - rho)
-    weight, rise = expit(start), expit(start + rho) - expit(start)
-    advantage = groups.loss_range / sizes - groups.mu_groups * rho
-    gain = np.minimum(advantage / move, groups.diameter)
-    return (weight * groups.diameter / sizes + rise * gain).max(axis=1)
-
-
-def test_cells_of_every_width_and_of_blocks_allow_what_any_weights_explain():
-    rng = np.random.default_rng(6)
-    n_close = 0
-    for _ in range(40):
-        facts = many_unlike_groups(rng, 70)
-        prior = np.array(facts["prior"])
-        groups = GroupMoves.of(
-            np.array(facts["group_sizes"], dtype=float), np.log(prior / (1 - prior)),
-            diameter=facts["gradient_diameter"], loss_range=facts["loss_range"],
-            mu_groups=facts["entropy_weight"],
-        )  # fmt: skip
-        move = 10.0 ** rng.uniform(-6, 1)
-        levels = [getattr(_group_moves, name) for name in ("_COARSE", "_MIDDLE", "_FINE")]
-        coarse, middle, fine = (_group_moves.Cells(groups, n).allowed(move) for n in levels)
-        block = np.arange(len(groups.sizes)) // 32
-        of_blocks = _group_moves.Cells(groups.blocks(), levels[0]).allowed(move)[block]
-        sampled = sampled_right_sides(rng, groups, move, 1000)
-        slack = 1 + 1e-12
-        for allowed in (fine, middle, coarse, of_blocks):
-            assert (sampled <= allowed * slack).all()
-        # cells of fewer are made of cells of more
-        assert (fine <= middle * slack).all()
-        assert (middle <= coarse * slack).all()
-        n_close += np.median(sampled / fine) > 0.95
-    assert n_close >= 20
-
-
-def test_several_strengths_are_those_of_one_at_a_time():
-    strengths = [1e-4, 0.1, 30.0]
-    facts = {name: value for name, value in FACTS.items() if name != "strong_convexity"}
-    together = saddle_point_sensitivities(**facts, strong_convexities=strengths)
-    alone = [sensitivity(strong_convexity=strength) for strength in strengths]
-    np.testing.assert_allclose(together, alone, rtol=2e-9)
-    with pytest.raises(ValueError, match="strong_convexities must be positive"):
-        saddle_point_sensitivities(**facts, strong_convexities=[1.0, 0.0])
 
 
 def test_twice_the_lipschitz_constant_is_used_where_it_is_less():
