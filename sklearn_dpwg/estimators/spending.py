@@ -57,6 +57,7 @@ def plan_for_persons(
     over the number of rows where all noise is Gaussian, and otherwise found by planning again.
     """
     epsilon, delta = budget.epsilon, budget.delta
+    solver = solver.for_persons()
     of_row = gdp_epsilon(delta, budget.mu / rows_per_person)
     best: Plan | None = None
     for _ in range(_MOST_PLANS):

@@ -154,7 +154,8 @@ def total_epsilon(guarantees: list[PrivacyGuarantee], delta: float) -> float:
     numbers = sorted({guarantee.records_per_person for guarantee in guarantees})
     if len(numbers) > 1:
         raise ValueError(
-            f"a ledger counts guarantees for equally many records of a person, got {numbers!r}."
+            f"a ledger counts guarantees for equally many records of a person, got {numbers!r}: "
+            f"set rows_per_person={numbers[-1]} everywhere. Nothing was spent."
         )
     return joint_guarantee(guarantees, delta).epsilon if guarantees else 0.0
 

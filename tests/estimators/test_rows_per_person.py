@@ -5,12 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.ensemble import BaggingClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
-from sklearn_dpwg.ledger import PrivacyLedger
+from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV
-from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.preprocessing import DPStandardScaler
+from sklearn_dpwg.privacy import Budget, gdp_mu
 from sklearn_dpwg.solvers import MGR, OCO
 
 pytestmark = [
@@ -21,7 +27,8 @@ SIZES = [900, 300]
 
 
 def model(**parameters):
-    return DPWorstGroupClassifier(**{"epsilon": 1.0, "delta": 1e-6, "random_state": 0} | parameters)
+    given = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 0} | parameters
+    return DPWorstGroupClassifier(**given)
 
 
 def plan(**parameters):
@@ -57,6 +64,7 @@ def test_the_statement_and_the_fit_are_about_the_person():
     assert fitted.privacy_.epsilon <= 1.0
     assert "a person with up to 3 rows" in str(fitted.privacy_)
     assert "3 records are replaced" in str(fitted.plan_)
+    assert "knows all records but these 3" in " ".join(str(fitted.privacy_).split())
     before = model(solver=MGR(n_steps=5)).plan(
         group_sizes=SIZES[::-1], n_features=4, rows_per_person=3
     )
@@ -73,6 +81,16 @@ def test_a_plan_that_costs_a_person_more_is_refused():
 def test_batches_are_refused_with_what_would_do():
     with pytest.raises(UnsupportedMechanismError, match=r"^rows_per_person must be 1 where steps"):
         plan(solver=MGR(n_steps=20, sampling_rate=0.1), rows_per_person=2)
+
+
+@pytest.mark.parametrize("solver", ["auto", "mgr", MGR(max_seconds=3600.0)])
+def test_no_batches_are_planned_for_persons_where_nobody_asked_for_them(solver):
+    sizes = [3_000_000, 100_000]
+    of_row = model(solver=solver).plan(group_sizes=sizes, n_features=10)
+    assert any(release.sampling_rate < 1.0 for release in of_row.releases)
+    found = model(solver=solver, rows_per_person=3).plan(group_sizes=sizes, n_features=10)
+    assert all(release.sampling_rate == 1.0 for release in found.releases)
+    assert 0.995 <= found.guarantee.epsilon <= 1.0
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, "2", None])
@@ -112,6 +130,58 @@ def test_a_ledger_counts_persons_together_and_refuses_to_mix_them():
         assert 1.0 < ledger.guarantee.epsilon < 2.0
         with pytest.raises(ValueError, match="equally many records of a person"):
             model(solver=MGR(n_steps=2)).fit(X, y, groups=groups)
+
+
+def test_what_is_fitted_together_is_stated_for_one_person():
+    """A scaler for persons, one for rows, and rows that a bootstrap repeats."""
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(-0.5, 0.5, (1200, 1)), np.repeat(["a", "b"], SIZES)
+    y = np.arange(1200) % 2
+    scaler = DPStandardScaler(epsilon=0.5, rows_per_person=2, random_state=0)
+    learned = model(rows_per_person=2, solver=MGR(n_steps=2), data_norm=10.0)
+    with PrivacyLedger(3.0, 1e-5) as ledger:
+        scaled = scaler.fit(X)
+        learned.fit(scaled.transform(X), y, groups=groups)
+        assert ledger.guarantee.records_per_person == 2
+    assert scaler.privacy_.epsilon == pytest.approx(0.5, rel=1e-4)
+    assert scaler.privacy_.epsilon <= 0.5
+    of_row = DPStandardScaler(epsilon=0.5, random_state=0).fit(X)
+    together = [privacy_of(make_pipeline(first, learned), warn=False) for first in (scaler, of_row)]
+    assert [each.records_per_person for each in together] == [2, 2]
+    # that of a row costs a person of two twice
+    mu = [math.fsum(gdp_mu(one.epsilon, one.delta) ** 2 for one in both) ** 0.5 for both in (
+        (scaler.privacy_, learned.privacy_), (of_row.privacy_.for_records(2), learned.privacy_)
+    )]  # fmt: skip
+    for found, expected in zip(together, mu, strict=True):
+        assert gdp_mu(found.epsilon, found.delta) == pytest.approx(expected, rel=1e-4)
+    everything = model(group_by=lambda X: np.arange(len(X)) % 2, solver=MGR(n_steps=2),
+                       rows_per_person=2)  # fmt: skip
+    with config_context(enable_metadata_routing=False):
+        bagged = BaggingClassifier(everything, n_estimators=1, random_state=0).fit(X, y)
+    times = int(np.bincount(bagged.estimators_samples_[0]).max())
+    found = privacy_of(bagged, warn=False)
+    assert found.records_per_person == 2
+    assert found.epsilon == bagged.estimators_[0].privacy_.for_records(times).epsilon
+
+
+def test_a_search_is_planned_and_charged_for_persons():
+    X = np.full((1200, 1), 0.5)
+    y = np.arange(1200) % 2
+    by_place = lambda X: np.arange(len(X)) % 2  # noqa: E731
+    inside = model(rows_per_person=3, solver=MGR(n_steps=2), group_by=by_place)
+    search = GridSearchCV(inside, {"radius": [1.0, 2.0]}, cv=2, scoring="accuracy")
+    with PrivacyLedger(6.0, 1e-6) as ledger:
+        planned = ledger.plan_search(search, group_sizes=[600, 600], n_features=1)
+        assert planned.guarantee.records_per_person == 3
+        search.fit(X, y)
+        assert ledger.epsilon_spent == pytest.approx(planned.epsilon_after, rel=1e-6)
+        assert ledger.guarantee.records_per_person == 3
+        with pytest.raises(ValueError, match=r"set rows_per_person=3 everywhere"):
+            clone(inside).set_params(rows_per_person=1).fit(X, y)
+        mixed = GridSearchCV(inside, {"rows_per_person": [1, 3]}, cv=2, scoring="accuracy")
+        with pytest.raises(ValueError, match=r"set rows_per_person=3 everywhere"):
+            mixed.fit(X, y)
+        assert len(ledger.rows) == planned.n_fits
 
 
 def test_a_private_search_refuses_candidates_for_persons():
