@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn_dpwg.exceptions import WeakPlanWarning, warn
 from sklearn_dpwg.solvers import Plan
 
-# Numbers are tried upwards by the first factor and then downwards by the second, so that what is
-# said is at most that much too large.
-_UP, _DOWN = 3.0, 1.5
+# Numbers are tried upwards by the first factor, and then between, until what is said is at most the
+# second factor too large.
+_UP, _CLOSE = 4.0, 1.5
 _MOST_TRIALS = 14
 _MOST_RECORDS = 10**12
 _MOST_NAMED = 20
@@ -42,7 +42,7 @@ def warn_of_small_groups(plan: Plan, labels: NDArray[np.object_], replan: Replan
     if found is not None:
         n_records, better = found
         bound = max(better.predicted_excess_if_worst[i] for i in hopeless)
-        each = "" if len(hopeless) == 1 else " in each"
+        each = "" if len(hopeless) == 1 else " in each that has fewer"
         cure = cure.replace(" or", ",") + (
             f", or bring about {n_records:,.0f} records{each}, with which the bound is {bound:.3g}"
         )
@@ -67,19 +67,22 @@ def warn_of_weak_bound(plan: Plan, labels: NDArray[np.object_], replan: Replan) 
         return
     sizes, cost = plan.problem.group_sizes, plan.problem.constants.zero_score
 
-    def at(factor: float) -> list[int]:
-        return [max(1, round(size * factor)) for size in sizes]
+    def at(n_records: float) -> list[int]:
+        return [max(size, int(n_records)) for size in sizes]
 
+    hopeless = hopeless_groups(plan)
     enough = ""
     if plan.problem.n_records < math.inf:
-        found = _least_that_does(plan.predicted_excess / cost, 1.0, at, replan)
+        start = min(sizes) * plan.predicted_excess / cost
+        found = _least_that_does(start, 1 + min(sizes), at, replan)
         if found is not None:
-            factor, better = found
+            n_records, better = found
+            fewer = [i for i, size in enumerate(sizes) if size < n_records]
             enough = (
-                f" About {factor:g} times as many records in each group would do: no group's "
-                f"bound is then above {max(better.predicted_excess_if_worst):.3g}."
+                f" {n_records:,.0f} records in each group would do (fewer are in "
+                f"{_named(fewer, labels, plan)}): no group's bound is then above "
+                f"{max(better.predicted_excess_if_worst):.3g}."
             )
-    hopeless = hopeless_groups(plan)
     whose = ""
     if plan.problem.n_groups > 1:
         every = len(hopeless) == plan.problem.n_groups
@@ -114,26 +117,32 @@ def _least_that_does(
 
     None where the solver refuses so many records, or none of the numbers that were tried does.
     """
-    number = _rounded_up(max(start, least))
+    number, below = _rounded_up(max(start, least)), least
     best: tuple[float, Plan] | None = None
     for _ in range(_MOST_TRIALS):
-        sizes = sizes_at(number)
-        if sum(sizes) > _MOST_RECORDS:
-            return best
-        try:
-            plan = replan(sizes)
-        except ValueError:
+        plan = _plan_of(sizes_at(number), replan)
+        if plan is None:
             return best
         if hopeless_groups(plan):
-            if best is not None:
-                return best
-            number = _rounded_up(number * _UP)
+            below = number
         else:
             best = number, plan
-            number = _rounded_up(number / _DOWN)
-            if not least <= number < best[0]:
-                return best
+        if best is None:
+            number = _rounded_up(number * _UP)
+            continue
+        number = _rounded_up(math.sqrt(below * best[0]))
+        if best[0] <= _CLOSE * below or not below < number < best[0]:
+            return best
     return best
+
+
+def _plan_of(sizes: list[int], replan: Replan) -> Plan | None:
+    if sum(sizes) > _MOST_RECORDS:
+        return None
+    try:
+        return replan(sizes)
+    except ValueError:
+        return None
 
 
 def _rounded_up(number: float) -> float:

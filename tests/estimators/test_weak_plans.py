@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators.weak_plans import hopeless_groups
@@ -16,8 +17,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning"),
 ]
 
-CLASSIFIER = DPWorstGroupClassifier(1.0, 1e-6, random_state=0)
-REGRESSOR = DPWorstGroupRegressor(1.0, 1e-6, target_bounds=(-1.0, 1.0), random_state=0)
+CLASSIFIER = DPWorstGroupClassifier(1.0, 1e-6, data_norm=1.0, random_state=0)
+REGRESSOR = DPWorstGroupRegressor(
+    1.0, 1e-6, data_norm=1.0, target_bounds=(-1.0, 1.0), random_state=0
+)
 
 
 def fit_with(model, sizes):
@@ -40,11 +43,11 @@ def records_that_do(message):
 @pytest.mark.parametrize(
     "model",
     [
-        CLASSIFIER.__class__(4.0, 1e-6, solver=MGR(n_steps=20), random_state=0),
-        CLASSIFIER.__class__(1.0, 1e-6, solver=PhasedERM(), random_state=0),
+        CLASSIFIER.__class__(4.0, 1e-6, solver=MGR(n_steps=20), data_norm=1.0, random_state=0),
+        CLASSIFIER.__class__(1.0, 1e-6, solver=PhasedERM(), data_norm=1.0, random_state=0),
         REGRESSOR,
         REGRESSOR.__class__(
-            0.5, 1e-6, target_bounds=(-1, 1), solver=Moments(), random_state=0
+            0.5, 1e-6, target_bounds=(-1, 1), solver=Moments(), random_state=0, data_norm=1.0
         ),
     ],
     ids=["mgr", "phased-erm", "regression", "moments"],
@@ -64,7 +67,7 @@ def test_what_is_said_to_do_does(model, size):
 
 
 def test_every_hopeless_group_is_named_and_no_other():
-    model = CLASSIFIER.__class__(8.0, 1e-6, solver="mgr", random_state=0)
+    model = CLASSIFIER.__class__(8.0, 1e-6, solver="mgr", data_norm=1.0, random_state=0)
     (message,) = fit_with(model, [30_000, 2, 15_000, 5, 9])
     sizes = [30_000, 2, 15_000, 5, 9]
     bounds = model.plan_.predicted_excess_if_worst
@@ -78,23 +81,34 @@ def test_every_hopeless_group_is_named_and_no_other():
     assert hopeless_groups(plan) == []
 
 
-def test_a_weak_plan_says_how_many_times_the_records_would_do():
-    model = CLASSIFIER.__class__(0.5, 1e-6, solver=MGR(n_steps=20), random_state=0)
-    (message,) = fit_with(model, [30, 20])
-    (factor,) = re.findall(r"About ([\d.]+) times as many records in each group", message)
-    sizes = [round(float(factor) * size) for size in (30, 20)]
-    plan = model.plan(group_sizes=sizes, n_features=2)
+@pytest.mark.parametrize("sizes", [[30, 20], [200_000, 5_000, 1]])
+@pytest.mark.parametrize("kind", [CLASSIFIER, REGRESSOR], ids=["classifier", "regressor"])
+def test_a_weak_plan_says_how_many_records_a_group_would_do(sizes, kind):
+    """One record makes the plan of 205,000 weak: it is the group that is told to grow."""
+    model = clone(kind).set_params(epsilon=0.5, solver=MGR(n_steps=20))
+    (message,) = fit_with(model, sizes)
+    (number,) = re.findall(r" ([\d,]+) records in each group would do \(fewer are in", message)
+    enough = int(number.replace(",", ""))
+    plan = model.plan(group_sizes=[max(size, enough) for size in sizes], n_features=2)
     assert not plan.is_weak
     assert hopeless_groups(plan) == []
+    assert f"then above {max(plan.predicted_excess_if_worst):.3g}" in message
+    fewer = model.plan(group_sizes=[max(size, enough // 2) for size in sizes], n_features=2)
+    assert hopeless_groups(fewer)
     assert "for every group" in message
+    if len(sizes) == 3:
+        assert enough < 5_000
+        assert "fewer are in 'g2' (1 record(s)" in message
 
 
 def test_nothing_is_said_where_every_group_has_enough():
-    assert fit_with(CLASSIFIER.__class__(4.0, 1e-6, random_state=0), [3000, 2000]) == []
+    assert (
+        fit_with(CLASSIFIER.__class__(4.0, 1e-6, data_norm=1.0, random_state=0), [3000, 2000]) == []
+    )
 
 
 def test_many_hopeless_groups_are_counted():
-    model = CLASSIFIER.__class__(4.0, 1e-6, solver=MGR(n_steps=20), random_state=0)
+    model = CLASSIFIER.__class__(4.0, 1e-6, solver=MGR(n_steps=20), data_norm=1.0, random_state=0)
     (message,) = fit_with(model, [20_000] + [3] * 30)
     assert message.startswith("30 groups have too few records")
     assert "'g20' (3 record(s)" in message
