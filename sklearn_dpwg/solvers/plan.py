@@ -26,6 +26,8 @@ from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
 SECONDS_PER_ENTRY = 1.4e-9
 SECONDS_PER_RECORD = 3.4e-8
 SECONDS_PER_STEP = 2.0e-4
+# How often a fit plans where a group is hopeless: to tell how many records would do.
+PLANS_OF_A_WARNING = 6
 # What a record of a Poisson batch costs on top: rows from all over memory, and the coins.
 SECONDS_PER_GATHERED_ENTRY = 3.5e-9
 SECONDS_PER_GATHERED_RECORD = 7.0e-8
@@ -104,6 +106,7 @@ class Plan:
         bounds: Sequence[float] | FloatArray,
         n_steps: int,
         seconds: float,
+        seconds_to_plan: float = 0.0,
         **others: Any,
     ) -> Self:
         """Return a plan whose predictions follow from one bound a group.
@@ -126,6 +129,8 @@ class Plan:
             Steps of the solver.
         seconds : float
             Expected time of the run.
+        seconds_to_plan : float, default=0.0
+            Expected time of planning, which a fit does again, and more often where it warns.
         **others : dict
             ``children``, ``composition``, ``early_stop``, ``n_drawn`` and ``remark`` of a plan.
 
@@ -134,6 +139,8 @@ class Plan:
         Plan
             Its `predicted_excess` is the mean of the bounds under the prior.
         """
+        of_nothing = problem.constants.zero_score
+        n_plans = 1 + PLANS_OF_A_WARNING * any(bound >= of_nothing for bound in bounds)
         return cls(
             solver=solver,
             problem=problem,
@@ -143,7 +150,7 @@ class Plan:
             schedule=schedule,
             predicted_excess=float(np.asarray(problem.prior) @ np.asarray(bounds)),
             predicted_excess_if_worst=tuple(float(bound) for bound in bounds),
-            predicted_seconds=seconds,
+            predicted_seconds=seconds + n_plans * seconds_to_plan,
             **others,
         )
 

@@ -45,6 +45,11 @@ from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
 from sklearn_dpwg.solvers.mgr.step_rule import StepRule
 from sklearn_dpwg.solvers.plan import Plan
 
+# For predicting time (benchmarks/plan_cost.py): what a fit plans, and what a step takes on top of
+# what steps are compared by, whatever the records.
+SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP = 0.01, 4e-5
+SECONDS_A_STEP, SECONDS_A_BATCH = 4e-4, 8e-4
+
 # A plan whose secure noise takes so many seconds, and a quarter of the run, says what a run with
 # so many times fewer steps would cost.
 LONG_NOISE, FEWER_STEPS = 10.0, 4
@@ -253,5 +258,7 @@ def plan_of_schedule(
         schedule=schedule,
         bounds=bounds,
         n_steps=schedule.n_steps,
-        seconds=seconds_of(problem, rates, schedule.n_steps),
+        seconds=seconds_of(problem, rates, schedule.n_steps)
+        + schedule.n_steps * (SECONDS_A_STEP if schedule.batches is None else SECONDS_A_BATCH),
+        seconds_to_plan=SECONDS_TO_PLAN + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
     )
