@@ -1,7 +1,8 @@
 """What planning costs, and whether a plan tells how long its fit takes.
 
 Run with ``python benchmarks/plan_cost.py`` for both tables, or with ``plans`` or ``fits`` for one,
-on a quiet machine. Processor time is shown: a run on two cores takes between half of it and all.
+on a quiet machine; R is for regression. Processor time is shown: a run on two cores takes between
+half of it and all.
 """
 
 from __future__ import annotations
@@ -57,10 +58,17 @@ def plans() -> Iterator[tuple[int, str, str, float]]:
                 start = time.process_time()
                 model.plan(group_sizes=sizes, n_features=10)
                 yield n_groups, kind, solver, time.process_time() - start
+        for solver in ("auto", "moments"):
+            regressor: Any = DPWorstGroupRegressor(target_bounds=(-1.0, 1.0), solver=solver)
+            start = time.process_time()
+            regressor.plan(group_sizes=kinds["unlike"], n_features=10)
+            yield n_groups, "unlike", f"{solver}, R", time.process_time() - start
+        # so many records that batches of several rates are planned
         start = time.process_time()
-        regressor: Any = DPWorstGroupRegressor(target_bounds=(-1.0, 1.0))
-        regressor.plan(group_sizes=kinds["unlike"], n_features=10)
-        yield n_groups, "unlike", "regression", time.process_time() - start
+        DPWorstGroupClassifier(epsilon=8.0, solver="mgr").plan(
+            group_sizes=sizes_of(n_groups, 1_000_000), n_features=200
+        )
+        yield n_groups, "large", "mgr", time.process_time() - start
 
 
 def fits() -> Iterator[tuple[Any, float, float]]:
