@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import ClassVar
 
 import numpy as np
@@ -108,6 +109,20 @@ class MGR(MGRParameters, Solver):
 
     def _check_parameters(self) -> None:
         RULES.check(self)
+
+    def for_persons(self) -> MGR:
+        """Return one that plans no batches of its own accord.
+
+        Returns
+        -------
+        MGR
+            With full passes, where `sampling_rate` is open.
+        """
+        if self.schedule == "paper" or self.sampling_rate is not None:
+            return self
+        found = copy(self)
+        found.sampling_rate = 1.0
+        return found
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
