@@ -29,7 +29,7 @@ from sklearn_dpwg.solvers.centring.problem import (
     least_unit,
 )
 from sklearn_dpwg.solvers.centring.releases import centring_releases
-from sklearn_dpwg.solvers.group_player import CORRECTION, log_mean_exp_laplace
+from sklearn_dpwg.solvers.group_player import CORRECTION, log_mean_exp_laplace, risk_spread
 from sklearn_dpwg.solvers.mgr.batches import Batches
 from sklearn_dpwg.solvers.mgr.bound import RunNoise, noise_of_batches, noise_of_passes
 from sklearn_dpwg.solvers.mgr.parameters import MGRParameters
@@ -53,6 +53,9 @@ SECONDS_A_STEP, SECONDS_A_BATCH = 4e-4, 8e-4
 # A plan whose secure noise takes so many seconds, and a quarter of the run, says what a run with
 # so many times fewer steps would cost.
 LONG_NOISE, FEWER_STEPS = 10.0, 4
+
+# Group weights pay for the noise that they bring, at this share of what planning takes it to cost.
+NOISE_PRICE = 0.2
 
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters) -> Plan:
@@ -218,6 +221,10 @@ def _calibrated_by_part(
 
 def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSchedule:
     """Return a schedule of the rule's limits; `others` follow from the noise."""
+    of_loss, is_by_groups = by_loss(rule.problem.loss), rule.problem.n_groups > 1
+    is_planned = parameters.step == "weighted" and parameters.group_rate is None
+    adapts = is_planned and is_by_groups and parameters.risk_noise == "gaussian"
+    follows_level = adapts and parameters.loss_ceiling is None and others.get("batches") is None
     return MGRSchedule(
         step=parameters.step,
         n_steps=rule.n_steps,
@@ -231,7 +238,12 @@ def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSc
         longest_step=rule.longest_step,
         max_momentum=rule.max_momentum,
         averaged=max(1, round(parameters.averaging * rule.n_steps)),
-        step_share=by_loss(rule.problem.loss).step_share,
+        step_share=of_loss.step_share,
+        adapts=adapts,
+        assumed_spread=risk_spread(rule.problem),
+        noise_price=NOISE_PRICE * rule.aim / (2.0 * of_loss.step_share),
+        ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
+        clip_of_level=of_loss.clip_of_level if follows_level else math.inf,
         centring=in_words(rule.problem.loss) if isinstance(rule.problem, CentredProblem) else "",
         **others,
     )
