@@ -46,7 +46,7 @@ SQUARED_ERROR = ByLoss(
     ceiling=1.0,
     clip_share=0.4,
     ceiling_of_level=6.0,
-    clip_of_level=1.3,
+    clip_of_level=1.8,
     is_centred=True,
 )
 

@@ -22,7 +22,7 @@ class GroupWeights:
         argmax_λ  Σ_s η_s (r_s · λ - ν max_i λ_i s_i) - Σ_s c_s · λ - KL(λ ‖ π),
 
     where η_t is the rate that would have been planned had the spread of the risks been known that
-    was released by then, c_t is the noise correction, s_i is the noise of the mean gradient if all
+    was released before, c_t is the noise correction, s_i is the noise of the mean gradient if all
     weight is on group i, and ν s is what planning takes noise s to cost (`noise_price`).
     Otherwise they are plain Hedge at the planned rate.
 
@@ -64,10 +64,11 @@ class GroupWeights:
             self.current = normalised(self._log_weights)
             return
         weights = self.current
+        # before the step is known, as its noise correction asks for
+        rate = self._rate(variances)
         self._n_steps += 1
         self._spread += float(weights @ (risks - weights @ risks) ** 2)
         self._spread -= float((weights * (1.0 - weights)) @ variances)
-        rate = self._rate(variances)
         self._total_rate += rate
         self._log_weights = self._log_weights + rate * risks
         self._log_weights = self._log_weights - CORRECTION * self._log_mean_exp(rate, variances)

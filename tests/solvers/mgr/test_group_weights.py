@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
@@ -82,25 +82,51 @@ def adapting(sizes=(50, 400, 3000), loss=None, **parameters):
     return problem, MGR(n_steps=50, **parameters).plan(problem, BUDGET)
 
 
-def test_the_rate_is_the_planned_one_where_risks_spread_as_planned():
-    problem, plan = adapting()
-    schedule = plan.schedule
-    variances = (schedule.risk_multiplier * schedule.feedback_range / np.array([50, 400, 3e3])) ** 2
-    player = GroupWeights(schedule, np.log(problem.prior), schedule.gradient_noise(problem))
-    # alternately above and below by the planned spread, its own noise on top
-    prior = np.array(problem.prior)
-    spread = schedule.assumed_spread**2 + (prior * (1.0 - prior)) @ variances
-    risks = np.array([0.0, 0.0, 1.0])
-    risks = 0.3 + (risks - prior @ risks) * math.sqrt(
-        spread / (prior @ (risks - prior @ risks) ** 2)
-    )
-    player._n_steps, player._spread = 1, 0.0
-    player._spread = float(prior @ (risks - 0.3) ** 2 - (prior * (1.0 - prior)) @ variances)
-    noise = RunNoise(np.zeros(3), variances / schedule.n_steps)
+def test_the_rate_begins_as_planned_and_follows_the_spread():
+    problem, plan = adapting(sizes=(500, 500))
+    schedule, variances = plan.schedule, np.full(2, 1e-6)
+    noise = RunNoise(np.zeros(2), variances / schedule.n_steps)
     planned = best_sharpness(problem, noise, n_steps=50) / 50
-    assert player._rate(variances) == pytest.approx(planned)
-    player._spread = 0.0
-    assert player._rate(variances) >= planned
+
+    def rates(spread):
+        """Return the first rate and the one after twenty steps, by how the weights move."""
+        player = GroupWeights(schedule, np.log(problem.prior), np.full(2, 1e-9))
+        found = []
+        for t in range(20):
+            before, risk = player.current, spread * math.sqrt(0.25 / np.prod(player.current))
+            up = risk * (-1.0) ** t
+            player.push(np.array([up, 0.0]), variances, 1.0)
+            found.append(
+                abs(math.log(player.current[0] / before[0] * before[1] / player.current[1]) / risk)
+            )
+        return found[0], found[-1]
+
+    for share in (1.0, 0.1, 4.0):
+        first, last = rates(2.0 * share * schedule.assumed_spread)
+        assert first == pytest.approx(planned, rel=1e-3)
+        weight = 20.0 / 30.0
+        expected = math.sqrt(1.0 - weight + weight * share**2)
+        assert last == pytest.approx(planned / expected, rel=0.05)
+
+
+@settings(deadline=None)  # the first example plans
+@given(players(), st.integers(0, 2**32 - 1))
+def test_regret_is_at_most_what_the_page_states(player, seed):
+    """Theorem 2a without noise, for every group as the one to compare with."""
+    _, noise, price = player
+    n, rng = len(noise), np.random.default_rng(seed)
+    problem, plan = adapting(sizes=(20,) * n)
+    schedule = dataclasses.replace(plan.schedule, noise_price=price)
+    found = GroupWeights(schedule, np.log(problem.prior), noise)
+    gained, allowed, total = np.zeros(n), -np.log(problem.prior), 0.0
+    for _ in range(30):
+        before, risks = found.current, rng.random(n)
+        found.push(risks, np.zeros(n), 1.0)
+        rate = found._total_rate - total
+        total = found._total_rate
+        gained += rate * (risks - before @ risks)
+        allowed += rate**2 / 8.0 + price * rate * (noise - (found.current * noise).max())
+    assert (gained <= allowed + 1e-7 * (1.0 + abs(allowed))).all()
 
 
 def test_weights_of_runs_that_do_not_adapt_are_plain_hedge():
@@ -147,7 +173,7 @@ def test_limits_follow_the_level_and_are_never_above_the_planned(mean, unit):
     if mean in (0.003, 0.02):
         octave = 2.0**0.125
         assert 6.0 * mean / octave <= limits.ceiling <= 6.0 * mean * octave * 1.001
-        wanted = 1.3 * math.sqrt(2.0 * mean) * 0.5 / largest_clip(problem.loss)
+        wanted = 1.8 * math.sqrt(2.0 * mean) * 0.5 / largest_clip(problem.loss)
         assert limits.unit == unit or abs(math.log(limits.unit / wanted)) < math.log(1.1)
     if mean < 1e-5:
         assert limits.unit < 0.2

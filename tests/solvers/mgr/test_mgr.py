@@ -35,11 +35,11 @@ def adapted_group_weights(schedule, first, heard, noise):
     n_steps = schedule.n_steps
     spread, total, exponents = 10.0 * schedule.assumed_spread**2, 0.0, np.log(first)
     entropy = -sum(first * np.log(first))
-    for t, (weights, risks, variances) in enumerate(heard, start=1):
-        mean = weights @ risks
-        spread += weights @ (risks - mean) ** 2 - weights @ (variances * (1.0 - weights))
+    for t, (weights, risks, variances) in enumerate(heard):
         found = max(spread / (10 + t), (schedule.assumed_spread / 30) ** 2)
         rate = math.sqrt(entropy / (found * n_steps + variances.mean() * n_steps / 2))
+        mean = weights @ risks
+        spread += weights @ (risks - mean) ** 2 - weights @ (variances * (1.0 - weights))
         exponents = exponents + rate * risks - 0.5 * rate**2 * variances / 2.0
         total += rate
     price = total * schedule.noise_price
