@@ -63,7 +63,7 @@ class Problem:
         """Number of groups p."""
         return len(self.group_sizes)
 
-    @property
+    @cached_property
     def n_records(self) -> int:
         """Number of records K in all groups together."""
         return sum(self.group_sizes)

@@ -230,6 +230,7 @@ class DPWorstGroupEstimator(Fitting):
         n_features: int,
         classes: Sequence[Any] | None = None,
         group_labels: Sequence[Any] | None = None,
+        rows_per_person: int | None = None,
     ) -> Plan:
         """Preview a fit from public facts: releases, noise, steps, predicted excess, guarantee.
 
@@ -245,6 +246,9 @@ class DPWorstGroupEstimator(Fitting):
             Classes of y, for a classifier; those of the estimator, or else two, by default.
         group_labels : sequence, optional
             Labels of `group_sizes`, where it is a sequence.
+        rows_per_person : int, optional
+            Largest number of rows of one person, whom the budget is for; that of the estimator by
+            default.
 
         Returns
         -------
@@ -271,7 +275,8 @@ class DPWorstGroupEstimator(Fitting):
                 f"group_sizes must be finite with solver={self.solver!r}, which needs all records "
                 f"at once, got {problem.group_sizes!r}."
             )
-        return plan_within(budget, solver, problem)
+        rows = self.rows_per_person if rows_per_person is None else rows_per_person
+        return plan_within(budget, solver, problem, positive_whole(rows, "rows_per_person"))
 
     def check_rows(self, X: Any) -> NDArray[np.bool_]:
         """Tell which rows are longer than `data_norm`, to which training shortens every row.

@@ -94,6 +94,10 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
     verbose : int, default=0
         Anything but 0 prints the planned steps, and how many of them are done, while a fit runs.
         scikit-learn's callbacks do it in a notebook: ``set_callbacks(ProgressBar())``, from 1.9.
+    rows_per_person : int, default=1
+        Public number k of rows that no person has more of, in all groups together, as
+        `preprocessing.bound_rows_per_person` sees to. ε and δ are then those of a person: k rows at
+        once, by group privacy of the exact profile.
 
     Attributes
     ----------
@@ -164,6 +168,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         group_by: Any = None,
         random_state: Any = None,
         verbose: int = 0,
+        rows_per_person: int = 1,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -179,6 +184,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         self.group_by = group_by
         self.random_state = random_state
         self.verbose = verbose
+        self.rows_per_person = rows_per_person
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores ``X @ coef_.T + intercept_``; no row is shortened.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -22,14 +21,18 @@ from sklearn_dpwg.estimators.inputs import (
     warn_if_target_is_group,
 )
 from sklearn_dpwg.estimators.progress import Progress
-from sklearn_dpwg.estimators.public_facts import resolve_prior
+from sklearn_dpwg.estimators.public_facts import positive_whole, resolve_prior
 from sklearn_dpwg.estimators.spending import plan_within
 from sklearn_dpwg.estimators.targets import Targets
+from sklearn_dpwg.estimators.weak_plans import (
+    Replan,
+    warn_of_small_groups,
+    warn_of_weak_bound,
+)
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
     NoProtectionWarning,
     UngroupedWarning,
-    WeakPlanWarning,
     warn,
 )
 from sklearn_dpwg.groups import encode_groups, find_groups, grouping_names
@@ -41,8 +44,6 @@ from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
 
-# A group whose bound is this many times what predicting nothing costs gets a warning of its own.
-HOPELESS = 3.0
 # From here on e^epsilon is no floating-point number, and the statement says the same in words.
 NO_PROTECTION = 700.0
 
@@ -63,6 +64,7 @@ class Fitting(Progress, BaseEstimator):
     group_by: Any
     random_state: Any
     verbose: int
+    rows_per_person: int
     _groupings: tuple[str, ...]  # names of what the groups of the last fit are made of
 
     @property
@@ -88,6 +90,7 @@ class Fitting(Progress, BaseEstimator):
             value = getattr(self, name)
             if not isinstance(value, bool | np.bool_ | int | np.integer):
                 raise ValueError(f"{name} must be a bool or a whole number, got {value!r}.")
+        positive_whole(self.rows_per_person, "rows_per_person")
         return Budget(self.epsilon, self.delta)
 
     def _encode(
@@ -182,26 +185,24 @@ class Fitting(Progress, BaseEstimator):
         self, solver: Solver, problem: Problem, labels: NDArray[np.object_], budget: Budget
     ) -> Plan:
         """Return the plan of a fit, and warn of what it promises and of what nobody chose."""
-        plan = plan_within(budget, solver, problem)
+        rows = int(self.rows_per_person)
+        plan = plan_within(budget, solver, problem, rows)
         if self.data_norm is None:
             warn_of_row_norm()
-        self._warn_about(plan, labels, budget)
+
+        def replan(sizes: Sequence[int]) -> Plan:
+            other = self._problem(problem.loss, sizes, problem.n_features)
+            return plan_within(budget, solver, other, rows)
+
+        self._warn_about(plan, labels, budget, replan)
         return plan
 
-    def _warn_about(self, plan: Plan, labels: NDArray[np.object_], budget: Budget) -> None:
+    def _warn_about(
+        self, plan: Plan, labels: NDArray[np.object_], budget: Budget, replan: Replan
+    ) -> None:
         if not plan.releases:
             return
-        worst = int(np.argmax(plan.predicted_excess_if_worst))
-        size, bound = plan.problem.group_sizes[worst], plan.predicted_excess_if_worst[worst]
-        cost = plan.problem.constants.zero_score
-        if not plan.is_weak and bound > HOPELESS * cost and size < math.inf:
-            warn(
-                f"group {labels[worst]!r} has {size:,} record(s), too few to learn from if it is "
-                f"the worst off (the plan's bound is then {bound:.3g}, predicting nothing costs at "
-                f"most {cost:.3g}): merge it, leave it out, or bring about "
-                f"{math.ceil(size * bound / cost):,} records; is the label misspelt?",
-                WeakPlanWarning,
-            )
+        warn_of_small_groups(plan, labels, replan)
         if budget.epsilon > NO_PROTECTION:
             warn(
                 f"epsilon={budget.epsilon:g} is no protection: whoever knows all records but one "
@@ -210,15 +211,7 @@ class Fitting(Progress, BaseEstimator):
             )
         n_records = plan.problem.n_records if plan.n_drawn is None else plan.n_drawn
         check_delta(budget.delta, n_records)
-        if plan.is_weak:
-            warn(
-                f"the plan's bound on the excess worst-group loss is "
-                f"{plan.predicted_excess:.3g}, while predicting nothing costs at most "
-                f"{plan.problem.constants.zero_score:.3g}: more records, a larger epsilon, "
-                f"fewer groups or features, or a smaller radius would help; "
-                f"print(estimator.plan(...)) previews them.",
-                WeakPlanWarning,
-            )
+        warn_of_weak_bound(plan, labels, replan)
 
     def _learn_nothing(self, X: Any, y: ArrayLike, groups: Any) -> None:
         """Take the form of a fitted model without reading a value, to try what uses one."""
@@ -226,7 +219,7 @@ class Fitting(Progress, BaseEstimator):
         rows, _, codes, labels, targets = self._encode(X, y, groups)
         sizes = np.bincount(codes)
         problem = self._problem(targets.loss, sizes.tolist(), rows.shape[1])
-        plan = plan_within(budget, self._make_solver(budget), problem)
+        plan = plan_within(budget, self._make_solver(budget), problem, int(self.rows_per_person))
         solution = Solution(np.zeros(problem.n_weights), None, n_iter=0)
         self._keep_outcome(plan, plan.guarantee, targets, labels, sizes, solution)
 

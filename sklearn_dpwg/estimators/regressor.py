@@ -76,6 +76,10 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
     verbose : int, default=0
         Anything but 0 prints the planned steps, and how many of them are done, while a fit runs.
         scikit-learn's callbacks do it in a notebook: ``set_callbacks(ProgressBar())``, from 1.9.
+    rows_per_person : int, default=1
+        Public number k of rows that no person has more of, in all groups together, as
+        `preprocessing.bound_rows_per_person` sees to. ε and δ are then those of a person: k rows at
+        once, by group privacy of the exact profile.
 
     Attributes
     ----------
@@ -139,6 +143,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         group_by: Any = None,
         random_state: Any = None,
         verbose: int = 0,
+        rows_per_person: int = 1,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -154,6 +159,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         self.group_by = group_by
         self.random_state = random_state
         self.verbose = verbose
+        self.rows_per_person = rows_per_person
 
     def predict(self, X: Any) -> FloatArray:
         """Return predictions ``X @ coef_ + intercept_``; no row is shortened.

@@ -10,22 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_dpwg.exceptions import PlanExceededError
+from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
 from sklearn_dpwg.ledger.charge import charge, take_payment
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, gdp_epsilon
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import Plan, Solution, Solver
 
 # by how much two computations of the same epsilon may differ
 _ROUNDING = 1e-9
+# Share of a person's budget that a plan uses at least, where that takes a search of so many plans.
+_CLOSE, _SHADE, _MOST_PLANS = 0.995, 0.999, 12
 
 
-def plan_within(budget: Budget, solver: Solver, problem: Problem) -> Plan:
+def plan_within(budget: Budget, solver: Solver, problem: Problem, rows_per_person: int = 1) -> Plan:
     """Return a copy of a solver's plan, refused if its releases cost more than the budget.
 
     What is returned shares neither releases nor budget with what the solver holds.
     """
     epsilon, delta = budget.epsilon, budget.delta
+    if rows_per_person > 1 and epsilon < math.inf:
+        return plan_for_persons(budget, solver, problem, rows_per_person)
     plan = solver.plan(problem, Budget(epsilon, delta))
     if type(plan) is not Plan:
         raise TypeError(f"plan of solver {solver!r} must return a Plan, got {plan!r}.")
@@ -36,7 +40,55 @@ def plan_within(budget: Budget, solver: Solver, problem: Problem) -> Plan:
             f"the plan of solver {plan.solver!r} must cost at most epsilon={epsilon!r} at "
             f"delta={delta!r}, the budget of the estimator, got epsilon={cost!r}."
         )
-    return replace(plan, releases=releases, budget=Budget(epsilon, delta))
+    return replace(
+        plan,
+        releases=releases,
+        budget=Budget(epsilon, delta),
+        records_per_person=rows_per_person,
+    )
+
+
+def plan_for_persons(
+    budget: Budget, solver: Solver, problem: Problem, rows_per_person: int
+) -> Plan:
+    """Return a plan whose releases cost a person with so many rows at most the budget.
+
+    It is the solver's plan for the budget of a row whose group privacy is the person's: exactly μ
+    over the number of rows where all noise is Gaussian, and otherwise found by planning again.
+    """
+    epsilon, delta = budget.epsilon, budget.delta
+    solver = solver.for_persons()
+    of_row = gdp_epsilon(delta, budget.mu / rows_per_person)
+    best: Plan | None = None
+    for _ in range(_MOST_PLANS):
+        if not of_row > 0.0:
+            break
+        plan = plan_within(Budget(of_row, delta), solver, problem)
+        cost = _cost_of_person(plan, rows_per_person)
+        if cost <= epsilon:
+            best = plan
+            if cost >= _CLOSE * epsilon:
+                break
+        # the logarithms of both change by about as much
+        of_row *= _SHADE * epsilon / cost
+    if best is None:
+        raise ValueError(
+            f"rows_per_person must be small enough for a row to have a budget at epsilon="
+            f"{epsilon!r} and delta={delta!r}, got {rows_per_person!r}."
+        )
+    return replace(best, budget=Budget(epsilon, delta), records_per_person=rows_per_person)
+
+
+def _cost_of_person(plan: Plan, rows_per_person: int) -> float:
+    """Return the epsilon of a person with so many rows."""
+    try:
+        return plan.guarantee.for_records(rows_per_person).epsilon
+    except UnsupportedMechanismError as error:
+        raise UnsupportedMechanismError(
+            f"rows_per_person must be 1 where steps read Poisson batches, of which no guarantee "
+            f"for several rows is known, got {rows_per_person!r}: choose a solver that reads all "
+            f"records, such as MGR(sampling_rate=1.0) or 'phased-erm'."
+        ) from error
 
 
 def check_solution(plan: Plan, solution: Solution, solver: object) -> None:

@@ -89,10 +89,18 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
             f"{'; '.join(outside)}.",
             OutsideGuaranteeWarning,
         )
-    last = found.guarantees[-1]
-    only_one = len(found.guarantees) == 1
-    total = last if only_one else joint_guarantee(found.guarantees, last.delta)
+    guarantees = _of_one_unit(found.guarantees)
+    last = guarantees[-1]
+    total = last if len(guarantees) == 1 else joint_guarantee(guarantees, last.delta)
     return replace(total, outside=outside)
+
+
+def _of_one_unit(guarantees: list[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
+    """Return the guarantees of the person with the most rows, where some are of fewer rows."""
+    most = max(one.records_per_person for one in guarantees)
+    if any(most % one.records_per_person for one in guarantees):
+        return guarantees  # which are refused together
+    return [one.for_records(most // one.records_per_person) for one in guarantees]
 
 
 @dataclass(frozen=True)
@@ -164,7 +172,10 @@ def _visit_bagging(part: Any, found: _Findings) -> None:
         # a record drawn several times is several records, all of one owner
         times = int(np.bincount(samples).max())
         several = (guarantee.for_records(times) for guarantee in inside.guarantees)
-        found.guarantees += [replace(guarantee, records_per_person=1) for guarantee in several]
+        found.guarantees += [
+            replace(guarantee, records_per_person=of_fit.records_per_person)
+            for guarantee, of_fit in zip(several, inside.guarantees, strict=True)
+        ]
 
 
 # What tells a fitted meta-estimator of scikit-learn, and how its fits are found.

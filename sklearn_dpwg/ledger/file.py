@@ -151,9 +151,12 @@ def rows_of(path: str) -> list[LedgerRow]:
 
 def total_epsilon(guarantees: list[PrivacyGuarantee], delta: float) -> float:
     """Return ε at δ of all together."""
-    for guarantee in guarantees:
-        if guarantee.records_per_person != 1:
-            raise ValueError("a ledger counts guarantees of one record, not of several together.")
+    numbers = sorted({guarantee.records_per_person for guarantee in guarantees})
+    if len(numbers) > 1:
+        raise ValueError(
+            f"a ledger counts guarantees for equally many records of a person, got {numbers!r}: "
+            f"set rows_per_person={numbers[-1]} everywhere. Nothing was spent."
+        )
     return joint_guarantee(guarantees, delta).epsilon if guarantees else 0.0
 
 

@@ -26,6 +26,11 @@ _MOST_CANDIDATES = 1000
 
 def check_releases(guarantee: PrivacyGuarantee, parameters: Mapping[str, Any]) -> None:
     """Refuse a candidate by name if its fit is not one Gaussian release of the run's budget."""
+    if guarantee.records_per_person > 1:
+        raise UnsupportedMechanismError(
+            f"rows_per_person must be 1 in a private search, whose guarantee for several rows of a "
+            f"person is unknown, got {guarantee.records_per_person}."
+        )
     if not all(is_gaussian(event) for event in guarantee.events):
         raise UnsupportedMechanismError(
             f"the candidate {dict(parameters)!r} has releases that are not all Gaussian, which a "

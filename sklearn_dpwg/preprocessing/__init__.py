@@ -7,6 +7,7 @@ what is said of each column: a `Number` between bounds, a `Date`, an `Ordered` o
 means and variances with noise and states what that costs.
 """
 
+from sklearn_dpwg.preprocessing._bound_rows_per_person import BoundedRows, bound_rows_per_person
 from sklearn_dpwg.preprocessing._column_kinds import (
     Block,
     Boolean,
@@ -23,6 +24,7 @@ from sklearn_dpwg.preprocessing.public_schema import PublicSchema
 __all__ = [
     "Block",
     "Boolean",
+    "BoundedRows",
     "BoundedScaler",
     "Category",
     "Column",
@@ -31,4 +33,5 @@ __all__ = [
     "Number",
     "Ordered",
     "PublicSchema",
+    "bound_rows_per_person",
 ]

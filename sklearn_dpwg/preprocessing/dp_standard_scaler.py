@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_dpwg._checks import whole_number
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.ledger.charge import charge, join_ledgers, with_ledgers
 from sklearn_dpwg.preprocessing.bounds import (
@@ -53,6 +54,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Public bounds of each column, timestamps where it holds dates; values beyond are clipped.
     random_state : int, RandomState or Generator, optional
         A seed makes the noise repeatable and voids the guarantee for whoever knows it.
+    rows_per_person : int, default=1
+        Largest number of rows of one person, whom ε and δ are for. Say the number of the model.
 
     Attributes
     ----------
@@ -108,11 +111,13 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         *,
         bounds: Bounds = (-1.0, 1.0),
         random_state: Any = None,
+        rows_per_person: int = 1,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
         self.random_state = random_state
+        self.rows_per_person = rows_per_person
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the moments of the columns.
@@ -155,7 +160,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         guarantee = self.planned_guarantee()
         if guarantee.is_private:
             check_delta(budget.delta, n_records)
-            release = _release(budget)
+            release = _release(budget, self.rows_per_person)
             noise = NoiseSource(self.random_state, [release])
             sensitivity = _sensitivity(n_columns, step)
             guarantee = replace(guarantee, seeded=noise.seeded)
@@ -185,9 +190,13 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The ``privacy_`` of a fit, whatever the records.
         """
         budget = Budget(self.epsilon, self.delta)
+        rows = whole_number(self.rows_per_person, "rows_per_person", least=1)
         if budget.epsilon == math.inf:
-            return PrivacyGuarantee.non_private(budget.delta, public=PUBLIC_FACTS)
-        return PrivacyGuarantee.from_releases([_release(budget)], budget, public=PUBLIC_FACTS)
+            found = PrivacyGuarantee.non_private(budget.delta, public=PUBLIC_FACTS)
+            return found.for_records(rows)
+        release = _release(budget, rows)
+        of_row = PrivacyGuarantee.from_releases([release], budget.delta, public=PUBLIC_FACTS)
+        return replace(of_row.for_records(rows), requested_epsilon=budget.epsilon)
 
     def transform(self, X: Any) -> FloatArray:
         """Clip to the bounds, subtract the mean and divide by the standard deviation.
@@ -245,6 +254,7 @@ def _sensitivity(n_columns: int, step: float) -> float:
     return (2.0 * math.sqrt(n_columns) + rounding) * (1.0 + 2.0**-50)
 
 
-def _release(budget: Budget) -> Release:
+def _release(budget: Budget, rows_per_person: int) -> Release:
+    """Return the release that costs a person with so many rows the budget: k rows move kΔ."""
     (release,) = calibrate([Release("moments", "gaussian", 1.0, max_count=1)], budget)
-    return release
+    return release.scaled(float(rows_per_person))

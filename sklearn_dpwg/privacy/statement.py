@@ -123,12 +123,17 @@ def _promise(guarantee: Stated) -> str:
 
 
 def _attack(guarantee: Stated) -> str:
+    count = guarantee.records_per_person
+    others, these = "every other record", "this one"
+    if count > 1:
+        others, these = f"all records but these {count}", "them"
     total_variation = float(guarantee.profile(0.0))
     caught = 1.0 - float(guarantee.tradeoff(_FALSE_ALARM))
     return (
-        "an attacker who knows every other record and thought two candidates for this one "
+        f"an attacker who knows {others} and thought two candidates for {these} "
         f"equally likely can be right at most {_percent((1.0 + total_variation) / 2.0)} of the "
-        "time after seeing everything that was released (50% is guessing). A test for the record "
+        "time after seeing everything that was released (50% is guessing). A test for "
+        f"{'the record' if count == 1 else 'these records'} "
         f"that raises a false alarm {_percent(_FALSE_ALARM)} of the time detects it at most "
         f"{_percent(caught)} of the time."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import ClassVar
 
@@ -60,13 +61,27 @@ class Auto(Solver):
     """
 
     name: ClassVar[str] = "auto"
+    _is_for_persons = False
+
+    def for_persons(self) -> Auto:
+        """Return one whose solvers all have a guarantee for several rows of a person.
+
+        Returns
+        -------
+        Auto
+            It plans no batches.
+        """
+        found = copy(self)
+        found._is_for_persons = True
+        return found
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         stated, loss = problem.loss, problem.loss.with_bounded_slope()
         problem = replace(problem, loss=loss)
-        suited = {
-            name: solver for name, make in BACKENDS.items() if (solver := make()).suits(problem)
-        }
+        every = {name: make() for name, make in BACKENDS.items()}
+        if self._is_for_persons:
+            every = {name: solver.for_persons() for name, solver in every.items()}
+        suited = {name: solver for name, solver in every.items() if solver.suits(problem)}
         typical = {
             name: excess
             for name in suited

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sklearn_dpwg.losses import Loss
@@ -22,6 +23,9 @@ class ByLoss:
         groups that a model fails, a higher one has more noise. For two classes it is 1.5 nats.
     clip_share : float
         On centred rows a gradient of one record is at most this share of their root mean square.
+    ceiling_of_level, clip_of_level : float
+        Where finite, losses of a step count up to this multiple of the mean released loss, and
+        gradients on centred rows up to this multiple of the residual that would have it.
     is_centred : bool
         Whether rows are centred where nobody says so: slopes are bounded, most far below the bound.
     """
@@ -29,13 +33,22 @@ class ByLoss:
     step_share: float = 0.18
     ceiling: float = 2.16
     clip_share: float = 0.9
+    ceiling_of_level: float = math.inf
+    clip_of_level: float = math.inf
     is_centred: bool = False
 
 
 LOG_LOSS = ByLoss(is_centred=True)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
 # weights: the radius of a regressor is a fifth of a classifier's.
-SQUARED_ERROR = ByLoss(step_share=0.3, ceiling=1.0, clip_share=0.4, is_centred=True)
+SQUARED_ERROR = ByLoss(
+    step_share=0.3,
+    ceiling=1.0,
+    clip_share=0.4,
+    ceiling_of_level=6.0,
+    clip_of_level=1.8,
+    is_centred=True,
+)
 
 BY_KERNEL = {
     "binary_log": LOG_LOSS,

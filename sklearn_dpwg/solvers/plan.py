@@ -26,6 +26,8 @@ from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
 SECONDS_PER_ENTRY = 1.4e-9
 SECONDS_PER_RECORD = 3.4e-8
 SECONDS_PER_STEP = 2.0e-4
+# How often a fit plans where a group is hopeless: to tell how many records would do.
+PLANS_OF_A_WARNING = 6
 # What a record of a Poisson batch costs on top: rows from all over memory, and the coins.
 SECONDS_PER_GATHERED_ENTRY = 3.5e-9
 SECONDS_PER_GATHERED_RECORD = 7.0e-8
@@ -72,6 +74,8 @@ class Plan:
         Most records that a run reads, where it need not read all.
     remark : str, default=""
         What else a reader of the plan should know, such as why this solver was chosen.
+    records_per_person : int, default=1
+        How many rows of one person the budget is for. The releases cost a row less.
     """
 
     solver: str
@@ -88,6 +92,7 @@ class Plan:
     early_stop: bool = False
     n_drawn: int | None = None
     remark: str = ""
+    records_per_person: int = 1
 
     @classmethod
     def of(
@@ -101,6 +106,7 @@ class Plan:
         bounds: Sequence[float] | FloatArray,
         n_steps: int,
         seconds: float,
+        seconds_to_plan: float = 0.0,
         **others: Any,
     ) -> Self:
         """Return a plan whose predictions follow from one bound a group.
@@ -123,6 +129,8 @@ class Plan:
             Steps of the solver.
         seconds : float
             Expected time of the run.
+        seconds_to_plan : float, default=0.0
+            Expected time of planning, which a fit does again, and more often where it warns.
         **others : dict
             ``children``, ``composition``, ``early_stop``, ``n_drawn`` and ``remark`` of a plan.
 
@@ -131,6 +139,8 @@ class Plan:
         Plan
             Its `predicted_excess` is the mean of the bounds under the prior.
         """
+        of_nothing = problem.constants.zero_score
+        n_plans = 1 + PLANS_OF_A_WARNING * any(bound >= of_nothing for bound in bounds)
         return cls(
             solver=solver,
             problem=problem,
@@ -140,7 +150,7 @@ class Plan:
             schedule=schedule,
             predicted_excess=float(np.asarray(problem.prior) @ np.asarray(bounds)),
             predicted_excess_if_worst=tuple(float(bound) for bound in bounds),
-            predicted_seconds=seconds,
+            predicted_seconds=seconds + n_plans * seconds_to_plan,
             **others,
         )
 
@@ -157,7 +167,7 @@ class Plan:
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What the releases cost together, of which no plan may state anything else."""
-        return _guarantee(self.releases, self.budget)
+        return _guarantee(self.releases, self.budget, self.records_per_person)
 
     @property
     def is_weak(self) -> bool:
@@ -206,15 +216,27 @@ class Plan:
 
 
 @lru_cache(maxsize=256)
-def _guarantee(releases: tuple[Release, ...], budget: Budget) -> PrivacyGuarantee:
+def _guarantee(
+    releases: tuple[Release, ...], budget: Budget, records_per_person: int
+) -> PrivacyGuarantee:
     """Account for the releases of a plan; kept by value, so that no plan can hold another."""
     if not releases:
         if budget.epsilon < math.inf:
             raise PlanExceededError(
                 f"a plan without releases promises nothing and needs epsilon=inf, got {budget!r}."
             )
-        return PrivacyGuarantee.non_private(budget.delta)
-    return PrivacyGuarantee.from_releases(releases, budget, public=PUBLIC_FACTS)
+        return PrivacyGuarantee.non_private(budget.delta).for_records(records_per_person)
+    if records_per_person == 1:
+        return PrivacyGuarantee.from_releases(releases, budget, public=PUBLIC_FACTS)
+    of_row = PrivacyGuarantee.from_releases(releases, budget.delta, public=PUBLIC_FACTS)
+    of_person = of_row.for_records(records_per_person)
+    if of_person.epsilon > budget.epsilon:
+        raise PlanExceededError(
+            f"the releases cost a person with {records_per_person} rows epsilon = "
+            f"{of_person.epsilon!r} at delta = {budget.delta!r}, above the budget of "
+            f"{budget.epsilon!r}."
+        )
+    return replace(of_person, requested_epsilon=budget.epsilon)
 
 
 def _who_pays(release: Release, parts: list[int | None]) -> str:

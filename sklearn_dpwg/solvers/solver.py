@@ -83,6 +83,16 @@ class Solver(BaseEstimator, ABC):
         plan.guarantee  # noqa: B018 - raises where the releases cost more than the budget
         return plan
 
+    def for_persons(self) -> Solver:
+        """Return a solver whose plans tell what a person with several rows is promised.
+
+        Returns
+        -------
+        Solver
+            This one, or one that leaves out what no such guarantee is known of.
+        """
+        return self
+
     def run(
         self, plan: Plan, data: Risks, noise: NoiseSource, *, start: Solution | None = None
     ) -> Solution:

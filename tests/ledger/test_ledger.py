@@ -174,11 +174,13 @@ def test_report_and_json():
     assert repr(book).startswith("PrivacyLedger(epsilon=10, delta=1e-06): 2 fit(s), epsilon=1.1")
 
 
-def test_guarantees_of_several_records_are_not_counted():
+def test_guarantees_for_unlike_numbers_of_records_are_not_counted_together():
     guarantee = model().fit(X, Y).privacy_
     assert total_epsilon([guarantee] * 2, DELTA) > guarantee.epsilon
-    with pytest.raises(ValueError, match="a ledger counts guarantees of one record"):
-        total_epsilon([guarantee.for_records(2)] * 2, DELTA)
+    several = guarantee.for_records(2)
+    assert total_epsilon([several] * 2, DELTA) > several.epsilon
+    with pytest.raises(ValueError, match=r"for equally many records of a person, got \[1, 2\]"):
+        total_epsilon([guarantee, several], DELTA)
 
 
 def test_a_total_that_anyone_can_compute_again():

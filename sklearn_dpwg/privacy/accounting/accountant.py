@@ -130,12 +130,14 @@ def is_gaussian(event: DpEvent) -> bool:
     return composition_of_event(event).is_gaussian
 
 
-def composition_delta(composition: Composition, epsilon: float) -> float:
-    """Return δ(ε) of a composition."""
-    return float(composition_deltas(composition, np.array(epsilon)))
+def composition_delta(composition: Composition, epsilon: float, coarseness: float = 1.0) -> float:
+    """Return δ(ε) of a composition, sooner and a little too large on a coarser grid."""
+    return float(composition_deltas(composition, np.array(epsilon), coarseness))
 
 
-def composition_deltas(composition: Composition, epsilons: FloatArray) -> FloatArray:
+def composition_deltas(
+    composition: Composition, epsilons: FloatArray, coarseness: float = 1.0
+) -> FloatArray:
     """Return δ of a composition at every ε."""
     if not composition.is_private:
         return np.ones_like(epsilons)
@@ -148,7 +150,7 @@ def composition_deltas(composition: Composition, epsilons: FloatArray) -> FloatA
         return _selected_deltas(composition, epsilons)
     is_inner = (epsilons < pure_epsilon) & (epsilons < np.inf)
     deltas = np.zeros_like(epsilons)
-    distribution, error = privacy_loss(composition)
+    distribution, error = privacy_loss(composition, coarseness)
     inner = epsilons[is_inner]
     values = np.empty_like(inner)
     order = np.argsort(inner)  # dp_accounting wants many at a time sorted, and overflows at 700

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from scipy.optimize import brentq
 
@@ -17,6 +17,11 @@ from sklearn_dpwg.privacy.release import Budget, Release
 # Pays for the discreteness of noise on a grid (docs/theory/noise.md) and for the root search.
 _ROUNDING = 1e-6
 _MAX_ROUNDING = 0.1
+
+# Roots are found on grids so many times as coarse first. From there secants are tried, from so near
+# and so many times; where the excess is below `_CLOSE` the next one is within 2e-7.
+_COARSE = 8.0
+_NEAR, _MOST_SECANTS, _CLOSE = 0.5, 5, 1e-5
 
 # The least noise multiplier of a sampled release: a twentieth of Δ shows every record that joins.
 _LEAST_SAMPLED = 0.05
@@ -91,16 +96,31 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
 def _search(parts: tuple[Composition, ...], budget: Budget) -> float:
     """Return a factor at most 2e-7 from the smallest for compositions without closed form."""
 
-    def excess(log_factor: float) -> float:
+    def excess(log_factor: float, coarseness: float = 1.0) -> float:
         """Log of the equivalent Gaussian's μ over the budget's; decreasing."""
         factor = math.exp(log_factor)
-        delta = max(composition_delta(part.scaled(factor), budget.epsilon) for part in parts)
-        delta = min(max(delta, 1e-300), 1.0 - 1e-12)
+        deltas = (composition_delta(p.scaled(factor), budget.epsilon, coarseness) for p in parts)
+        delta = min(max(*deltas, 1e-300), 1.0 - 1e-12)
         return math.log(gdp_mu(budget.epsilon, delta) / budget.mu)
 
     sampled = [multiplier for part in parts for _, multiplier, _ in part.sampled]
     least = math.log(_LEAST_SAMPLED / min(sampled)) if sampled else -math.inf
     start = max(least, math.log(max(map(guess_mu, parts)) / budget.mu))
+    rough = _root(lambda at: excess(at, _COARSE), start, least, budget, tolerance=1e-4)
+    ahead = 0.01
+    slope = (excess(rough + ahead, _COARSE) - excess(rough, _COARSE)) / ahead
+    near = _by_secants(excess, rough, slope, least)
+    return math.exp(_root(excess, start, least, budget) if near is None else near)
+
+
+def _root(
+    excess: Callable[[float], float],
+    start: float,
+    least: float,
+    budget: Budget,
+    tolerance: float = 2e-7,
+) -> float:
+    """Return where the excess is 0, found from anywhere."""
     start_excess = excess(start)
     stride = abs(start_excess) + 1e-3
     end, end_excess = start, start_excess
@@ -115,7 +135,24 @@ def _search(parts: tuple[Composition, ...], budget: Budget) -> float:
         end = max(least, end + math.copysign(stride, start_excess))
         end_excess = excess(end)
         stride *= 2.0
-    return math.exp(float(brentq(excess, start, end, xtol=2e-7, rtol=1e-12)))
+    return float(brentq(excess, start, end, xtol=tolerance, rtol=1e-12))
+
+
+def _by_secants(
+    excess: Callable[[float], float], start: float, slope: float, least: float
+) -> float | None:
+    """Return the same from a start beside it; None where that is not so, or the root too small."""
+    start_excess = excess(start)
+    for _ in range(_MOST_SECANTS):
+        if not -4.0 < slope < -0.2 or abs(start_excess) > _NEAR:
+            return None
+        end = start - start_excess / slope
+        if end <= least or abs(start_excess) < _CLOSE:
+            return end if end > least else None
+        end_excess = excess(end)
+        slope = (end_excess - start_excess) / (end - start)
+        start, start_excess = end, end_excess
+    return None
 
 
 def predict_multiplier(n_draws: int, sampling_rate: float, budget: Budget) -> float:

@@ -8,7 +8,10 @@ loss, strengths of the regularisation, norms. ``docs/theory/phased-erm-sensitivi
 
 from sklearn_dpwg.privacy.sensitivity._lemma3 import lemma3_sensitivity
 from sklearn_dpwg.privacy.sensitivity._moments import moment_sensitivity
-from sklearn_dpwg.privacy.sensitivity._saddle_point import saddle_point_sensitivity
+from sklearn_dpwg.privacy.sensitivity._saddle_point import (
+    saddle_point_sensitivities,
+    saddle_point_sensitivity,
+)
 from sklearn_dpwg.privacy.sensitivity._sums import (
     SumGrid,
     grid_step,
@@ -23,6 +26,7 @@ __all__ = [
     "lemma3_sensitivity",
     "moment_sensitivity",
     "record_rounding",
+    "saddle_point_sensitivities",
     "saddle_point_sensitivity",
     "summation_slack",
     "weighting_slack",

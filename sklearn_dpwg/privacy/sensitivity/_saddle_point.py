@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from sklearn_dpwg._checks import non_negative, positive_finite, real_number, whole_number
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.privacy.sensitivity._group_moves import ROUNDING, GroupMoves, LargestMove
 
-# More than the rounding of a few dozen operations, and than what a step of the search leaves.
-_ROUNDING = 1e-9
 # Quotients by weaker strengths are beyond all floats.
 _WEAKEST = 1e-305
-# Below this change of a log-odds the exact bound is within 1 % of its limit for small changes.
-_SMALL_CHANGE = 0.1
-# A log-odds whose exponential is still a floating-point number.
-_FAR = 600.0
 
 
 def saddle_point_sensitivity(
@@ -94,151 +87,106 @@ def saddle_point_sensitivity(
     >>> round(saddle_point_sensitivity(**facts, entropy_weight=float("inf")), 3)
     0.04
     """
-    if len(group_sizes) != len(prior) or not len(group_sizes):
-        raise ValueError(
-            "group_sizes and prior must have one entry for each group, got "
-            f"{len(group_sizes)} and {len(prior)}."
-        )
-    sizes = [whole_number(size, "group_sizes", least=1) for size in group_sizes]
-    weights = [positive_finite(weight, "prior") for weight in prior]
-    total = math.fsum(weights)
-    if abs(total - 1.0) > 1e-9:
-        raise ValueError(f"prior must sum to 1, got {total!r}.")
+    mu_weights = positive_finite(strong_convexity, "strong_convexity")
+    slack = 2.0 * math.sqrt(2.0 * non_negative(solver_slack, "solver_slack") / mu_weights)
+    exact = saddle_point_sensitivities(
+        group_sizes=group_sizes,
+        lipschitz=lipschitz,
+        gradient_diameter=gradient_diameter,
+        loss_range=loss_range,
+        strong_convexities=[mu_weights],
+        entropy_weight=entropy_weight,
+        prior=prior,
+    )
+    return float(exact[0] + slack * (1.0 + ROUNDING))
+
+
+def saddle_point_sensitivities(
+    *,
+    group_sizes: Sequence[int],
+    lipschitz: float,
+    gradient_diameter: float,
+    loss_range: float,
+    strong_convexities: Sequence[float] | FloatArray,
+    entropy_weight: float,
+    prior: Sequence[float] | FloatArray,
+) -> FloatArray:
+    """Return `saddle_point_sensitivity` at several strengths, for plans that choose among them.
+
+    What does not depend on the strength is computed once; so is what equal groups share.
+
+    Parameters
+    ----------
+    group_sizes, lipschitz, gradient_diameter, loss_range, entropy_weight, prior
+        As for `saddle_point_sensitivity`.
+    strong_convexities : sequence of float
+        Regularisations μ_w of the weights.
+
+    Returns
+    -------
+    ndarray
+        L2 sensitivity at each strength, rounded up.
+
+    Raises
+    ------
+    TypeError
+        If a number is not one.
+    ValueError
+        If a number is out of range or there is not one prior weight for each group.
+    """
+    sizes, weights = _sizes_and_weights(group_sizes, prior)
     diameter = min(
         positive_finite(gradient_diameter, "gradient_diameter"),
         2.0 * positive_finite(lipschitz, "lipschitz"),
     )
     loss_range = positive_finite(loss_range, "loss_range")
-    mu_weights = positive_finite(strong_convexity, "strong_convexity")
+    strengths = [positive_finite(each, "strong_convexities") for each in strong_convexities]
     mu_groups = real_number(entropy_weight, "entropy_weight")
     if mu_groups <= 0.0:
         raise ValueError(f"entropy_weight must be positive, got {mu_groups!r}.")
-    if min(mu_weights, mu_groups) < _WEAKEST:
+    if min([mu_groups, *strengths]) < _WEAKEST:
         raise ValueError(
             f"strong_convexity and entropy_weight must be at least {_WEAKEST:g}, as floats end "
-            f"below, got {mu_weights!r} and {mu_groups!r}."
+            f"below, got {min(strengths)!r} and {mu_groups!r}."
         )
-    slack = 2.0 * math.sqrt(2.0 * non_negative(solver_slack, "solver_slack") / mu_weights)
+    groups = GroupMoves.of(
+        sizes,
+        _log_odds(weights),
+        diameter=diameter,
+        loss_range=loss_range,
+        mu_groups=mu_groups,
+    )
+    search = LargestMove(groups)
+    return np.array([search.at(mu_weights) for mu_weights in strengths]) * (1.0 + ROUNDING)
 
-    groups = []
-    for i, (size, weight) in enumerate(zip(sizes, weights, strict=True)):
+
+def _sizes_and_weights(
+    group_sizes: Sequence[int], prior: Sequence[float] | FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return checked sizes and prior weights."""
+    if len(group_sizes) != len(prior) or not len(group_sizes):
+        raise ValueError(
+            "group_sizes and prior must have one entry for each group, got "
+            f"{len(group_sizes)} and {len(prior)}."
+        )
+    sizes = np.asarray(group_sizes)
+    if sizes.dtype.kind not in "iu" or sizes.min() < 1:  # one by one, to name what is wrong
+        sizes = np.array([whole_number(size, "group_sizes", least=1) for size in group_sizes])
+    weights = np.asarray(prior)
+    if weights.dtype.kind != "f" or not (weights > 0.0).all() or not np.isfinite(weights).all():
+        weights = np.array([positive_finite(weight, "prior") for weight in prior])
+    total = float(weights.sum())
+    if abs(total - 1.0) > 1e-9:
+        raise ValueError(f"prior must sum to 1, got {total!r}.")
+    return sizes.astype(float), weights.astype(float)
+
+
+def _log_odds(weights: FloatArray) -> FloatArray:
+    """Return the log-odds of the weights of the groups, infinite for the only one."""
+    if len(weights) == 1:
+        return np.array([np.inf])
+    rest = weights.sum() - weights
+    for i in np.flatnonzero(weights >= 0.5):
         # a difference from 1 would lose the digits of what a heavy group leaves to the others
-        rest = total - weight if weight < 0.5 else math.fsum(weights[:i] + weights[i + 1 :])
-        log_odds = math.log(weight) - math.log(rest) if rest else math.inf  # one group has it all
-        groups.append(_Group(size, log_odds, diameter, loss_range, mu_weights, mu_groups))
-
-    largest = 0.0
-    # a group whose simple bound is below what another attains needs no search
-    for simple, group in sorted(((g.small_change_bound(), g) for g in groups), key=lambda t: -t[0]):
-        if simple <= largest:
-            break
-        largest = max(largest, min(simple, group.exact_bound(simple)))
-    return (largest + slack) * (1.0 + _ROUNDING)
-
-
-@dataclass(frozen=True)
-class _Group:
-    """One group's facts; the symbols are those of ``docs/theory/phased-erm-sensitivity.md``."""
-
-    size: int
-    log_odds: float
-    diameter: float
-    loss_range: float
-    mu_weights: float
-    mu_groups: float
-
-    @property
-    def swing(self) -> float:
-        """How far losses can move the log-odds of the group from the prior's."""
-        return self.loss_range / self.mu_groups
-
-    @property
-    def range_of_log_odds(self) -> tuple[float, float]:
-        """Least and largest log-odds of the group's weight on any data."""
-        if self.log_odds == math.inf:
-            return math.inf, math.inf
-        return self.log_odds - self.swing, self.log_odds + self.swing
-
-    def small_change_bound(self) -> float:
-        """Return the bound in closed form, to which the exact one tends for large groups."""
-        low, high = (float(expit(end)) for end in self.range_of_log_odds)
-        gamma, b, mu_w, mu_l = self.diameter, self.loss_range, self.mu_weights, self.mu_groups
-        gradient = gamma / mu_w
-        if mu_l == math.inf:
-            return gradient * high / self.size
-        value = b / math.sqrt(mu_w) / math.sqrt(mu_l)
-
-        def both_players(weight: float) -> float:
-            along = weight * gradient
-            return 0.5 * (along + math.hypot(along, math.sqrt(weight * (1.0 - weight)) * value))
-
-        # increasing up to here, decreasing behind it
-        best = value / (2.0 * (value - gradient)) if value > 2.0 * gradient else 1.0
-        move = both_players(min(max(best, low), high))
-        if move * 2.0 * gamma < b:
-            # the weights move too little to change the group's advantage by as much as it could
-            scale = max(mu_l, 1.0)  # the product of both strengths would overflow
-
-            def bounded_advantage(weight: float) -> float:
-                other = 1.0 - weight
-                most = gamma * weight * (mu_l / scale + other * (b / scale))
-                return most / (mu_w * (mu_l / scale) + weight * other * (gamma**2 / scale))
-
-            candidates = [low, high]
-            discriminant = b * b - gamma * gradient * (mu_l + b)
-            if discriminant > 0.0:
-                peak = (mu_l + b) / (b + math.sqrt(discriminant))
-                candidates.append(min(max(peak, low), high))
-            move = min(move, max(map(bounded_advantage, candidates)))
-        return move / self.size
-
-    def exact_bound(self, above: float) -> float:
-        """Return a bound that also sees how far a group's weight can move at all.
-
-        It is the largest move for which there are group weights that explain it, at most 1e-3 too
-        large and never too small; or ``above``, a bound already proved, where that is as good.
-        """
-        change = self.swing / self.size
-        low, high = self.range_of_log_odds
-        if change <= _SMALL_CHANGE or low == high:
-            return above
-        edges = _edges(min(change, high - low))
-        # in a cell the advantage is largest at its left end and the weight moves most at its right
-        left, right = edges[:-1], edges[1:]
-        advantage = np.maximum(self.loss_range / self.size - self.mu_groups * left, 0.0)
-        least, most = float(expit(low)), expit(high - left)
-        shrink, grow = np.exp(-right), -np.expm1(-right)
-        slope = self.diameter / self.size
-
-        def allowed(move: float) -> float:
-            """Largest right side of the inequality over the move and μ_w."""
-            with np.errstate(over="ignore"):
-                gain = np.minimum(advantage / move, self.diameter)
-            # concave in the smaller weight, with a stationary point where the advantage counts
-            ratio = np.divide(gain, gain - slope, out=np.ones_like(gain), where=gain > slope)
-            stationary = (np.sqrt(ratio * shrink) - shrink) / grow
-            weight = np.where(gain > slope, np.clip(stationary, least, most), most)
-            # odds times more than 1e300 take any weight but 0 to 1
-            far = right > _FAR
-            weight = np.where(far & (gain > slope), least, weight)
-            other = 1.0 - weight
-            rise = other.copy()
-            np.divide(weight * other * grow, weight + other * shrink, out=rise, where=~far)
-            return float((weight * slope + rise * gain).max()) / self.mu_weights
-
-        above = min(above, self.diameter / self.mu_weights)  # λ/n and λ' - λ add up to 1 at most
-        if not allowed(above) < above:
-            return above
-        lower, upper = 0.0, above
-        while upper - lower > 1e-4 * upper:
-            middle = 0.5 * (lower + upper)
-            lower, upper = (lower, middle) if allowed(middle) <= middle else (middle, upper)
-        return upper
-
-
-def _edges(end: float) -> FloatArray:
-    """Return 0 and increasing changes of a log-odds up to the largest possible."""
-    edges = np.linspace(0.0, min(end, 50.0), 2049)
-    if end > 50.0:
-        edges = np.concatenate([edges, np.geomspace(50.0, end, 1025)[1:]])
-    return edges
+        rest[i] = math.fsum(np.delete(weights, i))
+    return np.asarray(np.log(weights) - np.log(rest))

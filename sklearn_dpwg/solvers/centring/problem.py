@@ -22,6 +22,8 @@ CONSTANT = 0.25
 # centred rows.
 LONGEST_GRADIENT = 0.6
 
+LEAST_UNIT = 1.0 / 32.0
+
 _UNIT = 2.0**-53
 
 
@@ -47,11 +49,12 @@ def largest_clip(loss: Loss) -> float:
 
 
 def least_unit(loss: Loss) -> float:
-    """Return the least limit that may be released, in units of the largest.
+    """Return the least limit that may be used, in units of the largest.
 
-    No row is shorter than s₀.
+    No row is shorter than s₀; limits that follow the level of losses stop at 1/32.
     """
-    return by_loss(loss).clip_share * CONSTANT / largest_clip(loss)
+    of_rows = by_loss(loss).clip_share * CONSTANT / largest_clip(loss)
+    return min(of_rows, LEAST_UNIT) if math.isfinite(by_loss(loss).clip_of_level) else of_rows
 
 
 def check_centring(problem: Problem, owner: str) -> None:

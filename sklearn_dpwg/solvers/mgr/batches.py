@@ -75,6 +75,14 @@ class Batches:
         return np.asarray(bounds / self.expected_sizes / np.sqrt(self.risk_share))
 
     @property
+    def risk_variances(self) -> FloatArray:
+        """Variance of a group's risk from noise and coins, which is at most (b/2)² (1-q)/(q n)."""
+        if self.risk_share == 0.0:
+            return np.zeros(0)
+        coins = (1.0 - np.asarray(self.rates)) / self.expected_sizes
+        return np.asarray(self.risk_stds**2 + (self.feedback_range / 2.0) ** 2 * coins)
+
+    @property
     def sampling_variances(self) -> FloatArray:
         """Variance of each group's gradient from the coins, summed over coordinates, as planned."""
         return self.gradient_spread**2 * (1.0 - np.asarray(self.rates)) / self.expected_sizes

@@ -47,15 +47,10 @@ def noise_of_passes(
 def noise_of_batches(batches: Batches, *, n_steps: int, n_weights: int) -> RunNoise:
     """Return the noise of a run on Poisson batches: the variances of a step over T.
 
-    They are those of the noise and of the coins, which for gradients is a model and for risks at
-    most ``(b/2)² (1-q_i)/(q_i n_i)``.
+    They are those of the noise and of the coins, which for gradients is a model.
     """
     gradient = n_weights * batches.gradient_stds**2 + batches.sampling_variances
-    risk = batches.risk_stds**2
-    if risk.size:
-        coins = (1.0 - np.asarray(batches.rates)) / batches.expected_sizes
-        risk = risk + (batches.feedback_range / 2.0) ** 2 * coins
-    return RunNoise(gradient / n_steps, risk / n_steps)
+    return RunNoise(gradient / n_steps, batches.risk_variances / n_steps)
 
 
 def excess_bound_by_group(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import ClassVar
 
 import numpy as np
@@ -13,9 +14,10 @@ from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.centring.problem import largest_clip
 from sklearn_dpwg.solvers.centring.releases import release_centre
-from sklearn_dpwg.solvers.group_player import normalised
 from sklearn_dpwg.solvers.heavy_ball import HeavyBall
 from sklearn_dpwg.solvers.mgr import releases
+from sklearn_dpwg.solvers.mgr.group_weights import GroupWeights
+from sklearn_dpwg.solvers.mgr.limits import LossLevel, planned_limits
 from sklearn_dpwg.solvers.mgr.paper import paper_plan
 from sklearn_dpwg.solvers.mgr.parameters import RULES, MGRParameters
 from sklearn_dpwg.solvers.mgr.planning import least_bound_plan
@@ -48,7 +50,8 @@ class MGR(MGRParameters, Solver):
     risk_share : float, optional
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
     group_rate : float, optional
-        Step size η_λ of the group weights, positive.
+        Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
+        the released risks, and weight on a group has to make up for the noise that it brings.
     loss_ceiling : float, optional
         Each record's loss counts for at most this much in the group risks; planned: 2.16
         times the largest loss of a model that predicts nothing. Infinity: no ceiling.
@@ -109,6 +112,20 @@ class MGR(MGRParameters, Solver):
     def _check_parameters(self) -> None:
         RULES.check(self)
 
+    def for_persons(self) -> MGR:
+        """Return one that plans no batches of its own accord.
+
+        Returns
+        -------
+        MGR
+            With full passes, where `sampling_rate` is open.
+        """
+        if self.schedule == "paper" or self.sampling_rate is not None:
+            return self
+        found = copy(self)
+        found.sampling_rate = 1.0
+        return found
+
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, max_passes=self.max_passes)
@@ -119,26 +136,32 @@ class MGR(MGRParameters, Solver):
         assert isinstance(schedule, MGRSchedule)
         release = releases.from_pass if schedule.batches is None else releases.from_batch
         weights, log_group_weights = _first_weights(problem, schedule, start)
-        centring, unit = None, 1.0
+        centring, view, limits = None, data, planned_limits(schedule)
         if schedule.is_centred:
             centring = release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
-            data, unit = centring.view(data), centring.clip / largest_clip(problem.loss)
-            weights = centring.to_centred(weights, problem)
-        group_weights = normalised(log_group_weights)
-        correction = np.asarray(schedule.noise_correction)
-        ball = HeavyBall(schedule, len(weights))
+            limits = planned_limits(schedule, centring.clip / largest_clip(problem.loss))
+            view, weights = centring.view(data), centring.to_centred(weights, problem)
+        level = None
+        if schedule.follows_level:
+            level = LossLevel(plan, centring.root_mean_square if centring else None)
+        players = GroupWeights(schedule, log_group_weights, schedule.gradient_noise(problem))
+        ball, most = HeavyBall(schedule, len(weights)), limits.unit
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(problem.n_groups)
         for t in range(schedule.n_steps):
-            gradient, risks, noise_std = release(plan, data, weights, group_weights, noise, unit)
-            move = ball.push(gradient, noise_std)
+            released = release(plan, view, weights, players.current, noise, limits)
+            move = ball.push(released.gradient, released.noise_std)
             weights = project_to_ball(weights + move, problem.radius)
+            if level is not None:
+                level.push(released.risks, released.risk_variances)
+                unit, limits = limits.unit, level.limits(most)
+                if centring is not None and limits.unit != unit:
+                    view = centring.view(data, limits.unit * largest_clip(problem.loss))
             if problem.n_groups > 1:
-                log_group_weights = log_group_weights + schedule.group_rate * risks - correction
-            group_weights = normalised(log_group_weights)
+                players.push(released.risks, released.risk_variances, limits.unit)
             # after the step, so that the last releases count too
             if t >= schedule.n_steps - schedule.averaged:
                 weights_sum += weights
-                group_weights_sum += group_weights
+                group_weights_sum += players.current
         learned = weights_sum / schedule.averaged
         if centring is not None:
             learned = centring.from_centred(learned, problem)

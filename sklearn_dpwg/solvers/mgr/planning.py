@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.privacy import Budget, Release, calibrate, predict_multiplier
+from sklearn_dpwg.privacy import (
+    SECONDS_PER_SECURE_COORDINATE,
+    Budget,
+    Release,
+    calibrate,
+    predict_multiplier,
+)
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.by_loss import by_loss
 from sklearn_dpwg.solvers.centring.problem import (
@@ -21,7 +29,7 @@ from sklearn_dpwg.solvers.centring.problem import (
     least_unit,
 )
 from sklearn_dpwg.solvers.centring.releases import centring_releases
-from sklearn_dpwg.solvers.group_player import CORRECTION, log_mean_exp_laplace
+from sklearn_dpwg.solvers.group_player import CORRECTION, log_mean_exp_laplace, risk_spread
 from sklearn_dpwg.solvers.mgr.batches import Batches
 from sklearn_dpwg.solvers.mgr.bound import RunNoise, noise_of_batches, noise_of_passes
 from sklearn_dpwg.solvers.mgr.parameters import MGRParameters
@@ -37,6 +45,18 @@ from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
 from sklearn_dpwg.solvers.mgr.step_rule import StepRule
 from sklearn_dpwg.solvers.plan import Plan
 
+# For predicting time (benchmarks/plan_cost.py): what a fit plans, and what a step takes on top of
+# what steps are compared by, whatever the records.
+SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP = 0.01, 4e-5
+SECONDS_A_STEP, SECONDS_A_BATCH = 4e-4, 8e-4
+
+# A plan whose secure noise takes so many seconds, and a quarter of the run, says what a run with
+# so many times fewer steps would cost.
+LONG_NOISE, FEWER_STEPS = 10.0, 4
+
+# Group weights pay for the noise that they bring, at this share of what planning takes it to cost.
+NOISE_PRICE = 0.2
+
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
@@ -46,7 +66,30 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters
     sampling = choose_sampling(learned, budget, parameters)
     rule = StepRule.of(learned, parameters, sampling.n_steps)
     make = _plan_of_passes if sampling.is_full else _plan_of_batches
-    return make(problem, rule, budget, parameters, sampling)
+    plan = make(problem, rule, budget, parameters, sampling)
+    return _with_cheaper(plan, problem, budget, parameters)
+
+
+def _with_cheaper(plan: Plan, problem: Problem, budget: Budget, parameters: MGRParameters) -> Plan:
+    """Return a plan that says what fewer steps cost, where secure noise is much of a long run."""
+    noise = plan.n_steps * problem.n_weights * SECONDS_PER_SECURE_COORDINATE
+    n_steps = plan.n_steps // FEWER_STEPS
+    if parameters.n_steps is not None or n_steps < 1 or noise < LONG_NOISE:
+        return plan
+    if noise < plan.predicted_seconds / 4.0:
+        return plan
+    fewer = copy(parameters)
+    fewer.n_steps = n_steps
+    other = least_bound_plan(problem, budget, fewer)
+    assert isinstance(plan.schedule, MGRSchedule)
+    told = (
+        f"noise on {problem.n_weights:,} weights takes {noise:.2g} of about "
+        f"{plan.predicted_seconds:.2g} seconds: MGR(n_steps={n_steps}) takes about "
+        f"{other.predicted_seconds:.2g} and has a bound of {other.predicted_excess:.3g} instead "
+        f"of {plan.predicted_excess:.3g}"
+    )
+    remark = "; ".join(each for each in (plan.schedule.remark, told) if each)
+    return replace(plan, schedule=replace(plan.schedule, remark=remark))
 
 
 def is_centred(problem: Problem, parameters: MGRParameters) -> bool:
@@ -178,6 +221,10 @@ def _calibrated_by_part(
 
 def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSchedule:
     """Return a schedule of the rule's limits; `others` follow from the noise."""
+    of_loss, is_by_groups = by_loss(rule.problem.loss), rule.problem.n_groups > 1
+    is_planned = parameters.step == "weighted" and parameters.group_rate is None
+    adapts = is_planned and is_by_groups and parameters.risk_noise == "gaussian"
+    follows_level = adapts and parameters.loss_ceiling is None and others.get("batches") is None
     return MGRSchedule(
         step=parameters.step,
         n_steps=rule.n_steps,
@@ -191,7 +238,12 @@ def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSc
         longest_step=rule.longest_step,
         max_momentum=rule.max_momentum,
         averaged=max(1, round(parameters.averaging * rule.n_steps)),
-        step_share=by_loss(rule.problem.loss).step_share,
+        step_share=of_loss.step_share,
+        adapts=adapts,
+        assumed_spread=risk_spread(rule.problem),
+        noise_price=NOISE_PRICE * rule.aim / (2.0 * of_loss.step_share),
+        ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
+        clip_of_level=of_loss.clip_of_level if follows_level else math.inf,
         centring=in_words(rule.problem.loss) if isinstance(rule.problem, CentredProblem) else "",
         **others,
     )
@@ -218,5 +270,7 @@ def plan_of_schedule(
         schedule=schedule,
         bounds=bounds,
         n_steps=schedule.n_steps,
-        seconds=seconds_of(problem, rates, schedule.n_steps),
+        seconds=seconds_of(problem, rates, schedule.n_steps)
+        + schedule.n_steps * (SECONDS_A_STEP if schedule.batches is None else SECONDS_A_BATCH),
+        seconds_to_plan=SECONDS_TO_PLAN + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
     )

@@ -17,6 +17,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.mgr.batches import Batches
+from sklearn_dpwg.solvers.mgr.limits import Limits, planned_limits
 from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
 from sklearn_dpwg.solvers.plan import Plan
 
@@ -36,11 +37,14 @@ class Released(NamedTuple):
         Noisy group risks; empty with one group.
     noise_std : float
         Standard deviation of a coordinate of the gradient that the step size is chosen for.
+    risk_variances : ndarray of shape (n_groups,)
+        Variance of the noise on the risks and of the coins; empty with one group.
     """
 
     gradient: FloatArray
     risks: FloatArray
     noise_std: float
+    risk_variances: FloatArray
 
 
 def from_pass(
@@ -49,17 +53,19 @@ def from_pass(
     weights: FloatArray,
     group_weights: FloatArray,
     noise: NoiseSource,
-    unit: float = 1.0,
+    limits: Limits | None = None,
 ) -> Released:
     """Read all records; release the gradient and, by a release of their own, the group risks.
 
-    Gradients are released in a unit of theirs: the plan counts a record for its diameter times it.
+    Limits are those of the plan unless earlier releases made them tighter. Gradients are released
+    in a unit of theirs: the plan counts a record for its diameter times it.
     """
     schedule = plan.schedule
     assert isinstance(schedule, MGRSchedule)
+    ceiling, feedback_range, unit = limits or planned_limits(schedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     gradient_release, *risk_releases = releases_of_steps(plan)
-    losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
+    losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid)
     gradients = gradients / (unit * sizes[:, None])
     if schedule.step == "weighted":
         gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
@@ -73,13 +79,15 @@ def from_pass(
         sensitivity=float(schedule.gradient_diameter * influence),
         release=gradient_release,
     )
-    noisy = np.zeros(0)
+    noisy = risk_stds = np.zeros(0)
     for release in risk_releases:
         add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
         # sums, of which a record moves one: dividing them first would round them
-        noisy = add_noise(losses, sensitivity=schedule.feedback_range, release=release) / sizes
+        noisy = add_noise(losses, sensitivity=feedback_range, release=release) / sizes
+        of_sum = release.noise_multiplier * feedback_range
+        risk_stds = of_sum / sizes * (1.0 if release.mechanism == "gaussian" else np.sqrt(2.0))
     noise_std = unit * schedule.gradient_multiplier * schedule.gradient_diameter * typical
-    return Released(unit * gradient, noisy, noise_std)
+    return Released(unit * gradient, noisy, noise_std, risk_stds**2)
 
 
 def from_batch(
@@ -88,13 +96,13 @@ def from_batch(
     weights: FloatArray,
     group_weights: FloatArray,
     noise: NoiseSource,
-    unit: float = 1.0,
+    limits: Limits | None = None,
 ) -> Released:
     """Draw a Poisson batch; release its gradient and its group risks together."""
     schedule, releases = plan.schedule, releases_of_steps(plan)
     assert isinstance(schedule, MGRSchedule)
     assert schedule.batches is not None
-    batches = schedule.batches
+    batches, unit = schedule.batches, (limits or planned_limits(schedule)).unit
     is_drawn, coefficients = schedule.step == "sampled", group_weights
     if is_drawn:
         n_groups = len(group_weights)
@@ -119,7 +127,8 @@ def from_batch(
     )
     noise_std = batches.step_std(group_weights, is_drawn=is_drawn, n_weights=len(weights))
     noisy_risks = batches.center + released[len(weights) :]
-    return Released(unit * released[: len(weights)], noisy_risks, unit * noise_std)
+    gradient = unit * released[: len(weights)]
+    return Released(gradient, noisy_risks, unit * noise_std, batches.risk_variances)
 
 
 def releases_of_steps(plan: Plan) -> tuple[Release, ...]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import SumGrid
+from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.group_player import shown
 from sklearn_dpwg.solvers.mgr.batches import Batches
 
@@ -55,6 +60,17 @@ class MGRSchedule:
         Who joins a step and with how much noise; by default a step reads every record.
     step_share : float, default=0.18
         Length of a planned step, as a share of ``aim/(s √T)`` for a coordinate's noise s.
+    adapts : bool, default=False
+        Whether group weights follow the spread of the released risks and pay for noise
+        (`GroupWeights`), in place of `group_rate` and `noise_correction`.
+    assumed_spread : float, default=0
+        Standard deviation of the group risks that planning assumes.
+    noise_price : float, default=0
+        What a group player that adapts pays for a unit of noise on the mean gradient.
+    ceiling_of_level, clip_of_level : float, default=infinity
+        Losses count up to this multiple of the mean loss of all records, where that is below
+        `ceiling`; gradients of centred rows up to this multiple of the residual that would have
+        it (`LossLevel`).
     centring : str, default=""
         Says, where rows are taken relative to a released centre, how far slopes are limited.
     remark : str, default=""
@@ -80,13 +96,30 @@ class MGRSchedule:
     averaged: int
     batches: Batches | None = None
     step_share: float = 0.18
+    adapts: bool = False
+    assumed_spread: float = 0.0
+    noise_price: float = 0.0
+    ceiling_of_level: float = math.inf
+    clip_of_level: float = math.inf
     centring: str = ""
     remark: str = ""
+
+    @property
+    def follows_level(self) -> bool:
+        """Whether limits on losses and gradients follow the level of the released losses."""
+        return math.isfinite(self.ceiling_of_level) or math.isfinite(self.clip_of_level)
 
     @property
     def is_centred(self) -> bool:
         """Whether rows are taken relative to a released centre, with limited slopes."""
         return bool(self.centring)
+
+    def gradient_noise(self, problem: Problem) -> FloatArray:
+        """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""
+        if self.batches is not None:
+            return self.batches.gradient_stds / math.sqrt(self.n_steps)
+        of_sum = self.gradient_multiplier * self.gradient_diameter / math.sqrt(self.n_steps)
+        return of_sum / np.asarray(problem.group_sizes, dtype=float)
 
     def __str__(self) -> str:
         """Return a few lines for people."""
@@ -106,6 +139,17 @@ class MGRSchedule:
                 f"group weights start at {shown(self.prior)}, rate {self.group_rate:.3g}, "
                 f"losses counted up to {self.ceiling:.3g}"
             )
+            if self.adapts:
+                lines.append(
+                    "the rate follows the spread of released risks, and weight on a group has "
+                    "to make up for its noise"
+                )
+            if self.follows_level:
+                lines.append(
+                    f"losses counted up to {self.ceiling_of_level:g} times their mean, and "
+                    f"gradients up to {self.clip_of_level:g} times a typical one, where that "
+                    "is less"
+                )
         if self.remark:
             lines.append(self.remark)
         return "\n".join(lines)

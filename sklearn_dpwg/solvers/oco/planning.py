@@ -70,12 +70,7 @@ def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray
     if sampled:
         played = np.minimum(sizes / (weight_rates + feedback_rates), n_rounds)
     unit = schedule.gradient_multiplier * schedule.worst_std * schedule.gradient_diameter
-    bound = np.array(
-        [
-            schedule.strength_rule.bound(unit / weight_rate, rounds)
-            for weight_rate, rounds in zip(weight_rates, played, strict=True)
-        ]
-    )
+    bound = schedule.strength_rule.bounds(unit / weight_rates, played)
     if len(sizes) > 1:
         start, steady = _group_terms(problem, schedule, played)
         bound += start / rate + rate * steady

@@ -35,6 +35,7 @@ LOSSES = "group losses"
 # For planning: what a round costs beside its records and its noise, and each group in it.
 SECONDS_PER_ROUND = 4e-5
 SECONDS_PER_GROUP = 2e-5
+SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP = 0.1, 1e-4
 
 
 @dataclass(frozen=True)
@@ -198,6 +199,8 @@ def make_plan(
         bounds=bounds,
         n_steps=n_rounds,
         seconds=seconds,
+        seconds_to_plan=(SECONDS_TO_PLAN if several else 0.02)
+        + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
         early_stop=not weighted,
         n_drawn=round(min(n_drawn, problem.n_records)),
     )

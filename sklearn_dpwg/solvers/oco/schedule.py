@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.solvers.group_player import shown
 
 # The plan's step is at most this over H: gradient descent on a loss of curvature H is stable up to
@@ -47,15 +50,17 @@ class StrengthRule:
         curved = (2.0 * self.n_rounds * variance * self.smoothness / self.aim**2) ** (1.0 / 3.0)
         return max(curved, self.smoothness / LONGEST_STEP)
 
-    def bound(self, noise_std: float, n_rounds: float) -> float:
-        """Return the weights' part of the planning bound where so many rounds are played."""
-        step = 1.0 / self.strength(noise_std)
-        moved = step * noise_std * math.sqrt(self.averaged_variance)
+    def bounds(self, noise_stds: FloatArray, n_rounds: FloatArray) -> FloatArray:
+        """Return the weights' part of planning bounds, each where so many rounds are played."""
+        # groups of one size have one bound
+        distinct, which = np.unique(noise_stds, return_inverse=True)
+        step = (1.0 / np.array([self.strength(float(std)) for std in distinct]))[which]
+        moved = step * noise_stds * math.sqrt(self.averaged_variance)
         noise = self.lipschitz * moved
         plain = 0.5 * step * self.lipschitz**2
         if not math.isinf(self.smoothness):
-            noise, plain = min(noise, 0.5 * self.smoothness * moved**2), 0.0
-        return self.aim**2 / (2.0 * step * n_rounds) + noise + plain
+            noise, plain = np.minimum(noise, 0.5 * self.smoothness * moved**2), 0.0 * plain
+        return np.asarray(self.aim**2 / (2.0 * step * n_rounds) + noise + plain)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import Budget
@@ -49,6 +50,8 @@ GROWTHS = (1.0, 2.0, 4.0)
 # (benchmarks/phased_erm_trials.py) and leave far more noise on the output where they do not.
 SHARPENINGS = (1.25, 1.6, 2.5)
 WIDTHS = (1.0, 0.25, 0.1, 0.025)
+# With more sizes of groups than these, bounds are those of the next lower size of a grid.
+MOST_SIZES, LEVELS_PER_OCTAVE = 256, 32
 # B/μ_λ of a single phase.
 LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
@@ -112,7 +115,7 @@ def _refuse_small_groups(problem: Problem, parameters: PhasedERMParameters) -> N
 
 
 def _average(candidate: Candidate, problem: Problem) -> float:
-    return float(np.asarray(problem.prior) @ candidate.bounds)
+    return float(_as_array(problem.prior) @ candidate.bounds)
 
 
 def _best(problem: Problem, candidates: Iterable[Candidate]) -> Candidate:
@@ -226,25 +229,25 @@ def _weights_bounds(
     feedback: bool,
 ) -> FloatArray:
     """Return the weights' part of each group's bound, from the noise of the last phase."""
-    prior = np.asarray(problem.prior)
+    prior = _as_array(problem.prior)
     stds = noise_stds(solved, sizes, prior, mu_groups=mu_groups, multiplier=multiplier)
     # excess on all records of what was learned from a part of them: uniform stability
-    unseen = 1.0 - sum(sizes) / problem.n_records
+    unseen = 1.0 - _total(sizes) / problem.n_records
     stability = unseen * solved.lipschitz / multiplier
     if feedback:
-        # all weight on one group
-        last = np.asarray(sizes, dtype=float)
+        # all weight on one group; those of one size share a row
+        last, of_group = _levels(sizes)
         exact = solved.gradient_diameter / (last[:, None] * STRENGTHS)
         _, paid = certified(solved, sizes, exact, mu_weights=STRENGTHS, mu_groups=mu_groups)
         alone = multiplier * paid
         rows = alone if mu_groups == math.inf else np.maximum(alone, stds)
     else:
-        rows = np.broadcast_to(stds, (problem.n_groups, len(stds)))
-    at_strengths = np.array([bound.at_strengths(row) + stability * row for row in rows])
+        rows, of_group = stds[None, :], np.zeros(problem.n_groups, dtype=int)
+    at_strengths = bound.at_strengths(rows) + stability * rows
     if mu_weights is None:
-        return np.asarray(at_strengths.min(axis=1))
+        return np.asarray(at_strengths.min(axis=1))[of_group]
     chosen, grid = math.log(mu_weights), np.log(STRENGTHS)
-    return np.array([np.interp(chosen, grid, row) for row in at_strengths])
+    return np.array([np.interp(chosen, grid, row) for row in at_strengths])[of_group]
 
 
 def _descent_bound(
@@ -260,7 +263,7 @@ def _descent_bound(
 
     Where phases read fewer records, noise and strength are larger in proportion.
     """
-    totals = [sum(part) for part in sizes]
+    totals = [_total(part) for part in sizes]
     noise = [totals[-1] / total for total in totals]
     last = len(sizes) - 1
     return _cached_bound(
@@ -272,6 +275,33 @@ def _descent_bound(
         strength_ratios=tuple(each * sharpening ** (t - last) for t, each in enumerate(noise)),
         averaged=averaged,
     )
+
+
+@lru_cache(maxsize=64)
+def _as_array(numbers: tuple[float, ...]) -> FloatArray:
+    """Return a tuple of an entry a group as an array: candidates share a few long ones."""
+    found = np.array(numbers, dtype=float)
+    found.flags.writeable = False
+    return found
+
+
+@lru_cache(maxsize=64)
+def _levels(sizes: tuple[int, ...]) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Return the distinct sizes, and which of them each group has.
+
+    Of very many, sizes are taken down to a fixed grid, which makes bounds larger by at most 2 %.
+    """
+    wanted = _as_array(sizes)
+    levels, of_group = np.unique(wanted, return_inverse=True)
+    if len(levels) > MOST_SIZES:
+        wanted = 2.0 ** (np.floor(np.log2(wanted) * LEVELS_PER_OCTAVE) / LEVELS_PER_OCTAVE)
+        levels, of_group = np.unique(wanted, return_inverse=True)
+    return levels, of_group
+
+
+@lru_cache(maxsize=64)
+def _total(sizes: tuple[int, ...]) -> int:
+    return sum(sizes)
 
 
 @lru_cache(maxsize=4096)
@@ -299,9 +329,9 @@ def _group_player(
         return 0.0, np.zeros(p)
     variance = np.zeros(p)
     if risks_multiplier > 0.0:
-        read = np.asarray(sizes[1:], dtype=float)
+        read = np.array([_as_array(part) for part in sizes[1:]])
         variance = ((risks_multiplier * feedback_range / read) ** 2).mean(axis=0)
-    prior = np.asarray(problem.prior)
+    prior = _as_array(problem.prior)
     entropies = -np.log(prior)
     spread = risk_spread(problem) ** 2 / n_phases
     if parallel:  # the whole correction

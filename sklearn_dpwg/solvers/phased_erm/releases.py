@@ -20,6 +20,12 @@ from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 
 WEIGHTS, RISKS = "phase weights", "group risks"
 
+# For predicting time: what a fit plans before and between its phases, whatever the records
+# (benchmarks/plan_cost.py).
+SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP = 0.1, 1e-4
+# What Newton's method takes on top of its passes, in a phase and for each entry of the Hessian.
+SECONDS_PER_ENTRY_OF_HESSIAN = 1e-5
+
 # A step of Newton's method that leaves a tenth of the gap keeps its Hessian: with 40 to 140 weights
 # that halves the time of a phase.
 KEEP_HESSIAN = 0.1
@@ -142,7 +148,9 @@ def plan_of_releases(
                 passes,
                 n_draws=steps + n_risks,
                 n_coordinates=steps * problem.n_weights + n_risks * p,
-            ),
+            )
+            + steps * SECONDS_PER_ENTRY_OF_HESSIAN * problem.n_weights**2,
+            seconds_to_plan=SECONDS_TO_PLAN + p * SECONDS_TO_PLAN_A_GROUP,
             children=children,
             composition=schedule.composition,
         )

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.privacy import SumGrid, saddle_point_sensitivity
+from sklearn_dpwg.privacy import SumGrid, saddle_point_sensitivities
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.centring.problem import CentredProblem, in_words
 from sklearn_dpwg.solvers.group_player import CORRECTION, shown
@@ -161,15 +161,28 @@ def sensitivity(
     mu_groups: float,
 ) -> float:
     """Return how far replacing one record moves the exact minimiser of a phase."""
+    at = [mu_weights]
+    return float(sensitivities(solved, sizes, prior, mu_weights=at, mu_groups=mu_groups)[0])
+
+
+def sensitivities(
+    solved: Problem,
+    sizes: Sequence[int],
+    prior: FloatArray | Sequence[float],
+    *,
+    mu_weights: Sequence[float] | FloatArray,
+    mu_groups: float,
+) -> FloatArray:
+    """Return the same at several strengths."""
     of_gradient, of_loss = record_errors(solved, solved.constants.supremum)
-    return saddle_point_sensitivity(
+    return saddle_point_sensitivities(
         group_sizes=sizes,
         lipschitz=solved.lipschitz + of_gradient,
         gradient_diameter=solved.gradient_diameter + 2.0 * of_gradient,
         loss_range=solved.loss_range + 2.0 * of_loss,
-        strong_convexity=mu_weights,
+        strong_convexities=mu_weights,
         entropy_weight=mu_groups,
-        prior=[float(weight) for weight in prior],
+        prior=prior,
     )
 
 
@@ -186,14 +199,11 @@ def noise_stds(
     strengths = ratio * STRENGTHS
     if mu_groups == math.inf:
         # inversely proportional to the strength
-        at_one = sensitivity(solved, sizes, prior, mu_weights=1.0, mu_groups=mu_groups)
+        at_one = sensitivities(solved, sizes, prior, mu_weights=[1.0], mu_groups=mu_groups)
         exact = at_one / strengths
     else:
         some = strengths[::_STRIDE]
-        found = [
-            sensitivity(solved, sizes, prior, mu_weights=float(strength), mu_groups=mu_groups)
-            for strength in some
-        ]
+        found = sensitivities(solved, sizes, prior, mu_weights=some, mu_groups=mu_groups)
         exact = np.exp(np.interp(np.log(strengths), np.log(some), np.log(found)))
     _, paid = certified(solved, sizes, exact, mu_weights=strengths, mu_groups=mu_groups)
     return np.asarray(multiplier * paid)

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from sklearn_dpwg.privacy import lemma3_sensitivity, saddle_point_sensitivity
-from sklearn_dpwg.privacy.sensitivity._saddle_point import _edges, _Group
+from tests.helpers.saddle_bounds import bounds_of_all_groups, solutions_of_the_inequality
 
 FACTS = {
     "group_sizes": [40, 100],
@@ -105,23 +105,6 @@ def test_lemma_3_covers_its_solver_too(mu_w, mu_l, b, n, share):
     assert claimed <= lemma3_sensitivity(group_sizes=[n, 2 * n], lipschitz=1.0, **facts)
 
 
-def solutions_of_the_inequality(rng, n, gamma, b, mu_w, mu_l, weight, count):
-    """Moves that the inequality of Theorem 1 allows, at random weights of the two neighbours."""
-    swing = b / mu_l
-    change = b / n / mu_l
-    high = logit(weight) + swing
-    rho = change * rng.uniform(0, 1, count) ** rng.choice([0.5, 1.0, 4.0], count)
-    rho = np.minimum(rho, rng.choice([change, 5.0, 30.0], count) * rng.uniform(0, 1, count))
-    low = logit(weight) - swing
-    low = np.clip(-rho / 2 + rng.normal(size=count) * rng.choice([0.1, 2.0], count), low, high)
-    rho = np.minimum(rho, high - low)
-    lower, rise = expit(low), expit(low + rho) - expit(low)
-    bounded = (lower * gamma / n + rise * gamma) / mu_w
-    along = lower * gamma / (n * mu_w)
-    free = 0.5 * (along + np.sqrt(along**2 + 4 * rise * np.maximum(b / n - mu_l * rho, 0) / mu_w))
-    return np.minimum(bounded, free)
-
-
 def test_search_over_finite_changes_is_an_upper_bound_and_close():
     rng = np.random.default_rng(0)
     worst, closest = 0.0, []
@@ -183,30 +166,6 @@ def test_the_largest_group_bound_counts():
     alone = [one_group_of(n, weight) for n, weight in zip(sizes, prior, strict=True)]
     assert together == pytest.approx(max(alone), rel=1e-6)
     assert together == sensitivity(group_sizes=sizes[::-1], prior=prior[::-1])
-
-
-@pytest.mark.parametrize("end", [1e-3, 10.0, 49.5, 50.0, 50.5, 60.0, 1e4])
-def test_no_cell_of_the_search_is_wide(end):
-    """Changes from 0 to the largest, in steps of a fortieth at most, then of a hundredth of it."""
-    edges = _edges(end)
-    assert edges[[0, -1]].tolist() == pytest.approx([0.0, end], rel=1e-12)
-    assert np.all(np.diff(edges) > 0.0)
-    assert np.all(np.diff(edges) <= np.maximum(0.025, 0.01 * edges[1:]))
-
-
-def bounds_of_all_groups(facts):
-    """Return the simple and the exact bound of every group, none left out."""
-    sizes, prior = facts["group_sizes"], facts["prior"]
-    pairs = []
-    for i, (size, weight) in enumerate(zip(sizes, prior, strict=True)):
-        rest = math.fsum(prior[:i] + prior[i + 1 :])
-        group = _Group(
-            size, math.log(weight / rest), facts["gradient_diameter"], facts["loss_range"],
-            facts["strong_convexity"], facts["entropy_weight"],
-        )  # fmt: skip
-        simple = group.small_change_bound()
-        pairs.append((simple, min(simple, group.exact_bound(simple))))
-    return pairs
 
 
 def facts_of_unlike_groups(rng):

@@ -23,6 +23,7 @@ from sklearn_dpwg.solvers import MGR, PhasedERM, Solution
 from sklearn_dpwg.solvers.by_loss import by_loss
 from sklearn_dpwg.solvers.centring import releases as centring_releases
 from sklearn_dpwg.solvers.centring.problem import CONSTANT, CentredProblem, largest_clip
+from sklearn_dpwg.solvers.mgr.limits import planned_limits
 from sklearn_dpwg.solvers.mgr.releases import from_batch
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import random_data, random_targets
@@ -167,9 +168,8 @@ def test_no_record_moves_a_centred_batch_by_more_than_is_stated(loss, radius):
             (make_data(problem, rows, targets), problem.group_sizes[group]),
         ):
             source = OneBatch(without)
-            from_batch(
-                plan, centring.view(data), weights, group_weights, source, clip / largest_clip(loss)
-            )
+            limits = planned_limits(plan.schedule, clip / largest_clip(loss))
+            from_batch(plan, centring.view(data), weights, group_weights, source, limits)
             asked.append(source.asked)
         (value, scale, releases), (replaced, *_), (without_it, *_) = asked
         batches = plan.schedule.batches

@@ -243,7 +243,7 @@ def test_plans_on_batches_keep_the_budget_and_correct_for_noise_and_coins():
     assert plan.predicted_excess == pytest.approx(
         np.array(problem.prior) @ plan.predicted_excess_if_worst
     )
-    assert plan.predicted_seconds == seconds_of(problem, batches.rates, 30)
+    assert 0.0 <= plan.predicted_seconds - seconds_of(problem, batches.rates, 30) < 0.2
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.2])

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
@@ -20,6 +21,52 @@ from tests.helpers.sources import seeded
 BUDGET = Budget(1.0, 1e-6)
 
 
+def ceiling_by_level(schedule, sizes, heard):
+    """Six times the mean loss of the last ten steps and twice its noise, in quarters of octaves."""
+    means = [sizes @ risks / sizes.sum() for _, risks, _ in heard]
+    noise = math.sqrt(sum(sizes**2 @ variances for *_, variances in heard))
+    level = max(np.mean(means), 0.0) + 2.0 * noise / sizes.sum() / len(heard)
+    level = 2.0 ** (round(4.0 * math.log2(level)) / 4.0)
+    return min(max(6.0 * level, 1e-3 * schedule.ceiling), schedule.ceiling)
+
+
+def adapted_group_weights(schedule, first, heard, noise):
+    """Weights after so many steps, from the conditions for the maximum that their page states."""
+    n_steps = schedule.n_steps
+    spread, total, exponents = 10.0 * schedule.assumed_spread**2, 0.0, np.log(first)
+    entropy = -sum(first * np.log(first))
+    for t, (weights, risks, variances) in enumerate(heard):
+        found = max(spread / (10 + t), (schedule.assumed_spread / 30) ** 2)
+        rate = math.sqrt(entropy / (found * n_steps + variances.mean() * n_steps / 2))
+        mean = weights @ risks
+        spread += weights @ (risks - mean) ** 2 - weights @ (variances * (1.0 - weights))
+        exponents = exponents + rate * risks - 0.5 * rate**2 * variances / 2.0
+        total += rate
+    price = total * schedule.noise_price
+
+    def at(most):
+        """Weights with no ``λ_i s_i`` above a number, and what the last of it is worth."""
+        capped = np.zeros(len(first), dtype=bool)
+        for _ in first:
+            left = 1.0 - (most / noise)[capped].sum()
+            free = np.exp(exponents - exponents[~capped].max()) * ~capped
+            found = np.where(capped, most / noise, left * free / free.sum())
+            above = ~capped & (found * noise > most * (1.0 + 1e-15))
+            if not above.any() or (capped | above).all():
+                break
+            capped |= above
+        slack = exponents - np.log(found)
+        return found, ((slack - slack[~capped][0]) / noise)[capped].sum()
+
+    least, largest = 1.0 / (1.0 / noise).sum(), noise.max()
+    if at(least * (1.0 + 1e-12))[1] <= price:
+        return (1.0 / noise) / (1.0 / noise).sum()
+    most = brentq(
+        lambda most: at(most)[1] - price, least * (1.0 + 1e-12), largest, xtol=1e-300, rtol=1e-15
+    )
+    return at(most)[0]
+
+
 def reference_run(plan, data, answers, drawn, start=None):
     """Algorithm 3 as docs/theory/mgr.md states it, in plain arithmetic; answers are given."""
     schedule, problem = plan.schedule, plan.problem
@@ -29,7 +76,9 @@ def reference_run(plan, data, answers, drawn, start=None):
     if start is not None:
         weights, group_weights = start.weights, start.group_weights
     ball = Ball.at_rest(schedule, problem.n_weights)
-    path, group_path = [], []
+    path, group_path, heard = [], [], []
+    first = group_weights
+    ceiling, feedback_range = schedule.ceiling, schedule.feedback_range
     answers = iter(answers)
     for t in range(schedule.n_steps):
         influence = (
@@ -38,7 +87,7 @@ def reference_run(plan, data, answers, drawn, start=None):
             else math.sqrt(sum(group_weights / sizes**2))
         )
         noise = schedule.gradient_multiplier * schedule.gradient_diameter * influence
-        risks, gradients = data.risks_and_gradients(weights, ceiling=schedule.ceiling)
+        risks, gradients = data.risks_and_gradients(weights, ceiling=ceiling)
         exact = group_weights @ gradients if drawn is None else gradients[drawn[t]]
         asked = next(answers)
         np.testing.assert_allclose(asked.value, exact, rtol=1e-9, atol=1e-12)
@@ -48,10 +97,20 @@ def reference_run(plan, data, answers, drawn, start=None):
         if problem.n_groups > 1:
             asked = next(answers)
             np.testing.assert_allclose(asked.value, sizes * risks, rtol=1e-9)
-            group_weights = group_weights * np.exp(
-                schedule.group_rate * asked.answer / sizes - np.array(schedule.noise_correction)
-            )
-            group_weights = group_weights / group_weights.sum()
+            of_sum = schedule.risk_multiplier * feedback_range
+            heard.append((group_weights, asked.answer / sizes, (of_sum / sizes) ** 2))
+            if schedule.ceiling_of_level < math.inf:
+                ceiling = ceiling_by_level(schedule, sizes, heard[-10:])
+                feedback_range = schedule.feedback_range - schedule.ceiling + ceiling
+            if schedule.adapts:
+                noise = schedule.gradient_multiplier * schedule.gradient_diameter / sizes
+                noise = noise / math.sqrt(schedule.n_steps)
+                group_weights = adapted_group_weights(schedule, first, heard, noise)
+            else:
+                group_weights = group_weights * np.exp(
+                    schedule.group_rate * asked.answer / sizes - np.array(schedule.noise_correction)
+                )
+                group_weights = group_weights / group_weights.sum()
         path.append(weights)
         group_path.append(group_weights)
     kept = slice(schedule.n_steps - schedule.averaged, None)
@@ -333,8 +392,10 @@ def test_the_worst_group_gains_from_reweighting():
     solver = MGR(n_steps=400)
     plan = solver.plan(problem, Budget(1e3, 1e-6))
     worst = {}
+    assert plan.schedule.adapts
     for rate in (plan.schedule.group_rate, 0.0, -plan.schedule.group_rate):
-        schedule = dataclasses.replace(plan.schedule, group_rate=rate)
+        adapts = rate > 0.0
+        schedule = dataclasses.replace(plan.schedule, group_rate=rate, adapts=adapts)
         found = solver.run(
             dataclasses.replace(plan, schedule=schedule), data, seeded(0, plan.releases)
         )

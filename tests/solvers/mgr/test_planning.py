@@ -10,6 +10,7 @@ from scipy import integrate, stats
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
+from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.by_loss import by_loss
 from sklearn_dpwg.solvers.group_player import CORRECTION, risk_spread
@@ -498,3 +499,17 @@ def test_tiny_losses_pay_for_their_rounding():
     problem = make_problem((100_000, 100_000), radius=1e-12)
     plan = MGR(n_steps=2).plan(problem, BUDGET)
     assert plan.schedule.feedback_range > 100 * problem.loss_range
+
+
+def test_a_plan_with_much_secure_noise_says_what_fewer_steps_would_cost():
+    problem = Problem(BinaryLogLoss(), (20_000, 20_000), 50_000, 5.0, (0.5, 0.5), 1.0)
+    plan = MGR().plan(problem, Budget(1.0, 1e-6))
+    assert f"MGR(n_steps={plan.n_steps // 4}) takes about " in str(plan)
+    fewer = MGR(n_steps=plan.n_steps // 4).plan(problem, Budget(1.0, 1e-6))
+    assert f"{fewer.predicted_seconds:.2g} and has a bound of {fewer.predicted_excess:.3g}" in str(
+        plan
+    )
+    assert fewer.predicted_seconds < 0.3 * plan.predicted_seconds
+    assert "MGR(n_steps=" not in str(fewer)
+    small = Problem(BinaryLogLoss(), (20_000, 20_000), 5, 5.0, (0.5, 0.5), 1.0)
+    assert "MGR(n_steps=" not in str(MGR().plan(small, Budget(1.0, 1e-6)))

@@ -1,0 +1,163 @@
+"""Warnings of plans that promise too little, with a number of records that would do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg.exceptions import WeakPlanWarning, warn
+from sklearn_dpwg.solvers import Plan
+
+# Numbers are tried upwards by the first factor, and then between, until what is said is at most the
+# second factor too large.
+_UP, _CLOSE = 4.0, 1.5
+_MOST_TRIALS = 14
+_MOST_RECORDS = 10**12
+_MOST_NAMED = 20
+
+Replan = Callable[[Sequence[int]], Plan]
+
+
+def warn_of_small_groups(plan: Plan, labels: NDArray[np.object_], replan: Replan) -> None:
+    """Name every group whose own bound promises no more than predicting nothing.
+
+    Planning again for more records tells how many would do.
+    """
+    hopeless = hopeless_groups(plan)
+    if plan.is_weak or not hopeless:
+        return
+    sizes, bounds = plan.problem.group_sizes, plan.predicted_excess_if_worst
+    cost = plan.problem.constants.zero_score
+
+    def at(n_records: float) -> list[int]:
+        return [max(size, int(n_records)) if i in chosen else size for i, size in enumerate(sizes)]
+
+    chosen = set(hopeless)
+    start = max(sizes[i] * bounds[i] / cost for i in hopeless)
+    found = _least_that_does(start, 1 + min(sizes[i] for i in hopeless), at, replan)
+    cure = "merge it or leave it out" if len(hopeless) == 1 else "merge them or leave them out"
+    if found is not None:
+        n_records, better = found
+        bound = max(better.predicted_excess_if_worst[i] for i in hopeless)
+        each = "" if len(hopeless) == 1 else " in each that has fewer"
+        cure = cure.replace(" or", ",") + (
+            f", or bring about {n_records:,.0f} records{each}, with which the bound is {bound:.3g}"
+        )
+    if len(hopeless) == 1:
+        (worst,) = hopeless
+        who = (
+            f"group {labels[worst]!r} has {sizes[worst]:,} record(s), too few to learn from if it "
+            f"is the worst off (the plan's bound is then {bounds[worst]:.3g}, predicting nothing "
+            f"costs at most {cost:.3g})"
+        )
+    else:
+        who = (
+            f"{len(hopeless):,} groups have too few records to learn from if they are the worst "
+            f"off: {_named(hopeless, labels, plan)}; predicting nothing costs at most {cost:.3g}"
+        )
+    warn(f"{who}: {cure}; is a label misspelt?", WeakPlanWarning)
+
+
+def warn_of_weak_bound(plan: Plan, labels: NDArray[np.object_], replan: Replan) -> None:
+    """Say that the bound of all groups together promises no more than predicting nothing."""
+    if not plan.releases or not plan.is_weak:
+        return
+    sizes, cost = plan.problem.group_sizes, plan.problem.constants.zero_score
+
+    def at(n_records: float) -> list[int]:
+        return [max(size, int(n_records)) for size in sizes]
+
+    hopeless = hopeless_groups(plan)
+    enough = ""
+    if plan.problem.n_records < math.inf:
+        start = min(sizes) * plan.predicted_excess / cost
+        found = _least_that_does(start, 1 + min(sizes), at, replan)
+        if found is not None:
+            n_records, better = found
+            fewer = [i for i, size in enumerate(sizes) if size < n_records]
+            enough = (
+                f" {n_records:,.0f} records in each group would do (fewer are in "
+                f"{_named(fewer, labels, plan)}): no group's bound is then above "
+                f"{max(better.predicted_excess_if_worst):.3g}."
+            )
+    whose = ""
+    if plan.problem.n_groups > 1:
+        every = len(hopeless) == plan.problem.n_groups
+        whose = ", for every group" if every else f", for {_named(hopeless, labels, plan)}"
+    warn(
+        f"the plan's bound on the excess worst-group loss is {plan.predicted_excess:.3g}, while "
+        f"predicting nothing costs at most {cost:.3g}{whose}: more records, a larger epsilon, "
+        f"fewer groups or features, or a smaller radius would help; "
+        f"print(estimator.plan(...)) previews them.{enough}",
+        WeakPlanWarning,
+    )
+
+
+def hopeless_groups(plan: Plan) -> list[int]:
+    """Return the groups whose own bound promises no more than predicting nothing."""
+    if not plan.releases:
+        return []
+    cost = plan.problem.constants.zero_score
+    return [
+        i
+        for i, (size, bound) in enumerate(
+            zip(plan.problem.group_sizes, plan.predicted_excess_if_worst, strict=True)
+        )
+        if bound >= cost and size < math.inf
+    ]
+
+
+def _least_that_does(
+    start: float, least: float, sizes_at: Callable[[float], list[int]], replan: Replan
+) -> tuple[float, Plan] | None:
+    """Return about the least number with whose sizes no group is hopeless, and the plan for it.
+
+    None where the solver refuses so many records, or none of the numbers that were tried does.
+    """
+    number, below = _rounded_up(max(start, least)), least
+    best: tuple[float, Plan] | None = None
+    for _ in range(_MOST_TRIALS):
+        plan = _plan_of(sizes_at(number), replan)
+        if plan is None:
+            return best
+        if hopeless_groups(plan):
+            below = number
+        else:
+            best = number, plan
+        if best is None:
+            number = _rounded_up(number * _UP)
+            continue
+        number = _rounded_up(math.sqrt(below * best[0]))
+        if best[0] <= _CLOSE * below or not below < number < best[0]:
+            return best
+    return best
+
+
+def _plan_of(sizes: list[int], replan: Replan) -> Plan | None:
+    if sum(sizes) > _MOST_RECORDS:
+        return None
+    try:
+        return replan(sizes)
+    except ValueError:
+        return None
+
+
+def _rounded_up(number: float) -> float:
+    """Return a number with two digits, as it is told."""
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return float(f"{math.ceil(number / unit * (1.0 - 1e-9)) * unit:.6g}")
+
+
+def _named(groups: list[int], labels: NDArray[np.object_], plan: Plan) -> str:
+    """Return labels, sizes and bounds of groups, for people."""
+    sizes, bounds = plan.problem.group_sizes, plan.predicted_excess_if_worst
+    shown = [
+        f"{labels[i]!r} ({sizes[i]:,} record(s), bound {bounds[i]:.3g})"
+        for i in groups[:_MOST_NAMED]
+    ]
+    if len(groups) > _MOST_NAMED:
+        shown.append(f"and {len(groups) - _MOST_NAMED:,} more")
+    return ", ".join(shown)

@@ -1,0 +1,127 @@
+"""Warnings of plans that promise too little name the groups, and records that would do."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.estimators.weak_plans import hopeless_groups
+from sklearn_dpwg.exceptions import WeakPlanWarning
+from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning"),
+]
+
+CLASSIFIER = DPWorstGroupClassifier(1.0, 1e-6, data_norm=1.0, random_state=0)
+REGRESSOR = DPWorstGroupRegressor(
+    1.0, 1e-6, data_norm=1.0, target_bounds=(-1.0, 1.0), random_state=0
+)
+
+
+def fit_with(model, sizes):
+    """Fit to groups of these sizes, of public labels; return what was warned of."""
+    labels = np.repeat([f"g{i}" for i in range(len(sizes))], sizes)
+    X = np.full((len(labels), 2), 0.5)
+    y = np.arange(len(labels)) % 2
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        model.fit(X, y, groups=labels)
+    return [str(one.message) for one in seen if one.category is WeakPlanWarning]
+
+
+def records_that_do(message):
+    (found,) = re.findall(r"bring about ([\d,]+) records", message)
+    return int(found.replace(",", ""))
+
+
+@pytest.mark.parametrize("size", [1, 30])
+@pytest.mark.parametrize(
+    "model",
+    [
+        CLASSIFIER.__class__(4.0, 1e-6, solver=MGR(n_steps=20), data_norm=1.0, random_state=0),
+        CLASSIFIER.__class__(1.0, 1e-6, solver=PhasedERM(), data_norm=1.0, random_state=0),
+        REGRESSOR,
+        REGRESSOR.__class__(
+            0.5, 1e-6, target_bounds=(-1, 1), solver=Moments(), random_state=0, data_norm=1.0
+        ),
+    ],
+    ids=["mgr", "phased-erm", "regression", "moments"],
+)  # fmt: skip
+def test_what_is_said_to_do_does(model, size):
+    (message,) = fit_with(model, [3000, size])
+    assert message.startswith(f"group 'g1' has {size} record(s), too few to learn from")
+    enough = records_that_do(message)
+    cost = model.plan_.problem.constants.zero_score
+    better = model.plan(group_sizes=[3000, enough], n_features=2)
+    assert better.predicted_excess_if_worst[1] < cost
+    assert f"{better.predicted_excess_if_worst[1]:.3g}" in message
+    # and not many times too many
+    fewer = model.plan(group_sizes=[3000, max(1, int(enough / 3))], n_features=2)
+    assert fewer.predicted_excess_if_worst[1] >= cost
+    assert fit_with(model, [3000, enough]) == []
+
+
+def test_every_hopeless_group_is_named_and_no_other():
+    model = CLASSIFIER.__class__(8.0, 1e-6, solver="mgr", data_norm=1.0, random_state=0)
+    (message,) = fit_with(model, [30_000, 2, 15_000, 5, 9])
+    sizes = [30_000, 2, 15_000, 5, 9]
+    bounds = model.plan_.predicted_excess_if_worst
+    hopeless = hopeless_groups(model.plan_)
+    assert {1, 3, 4} <= set(hopeless) < {0, 1, 2, 3, 4}
+    assert message.startswith(f"{len(hopeless)} groups have too few records")
+    for i, (size, bound) in enumerate(zip(sizes, bounds, strict=True)):
+        assert (f"'g{i}' ({size:,} record(s), bound {bound:.3g})" in message) == (i in hopeless)
+    enough = records_that_do(message)
+    plan = model.plan(group_sizes=[max(size, enough) for size in sizes], n_features=2)
+    assert hopeless_groups(plan) == []
+
+
+@pytest.mark.parametrize("sizes", [[30, 20], [200_000, 5_000, 1]])
+@pytest.mark.parametrize("kind", [CLASSIFIER, REGRESSOR], ids=["classifier", "regressor"])
+def test_a_weak_plan_says_how_many_records_a_group_would_do(sizes, kind):
+    """One record makes the plan of 205,000 weak: it is the group that is told to grow."""
+    model = clone(kind).set_params(epsilon=0.5, solver=MGR(n_steps=20))
+    (message,) = fit_with(model, sizes)
+    (number,) = re.findall(r" ([\d,]+) records in each group would do \(fewer are in", message)
+    enough = int(number.replace(",", ""))
+    plan = model.plan(group_sizes=[max(size, enough) for size in sizes], n_features=2)
+    assert not plan.is_weak
+    assert hopeless_groups(plan) == []
+    assert f"then above {max(plan.predicted_excess_if_worst):.3g}" in message
+    fewer = model.plan(group_sizes=[max(size, enough // 2) for size in sizes], n_features=2)
+    assert hopeless_groups(fewer)
+    assert "for every group" in message
+    if len(sizes) == 3:
+        assert enough < 5_000
+        assert "fewer are in 'g2' (1 record(s)" in message
+
+
+def test_nothing_is_said_where_every_group_has_enough():
+    assert (
+        fit_with(CLASSIFIER.__class__(4.0, 1e-6, data_norm=1.0, random_state=0), [3000, 2000]) == []
+    )
+
+
+def test_many_hopeless_groups_are_counted():
+    model = CLASSIFIER.__class__(4.0, 1e-6, solver=MGR(n_steps=20), data_norm=1.0, random_state=0)
+    (message,) = fit_with(model, [20_000] + [3] * 30)
+    assert message.startswith("30 groups have too few records")
+    assert "'g20' (3 record(s)" in message
+    assert "and 10 more" in message
+
+
+def test_no_number_is_told_where_the_solver_refuses_so_many():
+    class Choosy(MGR):
+        def _plan(self, problem, budget):
+            if min(problem.group_sizes) > 1:
+                raise ValueError("too many")
+            return super()._plan(problem, budget)
+
+    (message,) = fit_with(CLASSIFIER.__class__(4.0, 1e-6, solver=Choosy(n_steps=20)), [3000, 1])
+    assert "bring about" not in message
+    assert "merge it or leave it out" in message

@@ -1,0 +1,41 @@
+"""Bounds on moves of saddle points, group by group, and moves that the inequality allows."""
+
+import math
+
+import numpy as np
+from scipy.special import expit, logit
+
+from sklearn_dpwg.privacy.sensitivity._group_moves import GroupMoves, LargestMove
+
+
+def solutions_of_the_inequality(rng, n, gamma, b, mu_w, mu_l, weight, count):
+    """Moves that the inequality of Theorem 1 allows, at random weights of the two neighbours."""
+    swing = b / mu_l
+    change = b / n / mu_l
+    high = logit(weight) + swing
+    rho = change * rng.uniform(0, 1, count) ** rng.choice([0.5, 1.0, 4.0], count)
+    rho = np.minimum(rho, rng.choice([change, 5.0, 30.0], count) * rng.uniform(0, 1, count))
+    low = logit(weight) - swing
+    low = np.clip(-rho / 2 + rng.normal(size=count) * rng.choice([0.1, 2.0], count), low, high)
+    rho = np.minimum(rho, high - low)
+    lower, rise = expit(low), expit(low + rho) - expit(low)
+    bounded = (lower * gamma / n + rise * gamma) / mu_w
+    along = lower * gamma / (n * mu_w)
+    free = 0.5 * (along + np.sqrt(along**2 + 4 * rise * np.maximum(b / n - mu_l * rho, 0) / mu_w))
+    return np.minimum(bounded, free)
+
+
+def bounds_of_all_groups(facts):
+    """Return the simple and the exact bound of every group, none left out."""
+    sizes, prior = facts["group_sizes"], facts["prior"]
+    pairs = []
+    for i, (size, weight) in enumerate(zip(sizes, prior, strict=True)):
+        rest = math.fsum(prior[:i] + prior[i + 1 :])
+        group = GroupMoves.of(
+            np.array([float(size)]), np.array([math.log(weight / rest)]),
+            diameter=facts["gradient_diameter"], loss_range=facts["loss_range"],
+            mu_groups=facts["entropy_weight"],
+        )  # fmt: skip
+        simple = float(group.small_change_bounds(facts["strong_convexity"])[0])
+        pairs.append((simple, LargestMove(group).at(facts["strong_convexity"])))
+    return pairs

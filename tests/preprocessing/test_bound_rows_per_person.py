@@ -1,0 +1,101 @@
+"""At most k rows of each person, whatever the rows hold."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from scipy.stats import chisquare
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.exceptions import SeededNoiseWarning
+from sklearn_dpwg.preprocessing import bound_rows_per_person
+
+rng = np.random.default_rng(0)
+PERSON = rng.integers(0, 40, 300)
+X = rng.uniform(-0.5, 0.5, (300, 2))
+Y = np.arange(300) % 2
+GROUPS = np.where(rng.random(300) < 0.5, "a", "b")
+
+seeded = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+
+
+@pytest.mark.parametrize("k", [1, 3, 1000])
+def test_as_many_rows_as_are_allowed(k):
+    rows = bound_rows_per_person(X, Y, GROUPS, person=PERSON, k=k)
+    before, after = (pd.Series(each).value_counts() for each in (PERSON, PERSON[rows.kept]))
+    assert (after == before.clip(upper=k).reindex(after.index)).all()
+    assert len(after) == len(before)
+    assert (np.diff(rows.kept) > 0).all()
+    np.testing.assert_array_equal(rows.X, X[rows.kept])
+    np.testing.assert_array_equal(rows.y, Y[rows.kept])
+    np.testing.assert_array_equal(rows.groups, GROUPS[rows.kept])
+
+
+@seeded
+def test_what_rows_hold_decides_nothing():
+    one = bound_rows_per_person(X, Y, GROUPS, person=PERSON, k=2, random_state=3)
+    other = bound_rows_per_person(-9 * X, 1 - Y, None, person=PERSON, k=2, random_state=3)
+    assert np.array_equal(one.kept, other.kept)
+
+
+@seeded
+def test_every_choice_is_as_likely():
+    person = ["a"] * 4 + ["b"] + ["a"]
+    counts = np.zeros(6)
+    for seed in range(600):
+        kept = bound_rows_per_person(X[:6], Y[:6], person=person, k=2, random_state=seed).kept
+        counts[kept] += 1
+    assert counts[4] == 600
+    assert chisquare(counts[[0, 1, 2, 3, 5]]).pvalue > 1e-4
+
+
+def test_coins_are_new_each_time_unless_seeded():
+    drawn = {tuple(bound_rows_per_person(X, Y, person=PERSON, k=1).kept) for _ in range(5)}
+    assert len(drawn) == 5
+    with pytest.warns(SeededNoiseWarning):
+        bound_rows_per_person(X, Y, person=PERSON, k=1, random_state=0)
+
+
+def test_frames_sparse_rows_and_lists():
+    frame = pd.DataFrame(X, columns=["u", "v"]).assign(who=PERSON)
+    rows = bound_rows_per_person(frame, pd.Series(Y), pd.Series(GROUPS), person="who", k=2)
+    assert list(rows.X.columns) == ["u", "v"]
+    assert rows.X.index.tolist() == rows.kept.tolist() == rows.y.index.tolist()
+    sparse = bound_rows_per_person(csr_array(X), Y.tolist(), person=PERSON.tolist(), k=2)
+    np.testing.assert_array_equal(sparse.X.toarray(), X[sparse.kept])
+    assert sparse.groups is None
+
+
+def test_polars():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"u": X[:, 0], "who": PERSON})
+    rows = bound_rows_per_person(frame, polars.Series(Y), person="who", k=2)
+    assert rows.X.columns == ["u"]
+    np.testing.assert_array_equal(rows.X["u"].to_numpy(), X[rows.kept, 0])
+    np.testing.assert_array_equal(rows.y.to_numpy(), Y[rows.kept])
+
+
+def test_the_promise_names_the_number_that_a_model_is_fitted_with():
+    rows = bound_rows_per_person(X, Y, GROUPS, person=PERSON, k=3)
+    assert "rows_per_person=3" in rows.promise
+    assert "which rows belong to one person" in rows.promise
+    planned = DPWorstGroupClassifier(rows_per_person=rows.rows_per_person).plan(
+        group_sizes=pd.Series(rows.groups).value_counts().to_dict(), n_features=2
+    )
+    assert planned.guarantee.records_per_person == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"k": 0}, ValueError, "k must be at least 1"),
+        ({"k": 1.5}, TypeError, "k must be a whole number"),
+        ({"person": PERSON[:9]}, ValueError, "X must have a row for each entry of person, 9"),
+        ({"person": "who"}, ValueError, "person must be a column of the frame X or an array"),
+        ({"person": np.where(PERSON == 3, np.nan, PERSON)}, ValueError, "got missing values"),
+        ({"y": Y[:9]}, ValueError, "y must have a row for each entry of person, 300, got 9"),
+    ],
+)
+def test_wrong_inputs_are_refused(changed, error, message):
+    with pytest.raises(error, match=f"^person must say|^{message}"):
+        bound_rows_per_person(**{"X": X, "y": Y, "person": PERSON, "k": 1} | changed)

@@ -1,0 +1,188 @@
+"""The bound on the move of regularised weights for many groups and strengths at once."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from sklearn_dpwg.privacy import saddle_point_sensitivities, saddle_point_sensitivity
+from sklearn_dpwg.privacy.sensitivity import _group_moves
+from sklearn_dpwg.privacy.sensitivity._group_moves import (
+    _COARSE,
+    _FINE,
+    _MIDDLE,
+    Cells,
+    GroupMoves,
+    _edges,
+)  # fmt: skip
+from tests.helpers.saddle_bounds import bounds_of_all_groups, solutions_of_the_inequality
+
+FACTS = {
+    "group_sizes": [40, 100],
+    "lipschitz": 1.0,
+    "gradient_diameter": 1.6,
+    "loss_range": 5.0,
+    "entropy_weight": 0.3,
+    "prior": [0.25, 0.75],
+}
+
+
+def many_unlike_groups(rng, p):
+    """Facts of so many groups that they are ruled out block by block."""
+    sizes = rng.integers(1, int(rng.choice([4, 60, 5000])), p)
+    weights = rng.dirichlet(np.full(p, float(rng.choice([0.5, 5.0, 500.0])))) + 1e-9
+    if rng.random() < 0.4:
+        weights = sizes.astype(float)
+    return {
+        "group_sizes": sizes.tolist(),
+        "prior": (weights / weights.sum()).tolist(),
+        "lipschitz": 1.0,
+        "gradient_diameter": float(rng.uniform(0.5, 2.0)),
+        "loss_range": float(np.exp(rng.uniform(-1.0, 4.0))),
+        "entropy_weight": float(np.exp(rng.uniform(-9.0, 2.0))),
+    }
+
+
+def test_many_groups_are_bounded_by_the_worst_of_them():
+    """Each group alone, and random solutions of the inequality, at every strength of a plan."""
+    rng = np.random.default_rng(5)
+    strengths = np.geomspace(1e-5, 1e1, 3)
+    n_searched = 0
+    for _ in range(8):
+        facts = many_unlike_groups(rng, int(rng.integers(70, 200)))
+        claimed = saddle_point_sensitivities(**facts, strong_convexities=strengths)
+        for strength, bound in zip(strengths, claimed, strict=True):
+            one_by_one = bounds_of_all_groups(facts | {"strong_convexity": float(strength)})
+            assert bound == pytest.approx(max(exact for _, exact in one_by_one), rel=1e-8)
+            n_searched += bound < 0.99 * max(simple for simple, _ in one_by_one)
+        worst = int(np.argmax([exact for _, exact in one_by_one]))
+        found = solutions_of_the_inequality(
+            rng, facts["group_sizes"][worst], facts["gradient_diameter"], facts["loss_range"],
+            float(strengths[-1]), facts["entropy_weight"], facts["prior"][worst], 5000,
+        )  # fmt: skip
+        assert found.max() <= claimed[-1]
+    assert n_searched >= 5
+
+
+def sampled_right_sides(rng, groups, move, count):
+    """The right side of (1) over the move, at random weights of the two neighbours."""
+    low, high = groups.low[:, None], groups.high[:, None]
+    sizes = groups.sizes[:, None]
+    change = groups.loss_range / groups.mu_groups / sizes
+    rho = np.minimum(change, high - low) * rng.uniform(0, 1, (1, count)) ** rng.choice([0.5, 1, 4])
+    start = np.clip(rng.normal(size=(1, count)) * 3 - rho / 2, low, high - rho)
+    weight, rise = expit(start), expit(start + rho) - expit(start)
+    advantage = groups.loss_range / sizes - groups.mu_groups * rho
+    gain = np.minimum(advantage / move, groups.diameter)
+    return (weight * groups.diameter / sizes + rise * gain).max(axis=1)
+
+
+def test_cells_of_every_width_and_of_blocks_allow_what_any_weights_explain():
+    rng = np.random.default_rng(6)
+    n_close = 0
+    for _ in range(40):
+        facts = many_unlike_groups(rng, 70)
+        prior = np.array(facts["prior"])
+        groups = GroupMoves.of(
+            np.array(facts["group_sizes"], dtype=float), np.log(prior / (1 - prior)),
+            diameter=facts["gradient_diameter"], loss_range=facts["loss_range"],
+            mu_groups=facts["entropy_weight"],
+        )  # fmt: skip
+        move = 10.0 ** rng.uniform(-6, 1)
+        levels = [_COARSE, _MIDDLE, _FINE]
+        coarse, middle, fine = (Cells(groups, n).allowed(move) for n in levels)
+        block = np.arange(len(groups.sizes)) // 32
+        of_blocks = Cells(groups.blocks(), levels[0]).allowed(move)[block]
+        sampled = sampled_right_sides(rng, groups, move, 1000)
+        slack = 1 + 1e-12
+        for allowed in (fine, middle, coarse, of_blocks):
+            assert (sampled <= allowed * slack).all()
+        # cells of fewer are made of cells of more
+        assert (fine <= middle * slack).all()
+        assert (middle <= coarse * slack).all()
+        n_close += np.median(sampled / fine) > 0.95
+    assert n_close >= 20
+
+
+def test_several_strengths_are_those_of_one_at_a_time():
+    strengths = [1e-4, 0.1, 30.0]
+    together = saddle_point_sensitivities(**FACTS, strong_convexities=strengths)
+    alone = [saddle_point_sensitivity(**FACTS, strong_convexity=each) for each in strengths]
+    np.testing.assert_allclose(together, alone, rtol=2e-9)
+    with pytest.raises(ValueError, match="strong_convexities must be positive"):
+        saddle_point_sensitivities(**FACTS, strong_convexities=[1.0, 0.0])
+
+
+@st.composite
+def facts_and_strengths(draw):
+    """Groups that are few or fill several blocks, alike or not, and strengths in any order."""
+    n_groups = draw(st.sampled_from([1, 2, 3, 30, 70, 150]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    sizes = rng.integers(1, draw(st.sampled_from([2, 4, 30, 3000])), n_groups)
+    weights = rng.dirichlet(np.full(n_groups, draw(st.sampled_from([0.3, 3.0, 1e4])))) + 1e-30
+    if draw(st.booleans()):
+        weights = sizes * np.exp(0.02 * rng.normal(size=n_groups))
+    loss_range = 10.0 ** draw(st.floats(-1.0, 2.0))
+    facts = {
+        "group_sizes": sizes.tolist(),
+        "prior": (weights / weights.sum()).tolist(),
+        "lipschitz": 1.0,
+        "gradient_diameter": draw(st.floats(0.5, 2.0)),
+        "loss_range": loss_range,
+        "entropy_weight": loss_range / sizes.min() / 10.0 ** draw(st.floats(-1.0, 4.0)),
+    }
+    strengths = draw(st.lists(st.floats(-8.0, 4.0), min_size=2, max_size=6))
+    return facts, [10.0**each for each in strengths], draw(st.sampled_from([1, 2, 128]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=facts_and_strengths(), seed=st.integers(0, 2**32))
+def test_a_strength_has_one_bound_whatever_else_is_asked_and_no_move_is_above_it(case, seed):
+    """Bit for bit: what is kept from one strength to the next must not matter."""
+    facts, strengths, n_kept = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_group_moves, "_MAX_CACHED", n_kept)
+        together = saddle_point_sensitivities(**facts, strong_convexities=strengths)
+        backwards = saddle_point_sensitivities(**facts, strong_convexities=strengths[::-1])
+    alone = [saddle_point_sensitivity(**facts, strong_convexity=each) for each in strengths]
+    assert together.tolist() == alone
+    assert backwards[::-1].tolist() == alone
+    rng = np.random.default_rng(seed)
+    groups = rng.permutation(len(facts["group_sizes"]))[:8]
+    if len(facts["group_sizes"]) > 1:
+        for group in groups:
+            for strength, bound in zip(strengths, alone, strict=True):
+                found = solutions_of_the_inequality(
+                    rng, facts["group_sizes"][group], facts["gradient_diameter"],
+                    facts["loss_range"], strength, facts["entropy_weight"],
+                    facts["prior"][group], 1000,
+                )  # fmt: skip
+                assert found.max() <= bound
+
+
+def test_what_is_no_number_rules_no_group_out(monkeypatch):
+    """Cells of several groups that are no numbers leave each group to a search of its own."""
+    rng = np.random.default_rng(1)
+    every = [many_unlike_groups(rng, 150) for _ in range(10)]
+    strengths = np.geomspace(1e-5, 1e1, 4)
+    sound = [saddle_point_sensitivities(**facts, strong_convexities=strengths) for facts in every]
+    allowed = Cells.allowed
+
+    def broken(self, move, rows=slice(None)):
+        found = allowed(self, move, rows)
+        return found * np.nan if len(found) > 1 else found
+
+    monkeypatch.setattr(Cells, "allowed", broken)
+    for facts, bounds in zip(every, sound, strict=True):
+        found = saddle_point_sensitivities(**facts, strong_convexities=strengths)
+        np.testing.assert_allclose(found, bounds, rtol=1e-8)
+
+
+@pytest.mark.parametrize("end", [1e-3, 10.0, 49.5, 50.0, 50.5, 60.0, 1e4])
+def test_no_cell_of_the_search_is_wide(end):
+    """Changes from 0 to the largest, in steps of a fortieth at most, then of a hundredth of it."""
+    edges = _edges(np.array([[end]]), _FINE)[0]
+    assert edges[[0, -1]].tolist() == pytest.approx([0.0, end], rel=1e-12)
+    assert np.all(np.diff(edges) > 0.0)
+    assert np.all(np.diff(edges) <= np.maximum(0.025, 0.01 * edges[1:]))

@@ -1,0 +1,201 @@
+"""Do group weights that adapt maximise what they say, and do limits follow the level of losses?"""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import softmax
+
+from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers.centring.problem import largest_clip, least_unit
+from sklearn_dpwg.solvers.mgr.bound import RunNoise, best_sharpness
+from sklearn_dpwg.solvers.mgr.group_weights import GroupWeights, priced_weights
+from sklearn_dpwg.solvers.mgr.limits import LEAST_CEILING, LossLevel
+from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
+from tests.helpers.group_data import make_problem
+
+BUDGET = Budget(1.0, 1e-6)
+
+
+@st.composite
+def players(draw):
+    """Return exponents, noise of each group, and a price."""
+    n = draw(st.integers(2, 7))
+    exponents = draw(st.lists(st.floats(-30.0, 30.0), min_size=n, max_size=n))
+    sizes = draw(st.lists(st.integers(1, 10**6), min_size=n, max_size=n))
+    price = 10.0 ** draw(st.floats(-6.0, 8.0))
+    return np.array(exponents), 1.0 / np.array(sizes), price
+
+
+def value(weights, exponents, noise, price):
+    kept = weights[weights > 0.0]
+    entropy = -float(kept @ np.log(kept))
+    return float(weights @ exponents) + entropy - price * float((weights * noise).max())
+
+
+@given(players(), st.integers(0, 2**32 - 1))
+def test_no_other_weights_are_worth_more(player, seed):
+    exponents, noise, price = player
+    found = priced_weights(exponents, noise, price=price)
+    assert (found >= 0.0).all()
+    assert found.sum() == pytest.approx(1.0, abs=1e-9)
+    best, rng = value(found, exponents, noise, price), np.random.default_rng(seed)
+    proportional = (1.0 / noise) / (1.0 / noise).sum()
+    others = [softmax(exponents), proportional, *np.eye(len(noise))]
+    others += list(rng.dirichlet(np.full(len(noise), 0.3), size=20))
+    for other in others:
+        for share in (1.0, 1e-2, 1e-4):
+            mixed = (1.0 - share) * found + share * other
+            tolerance = 1e-9 * (1.0 + abs(best) + price * noise.max())
+            assert value(mixed, exponents, noise, price) <= best + tolerance
+
+
+def test_a_price_of_nothing_is_softmax_and_any_price_is_at_most_proportional():
+    exponents, noise = np.array([1.0, 3.0, 0.5]), 1.0 / np.array([1000.0, 20.0, 300.0])
+    free = priced_weights(exponents, noise, price=0.0)
+    np.testing.assert_allclose(free, softmax(exponents), rtol=1e-12)
+    largest = [
+        (priced_weights(exponents, noise, price=price) * noise).max()
+        for price in (0.0, 1.0, 30.0, 100.0, 1e3, 1e4, 1e9)
+    ]
+    assert sorted(largest, reverse=True) == largest
+    assert largest[-1] == pytest.approx(1.0 / 1320.0)
+    assert largest[0] > 10.0 * largest[-1]
+
+
+def test_a_small_group_that_is_a_little_worse_is_worth_no_noise_and_one_that_is_much_worse_is():
+    noise = 1.0 / np.array([2000.0, 20.0])
+    price = 100.0
+    a_little = priced_weights(np.array([0.0, 0.1]), noise, price=price)
+    much = priced_weights(np.array([0.0, 5.0]), noise, price=price)
+    np.testing.assert_allclose(a_little, [2000.0 / 2020.0, 20.0 / 2020.0])
+    assert much[1] > 0.2
+
+
+def adapting(sizes=(50, 400, 3000), loss=None, **parameters):
+    problem = make_problem(sizes, loss=loss or SquaredError(1.0), scaling=1.0)
+    return problem, MGR(n_steps=50, **parameters).plan(problem, BUDGET)
+
+
+def test_the_rate_begins_as_planned_and_follows_the_spread():
+    problem, plan = adapting(sizes=(500, 500))
+    schedule, variances = plan.schedule, np.full(2, 1e-6)
+    noise = RunNoise(np.zeros(2), variances / schedule.n_steps)
+    planned = best_sharpness(problem, noise, n_steps=50) / 50
+
+    def rates(spread):
+        """Return the first rate and the one after twenty steps, by how the weights move."""
+        player = GroupWeights(schedule, np.log(problem.prior), np.full(2, 1e-9))
+        found = []
+        for t in range(20):
+            before, risk = player.current, spread * math.sqrt(0.25 / np.prod(player.current))
+            up = risk * (-1.0) ** t
+            player.push(np.array([up, 0.0]), variances, 1.0)
+            found.append(
+                abs(math.log(player.current[0] / before[0] * before[1] / player.current[1]) / risk)
+            )
+        return found[0], found[-1]
+
+    for share in (1.0, 0.1, 4.0):
+        first, last = rates(2.0 * share * schedule.assumed_spread)
+        assert first == pytest.approx(planned, rel=1e-3)
+        weight = 20.0 / 30.0
+        expected = math.sqrt(1.0 - weight + weight * share**2)
+        assert last == pytest.approx(planned / expected, rel=0.05)
+
+
+@settings(deadline=None)  # the first example plans
+@given(players(), st.integers(0, 2**32 - 1))
+def test_regret_is_at_most_what_the_page_states(player, seed):
+    """Theorem 2a without noise, for every group as the one to compare with."""
+    _, noise, price = player
+    n, rng = len(noise), np.random.default_rng(seed)
+    problem, plan = adapting(sizes=(20,) * n)
+    schedule = dataclasses.replace(plan.schedule, noise_price=price)
+    found = GroupWeights(schedule, np.log(problem.prior), noise)
+    gained, allowed, total = np.zeros(n), -np.log(problem.prior), 0.0
+    for _ in range(30):
+        before, risks = found.current, rng.random(n)
+        found.push(risks, np.zeros(n), 1.0)
+        rate = found._total_rate - total
+        total = found._total_rate
+        gained += rate * (risks - before @ risks)
+        allowed += rate**2 / 8.0 + price * rate * (noise - (found.current * noise).max())
+    assert (gained <= allowed + 1e-7 * (1.0 + abs(allowed))).all()
+
+
+def test_weights_of_runs_that_do_not_adapt_are_plain_hedge():
+    problem, plan = adapting(group_rate=0.7)
+    assert not plan.schedule.adapts
+    assert not plan.schedule.follows_level
+    player = GroupWeights(plan.schedule, np.log(problem.prior), np.ones(3))
+    risks = np.array([0.2, 0.4, 0.1])
+    player.push(risks, np.ones(3), 1.0)
+    exponents = np.log(problem.prior) + 0.7 * risks - np.array(plan.schedule.noise_correction)
+    np.testing.assert_allclose(player.current, softmax(exponents))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"step": "sampled"}, {"risk_noise": "laplace"}, {"schedule": "paper"}, {"group_rate": 0.1}],
+)
+def test_who_sets_the_game_gets_it(parameters):
+    _, plan = adapting(**parameters)
+    assert not plan.schedule.adapts
+    assert not plan.schedule.follows_level
+
+
+def test_a_ceiling_that_was_set_stays():
+    _, plan = adapting(loss_ceiling=0.25)
+    assert plan.schedule.adapts
+    assert not plan.schedule.follows_level
+    _, plan = adapting(loss=BinaryLogLoss())
+    assert plan.schedule.adapts
+    assert not plan.schedule.follows_level
+
+
+@pytest.mark.parametrize("mean", [-1.0, 0.0, 1e-6, 0.003, 0.02, 5.0, 1e9])
+@pytest.mark.parametrize("unit", [0.3, 1.0])
+def test_limits_follow_the_level_and_are_never_above_the_planned(mean, unit):
+    problem, plan = adapting()
+    schedule, found = plan.schedule, LossLevel(plan, 0.5)
+    for _ in range(20):
+        found.push(np.full(3, mean), np.full(3, 1e-12))
+    limits = found.limits(unit)
+    least = LEAST_CEILING * schedule.ceiling
+    assert least <= limits.ceiling <= schedule.ceiling
+    assert least_unit(problem.loss) <= limits.unit <= unit
+    if mean in (0.003, 0.02):
+        octave = 2.0**0.125
+        assert 6.0 * mean / octave <= limits.ceiling <= 6.0 * mean * octave * 1.001
+        wanted = 1.8 * math.sqrt(2.0 * mean) * 0.5 / largest_clip(problem.loss)
+        assert limits.unit == unit or abs(math.log(limits.unit / wanted)) < math.log(1.1)
+    if mean < 1e-5:
+        assert limits.unit < 0.2
+    # the range at the lower ceiling, as it would have been planned, and no less
+    of_ceiling = SumSensitivity.of(problem, ceiling=limits.ceiling).loss_range
+    assert limits.feedback_range >= of_ceiling * (1.0 - 1e-15)
+    assert limits.feedback_range <= of_ceiling + 1e-6
+
+
+def test_noise_raises_the_level():
+    _, plan = adapting()
+    quiet, loud = LossLevel(plan, 0.5), LossLevel(plan, 0.5)
+    quiet.push(np.full(3, 0.01), np.zeros(3))
+    loud.push(np.full(3, 0.01), np.full(3, 1e-4))
+    assert loud.level > quiet.level
+    assert quiet.level == pytest.approx(0.01, rel=0.1)
+
+
+def test_a_plan_says_that_it_adapts():
+    _, plan = adapting()
+    assert "the rate follows the spread of released risks" in str(plan.schedule)
+    assert "losses counted up to 6 times their mean" in str(plan.schedule)
+    plain = dataclasses.replace(plan.schedule, adapts=False, ceiling_of_level=math.inf)
+    plain = dataclasses.replace(plain, clip_of_level=math.inf)
+    assert "released risks" not in str(plain)
