@@ -13,6 +13,7 @@ regressions, all others on classifications. Names of settings as arguments print
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Iterator
@@ -33,7 +34,7 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.solvers import MGR, group_player
 from sklearn_dpwg.solvers.by_loss import BY_KERNEL
-from sklearn_dpwg.solvers.mgr import planning
+from sklearn_dpwg.solvers.mgr import group_weights, planning
 
 EPSILONS, SEEDS, DELTA = (1.0, 4.0), range(3), 1e-5
 FLOORS = {"log loss": 1e-3, "squared_error": 1e-4}
@@ -54,7 +55,9 @@ RADII = {"log loss": (10.0, 40.0), "squared_error": (2.0, 8.0)}
 PARAMETERS = {"centring": (False,), "aim": (0.15, 0.6), "max_passes": (50, 300)}
 CONSTANTS: tuple[tuple[tuple[ModuleType, ...], str, tuple[float, ...]], ...] = (
     ((group_player,), "SPREAD_OVER_ZERO_SCORE", (0.075, 0.3)),
-    ((group_player, planning), "CORRECTION", (0.0, 1.0)),
+    ((group_player, group_weights, planning), "CORRECTION", (0.0, 1.0)),
+    ((planning,), "NOISE_PRICE", (0.0, 0.1, 0.4)),
+    ((group_weights,), "ASSUMED_STEPS", (3.0, 30.0, 1e9)),
 )
 BY_LOSS = {
     "log loss": {"step_share": (0.13, 0.25), "ceiling": (1.5, 3.6), "clip_share": (0.6, 1.3)},
@@ -62,6 +65,8 @@ BY_LOSS = {
         "step_share": (0.15, 0.2, 0.5),
         "ceiling": (0.5, 2.16),
         "clip_share": (0.25, 0.6, 0.9),
+        "ceiling_of_level": (4.0, 9.0, math.inf),
+        "clip_of_level": (1.3, 2.5, math.inf),
     },
 }
 

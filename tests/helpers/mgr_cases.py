@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
@@ -152,3 +154,50 @@ def bad_rows(problem: Problem, weights: np.ndarray, rng) -> tuple[np.ndarray, np
     if kind == 1:
         return 1e3 * first, np.zeros_like(first)
     return first, second
+
+
+def gaussian_log_mean_exp(rate, variances):
+    return rate**2 * variances / 2.0
+
+
+def adapted_group_weights(
+    schedule, first, heard, noise, log_mean_exp=gaussian_log_mean_exp
+) -> np.ndarray:
+    """Weights after so many steps, from the conditions for the maximum that their page states.
+
+    What was heard are the weights, the released risks and their variances of each step; noise is
+    that of the mean gradient.
+    """
+    n_steps = schedule.n_steps
+    spread, total, exponents = 10.0 * schedule.assumed_spread**2, 0.0, np.log(first)
+    entropy = -sum(first * np.log(first))
+    for t, (weights, risks, variances) in enumerate(heard):
+        found = max(spread / (10 + t), (schedule.assumed_spread / 30) ** 2)
+        rate = math.sqrt(entropy / (found * n_steps + variances.mean() * n_steps / 2))
+        mean = weights @ risks
+        spread += weights @ (risks - mean) ** 2 - weights @ (variances * (1.0 - weights))
+        exponents = exponents + rate * risks - 0.5 * log_mean_exp(rate, variances)
+        total += rate
+    price = total * schedule.noise_price
+
+    def at(most):
+        """Weights with no ``λ_i s_i`` above a number, and what the last of it is worth."""
+        capped = np.zeros(len(first), dtype=bool)
+        for _ in first:
+            left = 1.0 - (most / noise)[capped].sum()
+            free = np.exp(exponents - exponents[~capped].max()) * ~capped
+            found = np.where(capped, most / noise, left * free / free.sum())
+            above = ~capped & (found * noise > most * (1.0 + 1e-15))
+            if not above.any() or (capped | above).all():
+                break
+            capped |= above
+        slack = exponents - np.log(found)
+        return found, ((slack - slack[~capped][0]) / noise)[capped].sum()
+
+    least, largest = 1.0 / (1.0 / noise).sum(), noise.max()
+    if at(least * (1.0 + 1e-12))[1] <= price:
+        return (1.0 / noise) / (1.0 / noise).sum()
+    most = brentq(
+        lambda most: at(most)[1] - price, least * (1.0 + 1e-12), largest, xtol=1e-300, rtol=1e-15
+    )
+    return at(most)[0]

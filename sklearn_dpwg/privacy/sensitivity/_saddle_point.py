@@ -117,10 +117,20 @@ def saddle_point_sensitivities(
 
     Parameters
     ----------
-    group_sizes, lipschitz, gradient_diameter, loss_range, entropy_weight, prior
-        As for `saddle_point_sensitivity`.
+    group_sizes : sequence of int
+        Number of records n_i in each group; at least 1.
+    lipschitz : float
+        Lipschitz constant L of the loss in the weights.
+    gradient_diameter : float
+        Bound Γ on the distance of two records' gradients at the same weights.
+    loss_range : float
+        Range B of the loss, supremum minus infimum.
     strong_convexities : sequence of float
         Regularisations μ_w of the weights.
+    entropy_weight : float
+        Regularisation μ_λ of the group player; ``inf`` fixes the group weights at the prior.
+    prior : sequence of float
+        Prior π of the group player, positive, summing to 1.
 
     Returns
     -------

@@ -43,7 +43,9 @@ class GroupWeights:
         self.current, self._log_weights = normalised(log_weights), log_weights
         self._gradient_noise = gradient_noise
         self._n_steps, self._spread, self._total_rate = 0, 0.0, 0.0
-        self._entropy = -float(self.current @ np.log(np.maximum(self.current, 1e-300)))
+        # the prior's: a start may have all weight on one group
+        prior = np.asarray(schedule.prior)
+        self._entropy = -float(prior @ np.log(prior))
 
     def push(self, risks: FloatArray, variances: FloatArray, unit: float) -> None:
         """Take in the risks of a step.

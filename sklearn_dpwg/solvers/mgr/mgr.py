@@ -53,8 +53,9 @@ class MGR(MGRParameters, Solver):
         Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
         the released risks, and weight on a group has to make up for the noise that it brings.
     loss_ceiling : float, optional
-        Each record's loss counts for at most this much in the group risks; planned: 2.16
-        times the largest loss of a model that predicts nothing. Infinity: no ceiling.
+        Each record's loss counts for at most this much in the group risks. Planned: 2.16
+        times the largest loss of a model that predicts nothing; for the squared error as much as
+        that, or six times the mean released loss where it is less. Infinity: no ceiling.
     aim : float, default=0.3
         Norm of the weights that step sizes are planned for, as a share of the radius.
     step_size : float, optional

@@ -136,8 +136,8 @@ class MGRSchedule:
             lines.append(str(self.batches))
         if len(self.prior) > 1:
             lines.append(
-                f"group weights start at {shown(self.prior)}, rate {self.group_rate:.3g}, "
-                f"losses counted up to {self.ceiling:.3g}"
+                f"group weights start at {shown(self.prior)}, rate {self.group_rate:.3g}"
+                f"{' at first' if self.adapts else ''}, losses counted up to {self.ceiling:.3g}"
             )
             if self.adapts:
                 lines.append(
@@ -145,10 +145,10 @@ class MGRSchedule:
                     "to make up for its noise"
                 )
             if self.follows_level:
+                slopes = f", and gradients up to {self.clip_of_level:g} times a typical one"
                 lines.append(
-                    f"losses counted up to {self.ceiling_of_level:g} times their mean, and "
-                    f"gradients up to {self.clip_of_level:g} times a typical one, where that "
-                    "is less"
+                    f"losses counted up to {self.ceiling_of_level:g} times their mean"
+                    f"{slopes if math.isfinite(self.clip_of_level) else ''}, where that is less"
                 )
         if self.remark:
             lines.append(self.remark)

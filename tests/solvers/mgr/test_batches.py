@@ -30,7 +30,7 @@ from tests.helpers.batch_cases import (
     with_batches,
 )
 from tests.helpers.group_data import make_data, make_problem, make_risks
-from tests.helpers.mgr_cases import Ball, random_data
+from tests.helpers.mgr_cases import Ball, adapted_group_weights, random_data
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import recorded
@@ -395,7 +395,7 @@ def reference_run(plan, data, source, drawn):
     sizes, rates = np.array(problem.group_sizes), np.array(batches.rates)
     weights, ball = np.zeros(d), Ball.at_rest(schedule, d)
     group_weights = np.array(problem.prior)
-    path, group_path, coins = [], [], iter(source.batches)
+    path, group_path, heard, coins = [], [], [], iter(source.batches)
     for t, asked in enumerate(source.asked):
         joined = [np.arange(size) for size in sizes]
         for part, release in enumerate(plan.releases):
@@ -436,11 +436,26 @@ def reference_run(plan, data, source, drawn):
             np.testing.assert_allclose(asked.value[d:], risks - center, rtol=1e-9, atol=1e-12)
             risk_stds = z * schedule.feedback_range / (rates * sizes) / math.sqrt(rho)
             np.testing.assert_allclose(asked.noise_scale[d:], risk_stds, rtol=1e-7)
-            group_weights = group_weights * np.exp(
-                schedule.group_rate * (asked.answer[d:] + center)
-                - np.array(schedule.noise_correction)
-            )
-            group_weights = group_weights / group_weights.sum()
+            expected, b = rates * sizes, schedule.feedback_range
+            variances = risk_stds**2 + (b / 2) ** 2 * (1 - rates) / expected
+            heard.append((group_weights, asked.answer[d:] + center, variances))
+
+            def log_mean_exp(rate, _, stds=risk_stds, expected=expected, b=b):
+                x = rate * b / (2 * expected)
+                coins = expected * (np.exp(x) - 1 - x) * (rates < 1.0)
+                return (rate * stds) ** 2 / 2 + coins
+
+            if schedule.adapts:
+                noise = stds / math.sqrt(schedule.n_steps)
+                group_weights = adapted_group_weights(
+                    schedule, np.array(problem.prior), heard, noise, log_mean_exp
+                )
+            else:
+                group_weights = group_weights * np.exp(
+                    schedule.group_rate * (asked.answer[d:] + center)
+                    - np.array(schedule.noise_correction)
+                )
+                group_weights = group_weights / group_weights.sum()
         path.append(weights)
         group_path.append(group_weights)
     kept = slice(schedule.n_steps - schedule.averaged, None)

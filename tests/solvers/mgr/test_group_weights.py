@@ -79,6 +79,8 @@ def test_a_small_group_that_is_a_little_worse_is_worth_no_noise_and_one_that_is_
 
 def adapting(sizes=(50, 400, 3000), loss=None, **parameters):
     problem = make_problem(sizes, loss=loss or SquaredError(1.0), scaling=1.0)
+    if "schedule" not in parameters:
+        parameters = {"centring": True} | parameters
     return problem, MGR(n_steps=50, **parameters).plan(problem, BUDGET)
 
 
@@ -119,13 +121,18 @@ def test_regret_is_at_most_what_the_page_states(player, seed):
     schedule = dataclasses.replace(plan.schedule, noise_price=price)
     found = GroupWeights(schedule, np.log(problem.prior), noise)
     gained, allowed, total = np.zeros(n), -np.log(problem.prior), 0.0
+    unit = 1.0
     for _ in range(30):
-        before, risks = found.current, rng.random(n)
-        found.push(risks, np.zeros(n), 1.0)
+        before, risks, last = found.current, rng.random(n), unit
+        unit = rng.choice([unit, rng.uniform(0.1, 1.0)])
+        found.push(risks, np.zeros(n), unit)
         rate = found._total_rate - total
-        total = found._total_rate
+        most = (found.current * noise).max()
         gained += rate * (risks - before @ risks)
-        allowed += rate**2 / 8.0 + price * rate * (noise - (found.current * noise).max())
+        allowed += rate**2 / 8.0 - price * rate * unit * most
+        allowed += price * total * (last - unit) * most
+        total = found._total_rate
+    allowed += price * total * unit * noise
     assert (gained <= allowed + 1e-7 * (1.0 + abs(allowed))).all()
 
 
@@ -196,6 +203,10 @@ def test_a_plan_says_that_it_adapts():
     _, plan = adapting()
     assert "the rate follows the spread of released risks" in str(plan.schedule)
     assert "losses counted up to 6 times their mean" in str(plan.schedule)
+    assert "gradients up to 1.8 times a typical one" in str(plan.schedule)
+    _, bare = adapting(centring=False)
+    assert bare.schedule.follows_level
+    assert "gradients up to" not in str(bare.schedule)
     plain = dataclasses.replace(plan.schedule, adapts=False, ceiling_of_level=math.inf)
     plain = dataclasses.replace(plain, clip_of_level=math.inf)
     assert "released risks" not in str(plain)

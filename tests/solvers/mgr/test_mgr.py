@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
@@ -14,7 +13,7 @@ from sklearn_dpwg.solvers import MGR, Solution
 from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
 from sklearn_dpwg.solvers.mgr import releases
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.mgr_cases import Ball, random_data
+from tests.helpers.mgr_cases import Ball, adapted_group_weights, random_data
 from tests.helpers.replay import faulty, fixed_transcript, instead_of, silent
 from tests.helpers.sources import seeded
 
@@ -28,43 +27,6 @@ def ceiling_by_level(schedule, sizes, heard):
     level = max(np.mean(means), 0.0) + 2.0 * noise / sizes.sum() / len(heard)
     level = 2.0 ** (round(4.0 * math.log2(level)) / 4.0)
     return min(max(6.0 * level, 1e-3 * schedule.ceiling), schedule.ceiling)
-
-
-def adapted_group_weights(schedule, first, heard, noise):
-    """Weights after so many steps, from the conditions for the maximum that their page states."""
-    n_steps = schedule.n_steps
-    spread, total, exponents = 10.0 * schedule.assumed_spread**2, 0.0, np.log(first)
-    entropy = -sum(first * np.log(first))
-    for t, (weights, risks, variances) in enumerate(heard):
-        found = max(spread / (10 + t), (schedule.assumed_spread / 30) ** 2)
-        rate = math.sqrt(entropy / (found * n_steps + variances.mean() * n_steps / 2))
-        mean = weights @ risks
-        spread += weights @ (risks - mean) ** 2 - weights @ (variances * (1.0 - weights))
-        exponents = exponents + rate * risks - 0.5 * rate**2 * variances / 2.0
-        total += rate
-    price = total * schedule.noise_price
-
-    def at(most):
-        """Weights with no ``λ_i s_i`` above a number, and what the last of it is worth."""
-        capped = np.zeros(len(first), dtype=bool)
-        for _ in first:
-            left = 1.0 - (most / noise)[capped].sum()
-            free = np.exp(exponents - exponents[~capped].max()) * ~capped
-            found = np.where(capped, most / noise, left * free / free.sum())
-            above = ~capped & (found * noise > most * (1.0 + 1e-15))
-            if not above.any() or (capped | above).all():
-                break
-            capped |= above
-        slack = exponents - np.log(found)
-        return found, ((slack - slack[~capped][0]) / noise)[capped].sum()
-
-    least, largest = 1.0 / (1.0 / noise).sum(), noise.max()
-    if at(least * (1.0 + 1e-12))[1] <= price:
-        return (1.0 / noise) / (1.0 / noise).sum()
-    most = brentq(
-        lambda most: at(most)[1] - price, least * (1.0 + 1e-12), largest, xtol=1e-300, rtol=1e-15
-    )
-    return at(most)[0]
 
 
 def reference_run(plan, data, answers, drawn, start=None):
