@@ -45,7 +45,7 @@ def planned_limits(schedule: MGRSchedule, unit: float = 1.0) -> Limits:
 
 
 class LossLevel:
-    """Limits that follow the mean loss of all records, as released risks tell it.
+    """Limits that follow the mean loss, of all records or under the group weights, as released.
 
     Losses count up to a multiple of it, and gradients up to a multiple of the residual that would
     have it, times the root mean square of rows. Neither is ever above what was planned, so that a
@@ -64,18 +64,19 @@ class LossLevel:
         self.schedule, self.loss = plan.schedule, plan.problem.loss
         self.root_mean_square = root_mean_square
         self._shares = np.asarray(plan.problem.group_sizes) / plan.problem.n_records
-        self._levels: deque[tuple[float, float]] = deque(maxlen=WINDOW)
+        self._levels: deque[FloatArray] = deque(maxlen=WINDOW)
 
-    def push(self, risks: FloatArray, variances: FloatArray) -> None:
-        """Take in the risks of a step, and the variances of their noise."""
-        self._levels.append((float(self._shares @ risks), float(self._shares**2 @ variances)))
+    def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
+        """Take in the risks of a step, the variances of their noise and the weights of the step."""
+        shares = np.array([self._shares, group_weights])
+        self._levels.append(np.array([shares @ risks, shares**2 @ variances]))
 
     @property
     def level(self) -> float:
-        """What the mean loss is at most, but for rare noise; rounded."""
-        means, variances = np.array(self._levels).T
-        deviation = math.sqrt(variances.sum()) / len(means)
-        found = max(float(means.mean()), 0.0) + DEVIATIONS * deviation
+        """What the larger of the two mean losses is at most, but for rare noise; rounded."""
+        means, variances = np.mean(self._levels, axis=0)
+        deviations = np.sqrt(variances / len(self._levels))
+        found = float((np.maximum(means, 0.0) + DEVIATIONS * deviations).max())
         return float(2.0 ** (ROUNDED_TO * np.rint(np.log2(max(found, 1e-12)) / ROUNDED_TO)))
 
     def limits(self, unit: float) -> Limits:

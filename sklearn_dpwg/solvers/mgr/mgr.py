@@ -153,7 +153,7 @@ class MGR(MGRParameters, Solver):
             move = ball.push(released.gradient, released.noise_std)
             weights = project_to_ball(weights + move, problem.radius)
             if level is not None:
-                level.push(released.risks, released.risk_variances)
+                level.push(released.risks, released.risk_variances, players.current)
                 unit, limits = limits.unit, level.limits(most)
                 if centring is not None and limits.unit != unit:
                     view = centring.view(data, limits.unit * largest_clip(problem.loss))

@@ -172,7 +172,7 @@ def test_limits_follow_the_level_and_are_never_above_the_planned(mean, unit):
     problem, plan = adapting()
     schedule, found = plan.schedule, LossLevel(plan, 0.5)
     for _ in range(20):
-        found.push(np.full(3, mean), np.full(3, 1e-12))
+        found.push(np.full(3, mean), np.full(3, 1e-12), np.full(3, 1 / 3))
     limits = found.limits(unit)
     least = LEAST_CEILING * schedule.ceiling
     assert least <= limits.ceiling <= schedule.ceiling
@@ -193,10 +193,22 @@ def test_limits_follow_the_level_and_are_never_above_the_planned(mean, unit):
 def test_noise_raises_the_level():
     _, plan = adapting()
     quiet, loud = LossLevel(plan, 0.5), LossLevel(plan, 0.5)
-    quiet.push(np.full(3, 0.01), np.zeros(3))
-    loud.push(np.full(3, 0.01), np.full(3, 1e-4))
+    quiet.push(np.full(3, 0.01), np.zeros(3), np.full(3, 1 / 3))
+    loud.push(np.full(3, 0.01), np.full(3, 1e-4), np.full(3, 1 / 3))
     assert loud.level > quiet.level
     assert quiet.level == pytest.approx(0.01, rel=0.1)
+
+
+def test_a_group_that_carries_weight_raises_the_level_however_small():
+    """Limits by the mean of all records would hide the losses of the group that counts."""
+    _, plan = adapting()
+    found = LossLevel(plan, 0.5)
+    risks = np.array([0.08, 0.001, 0.001])  # 50 of 3,450 records
+    found.push(risks, np.zeros(3), np.array([0.9, 0.05, 0.05]))
+    assert found.level == pytest.approx(0.072, rel=0.1)
+    alone = LossLevel(plan, 0.5)
+    alone.push(risks, np.zeros(3), np.array([0.0, 0.5, 0.5]))
+    assert alone.level == pytest.approx(risks @ [50, 400, 3000] / 3450, rel=0.1)
 
 
 def test_a_plan_says_that_it_adapts():
