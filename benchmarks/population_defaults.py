@@ -66,7 +66,6 @@ BY_LOSS = {
         "ceiling": (0.5, 2.16),
         "clip_share": (0.25, 0.6, 0.9),
         "ceiling_of_level": (4.0, 9.0, math.inf),
-        "clip_of_level": (1.3, 2.5, math.inf),
     },
 }
 

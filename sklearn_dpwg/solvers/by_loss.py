@@ -23,9 +23,8 @@ class ByLoss:
         groups that a model fails, a higher one has more noise. For two classes it is 1.5 nats.
     clip_share : float
         On centred rows a gradient of one record is at most this share of their root mean square.
-    ceiling_of_level, clip_of_level : float
-        Where finite, losses of a step count up to this multiple of the mean released loss, and
-        gradients on centred rows up to this multiple of the residual that would have it.
+    ceiling_of_level : float
+        Where finite, losses of a step count up to this multiple of the mean released loss.
     is_centred : bool
         Whether rows are centred where nobody says so: slopes are bounded, most far below the bound.
     """
@@ -34,7 +33,6 @@ class ByLoss:
     ceiling: float = 2.16
     clip_share: float = 0.9
     ceiling_of_level: float = math.inf
-    clip_of_level: float = math.inf
     is_centred: bool = False
 
 
@@ -46,7 +44,6 @@ SQUARED_ERROR = ByLoss(
     ceiling=1.0,
     clip_share=0.4,
     ceiling_of_level=6.0,
-    clip_of_level=1.8,
     is_centred=True,
 )
 

@@ -22,8 +22,6 @@ CONSTANT = 0.25
 # centred rows.
 LONGEST_GRADIENT = 0.6
 
-LEAST_UNIT = 1.0 / 32.0
-
 _UNIT = 2.0**-53
 
 
@@ -49,12 +47,11 @@ def largest_clip(loss: Loss) -> float:
 
 
 def least_unit(loss: Loss) -> float:
-    """Return the least limit that may be used, in units of the largest.
+    """Return the least limit that may be released, in units of the largest.
 
-    No row is shorter than s₀; limits that follow the level of losses stop at 1/32.
+    No row is shorter than s₀.
     """
-    of_rows = by_loss(loss).clip_share * CONSTANT / largest_clip(loss)
-    return min(of_rows, LEAST_UNIT) if math.isfinite(by_loss(loss).clip_of_level) else of_rows
+    return by_loss(loss).clip_share * CONSTANT / largest_clip(loss)
 
 
 def check_centring(problem: Problem, owner: str) -> None:

@@ -35,18 +35,14 @@ class Centring:
         The released centre, in the unit ball.
     clip : float
         No gradient of a record is longer.
-    root_mean_square : float, default=1
-        Of centred rows, their constant included, as released.
     """
 
     center: FloatArray
     clip: float
-    root_mean_square: float = 1.0
 
-    def view(self, data: Risks, clip: float | None = None) -> Risks:
-        """Return the risks of centred rows with slopes limited by `clip`, or by another."""
-        clip = self.clip if clip is None else clip
-        return data.centred(self.center, constant=CONSTANT, clip=clip)
+    def view(self, data: Risks) -> Risks:
+        """Return the risks of centred rows with limited slopes."""
+        return data.centred(self.center, constant=CONSTANT, clip=self.clip)
 
     def from_centred(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """Return the weights of rows, in the ball, that score like weights of centred rows."""
@@ -93,6 +89,6 @@ def release_centre(
     step = grid_step(1.0, n_records)
     squares = np.array([data.spread(center, step=step)])
     noisy = float(noise.gaussian(squares, sensitivity=1.0, release=of_squares)[0])
-    length = math.sqrt(float(np.clip(noisy / n_records, 0.0, 1.0)) + CONSTANT**2)
-    clip = min(largest_clip(problem.loss), by_loss(problem.loss).clip_share * length)
-    return Centring(center, clip, length)
+    mean_square = float(np.clip(noisy / n_records, 0.0, 1.0)) + CONSTANT**2
+    clip_share = by_loss(problem.loss).clip_share
+    return Centring(center, min(largest_clip(problem.loss), clip_share * math.sqrt(mean_square)))

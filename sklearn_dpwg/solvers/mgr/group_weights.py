@@ -33,7 +33,7 @@ class GroupWeights:
     log_weights : ndarray of shape (n_groups,)
         Logarithms of the first weights.
     gradient_noise : ndarray of shape (n_groups,)
-        s_i, for gradients in the unit of the plan.
+        s_i.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class GroupWeights:
         prior = np.asarray(schedule.prior)
         self._entropy = -float(prior @ np.log(prior))
 
-    def push(self, risks: FloatArray, variances: FloatArray, unit: float) -> None:
+    def push(self, risks: FloatArray, variances: FloatArray) -> None:
         """Take in the risks of a step.
 
         Parameters
@@ -56,8 +56,6 @@ class GroupWeights:
             As released.
         variances : ndarray of shape (n_groups,)
             Of their noise and coins.
-        unit : float
-            Of the next gradient.
         """
         schedule = self.schedule
         if not schedule.adapts:
@@ -76,7 +74,7 @@ class GroupWeights:
         self._log_weights = self._log_weights - CORRECTION * self._log_mean_exp(rate, variances)
         self.current = priced_weights(
             self._log_weights,
-            unit * self._gradient_noise,
+            self._gradient_noise,
             price=self._total_rate * schedule.noise_price,
         )
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from typing import NamedTuple
 
 import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.solvers.centring.problem import largest_clip, least_unit
 from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
 from sklearn_dpwg.solvers.plan import Plan
 
 # Steps whose released risks tell the level; a level is raised by so many standard deviations of
-# its noise, and rounded to quarters of a power of two, as new limits cost a pass.
-WINDOW, DEVIATIONS, ROUNDED_TO = 10, 2.0, 0.25
+# its noise.
+WINDOW, DEVIATIONS = 10, 2.0
 
 # Losses count at least up to this share of the planned ceiling.
 LEAST_CEILING = 1e-3
@@ -45,24 +43,19 @@ def planned_limits(schedule: MGRSchedule, unit: float = 1.0) -> Limits:
 
 
 class LossLevel:
-    """Limits that follow the mean loss, of all records or under the group weights, as released.
+    """A ceiling that follows the mean loss, of all records or under the group weights.
 
-    Losses count up to a multiple of it, and gradients up to a multiple of the residual that would
-    have it, times the root mean square of rows. Neither is ever above what was planned, so that a
-    record counts for no more than the plan pays for in units of the limits.
+    Losses count up to a multiple of what was released of it, and never up to more than planned.
 
     Parameters
     ----------
     plan : Plan
         Of full passes.
-    root_mean_square : float or None
-        Of centred rows, as released; None where rows are not centred.
     """
 
-    def __init__(self, plan: Plan, root_mean_square: float | None) -> None:
+    def __init__(self, plan: Plan) -> None:
         assert isinstance(plan.schedule, MGRSchedule)
-        self.schedule, self.loss = plan.schedule, plan.problem.loss
-        self.root_mean_square = root_mean_square
+        self.schedule = plan.schedule
         self._shares = np.asarray(plan.problem.group_sizes) / plan.problem.n_records
         self._levels: deque[FloatArray] = deque(maxlen=WINDOW)
 
@@ -73,21 +66,15 @@ class LossLevel:
 
     @property
     def level(self) -> float:
-        """What the larger of the two mean losses is at most, but for rare noise; rounded."""
+        """What the larger of the two mean losses is at most, but for rare noise."""
         means, variances = np.mean(self._levels, axis=0)
         deviations = np.sqrt(variances / len(self._levels))
-        found = float((np.maximum(means, 0.0) + DEVIATIONS * deviations).max())
-        return float(2.0 ** (ROUNDED_TO * np.rint(np.log2(max(found, 1e-12)) / ROUNDED_TO)))
+        return float((np.maximum(means, 0.0) + DEVIATIONS * deviations).max())
 
     def limits(self, unit: float) -> Limits:
-        """Return the limits of the next step; `unit` is that of the planned limit on gradients."""
-        schedule, level = self.schedule, self.level
+        """Return the limits of the next step, for gradients in a unit."""
+        schedule = self.schedule
         least, most = LEAST_CEILING * schedule.ceiling, schedule.ceiling
-        ceiling = float(np.clip(schedule.ceiling_of_level * level, least, most))
+        ceiling = float(np.clip(schedule.ceiling_of_level * self.level, least, most))
         # what rounding adds to the range does not shrink with it
-        feedback_range = schedule.feedback_range - (schedule.ceiling - ceiling)
-        if self.root_mean_square is not None:
-            wanted = schedule.clip_of_level * math.sqrt(2.0 * level) * self.root_mean_square
-            least = least_unit(self.loss)
-            unit = float(np.clip(wanted / largest_clip(self.loss), least, max(unit, least)))
-        return Limits(ceiling, feedback_range, unit)
+        return Limits(ceiling, schedule.feedback_range - (most - ceiling), unit)

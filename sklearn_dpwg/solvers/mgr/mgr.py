@@ -137,28 +137,26 @@ class MGR(MGRParameters, Solver):
         assert isinstance(schedule, MGRSchedule)
         release = releases.from_pass if schedule.batches is None else releases.from_batch
         weights, log_group_weights = _first_weights(problem, schedule, start)
-        centring, view, limits = None, data, planned_limits(schedule)
+        centring, unit = None, 1.0
         if schedule.is_centred:
             centring = release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
-            limits = planned_limits(schedule, centring.clip / largest_clip(problem.loss))
-            view, weights = centring.view(data), centring.to_centred(weights, problem)
-        level = None
-        if schedule.follows_level:
-            level = LossLevel(plan, centring.root_mean_square if centring else None)
-        players = GroupWeights(schedule, log_group_weights, schedule.gradient_noise(problem))
-        ball, most = HeavyBall(schedule, len(weights)), limits.unit
+            data, unit = centring.view(data), centring.clip / largest_clip(problem.loss)
+            weights = centring.to_centred(weights, problem)
+        limits = planned_limits(schedule, unit)
+        level = LossLevel(plan) if schedule.follows_level else None
+        gradient_noise = unit * schedule.gradient_noise(problem)
+        players = GroupWeights(schedule, log_group_weights, gradient_noise)
+        ball = HeavyBall(schedule, len(weights))
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(problem.n_groups)
         for t in range(schedule.n_steps):
-            released = release(plan, view, weights, players.current, noise, limits)
+            released = release(plan, data, weights, players.current, noise, limits)
             move = ball.push(released.gradient, released.noise_std)
             weights = project_to_ball(weights + move, problem.radius)
             if level is not None:
                 level.push(released.risks, released.risk_variances, players.current)
-                unit, limits = limits.unit, level.limits(most)
-                if centring is not None and limits.unit != unit:
-                    view = centring.view(data, limits.unit * largest_clip(problem.loss))
+                limits = level.limits(unit)
             if problem.n_groups > 1:
-                players.push(released.risks, released.risk_variances, limits.unit)
+                players.push(released.risks, released.risk_variances)
             # after the step, so that the last releases count too
             if t >= schedule.n_steps - schedule.averaged:
                 weights_sum += weights

@@ -225,7 +225,6 @@ def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSc
     is_planned = parameters.step == "weighted" and parameters.group_rate is None
     adapts = is_planned and is_by_groups and parameters.risk_noise == "gaussian"
     follows_level = adapts and parameters.loss_ceiling is None and others.get("batches") is None
-    follows_slopes = follows_level and isinstance(rule.problem, CentredProblem)
     return MGRSchedule(
         step=parameters.step,
         n_steps=rule.n_steps,
@@ -244,7 +243,6 @@ def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSc
         assumed_spread=risk_spread(rule.problem),
         noise_price=NOISE_PRICE * rule.aim / (2.0 * of_loss.step_share),
         ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
-        clip_of_level=of_loss.clip_of_level if follows_slopes else math.inf,
         centring=in_words(rule.problem.loss) if isinstance(rule.problem, CentredProblem) else "",
         **others,
     )

@@ -67,10 +67,9 @@ class MGRSchedule:
         Standard deviation of the group risks that planning assumes.
     noise_price : float, default=0
         What a group player that adapts pays for a unit of noise on the mean gradient.
-    ceiling_of_level, clip_of_level : float, default=infinity
-        Losses count up to this multiple of the mean loss of all records, where that is below
-        `ceiling`; gradients of centred rows up to this multiple of the residual that would have
-        it (`LossLevel`).
+    ceiling_of_level : float, default=infinity
+        Losses count up to this multiple of the mean released loss, where that is below `ceiling`
+        (`LossLevel`).
     centring : str, default=""
         Says, where rows are taken relative to a released centre, how far slopes are limited.
     remark : str, default=""
@@ -100,14 +99,13 @@ class MGRSchedule:
     assumed_spread: float = 0.0
     noise_price: float = 0.0
     ceiling_of_level: float = math.inf
-    clip_of_level: float = math.inf
     centring: str = ""
     remark: str = ""
 
     @property
     def follows_level(self) -> bool:
-        """Whether limits on losses and gradients follow the level of the released losses."""
-        return math.isfinite(self.ceiling_of_level) or math.isfinite(self.clip_of_level)
+        """Whether the ceiling of losses follows the level of the released ones."""
+        return math.isfinite(self.ceiling_of_level)
 
     @property
     def is_centred(self) -> bool:
@@ -145,10 +143,9 @@ class MGRSchedule:
                     "to make up for its noise"
                 )
             if self.follows_level:
-                slopes = f", and gradients up to {self.clip_of_level:g} times a typical one"
                 lines.append(
-                    f"losses counted up to {self.ceiling_of_level:g} times their mean"
-                    f"{slopes if math.isfinite(self.clip_of_level) else ''}, where that is less"
+                    f"losses counted up to {self.ceiling_of_level:g} times their mean, where that "
+                    "is less"
                 )
         if self.remark:
             lines.append(self.remark)

@@ -21,13 +21,12 @@ BUDGET = Budget(1.0, 1e-6)
 
 
 def ceiling_by_level(schedule, sizes, heard):
-    """Six times the larger mean loss of ten steps and twice its noise, in quarters of octaves."""
+    """Six times the larger mean loss of ten steps and twice its noise."""
     level = 0.0
     for shares in ([sizes / sizes.sum()] * len(heard), [weights for weights, *_ in heard]):
         mean = np.mean([share @ risks for share, (_, risks, _) in zip(shares, heard, strict=True)])
         variance = sum(share**2 @ each for share, (*_, each) in zip(shares, heard, strict=True))
         level = max(level, max(mean, 0.0) + 2.0 * math.sqrt(variance) / len(heard))
-    level = 2.0 ** (round(4.0 * math.log2(level)) / 4.0)
     return min(max(6.0 * level, 1e-3 * schedule.ceiling), schedule.ceiling)
 
 
