@@ -195,13 +195,19 @@ def _labelled(
 def _one_column(groups: Any) -> pd.Index[Any]:
     """Return one label a record, a tuple where there are several columns."""
     try:
-        table = pd.DataFrame(groups)
+        # of a sparse matrix of the older kind a frame would make one cell
+        table = pd.DataFrame() if issparse(groups) else pd.DataFrame(groups)
     except (TypeError, ValueError):
         table = pd.DataFrame()
     if not table.shape[1]:
         raise ValueError(
             f"groups must be one label a record, or a table with a row a record and at least one "
             f"column, got {type(groups).__name__}."
+        )
+    if not table.columns.is_unique:
+        twice = table.columns[table.columns.duplicated()][0]
+        raise ValueError(
+            f"groups must have a name of its own for each column, got {twice!r} twice."
         )
     if table.isna().to_numpy().any():
         raise ValueError(

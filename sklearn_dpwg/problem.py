@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from sklearn_dpwg._short_repr import short_repr
 from sklearn_dpwg.losses import Loss, LossConstants
 
 PUBLIC_FACTS = (
@@ -53,6 +54,8 @@ class Problem:
     radius: float
     prior: tuple[float, ...]
     intercept_scaling: float = 1.0
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         """Keep the loss as it is now: its parameters may be set in place later."""

@@ -3,8 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array, csr_matrix
 
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.groups import encode_groups, grouping_names, ordered_sizes, select_groups
+from sklearn_dpwg.metrics import group_table
 
 LETTERS = ["b", "a", "b", "c"]
 PAIRS = [("b", 2), ("a", 1), ("b", 2), ("b", 10)]
@@ -41,7 +44,7 @@ def test_letters_in_any_container(groups):
     [
         PAIRS,
         pd.DataFrame(PAIRS),
-        pd.DataFrame(PAIRS, columns=["same", "same"]),
+        pd.DataFrame(PAIRS, columns=["one", 1]),
         pd.Series(PAIRS),
         pd.MultiIndex.from_tuples(PAIRS),
         np.array(PAIRS, dtype=object),
@@ -96,6 +99,28 @@ def test_missing_groups(missing):
 def test_no_groups_at_all(groups):
     with pytest.raises(ValueError, match=r"^groups must be one label a record, or a table"):
         encode_groups(groups, 2, None)
+
+
+@pytest.mark.parametrize("kind", [csr_array, csr_matrix])
+def test_sparse_groups_are_refused_in_one_sentence(kind):
+    groups = kind(np.arange(1, 4)[:, None])
+    said = rf"^groups must be one label a record, or a table .* got {kind.__name__}\.$"
+    with pytest.raises(ValueError, match=said):
+        encode_groups(groups, 3, None)
+    with pytest.raises(ValueError, match=said):
+        group_table([0, 1, 1], [0, 1, 0], groups=groups)
+    with pytest.raises(ValueError, match=said):
+        DPWorstGroupClassifier(data_norm=1.0).fit(np.ones((3, 1)), [0, 1, 1], groups=groups)
+
+
+def test_columns_of_one_name_are_refused():
+    groups = pd.DataFrame([["a", 1], ["b", 2]], columns=["u", "u"])
+    said = r"^groups must have a name of its own for each column, got 'u' twice\.$"
+    with pytest.raises(ValueError, match=said):
+        encode_groups(groups, 2, None)
+    rows = pd.DataFrame({"u": ["a", "b"]})
+    with pytest.raises(ValueError, match=said):
+        encode_groups(select_groups(rows, ["u", "u"]), 2, None)
 
 
 def test_wrong_length():

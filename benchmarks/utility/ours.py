@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import astuple
 from functools import cache
 from typing import Any
 
@@ -69,7 +70,7 @@ def planned(task: Task, solver: Any, epsilon: float) -> tuple[Any, ...]:
     plan = make_model(task, solver, epsilon).plan(
         group_sizes=task.group_sizes.tolist(), n_features=task.train.X.shape[1], **more
     )
-    return plan.solver, plan.releases, repr(plan.schedule)
+    return plan.solver, plan.releases, repr(astuple(plan.schedule))  # whose own text is cut short
 
 
 def fit_once(task: Task, solver: Any, epsilon: float, seed: int) -> dict[str, Any]:

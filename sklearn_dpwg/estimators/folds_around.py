@@ -10,9 +10,21 @@ from typing import Any
 import numpy as np
 from sklearn import get_config
 from sklearn.base import is_classifier
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    RepeatedKFold,
+    RepeatedStratifiedKFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
 
 from sklearn_dpwg.groups import find_groups
+
+# Whatever they draw, each record is scored in exactly one fold (of each repetition).
+_PARTITIONS = (KFold, StratifiedKFold, GroupKFold, StratifiedGroupKFold)
+_REPEATED = (RepeatedKFold, RepeatedStratifiedKFold)
 
 
 def check_scorers(scoring: Any, estimator: Any) -> None:
@@ -67,9 +79,12 @@ def _check_folds(
 ) -> None:
     """Hand the folds to each scorer, with the groups that it will get.
 
-    Where the first one is given, they are looked at only if theirs is the same, and so once.
+    Where the first one is given, they are looked at only if theirs is the same, and so once. Folds
+    of the process's generator are counted, not drawn: groups smaller than that lack in one anyhow.
     """
-    if _is_drawn_anew(cv):
+    is_drawn_anew = _is_drawn_anew(cv)
+    n_folds = _n_disjoint(cv)
+    if is_drawn_anew and n_folds is None:
         return
     X, y = known["X"], known.get("y")
     splitter = getattr(known.get("routed_params"), "splitter", None)
@@ -78,13 +93,24 @@ def _check_folds(
         folds: Iterator[Any] = deepcopy(cv).split(X, y, **getattr(splitter, "split", {}))
         return folds
 
-    if first is not None and not np.array_equal(next(split())[1], first):
+    is_other = first is not None and not is_drawn_anew
+    if is_other and not np.array_equal(next(split())[1], first):
         return
     groups = (known.get("params") or {}).get("groups")
     if groups is None or not get_config()["enable_metadata_routing"]:  # the splitter alone has them
         groups = find_groups(X, None, model.group_by) if _gets_same_rows(estimator, model) else None
     for scorer in scorers:
-        scorer.check_folds(X, groups, split())
+        if is_drawn_anew:
+            scorer.check_sizes(X, groups, n_folds)
+        else:
+            scorer.check_folds(X, groups, split())
+
+
+def _n_disjoint(cv: Any) -> int | None:
+    """Return how many folds share out the records, or None where folds may share some of them."""
+    if type(cv) in _REPEATED:
+        return int(cv.cvargs["n_splits"])
+    return int(cv.n_splits) if type(cv) in _PARTITIONS else None
 
 
 def _gets_same_rows(estimator: Any, model: Any) -> bool:

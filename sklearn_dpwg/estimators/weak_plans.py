@@ -17,6 +17,8 @@ _UP, _CLOSE = 4.0, 1.5
 _MOST_TRIALS = 14
 _MOST_RECORDS = 10**12
 _MOST_NAMED = 20
+# So many are named of groups with the same size and bound.
+_MOST_ALIKE = 3
 
 Replan = Callable[[Sequence[int]], Plan]
 
@@ -71,6 +73,10 @@ def warn_of_weak_bound(plan: Plan, labels: NDArray[np.object_], replan: Replan) 
         return [max(size, int(n_records)) for size in sizes]
 
     hopeless = hopeless_groups(plan)
+    cure = (
+        "more records, a larger epsilon, fewer groups or features, or a smaller radius would help; "
+        "print(estimator.plan(...)) previews them"
+    )
     enough = ""
     if plan.problem.n_records < math.inf:
         start = min(sizes) * plan.predicted_excess / cost
@@ -83,16 +89,30 @@ def warn_of_weak_bound(plan: Plan, labels: NDArray[np.object_], replan: Replan) 
                 f"{_named(fewer, labels, plan)}): no group's bound is then above "
                 f"{max(better.predicted_excess_if_worst):.3g}."
             )
+            if len(fewer) < len(sizes):  # the others have enough as they are
+                cure = _cure_of_tiny(fewer, labels, sizes)
     whose = ""
     if plan.problem.n_groups > 1:
         every = len(hopeless) == plan.problem.n_groups
         whose = ", for every group" if every else f", for {_named(hopeless, labels, plan)}"
     warn(
         f"the plan's bound on the excess worst-group loss is {plan.predicted_excess:.3g}, while "
-        f"predicting nothing costs at most {cost:.3g}{whose}: more records, a larger epsilon, "
-        f"fewer groups or features, or a smaller radius would help; "
-        f"print(estimator.plan(...)) previews them.{enough}",
+        f"predicting nothing costs at most {cost:.3g}{whose}: {cure}.{enough}",
         WeakPlanWarning,
+    )
+
+
+def _cure_of_tiny(tiny: list[int], labels: NDArray[np.object_], sizes: Sequence[float]) -> str:
+    """Return what to do about groups that alone make a plan weak."""
+    if len(tiny) == 1:
+        return (
+            f"group {labels[tiny[0]]!r} alone makes it weak, with {sizes[tiny[0]]:,} record(s): "
+            f"merge it into another, leave it out, or check for a misspelt label"
+        )
+    first = f"{labels[tiny[0]]!r} ({sizes[tiny[0]]:,} record(s))"
+    return (
+        f"{len(tiny):,} groups alone make it weak, {first} among them: merge them into others, "
+        f"leave them out, or check for misspelt labels"
     )
 
 
@@ -152,12 +172,21 @@ def _rounded_up(number: float) -> float:
 
 
 def _named(groups: list[int], labels: NDArray[np.object_], plan: Plan) -> str:
-    """Return labels, sizes and bounds of groups, for people."""
+    """Return labels, sizes and bounds of groups, for people; few of those that are alike."""
     sizes, bounds = plan.problem.group_sizes, plan.predicted_excess_if_worst
-    shown = [
-        f"{labels[i]!r} ({sizes[i]:,} record(s), bound {bounds[i]:.3g})"
-        for i in groups[:_MOST_NAMED]
-    ]
-    if len(groups) > _MOST_NAMED:
-        shown.append(f"and {len(groups) - _MOST_NAMED:,} more")
-    return ", ".join(shown)
+    alike: dict[tuple[float, str], list[str]] = {}
+    for i in groups:
+        bound = f"{bounds[i]:.3g}"
+        shown = f"{labels[i]!r} ({sizes[i]:,} record(s), bound {bound})"
+        alike.setdefault((sizes[i], bound), []).append(shown)
+    named: list[str] = []
+    n_left = len(groups)
+    for (size, bound), several in alike.items():
+        if len(named) >= _MOST_NAMED:
+            return ", ".join([*named, f"and {n_left:,} more"])
+        named += several[:_MOST_ALIKE]
+        n_left -= len(several)
+        if len(several) > _MOST_ALIKE:
+            more = len(several) - _MOST_ALIKE
+            named.append(f"and {more:,} more of {size:,} record(s), bound {bound}")
+    return ", ".join(named)

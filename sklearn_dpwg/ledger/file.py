@@ -111,7 +111,14 @@ class LedgerFile:
                 return False
             epsilon, delta = connection.execute("SELECT epsilon, delta FROM ledger").fetchone()
             charged = [row.guarantee for row in rows]
-            total = total_epsilon([*charged, guarantee], delta)
+            try:
+                total = total_epsilon([*charged, guarantee], delta)
+            except ValueError as error:  # the unit of another fit, one of the same pipeline perhaps
+                spent = total_epsilon(charged, delta)
+                raise ValueError(
+                    f"{error} This fit spent nothing; the ledger holds {len(charged)} fit(s), "
+                    f"epsilon={spent:.4g} at delta={delta:g}, which stay charged."
+                ) from None
             if total > epsilon:
                 spent = total_epsilon(charged, delta)
                 raise BudgetExceededError(
@@ -155,7 +162,7 @@ def total_epsilon(guarantees: list[PrivacyGuarantee], delta: float) -> float:
     if len(numbers) > 1:
         raise ValueError(
             f"a ledger counts guarantees for equally many records of a person, got {numbers!r}: "
-            f"set rows_per_person={numbers[-1]} everywhere. Nothing was spent."
+            f"set rows_per_person={numbers[-1]} everywhere."
         )
     return joint_guarantee(guarantees, delta).epsilon if guarantees else 0.0
 

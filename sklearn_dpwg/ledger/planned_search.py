@@ -150,6 +150,8 @@ def plan_search(
     try:
         fits, refits = fits_of_search(search, *facts)
     except UnsupportedMechanismError as error:
+        if hasattr(search, "planned_guarantee"):  # which says why
+            raise
         raise UnsupportedMechanismError(
             f"search must fit private estimators alone or at the end of pipelines on a known "
             f"number of folds, to be planned, got {type(search).__name__} of "

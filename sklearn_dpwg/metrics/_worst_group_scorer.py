@@ -186,13 +186,10 @@ class _WorstGroupScorer:
 
         Groups are those that are passed to the scorer, or that the model finds in X.
         """
-        if self.group_by is not None:
-            groups = find_groups(X, None, self.group_by)
-        if groups is None or self.missing != "raise":
+        encoded = self._encoded(X, groups)
+        if encoded is None:
             return
-        n_records = X.shape[0] if hasattr(X, "shape") else len(X)
-        codes, present = encode_groups(groups, n_records, None)
-        known = present.tolist() if self.group_labels is None else list(self.group_labels)
+        codes, present, known = encoded
         for fold, (_, test) in enumerate(folds):
             sizes = np.bincount(codes[test], minlength=len(present))
             count_of = dict.fromkeys(known, 0) | {
@@ -202,6 +199,38 @@ class _WorstGroupScorer:
                 if size < self.min_count:
                     where = f"the records to score in fold {fold} (nothing was fitted yet)"
                     raise self._too_few(label, size, where)
+
+    def check_sizes(self, X: Any, groups: Any, n_folds: int) -> None:
+        """Refuse groups too small for so many disjoint folds, however these will be drawn."""
+        encoded = self._encoded(X, groups)
+        if encoded is None:
+            return
+        codes, present, known = encoded
+        sizes = np.bincount(codes, minlength=len(present)).tolist()
+        for label, size in (
+            dict.fromkeys(known, 0) | dict(zip(present, sizes, strict=True))
+        ).items():
+            if size < n_folds * self.min_count:
+                raise ValueError(
+                    f"group {label!r} has {size} of the records, too few for min_count="
+                    f"{self.min_count} in each of {n_folds} folds, however they are drawn (nothing "
+                    f"was fitted yet): use fewer folds that hold every group "
+                    f"(GroupLabelStratifiedKFold, or a seed, with which folds are looked at before "
+                    f'the first fit), or missing="nan" or "ignore".'
+                )
+
+    def _encoded(
+        self, X: Any, groups: Any
+    ) -> tuple[NDArray[np.intp], NDArray[np.object_], list[Hashable]] | None:
+        """Return codes, labels that are present and those to score; None if all may be missed."""
+        if self.group_by is not None:
+            groups = find_groups(X, None, self.group_by)
+        if groups is None or self.missing != "raise":
+            return None
+        n_records = X.shape[0] if hasattr(X, "shape") else len(X)
+        codes, present = encode_groups(groups, n_records, None)
+        known = present.tolist() if self.group_labels is None else list(self.group_labels)
+        return codes, present, known
 
     def _too_few(self, label: Hashable, size: int, where: str) -> ValueError:
         return ValueError(

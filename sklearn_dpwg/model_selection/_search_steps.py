@@ -24,13 +24,34 @@ Scoring = Literal["accuracy", "absolute_error"] | Callable[[Any, Any, Any], Any]
 _MOST_CANDIDATES = 1000
 
 
-def check_releases(guarantee: PrivacyGuarantee, parameters: Mapping[str, Any]) -> None:
-    """Refuse a candidate by name if its fit is not one Gaussian release of the run's budget."""
-    if guarantee.records_per_person > 1:
+def check_unit(rows_per_person: int) -> None:
+    """Refuse to search for persons with several rows."""
+    if rows_per_person > 1:
         raise UnsupportedMechanismError(
             f"rows_per_person must be 1 in a private search, whose guarantee for several rows of a "
-            f"person is unknown, got {guarantee.records_per_person}."
+            f"person is unknown, got {rows_per_person}: search on one row of each person, as "
+            f"preprocessing.bound_rows_per_person(..., k=1) keeps."
         )
+
+
+def check_units(estimator: Any, distributions: Any) -> None:
+    """Refuse a search that can be told to be for persons with several rows, before its fit."""
+    final, name = estimator, "rows_per_person"
+    if hasattr(estimator, "steps"):
+        step, final = estimator.steps[-1]
+        name = f"{step}__{name}"
+    own = getattr(final, "rows_per_person", 1)
+    spaces = [distributions] if isinstance(distributions, Mapping) else list(distributions)
+    for space in spaces:
+        values = space.get(name, [own])
+        for rows in [] if hasattr(values, "rvs") else values:
+            if isinstance(rows, int | np.integer):  # whatever else it is, the fit says
+                check_unit(int(rows))
+
+
+def check_releases(guarantee: PrivacyGuarantee, parameters: Mapping[str, Any]) -> None:
+    """Refuse a candidate by name if its fit is not one Gaussian release of the run's budget."""
+    check_unit(guarantee.records_per_person)
     if not all(is_gaussian(event) for event in guarantee.events):
         raise UnsupportedMechanismError(
             f"the candidate {dict(parameters)!r} has releases that are not all Gaussian, which a "

@@ -23,6 +23,7 @@ from sklearn_dpwg.ledger.charge import charge, paid_for
 from sklearn_dpwg.model_selection._search_steps import (
     Scoring,
     check_releases,
+    check_units,
     final_step,
     known_candidates,
     noisy_score,
@@ -156,7 +157,13 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         -------
         SearchPlan
             Print it.
+
+        Raises
+        ------
+        UnsupportedMechanismError
+            If it would be for persons with several rows, of which no guarantee is known.
         """
+        check_units(self.estimator, self.param_distributions)
         return plan_search(
             Budget(self.epsilon, self.delta), mean_runs=self.n_iter, distribution=self.distribution
         )
@@ -195,7 +202,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         TypeError
             If the estimator is no private one, or `scoring` takes other arguments.
         UnsupportedMechanismError
-            If a candidate's releases are not all Gaussian.
+            If a candidate's releases are not all Gaussian, or are for persons with several rows.
         BudgetExceededError
             If a `PrivacyLedger` has less left.
 

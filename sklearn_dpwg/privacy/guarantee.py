@@ -270,17 +270,19 @@ class PrivacyGuarantee:
         return type_two_errors(_compositions(self.events), values)
 
     def for_records(self, n_records: int) -> PrivacyGuarantee:
-        """Return the guarantee of a person who owns several of the records.
+        """Return the guarantee of a person who owns several times the stated unit.
 
         Parameters
         ----------
         n_records : int
-            How many rows k the person has, in whatever groups and parts.
+            How many units k the person has, in whatever groups and parts: k rows of a guarantee
+            of one row, and k times ``records_per_person`` rows of one of several.
 
         Returns
         -------
         PrivacyGuarantee
-            At the same δ; for Gaussian releases μ becomes kμ.
+            At the same δ, with k times the ``records_per_person``; for Gaussian releases μ becomes
+            kμ.
 
         Raises
         ------

@@ -10,6 +10,7 @@ from typing import Any, Literal, NoReturn, Self, final
 
 import numpy as np
 
+from sklearn_dpwg._short_repr import short_repr
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy import (
@@ -93,6 +94,8 @@ class Plan:
     n_drawn: int | None = None
     remark: str = ""
     records_per_person: int = 1
+
+    __repr__ = short_repr
 
     @classmethod
     def of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn.model_selection import cross_val_predict, cross_val_score
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.metrics import group_table, worst_group_score
+from sklearn_dpwg.solvers import Plan
 
 HUGE = 1.7e308
 ROWS = {
@@ -41,6 +43,8 @@ def facts_of(value):
         return value.shape, str(value.dtype)
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, Plan):
+        return repr(astuple(value))  # its own text is cut short
     return type(value).__name__ if isinstance(value, float) else repr(value)
 
 

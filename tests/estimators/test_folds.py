@@ -13,7 +13,9 @@ from sklearn.model_selection import (
     KFold,
     LeaveOneGroupOut,
     RandomizedSearchCV,
+    RepeatedKFold,
     ShuffleSplit,
+    StratifiedKFold,
     cross_val_score,
     cross_validate,
     learning_curve,
@@ -192,6 +194,59 @@ def test_looking_at_folds_does_not_change_them(name, state):
         assert np.random.random() == after  # noqa: NPY002
     finally:
         np.random.set_state(kept)  # noqa: NPY002
+
+
+FEW = np.where(np.arange(N) < 2, "few", "many")
+UNSEEDED = [
+    KFold(3, shuffle=True),
+    StratifiedKFold(3, shuffle=True),
+    RepeatedKFold(n_splits=3, n_repeats=2),
+]
+
+
+def fit_routed(name, cv, groups, scorer=SCORER):
+    with config_context(enable_metadata_routing=True):
+        if name == "search":
+            search = GridSearchCV(model(), {"verbose": [0]}, cv=cv, scoring=scorer)
+            return search.fit(X, Y, groups=groups)
+        return cross_val_score(model(), X, Y, cv=cv, scoring=scorer, params={"groups": groups})
+
+
+@pytest.mark.parametrize("name", ["search", "cross_val_score"])
+@pytest.mark.parametrize("cv", UNSEEDED, ids=str)
+def test_groups_smaller_than_unseeded_folds_are_refused_before_a_fit(name, cv):
+    lacks = r"^group 'few' has 2 of the records, too few .*in each of 3 folds.*a seed"
+    with PrivacyLedger(epsilon=100.0, delta=1e-6) as ledger:
+        with pytest.raises(ValueError, match=lacks):
+            fit_routed(name, cv, FEW)
+        assert ledger.rows == []
+    kept = np.random.get_state()  # noqa: NPY002
+    try:
+        np.random.seed(5)  # noqa: NPY002
+        after = np.random.random()  # noqa: NPY002
+        np.random.seed(5)  # noqa: NPY002
+        if name == "search":
+            with pytest.raises(ValueError, match=lacks):
+                fit_routed(name, cv, FEW)
+            assert np.random.random() == after  # noqa: NPY002
+    finally:
+        np.random.set_state(kept)  # noqa: NPY002
+
+
+def test_groups_that_unseeded_folds_may_all_hold_are_left_to_the_draw():
+    just = np.where(np.arange(N) < 3, "few", "many")
+    at_least_two = worst_group_scorer(min_count=2)
+    with pytest.raises(ValueError, match="'few' has 3 of the records, too few for min_count=2"):
+        fit_routed("search", KFold(3, shuffle=True), just, at_least_two)
+    with pytest.raises(ValueError, match="'none' has 0 of the records, too few for min_count=1"):
+        fit_routed(
+            "search", KFold(3, shuffle=True), LABELS, worst_group_scorer(group_labels=["a", "none"])
+        )
+    lenient = worst_group_scorer(missing="ignore")
+    assert np.isfinite(fit_routed("search", KFold(3, shuffle=True), FEW, lenient).best_score_)
+    assert np.isfinite(fit_routed("search", KFold(3, shuffle=True), LABELS).best_score_)
+    search = GridSearchCV(model(), {"verbose": [0]}, cv=ShuffleSplit(3), scoring=SCORER)
+    check_folds_of_search(search, search.estimator, {"X": X, "y": Y, "params": {"groups": FEW}})
 
 
 def test_folds_that_can_be_read_once_are_left_to_the_search():

@@ -132,6 +132,22 @@ def test_a_ledger_counts_persons_together_and_refuses_to_mix_them():
             model(solver=MGR(n_steps=2)).fit(X, y, groups=groups)
 
 
+def test_what_a_ledger_says_of_a_pipeline_of_two_units_is_true():
+    X, y = np.full((1200, 1), 0.5), np.arange(1200) % 2
+    scaler = DPStandardScaler(epsilon=0.5, bounds=(-1, 1), random_state=0)
+    steps = make_pipeline(
+        scaler, model(rows_per_person=3, group_by=lambda X: np.arange(len(X)) % 2)
+    )
+    said = (
+        r"got \[1, 3\]: set rows_per_person=3 everywhere\. This fit spent nothing; the ledger "
+        r"holds 1 fit\(s\), epsilon=0\.5 at delta=1e-06, which stay charged\.$"
+    )
+    with PrivacyLedger(3.0, 1e-6) as ledger:
+        with pytest.raises(ValueError, match=said):
+            steps.fit(X, y)
+        assert [row.what for row in ledger.rows] == ["DPStandardScaler"]
+
+
 def test_what_is_fitted_together_is_stated_for_one_person():
     """A scaler for persons, one for rows, and rows that a bootstrap repeats."""
     rng = np.random.default_rng(0)
@@ -189,3 +205,30 @@ def test_a_private_search_refuses_candidates_for_persons():
     search = DPSearchCV(model(rows_per_person=2), {"radius": [1.0, 2.0]}, random_state=0)
     with pytest.raises(ValueError, match="rows_per_person"):
         search.fit(X, np.arange(1200) % 2, groups=groups)
+
+
+@pytest.mark.parametrize("is_pipeline", [False, True])
+def test_a_private_search_for_persons_is_refused_by_its_plan(is_pipeline):
+    several, one = model(rows_per_person=3), model()
+    name = "rows_per_person"
+    if is_pipeline:
+        several, one = make_pipeline(several), make_pipeline(one)
+        name = f"dpworstgroupclassifier__{name}"
+    radius = name.replace("rows_per_person", "radius")
+    said = (
+        r"^rows_per_person must be 1 in a private search.*got 3: .*bound_rows_per_person\(.*k=1\)"
+    )
+    facts = {"group_sizes": SIZES, "n_features": 1, "classes": [0, 1]}
+    X, groups = np.full((1200, 1), 0.5), np.repeat(["a", "b"], SIZES)
+    searches = [
+        DPSearchCV(several, {radius: [1.0]}),
+        DPSearchCV(one, [{radius: [1.0]}, {name: [1, 3]}]),
+    ]
+    for search in searches:
+        with pytest.raises(UnsupportedMechanismError, match=said):
+            search.plan()
+        with pytest.raises(UnsupportedMechanismError, match=said):
+            PrivacyLedger(3.0, 1e-6).plan_search(search, **facts)
+        with pytest.raises(UnsupportedMechanismError, match=said):
+            search.fit(X, np.arange(1200) % 2, groups)
+    assert DPSearchCV(several, {name: [1]}).plan().guarantee.epsilon <= 1.0

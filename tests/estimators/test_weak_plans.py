@@ -111,8 +111,35 @@ def test_many_hopeless_groups_are_counted():
     model = CLASSIFIER.__class__(4.0, 1e-6, solver=MGR(n_steps=20), data_norm=1.0, random_state=0)
     (message,) = fit_with(model, [20_000] + [3] * 30)
     assert message.startswith("30 groups have too few records")
-    assert "'g20' (3 record(s)" in message
-    assert "and 10 more" in message
+    assert "'g1' (3 record(s), bound" in message
+    assert message.count("'g") == 3
+    assert "and 27 more of 3 record(s), bound" in message
+
+
+def test_few_of_many_kinds_of_hopeless_groups_are_named():
+    sizes = [20_000, *range(1, 31)]
+    model = CLASSIFIER.__class__(8.0, 1e-6, solver=MGR(n_steps=20), data_norm=1.0, random_state=0)
+    (message,) = fit_with(model, sizes)
+    assert len(hopeless_groups(model.plan_)) == 31
+    assert message.partition("(fewer are in ")[2].count("'g") == 20
+    assert ", and 10 more)" in message
+
+
+@pytest.mark.parametrize("n_tiny", [1, 30])
+def test_groups_that_alone_make_a_plan_weak_are_named_with_what_cures_them(n_tiny):
+    model = clone(CLASSIFIER).set_params(solver="mgr")
+    (message,) = fit_with(model, [3000, 2000] + [1] * n_tiny)
+    assert message.count("misspelt label") == 1
+    assert "larger epsilon" not in message
+    if n_tiny == 1:
+        assert "group 'g2' alone makes it weak, with 1 record(s): merge it into another" in message
+    else:
+        assert "30 groups alone make it weak, 'g10' (1 record(s)) among them: merge" in message
+        assert message.count("'g") == 4
+    assert not hopeless_groups(model.plan(group_sizes=[3000, 2000], n_features=2))
+    (other,) = fit_with(model, [30, 20])
+    assert "alone" not in other
+    assert "larger epsilon" in other
 
 
 def test_no_number_is_told_where_the_solver_refuses_so_many():

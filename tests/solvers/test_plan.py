@@ -147,3 +147,29 @@ def test_nothing_is_checked_before_a_plan_is_asked_for(of):
     solver = of(**{first: -1})
     with pytest.raises(ValueError, match=f"^{first} of {of.__name__} must be"):
         plan_of(solver)
+
+
+@EACH_PRIVATE
+def test_many_groups_do_not_make_the_text_of_a_plan_long(name):
+    def plan_for(*last):
+        sizes = (*[100 + i % 7 for i in range(2999)], *last)
+        return SOLVERS[name]().plan(make_problem(sizes, loss=SquaredError()), BUDGET)
+
+    plan = plan_for(100)
+    assert len(repr(plan)) < 20_000
+    assert "group_sizes=(100, 101, 102, " in repr(plan.problem)
+    assert "105, ... 2,980 more)" in repr(plan.problem)
+    assert plan.problem.group_sizes != plan_for(101).problem.group_sizes
+    assert plan != plan_for(101)
+
+
+@EACH_PRIVATE
+def test_few_groups_are_written_in_full(name):
+    plan = plan_of(SOLVERS[name]())
+    for facts in (plan.problem, plan.schedule):
+        given = [f"{one.name}={getattr(facts, one.name)!r}" for one in dataclasses.fields(facts)]
+        if all(len(value) <= 20 for value in vars(facts).values() if isinstance(value, tuple)):
+            assert repr(facts) == f"{type(facts).__name__}({', '.join(given)})"
+    alone = make_problem((300,), loss=SquaredError())
+    assert "group_sizes=(300,)" in repr(alone)
+    assert repr(plan).startswith(f"Plan(solver={plan.solver!r}, problem=Problem(loss=SquaredError(")

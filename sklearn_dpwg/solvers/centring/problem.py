@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
+from sklearn_dpwg._short_repr import short_repr
 from sklearn_dpwg.losses import Loss, LossConstants
 from sklearn_dpwg.privacy import SumGrid, grid_step, summation_slack
 from sklearn_dpwg.problem import Problem
@@ -78,6 +79,8 @@ class CentredProblem(Problem):
 
     clip: float = LONGEST_GRADIENT
     unit: float = 1.0
+
+    __repr__ = short_repr
 
     @cached_property
     def constants(self) -> LossConstants:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from sklearn_dpwg._short_repr import short_repr
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.problem import Problem
@@ -101,6 +102,8 @@ class MGRSchedule:
     ceiling_of_level: float = math.inf
     centring: str = ""
     remark: str = ""
+
+    __repr__ = short_repr
 
     @property
     def follows_level(self) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sklearn_dpwg._short_repr import short_repr
+
 
 @dataclass(frozen=True)
 class MomentsSchedule:
@@ -41,6 +43,8 @@ class MomentsSchedule:
     clip: float
     ridge: float
     smoothing: float
+
+    __repr__ = short_repr
 
     @property
     def n_rounds(self) -> int:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from sklearn_dpwg._short_repr import short_repr
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.solvers.group_player import shown
 
@@ -92,6 +93,8 @@ class OCOSchedule:
     averaging: float  # round t counts in the averages in proportion to t to this power
     worst_std: float  # deviation of the noisiest sum, per unit of noise and sensitivity
     remark: str = ""
+
+    __repr__ = short_repr
 
     def __str__(self) -> str:
         """Return a few lines for people."""

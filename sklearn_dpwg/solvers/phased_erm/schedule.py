@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from sklearn_dpwg._short_repr import short_repr
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import SumGrid, saddle_point_sensitivities
 from sklearn_dpwg.problem import Problem
@@ -53,6 +54,8 @@ class PhasedERMSchedule:
     grid: SumGrid | None = None  # blocks and steps of these sums
     group_rate: float = 0.0  # step size η of the group weights between phases
     remark: str = ""
+
+    __repr__ = short_repr
 
     @property
     def n_phases(self) -> int:
