@@ -60,7 +60,7 @@ CONSTANTS: tuple[tuple[tuple[ModuleType, ...], str, tuple[float, ...]], ...] = (
     ((group_weights,), "ASSUMED_STEPS", (3.0, 30.0, 1e9)),
 )
 BY_LOSS = {
-    "log loss": {"step_share": (0.13, 0.25), "ceiling": (1.5, 3.6), "clip_share": (0.6, 1.3)},
+    "log loss": {"step_share": (0.13, 0.25), "ceiling": (1.5, 3.6, 4.5), "clip_share": (0.6, 1.3)},
     "squared_error": {
         "step_share": (0.15, 0.2, 0.5),
         "ceiling": (0.5, 2.16),
