@@ -57,10 +57,16 @@ CONSTANTS: tuple[tuple[tuple[ModuleType, ...], str, tuple[float, ...]], ...] = (
     ((group_player,), "SPREAD_OVER_ZERO_SCORE", (0.075, 0.3)),
     ((group_player, group_weights, planning), "CORRECTION", (0.0, 1.0)),
     ((planning,), "NOISE_PRICE", (0.0, 0.1, 0.4)),
-    ((group_weights,), "ASSUMED_STEPS", (3.0, 30.0, 1e9)),
+    ((group_weights,), "ASSUMED_STEPS", (3.0, 30.0)),
+    ((group_weights,), "REMEMBERED", (0.8, 0.95, 1.0)),
 )
 BY_LOSS = {
-    "log loss": {"step_share": (0.13, 0.25), "ceiling": (1.5, 3.6, 4.5), "clip_share": (0.6, 1.3)},
+    "log loss": {
+        "step_share": (0.13, 0.25),
+        "ceiling": (1.5, 3.6, 4.5),
+        "raised_ceiling": (0.0, 4.5, 13.0),
+        "clip_share": (0.6, 1.3),
+    },
     "squared_error": {
         "step_share": (0.15, 0.2, 0.5),
         "ceiling": (0.5, 2.16),

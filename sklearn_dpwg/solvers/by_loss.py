@@ -21,6 +21,8 @@ class ByLoss:
     ceiling : float
         Losses count up to this multiple of what predicting nothing can cost: a lower ceiling hides
         groups that a model fails, a higher one has more noise. For two classes it is 1.5 nats.
+    raised_ceiling : float
+        Multiple that losses count up to once the ceiling is seen to hide a group.
     clip_share : float
         On centred rows a gradient of one record is at most this share of their root mean square.
     ceiling_of_level : float
@@ -31,12 +33,13 @@ class ByLoss:
 
     step_share: float = 0.18
     ceiling: float = 2.16
+    raised_ceiling: float = 0.0
     clip_share: float = 0.9
     ceiling_of_level: float = math.inf
     is_centred: bool = False
 
 
-LOG_LOSS = ByLoss(is_centred=True)
+LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
 # weights: the radius of a regressor is a fifth of a classifier's.
 SQUARED_ERROR = ByLoss(

@@ -169,13 +169,16 @@ def adapted_group_weights(
     that of the mean gradient.
     """
     n_steps = schedule.n_steps
-    spread, total, exponents = 10.0 * schedule.assumed_spread**2, 0.0, np.log(first)
+    spread, count, total = 10.0 * schedule.assumed_spread**2, 10.0, 0.0
+    exponents = np.log(first)
     entropy = -sum(first * np.log(first))
-    for t, (weights, risks, variances) in enumerate(heard):
-        found = max(spread / (10 + t), (schedule.assumed_spread / 30) ** 2)
+    for weights, risks, variances in heard:
+        found = max(spread / count, (schedule.assumed_spread / 30) ** 2)
         rate = math.sqrt(entropy / (found * n_steps + variances.mean() * n_steps / 2))
         mean = weights @ risks
-        spread += weights @ (risks - mean) ** 2 - weights @ (variances * (1.0 - weights))
+        spread = 0.9 * spread + weights @ (risks - mean) ** 2
+        spread -= weights @ (variances * (1.0 - weights))
+        count = 0.9 * count + 1.0
         exponents = exponents + rate * risks - 0.5 * log_mean_exp(rate, variances)
         total += rate
     price = total * schedule.noise_price

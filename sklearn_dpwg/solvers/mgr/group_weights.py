@@ -9,9 +9,10 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.solvers.group_player import CORRECTION, best_rate, normalised
 from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
 
-# The assumed spread of the group risks counts like so many released ones, and the spread that is
-# gone by is at least this share of it.
-ASSUMED_STEPS, LEAST_SPREAD = 10.0, 1.0 / 30.0
+# The assumed spread of the group risks counts like so many released ones; a step later each counts
+# for this share of what it did; and the spread that is gone by is at least this share of the
+# assumed.
+ASSUMED_STEPS, REMEMBERED, LEAST_SPREAD = 10.0, 0.9, 1.0 / 30.0
 
 
 class GroupWeights:
@@ -22,8 +23,8 @@ class GroupWeights:
         argmax_λ  Σ_s η_s (r_s · λ - ν max_i λ_i s_i) - Σ_s c_s · λ - KL(λ ‖ π),
 
     where η_t is the rate that would have been planned had the spread of the risks been known that
-    was released before, c_t is the noise correction, s_i is the noise of the mean gradient if all
-    weight is on group i, and ν s is what planning takes noise s to cost (`noise_price`).
+    was released shortly before, c_t is the noise correction, s_i is the noise of the mean gradient
+    if all weight is on group i, and ν s is what planning takes noise s to cost (`noise_price`).
     Otherwise they are plain Hedge at the planned rate.
 
     Parameters
@@ -42,7 +43,10 @@ class GroupWeights:
         self.schedule = schedule
         self.current, self._log_weights = normalised(log_weights), log_weights
         self._gradient_noise = gradient_noise
-        self._n_steps, self._spread, self._total_rate = 0, 0.0, 0.0
+        self._total_rate = 0.0
+        # of squared spreads that are remembered: how many, and their sum
+        self._remembered = ASSUMED_STEPS
+        self._spread = ASSUMED_STEPS * schedule.assumed_spread**2
         # the prior's: a start may have all weight on one group
         prior = np.asarray(schedule.prior)
         self._entropy = -float(prior @ np.log(prior))
@@ -66,9 +70,10 @@ class GroupWeights:
         weights = self.current
         # before the step is known, as its noise correction asks for
         rate = self._rate(variances)
-        self._n_steps += 1
-        self._spread += float(weights @ (risks - weights @ risks) ** 2)
-        self._spread -= float((weights * (1.0 - weights)) @ variances)
+        spread = float(weights @ (risks - weights @ risks) ** 2)
+        spread -= float((weights * (1.0 - weights)) @ variances)
+        self._spread = REMEMBERED * self._spread + spread
+        self._remembered = REMEMBERED * self._remembered + 1.0
         self._total_rate += rate
         self._log_weights = self._log_weights + rate * risks
         self._log_weights = self._log_weights - CORRECTION * self._log_mean_exp(rate, variances)
@@ -79,10 +84,9 @@ class GroupWeights:
         )
 
     def _rate(self, variances: FloatArray) -> float:
-        """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q so far."""
-        assumed = self.schedule.assumed_spread**2
-        found = ASSUMED_STEPS * assumed + self._spread
-        spread = max(found / (ASSUMED_STEPS + self._n_steps), LEAST_SPREAD**2 * assumed)
+        """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q of late."""
+        least = (LEAST_SPREAD * self.schedule.assumed_spread) ** 2
+        spread = max(self._spread / self._remembered, least)
         horizon = self.schedule.n_steps
         noise = float(variances.mean()) / 2.0
         return best_rate(self._entropy, (spread + noise) / horizon) / horizon

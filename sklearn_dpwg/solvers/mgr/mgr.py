@@ -17,7 +17,9 @@ from sklearn_dpwg.solvers.centring.releases import release_centre
 from sklearn_dpwg.solvers.heavy_ball import HeavyBall
 from sklearn_dpwg.solvers.mgr import releases
 from sklearn_dpwg.solvers.mgr.group_weights import GroupWeights
-from sklearn_dpwg.solvers.mgr.limits import LossLevel, planned_limits
+from sklearn_dpwg.solvers.mgr.hidden_losses import HiddenLosses
+from sklearn_dpwg.solvers.mgr.limits import PlannedLimits
+from sklearn_dpwg.solvers.mgr.loss_level import LossLevel
 from sklearn_dpwg.solvers.mgr.paper import paper_plan
 from sklearn_dpwg.solvers.mgr.parameters import RULES, MGRParameters
 from sklearn_dpwg.solvers.mgr.planning import least_bound_plan
@@ -54,8 +56,9 @@ class MGR(MGRParameters, Solver):
         the released risks, and weight on a group has to make up for the noise that it brings.
     loss_ceiling : float, optional
         Each record's loss counts for at most this much in the group risks. Planned: 2.16
-        times the largest loss of a model that predicts nothing; for the squared error as much as
-        that, or six times the mean released loss where it is less. Infinity: no ceiling.
+        times the largest loss of a model that predicts nothing, and three times that once released
+        risks show that it hides a group; for the squared error as much as that largest loss, or
+        six times the mean released loss where it is less. Infinity: no ceiling.
     aim : float, default=0.3
         Norm of the weights that step sizes are planned for, as a share of the radius.
     step_size : float, optional
@@ -142,20 +145,18 @@ class MGR(MGRParameters, Solver):
             centring = release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
             data, unit = centring.view(data), centring.clip / largest_clip(problem.loss)
             weights = centring.to_centred(weights, problem)
-        limits = planned_limits(schedule, unit)
-        level = LossLevel(plan) if schedule.follows_level else None
+        following = _limits_of_run(schedule, problem)
         gradient_noise = unit * schedule.gradient_noise(problem)
         players = GroupWeights(schedule, log_group_weights, gradient_noise)
         ball = HeavyBall(schedule, len(weights))
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(problem.n_groups)
         for t in range(schedule.n_steps):
+            limits = following.limits(unit)
             released = release(plan, data, weights, players.current, noise, limits)
             move = ball.push(released.gradient, released.noise_std)
             weights = project_to_ball(weights + move, problem.radius)
-            if level is not None:
-                level.push(released.risks, released.risk_variances, players.current)
-                limits = level.limits(unit)
-            if problem.n_groups > 1:
+            following.push(released.risks, released.risk_variances, players.current)
+            if problem.n_groups > 1 and following.is_heard:
                 players.push(released.risks, released.risk_variances)
             # after the step, so that the last releases count too
             if t >= schedule.n_steps - schedule.averaged:
@@ -165,6 +166,13 @@ class MGR(MGRParameters, Solver):
         if centring is not None:
             learned = centring.from_centred(learned, problem)
         return Solution(learned, group_weights_sum / schedule.averaged, schedule.n_steps)
+
+
+def _limits_of_run(schedule: MGRSchedule, problem: Problem) -> PlannedLimits:
+    """Return what sets the limits of each step."""
+    if schedule.follows_level:
+        return LossLevel(schedule, problem)
+    return HiddenLosses(schedule) if schedule.may_raise else PlannedLimits(schedule)
 
 
 def _first_weights(

@@ -64,7 +64,9 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters
     if is_centred(problem, parameters):
         learned = centred_problem(problem, unit=least_unit(problem.loss))
     sampling = choose_sampling(learned, budget, parameters)
-    rule = StepRule.of(learned, parameters, sampling.n_steps)
+    is_open = parameters.loss_ceiling is None and _adapts(problem, parameters)
+    may_raise = is_open and sampling.is_full
+    rule = StepRule.of(learned, parameters, sampling.n_steps, may_raise=may_raise)
     make = _plan_of_passes if sampling.is_full else _plan_of_batches
     plan = make(problem, rule, budget, parameters, sampling)
     return _with_cheaper(plan, problem, budget, parameters)
@@ -221,9 +223,7 @@ def _calibrated_by_part(
 
 def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSchedule:
     """Return a schedule of the rule's limits; `others` follow from the noise."""
-    of_loss, is_by_groups = by_loss(rule.problem.loss), rule.problem.n_groups > 1
-    is_planned = parameters.step == "weighted" and parameters.group_rate is None
-    adapts = is_planned and is_by_groups and parameters.risk_noise == "gaussian"
+    of_loss, adapts = by_loss(rule.problem.loss), _adapts(rule.problem, parameters)
     follows_level = adapts and parameters.loss_ceiling is None and others.get("batches") is None
     return MGRSchedule(
         step=parameters.step,
@@ -243,9 +243,17 @@ def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSc
         assumed_spread=risk_spread(rule.problem),
         noise_price=NOISE_PRICE * rule.aim / (2.0 * of_loss.step_share),
         ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
+        raised_ceiling=rule.raised_ceiling,
+        raised_range=rule.sums.loss_range,
         centring=in_words(rule.problem.loss) if isinstance(rule.problem, CentredProblem) else "",
         **others,
     )
+
+
+def _adapts(problem: Problem, parameters: MGRParameters) -> bool:
+    """Return whether group weights follow the spread of the risks and pay for noise."""
+    is_planned = parameters.step == "weighted" and parameters.group_rate is None
+    return is_planned and problem.n_groups > 1 and parameters.risk_noise == "gaussian"
 
 
 def _floats(values: FloatArray) -> tuple[float, ...]:

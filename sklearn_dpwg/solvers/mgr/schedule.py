@@ -15,6 +15,9 @@ from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.group_player import shown
 from sklearn_dpwg.solvers.mgr.batches import Batches
 
+# Where the ceiling may be raised, every so many steps try it.
+PROBE_EVERY = 10
+
 
 @dataclass(frozen=True)
 class MGRSchedule:
@@ -71,6 +74,9 @@ class MGRSchedule:
     ceiling_of_level : float, default=infinity
         Losses count up to this multiple of the mean released loss, where that is below `ceiling`
         (`LossLevel`).
+    raised_ceiling, raised_range : float, default=0
+        Where above `ceiling` and `feedback_range`, every tenth step counts losses up to this, and
+        all of them do once that shows a group that the ceiling hides (`HiddenLosses`).
     centring : str, default=""
         Says, where rows are taken relative to a released centre, how far slopes are limited.
     remark : str, default=""
@@ -100,6 +106,8 @@ class MGRSchedule:
     assumed_spread: float = 0.0
     noise_price: float = 0.0
     ceiling_of_level: float = math.inf
+    raised_ceiling: float = 0.0
+    raised_range: float = 0.0
     centring: str = ""
     remark: str = ""
 
@@ -109,6 +117,11 @@ class MGRSchedule:
     def follows_level(self) -> bool:
         """Whether the ceiling of losses follows the level of the released ones."""
         return math.isfinite(self.ceiling_of_level)
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether the ceiling of losses is raised where it hides a group."""
+        return self.raised_ceiling > self.ceiling
 
     @property
     def is_centred(self) -> bool:
@@ -149,6 +162,11 @@ class MGRSchedule:
                 lines.append(
                     f"losses counted up to {self.ceiling_of_level:g} times their mean, where that "
                     "is less"
+                )
+            if self.may_raise:
+                lines.append(
+                    f"every {PROBE_EVERY}th step counts losses up to {self.raised_ceiling:.3g}, "
+                    "and all do once that shows a group to be worse off than it looked"
                 )
         if self.remark:
             lines.append(self.remark)

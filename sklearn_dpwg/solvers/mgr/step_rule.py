@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.by_loss import by_loss
 from sklearn_dpwg.solvers.group_player import loss_ceiling
 from sklearn_dpwg.solvers.mgr.bound import RunNoise, best_sharpness, excess_bound_by_group
 from sklearn_dpwg.solvers.mgr.parameters import MGRParameters
@@ -36,8 +37,8 @@ class StepRule:
         Public facts.
     n_steps : int
         Steps T.
-    ceiling : float
-        A record's loss counts for at most this much in the group risks.
+    ceiling, raised_ceiling : float
+        A record's loss counts for at most this much in the group risks, and where it is raised.
     aim : float
         Norm of the weights that step sizes are planned for.
     step_size, longest_step, max_momentum : float
@@ -51,6 +52,7 @@ class StepRule:
     problem: Problem
     n_steps: int
     ceiling: float
+    raised_ceiling: float
     aim: float
     step_size: float
     longest_step: float
@@ -59,9 +61,15 @@ class StepRule:
     group_rate: float | None
 
     @classmethod
-    def of(cls, problem: Problem, parameters: MGRParameters, n_steps: int) -> StepRule:
+    def of(
+        cls, problem: Problem, parameters: MGRParameters, n_steps: int, *, may_raise: bool = False
+    ) -> StepRule:
         """Return what the parameters ask for; refuse a ceiling that no loss can be below."""
         ceiling = loss_ceiling(problem, parameters.loss_ceiling, "MGR")
+        raised = ceiling
+        if may_raise:
+            constants, multiple = problem.constants, by_loss(problem.loss).raised_ceiling
+            raised = max(ceiling, min(multiple * constants.zero_score, constants.supremum))
         aim = parameters.aim * problem.radius
         boldness = 1.0
         if parameters.step_size is not None:
@@ -79,6 +87,7 @@ class StepRule:
             problem,
             n_steps,
             ceiling,
+            raised,
             aim,
             step_size,
             boldness * step_size,
@@ -90,12 +99,12 @@ class StepRule:
     @cached_property
     def sums(self) -> SumSensitivity:
         """What one record moves of the sums of gradients, and of losses up to the ceiling."""
-        return SumSensitivity.of(self.problem, ceiling=self.ceiling)
+        return SumSensitivity.of(self.problem, ceiling=self.raised_ceiling)
 
     @property
     def feedback_range(self) -> float:
         """Range b of the losses that the group risks count, rounding included."""
-        return self.sums.loss_range
+        return self.sums.loss_range - (self.raised_ceiling - self.ceiling)
 
     def sharpness(self, noise: RunNoise) -> float:
         """Return θ = η_λ T of the user, or the best; 1 with one group, where it has no effect."""

@@ -24,7 +24,8 @@ from sklearn_dpwg.solvers.by_loss import by_loss
 from sklearn_dpwg.solvers.centring import releases as centring_releases
 from sklearn_dpwg.solvers.centring.problem import CONSTANT, CentredProblem, largest_clip
 from sklearn_dpwg.solvers.mgr import releases as mgr_releases
-from sklearn_dpwg.solvers.mgr.limits import LEAST_CEILING, planned_limits
+from sklearn_dpwg.solvers.mgr.limits import planned_limits
+from sklearn_dpwg.solvers.mgr.loss_level import LEAST_CEILING
 from sklearn_dpwg.solvers.mgr.releases import from_batch
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import random_data, random_targets

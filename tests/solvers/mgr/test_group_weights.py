@@ -14,7 +14,7 @@ from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.mgr.bound import RunNoise, best_sharpness
 from sklearn_dpwg.solvers.mgr.group_weights import GroupWeights, priced_weights
-from sklearn_dpwg.solvers.mgr.limits import LEAST_CEILING, LossLevel
+from sklearn_dpwg.solvers.mgr.loss_level import LEAST_CEILING, LossLevel
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 from tests.helpers.group_data import make_problem
 
@@ -105,7 +105,9 @@ def test_the_rate_begins_as_planned_and_follows_the_spread():
     for share in (1.0, 0.1, 4.0):
         first, last = rates(2.0 * share * schedule.assumed_spread)
         assert first == pytest.approx(planned, rel=1e-3)
-        weight = 20.0 / 30.0
+        # of the assumed spread, 10 × 0.9^19, and of the released ones there is left
+        assumed, released = 10.0 * 0.9**19, (1.0 - 0.9**19) / 0.1
+        weight = released / (assumed + released)
         expected = math.sqrt(1.0 - weight + weight * share**2)
         assert last == pytest.approx(planned / expected, rel=0.05)
 
@@ -162,7 +164,7 @@ def test_a_ceiling_that_was_set_stays():
 @pytest.mark.parametrize("mean", [-1.0, 0.0, 1e-6, 0.003, 0.02, 5.0, 1e9])
 def test_the_ceiling_follows_the_level_and_is_never_above_the_planned(mean):
     problem, plan = adapting()
-    schedule, found = plan.schedule, LossLevel(plan)
+    schedule, found = plan.schedule, LossLevel(plan.schedule, problem)
     for _ in range(20):
         found.push(np.full(3, mean), np.full(3, 1e-12), np.full(3, 1 / 3))
     limits = found.limits(0.7)
@@ -177,8 +179,8 @@ def test_the_ceiling_follows_the_level_and_is_never_above_the_planned(mean):
 
 
 def test_noise_raises_the_level():
-    _, plan = adapting()
-    quiet, loud = LossLevel(plan), LossLevel(plan)
+    problem, plan = adapting()
+    quiet, loud = LossLevel(plan.schedule, problem), LossLevel(plan.schedule, problem)
     quiet.push(np.full(3, 0.01), np.zeros(3), np.full(3, 1 / 3))
     loud.push(np.full(3, 0.01), np.full(3, 1e-4), np.full(3, 1 / 3))
     assert loud.level > quiet.level
@@ -187,12 +189,12 @@ def test_noise_raises_the_level():
 
 def test_a_group_that_carries_weight_raises_the_level_however_small():
     """Limits by the mean of all records would hide the losses of the group that counts."""
-    _, plan = adapting()
-    found = LossLevel(plan)
+    problem, plan = adapting()
+    found = LossLevel(plan.schedule, problem)
     risks = np.array([0.08, 0.001, 0.001])  # 50 of 3,450 records
     found.push(risks, np.zeros(3), np.array([0.9, 0.05, 0.05]))
     assert found.level == pytest.approx(0.072, rel=0.1)
-    alone = LossLevel(plan)
+    alone = LossLevel(plan.schedule, problem)
     alone.push(risks, np.zeros(3), np.array([0.0, 0.5, 0.5]))
     assert alone.level == pytest.approx(risks @ [50, 400, 3000] / 3450, rel=0.1)
 

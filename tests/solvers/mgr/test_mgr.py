@@ -30,6 +30,20 @@ def ceiling_by_level(schedule, sizes, heard):
     return min(max(6.0 * level, 1e-3 * schedule.ceiling), schedule.ceiling)
 
 
+def is_raised_by(weights, probes, others):
+    """Whether a group's hidden losses and its risk stand out by three standard deviations."""
+    raised, usual = np.mean([risks for risks, _ in probes], 0), np.mean([r for r, _ in others], 0)
+    noise = (
+        sum(v for _, v in probes) / len(probes) ** 2 + sum(v for _, v in others) / len(others) ** 2
+    )
+    for group in range(len(weights)):
+        less_mean = np.eye(len(weights))[group] - weights
+        deviations = 3.0 * math.sqrt(less_mean**2 @ noise)
+        if less_mean @ (raised - usual) > deviations and less_mean @ raised > deviations:
+            return True
+    return False
+
+
 def reference_run(plan, data, answers, drawn, start=None):
     """Algorithm 3 as docs/theory/mgr.md states it, in plain arithmetic; answers are given."""
     schedule, problem = plan.schedule, plan.problem
@@ -42,8 +56,11 @@ def reference_run(plan, data, answers, drawn, start=None):
     path, group_path, heard = [], [], []
     first = group_weights
     ceiling, feedback_range = schedule.ceiling, schedule.feedback_range
-    answers = iter(answers)
+    answers, is_raised, probes, others = iter(answers), False, [], []
     for t in range(schedule.n_steps):
+        is_probe = t % 10 == 5 and schedule.may_raise and not is_raised
+        if is_probe or is_raised:
+            ceiling, feedback_range = schedule.raised_ceiling, schedule.raised_range
         influence = (
             max(group_weights / sizes)
             if schedule.step == "weighted"
@@ -61,7 +78,16 @@ def reference_run(plan, data, answers, drawn, start=None):
             asked = next(answers)
             np.testing.assert_allclose(asked.value, sizes * risks, rtol=1e-9)
             of_sum = schedule.risk_multiplier * feedback_range
-            heard.append((group_weights, asked.answer / sizes, (of_sum / sizes) ** 2))
+            variances = (of_sum / sizes) ** 2
+            if is_probe:
+                probes.append((asked.answer / sizes, variances))
+                is_raised = len(probes) >= 3 and is_raised_by(
+                    group_weights, probes[-15:], others[-40:]
+                )
+                ceiling, feedback_range = schedule.ceiling, schedule.feedback_range
+            else:
+                heard.append((group_weights, asked.answer / sizes, variances))
+                others.append((asked.answer / sizes, variances))
             if schedule.ceiling_of_level < math.inf:
                 ceiling = ceiling_by_level(schedule, sizes, heard[-10:])
                 feedback_range = schedule.feedback_range - schedule.ceiling + ceiling
@@ -148,6 +174,8 @@ def test_every_release_counts(n_steps):
     base = fixed_transcript(0, {})
     before = MGR().run(plan, data, base)
     for changed in range(2 * n_steps):
+        if changed % 20 == 11:  # risks under the raised ceiling tell whether to raise it, no more
+            continue
         source = fixed_transcript(0, {})
         answer, place = source.answer_with, iter(range(2 * n_steps))
 
