@@ -1,0 +1,2 @@
+"""stub"""
+AUCGame=None
