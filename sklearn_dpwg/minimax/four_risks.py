@@ -108,8 +108,8 @@ def strong_gap(
     """
     return weak_gap(
         risks,
-        [weights],
-        [group_weights],
+        np.asarray(weights)[None],
+        np.asarray(group_weights)[None],
         radius=radius,
         regulariser=regulariser,
         tolerance=tolerance,
@@ -175,7 +175,9 @@ def weak_gap(
         )
     lowest = float(mixed.risks(found.weights)[0])
     if regulariser is not None:
-        lowest -= float(np.mean([_cost(regulariser.of_dual, m - regulariser.prior) for m in mixtures]))
+        lowest -= float(
+            np.mean([_cost(regulariser.of_dual, m - regulariser.prior) for m in mixtures])
+        )
     return highest - lowest
 
 

@@ -30,9 +30,7 @@ def planned_problems(seed: int, n_plans: int, **parameters):
         solver = GDA(
             n_steps=3,
             schedule="paper" if is_paper else "planned",
-            loss_ceiling=None
-            if is_paper
-            else rng.choice([None, np.inf, low + 0.1 * (high - low)]),  # type: ignore[list-item]
+            loss_ceiling=None if is_paper else rng.choice([None, np.inf, low + 0.1 * (high - low)]),  # type: ignore[list-item]
             weight_ridge=rng.choice([None, ridge]),  # type: ignore[list-item]
             group_ridge=rng.choice([None, ridge]),  # type: ignore[list-item]
             risk_share=None if is_paper else 0.3,

@@ -50,8 +50,8 @@ def paper_plan(problem: Problem, budget: Budget, parameters: GDAParameters) -> P
         n_records / smallest * problem.lipschitz + problem.diameter * ridge,
         n_records / smallest * problem.loss_range + math.sqrt(2.0) * ridge,
     )
-    with_constant_1 = lipschitz * math.sqrt(n_steps * math.log(1.0 / budget.delta)) / (
-        n_records * budget.epsilon
+    with_constant_1 = (
+        lipschitz * math.sqrt(n_steps * math.log(1.0 / budget.delta)) / (n_records * budget.epsilon)
     )
     schedule = GDASchedule(
         n_steps=n_steps,
@@ -78,9 +78,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: GDAParameters) -> P
         ),
     )
     bound = strong_gap_bound(problem, n_steps, sigma, ridge)
-    return plan_of_schedule(
-        problem, budget, releases, schedule, np.full(problem.n_groups, bound)
-    )
+    return plan_of_schedule(problem, budget, releases, schedule, np.full(problem.n_groups, bound))
 
 
 def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float) -> float:

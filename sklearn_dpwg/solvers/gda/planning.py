@@ -78,7 +78,9 @@ class StepRule:
         """
         ridge = self.parameters.weight_ridge or 0.0
         if math.isinf(self.problem.smoothness):
-            return self.aim / ((self.problem.lipschitz + ridge * self.aim) * math.sqrt(self.n_steps))
+            return self.aim / (
+                (self.problem.lipschitz + ridge * self.aim) * math.sqrt(self.n_steps)
+            )
         return 1.0 / (self.problem.smoothness + ridge)
 
     @property

@@ -100,14 +100,14 @@ def test_a_regulariser_noised_twice_is_caught(small, monkeypatch):
 
     class Noised(GroupGame):
         def release(self, weights, dual):
-            sums = self.data.sums
-
             def with_ridge(at, **others):
-                losses, gradients = sums(at, **others)
+                losses, gradients = data.sums(at, **others)
                 return losses, gradients + 0.7 * weights * self.sizes[:, None]
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(type(self.data), "sums", lambda _, at, **others: with_ridge(at, **others))
+                patch.setattr(
+                    type(self.data), "sums", lambda _, at, **others: with_ridge(at, **others)
+                )
                 return super().release(weights, dual)
 
     monkeypatch.setattr(gda_module, "GroupGame", Noised)
@@ -148,7 +148,13 @@ def test_averages_are_of_the_points_that_are_named():
     nothing = Regulariser(0.0, 0.0, np.zeros(1), np.zeros(1))
     for averaged in (range(1, 5), range(3, 6), range(5, 6)):
         weights, dual = descent_ascent(
-            Walk(), One(), np.zeros(1), np.zeros(1), regulariser=nothing, n_steps=4, averaged=averaged
+            Walk(),
+            One(),
+            np.zeros(1),
+            np.zeros(1),
+            regulariser=nothing,
+            n_steps=4,
+            averaged=averaged,
         )
         assert weights[0] == np.mean([t - 1 for t in averaged])
         assert dual[0] == 2.0 * weights[0]
@@ -275,9 +281,7 @@ def test_the_paper_converges_to_its_regularised_saddle_point():
     solver = GDA(4000, schedule="paper", weight_ridge=ridge)
     found = solver.run(solver.plan(problem, BUDGET), data, silent())
     regulariser = Regulariser(ridge, ridge, np.zeros(4), np.full(2, 0.5))
-    gap = strong_gap(
-        data, found.weights, found.group_weights, radius=3.0, regulariser=regulariser
-    )
+    gap = strong_gap(data, found.weights, found.group_weights, radius=3.0, regulariser=regulariser)
     assert 0.0 <= gap <= 0.02
     assert primal_risk(data, found.weights) < primal_risk(data, np.zeros(4))
 
