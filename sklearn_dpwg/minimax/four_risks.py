@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,7 +118,7 @@ def strong_gap(
 
 
 def weak_gap(
-    risks: RiskFunctions,
+    risks: RiskFunctions | Sequence[RiskFunctions],
     weights: ArrayLike,
     group_weights: ArrayLike,
     *,
@@ -129,8 +130,9 @@ def weak_gap(
 
     Parameters
     ----------
-    risks : RiskFunctions
-        Smooth group risks of records or of a population.
+    risks : RiskFunctions or sequence of them
+        Smooth group risks: of one population or the same records for all runs, or those of the
+        records of each run.
     weights : array-like of shape (n_runs, n_weights)
         Weights w_r of each run, in the ball.
     group_weights : array-like of shape (n_runs, n_groups)
@@ -154,19 +156,25 @@ def weak_gap(
 
     Notes
     -----
-    Means stand in for the expectations of the definition. F is linear in λ but for the regulariser,
-    so both are one problem each, at the mean of the risks and at the mean of the mixtures.
+    Means stand in for the expectations of the definition, over records and noise.
     """
-    runs = [
-        _pair(risks, *each)
-        for each in zip(np.asarray(weights), np.asarray(group_weights), strict=True)
-    ]
-    if not runs:
-        raise ValueError("weights must hold at least one run, got none.")
-    points, mixtures = [w for w, _ in runs], np.array([mixture for _, mixture in runs])
-    highest = _largest(np.mean([risks.risks(w) for w in points], axis=0), regulariser)
-    highest += _cost_of_weights(points, regulariser)
-    mixed = _Mixture(risks, mixtures.mean(axis=0), regulariser)
+    points, mixtures = list(np.asarray(weights)), list(np.asarray(group_weights))
+    own = list(risks) if isinstance(risks, Sequence) else [risks] * len(points)
+    if not points or not len(points) == len(mixtures) == len(own):
+        raise ValueError(
+            f"weights must hold at least one run, and as many as group_weights and a sequence of "
+            f"risks, got {len(points)}, {len(mixtures)} and {len(own)}."
+        )
+    runs = [_pair(*each) for each in zip(own, points, mixtures, strict=True)]
+    means = np.mean([each.risks(w) for each, (w, _) in zip(own, runs, strict=True)], axis=0)
+    highest = _largest(means, regulariser) + _cost_of_weights([w for w, _ in runs], regulariser)
+    if isinstance(risks, Sequence):
+        parts = tuple(
+            (each, mixture / len(runs)) for each, (_, mixture) in zip(own, runs, strict=True)
+        )
+    else:  # F is linear in λ but for the regulariser
+        parts = ((risks, np.mean([mixture for _, mixture in runs], axis=0)),)
+    mixed = _Mixture(parts, regulariser)
     found = smooth_optimum(mixed, radius=radius, tolerance=tolerance)
     if not found.gap <= tolerance:
         raise ValueError(
@@ -175,9 +183,8 @@ def weak_gap(
         )
     lowest = float(mixed.risks(found.weights)[0])
     if regulariser is not None:
-        lowest -= float(
-            np.mean([_cost(regulariser.of_dual, m - regulariser.prior) for m in mixtures])
-        )
+        costs = [_cost(regulariser.of_dual, mixture - regulariser.prior) for _, mixture in runs]
+        lowest -= float(np.mean(costs))
     return highest - lowest
 
 
@@ -220,10 +227,9 @@ def _largest(values: FloatArray, regulariser: Regulariser | None) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Mixture:
-    """The risk of a fixed mixture of the groups, with the weights' regulariser, as one group."""
+    """The risk of fixed mixtures of groups, with the weights' regulariser, as that of one group."""
 
-    all_risks: RiskFunctions
-    mixture: FloatArray
+    parts: tuple[tuple[RiskFunctions, FloatArray], ...]
     regulariser: Regulariser | None
 
     @property
@@ -234,26 +240,30 @@ class _Mixture:
     @property
     def n_weights(self) -> int:
         """Number of weights."""
-        return self.all_risks.n_weights
+        return self.parts[0][0].n_weights
 
     def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
-        """Return the risk of the mixture."""
+        """Return the risk of the mixtures."""
         return self.risks_and_gradients(weights)[0]
 
     def risks_and_gradients(
         self, weights: FloatArray, *, ceiling: float | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the risk of the mixture and its gradient."""
-        risks, gradients = self.all_risks.risks_and_gradients(weights)
-        value, gradient = self.mixture @ risks, self.mixture @ gradients
+        """Return the risk of the mixtures and its gradient."""
+        value, gradient = np.zeros(()), np.zeros_like(weights)
+        for of_part, mixture in self.parts:
+            risks, gradients = of_part.risks_and_gradients(weights)
+            value, gradient = value + mixture @ risks, gradient + mixture @ gradients
         if self.regulariser is not None:
-            value += _cost(self.regulariser.of_weights, weights - self.regulariser.center)
+            value = value + _cost(self.regulariser.of_weights, weights - self.regulariser.center)
             gradient = gradient + self.regulariser.slope(weights)
-        return np.array([value]), gradient[None]
+        return value[None], gradient[None]
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
-        """Return the Hessian of the mixture."""
-        found = group_weights[0] * self.all_risks.hessian(weights, self.mixture)
+        """Return the Hessian of the mixtures."""
+        found = np.zeros((len(weights), len(weights)))
+        for of_part, mixture in self.parts:
+            found += of_part.hessian(weights, mixture)
         if self.regulariser is not None:
-            found = found + group_weights[0] * self.regulariser.of_weights * np.eye(len(weights))
-        return np.asarray(found)
+            found += self.regulariser.of_weights * np.eye(len(weights))
+        return group_weights[0] * found

@@ -95,6 +95,24 @@ def test_the_weak_gap_is_at_most_the_mean_strong_gap(data, with_ridge):
         assert alone == pytest.approx(strong[0], abs=2e-8)
 
 
+def test_runs_on_records_of_their_own(data):
+    """Equal records are the case of one risk; of different ones means of risks count."""
+    runs = [random_point(data, seed) for seed in range(3)]
+    weights, mixtures = (np.array(each) for each in zip(*runs, strict=True))
+    one = weak_gap(data, weights, mixtures, radius=RADIUS)
+    assert weak_gap([data] * 3, weights, mixtures, radius=RADIUS) == pytest.approx(one, abs=3e-8)
+    # by hand: risks of run 0 doubled in weight, at the same point as their own average
+    other = make_risks(data.loss, (40, 25, 9), intercept=0.5, seed=5)
+    alone = weak_gap([data, other], weights[[0, 0]], mixtures[[0, 0]], radius=RADIUS)
+    means = (data.risks(weights[0]) + other.risks(weights[0])) / 2.0
+    strong = [strong_gap(each, *runs[0], radius=RADIUS) for each in (data, other)]
+    lowest = [
+        primal_risk(each, weights[0]) - gap for each, gap in zip((data, other), strong, strict=True)
+    ]
+    assert alone <= means.max() - np.mean(lowest) + 1e-7  # one u for both is no better than two
+    assert alone >= means.max() - mixtures[0] @ means - 1e-7
+
+
 def test_the_primal_excess_is_between_nothing_and_the_strong_gap(data):
     best = worst_group_optimum(data, radius=RADIUS, tolerance=1e-9)
     least = primal_risk(data, best.weights)
