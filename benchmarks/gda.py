@@ -72,7 +72,8 @@ def report_slopes() -> None:
     hard = [HardWorld(N_GROUPS, N_FEATURES, signal=signal) for signal in SIGNALS]
     typical = [TypicalWorld(N_GROUPS, N_FEATURES)]
     print(
-        f"\nexcess of planned runs, p = {N_GROUPS}, d = {N_FEATURES}; theory -1 where noise rules"
+        f"\nmedian excess of planned runs, p = {N_GROUPS}, d = {N_FEATURES}; theory -1 where "
+        "noise rules"
     )
     print(f"{'world':>10}{'solver':>8}{'ε':>6}" + "".join(f"{k:>10,}" for k in SIZES) + "   slope")
     for name, worlds, epsilon in (("hard", hard, 0.1), ("typical", typical, 0.1)):
