@@ -32,7 +32,8 @@ from sklearn_dpwg.estimators.targets import ClassTargets, find_classes
 from sklearn_dpwg.exceptions import NoProtectionWarning, warn
 from sklearn_dpwg.ledger.charge import join_ledgers, with_ledgers
 from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.minimax import ClassMoments, auc_weights, covariances
+from sklearn_dpwg.minimax.auc import auc_weights, covariances
+from sklearn_dpwg.minimax.class_moments import ClassMoments
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, check_delta
 from sklearn_dpwg.records import RecordEncoder
 

@@ -7,9 +7,9 @@ group weights, on records or on a known population. They are not private: what t
 secret as the records.
 """
 
-from sklearn_dpwg.minimax.auc import AUCGame, auc_weights, covariances
-from sklearn_dpwg.minimax.class_moments import ClassMoments, class_moment_sensitivity
-from sklearn_dpwg.minimax.descent_ascent import StronglyConvexSteps, descent_ascent
+from sklearn_dpwg.minimax._descent_ascent import StronglyConvexSteps, descent_ascent
+from sklearn_dpwg.minimax.auc import AUCGame, auc_weights
+from sklearn_dpwg.minimax.class_moments import ClassMoments
 from sklearn_dpwg.minimax.four_risks import plain_risk, primal_risk, strong_gap, weak_gap
 from sklearn_dpwg.minimax.game import Game, Regulariser, Released, project_to_simplex
 from sklearn_dpwg.minimax.population import PopulationRisks
@@ -23,8 +23,6 @@ __all__ = [
     "Released",
     "StronglyConvexSteps",
     "auc_weights",
-    "class_moment_sensitivity",
-    "covariances",
     "descent_ascent",
     "plain_risk",
     "primal_risk",

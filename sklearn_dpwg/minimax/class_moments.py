@@ -47,6 +47,27 @@ class ClassMoments:
     def of(cls, records: GroupedRecords, is_second: NDArray[np.bool_], *, constant: float) -> Self:
         """Return the exact moments of records, rounded entry by entry to a public grid.
 
+        Parameters
+        ----------
+        records : GroupedRecords
+            One group of all records, rows clipped.
+        is_second : ndarray of shape (n_records,)
+            Whether a record is of the second class.
+        constant : float
+            Last entry of v, a multiple of the grid's step.
+
+        Returns
+        -------
+        ClassMoments
+            As secret as the records.
+
+        Raises
+        ------
+        ValueError
+            If the sums of so many records or columns could not be exact.
+
+        Notes
+        -----
         The sums are exact whatever the order of the records, so no label decides how another
         record is rounded.
         """
@@ -66,6 +87,20 @@ class ClassMoments:
     def released(self, noise: NoiseSource, release: Release) -> ClassMoments:
         """Release both classes' sums at once: the line at which records meet noise.
 
+        Parameters
+        ----------
+        noise : NoiseSource
+            What adds noise.
+        release : Release
+            What is spent.
+
+        Returns
+        -------
+        ClassMoments
+            Noisy ones.
+
+        Notes
+        -----
         A record that is replaced leaves one sum and joins one, its own or the other.
         """
         n_columns = self.sums.shape[1]

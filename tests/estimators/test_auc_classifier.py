@@ -24,7 +24,7 @@ from sklearn_dpwg.exceptions import (
     SeededNoiseWarning,
 )
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.minimax import ClassMoments, class_moment_sensitivity
+from sklearn_dpwg.minimax.class_moments import ClassMoments, class_moment_sensitivity
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.privacy import Budget, NoiseSource
 

@@ -15,11 +15,11 @@ from sklearn_dpwg.minimax import (
     ClassMoments,
     Regulariser,
     auc_weights,
-    class_moment_sensitivity,
-    covariances,
     descent_ascent,
 )
 from sklearn_dpwg.minimax import class_moments as module
+from sklearn_dpwg.minimax.auc import covariances
+from sklearn_dpwg.minimax.class_moments import class_moment_sensitivity
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.records import RecordEncoder
 from tests.helpers.replay import distances, fixed_transcript, silent

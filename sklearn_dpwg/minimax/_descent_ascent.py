@@ -34,7 +34,26 @@ class StronglyConvexSteps:
     def push(
         self, step: int, slope: FloatArray, rise: FloatArray, noise_std: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the moves of both players."""
+        """Return the moves of both players.
+
+        Parameters
+        ----------
+        step : int
+            Number of the step, from 1.
+        slope : ndarray of shape (n_weights,)
+            Released gradient in the weights, regulariser included.
+        rise : ndarray of shape (n_dual,)
+            Released gradient in the dual variables, regulariser included.
+        noise_std : float
+            Not used.
+
+        Returns
+        -------
+        move : ndarray of shape (n_weights,)
+            Of the weights, before projection.
+        dual_move : ndarray of shape (n_dual,)
+            Of the dual variables, before projection.
+        """
         return -slope / (self.of_weights * step), rise / (self.of_dual * step)
 
 
