@@ -208,6 +208,12 @@ class DPAUCClassifier(ClassifierMixin, BaseEstimator):
             warn_of_row_norm()
         if plan.releases:
             check_delta(budget.delta, n_records)
+        if NO_PROTECTION < budget.epsilon < math.inf:
+            warn(
+                f"epsilon={budget.epsilon:g} is no protection: whoever knows all records but one "
+                f"can tell that one from any other; values from 0.1 to 10 are usual.",
+                NoProtectionWarning,
+            )
         noise = NoiseSource(self.random_state if plan.releases else None, plan.releases)
         one_group = np.zeros(n_records, dtype=np.intp)
         with spending(noise, budget, plan, self) as guarantee:
@@ -351,12 +357,6 @@ class DPAUCClassifier(ClassifierMixin, BaseEstimator):
             )
         rows = positive_whole(self.rows_per_person, "rows_per_person")
         budget = Budget(self.epsilon, self.delta)
-        if NO_PROTECTION < budget.epsilon < math.inf:
-            warn(
-                f"epsilon={budget.epsilon:g} is no protection: whoever knows all records but one "
-                f"can tell that one from any other; values from 0.1 to 10 are usual.",
-                NoProtectionWarning,
-            )
         return budget, rows
 
     def _classes(self, y: NDArray[Any]) -> NDArray[Any]:

@@ -7,7 +7,12 @@ from typing import ClassVar
 import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.minimax import Regulariser, StronglyConvexSteps, descent_ascent
+from sklearn_dpwg.minimax import (
+    Regulariser,
+    StronglyConvexSteps,
+    descent_ascent,
+    project_to_simplex,
+)
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
@@ -96,7 +101,8 @@ class GDA(GDAParameters, Solver):
         dual = prior
         if start is not None:
             weights = project_to_ball(start.weights, problem.radius)
-            dual = prior if start.group_weights is None else start.group_weights
+            if start.group_weights is not None:
+                dual = project_to_simplex(start.group_weights)
         centring, unit = None, 1.0
         if schedule.is_centred:
             centring = release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
