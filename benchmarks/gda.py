@@ -1,6 +1,6 @@
 """
-Descent–ascent: slopes, the four risks against the paper's bounds, and its one tuned constant
-==============================================================================================
+Descent–ascent: slopes, the four risks against the paper's bounds, and its group step
+=======================================================================================
 
 `slopes` fits the excess of planned runs, and the strong gap of the paper's schedule, to the number
 of records. `risks` measures how much the four risks of the paper's schedule differ between the
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from common import DELTA, excess_of_fits, load_dataset, zero_excess
+from common import DELTA, excess_of_fits, load_dataset, make_estimator, zero_excess
 from rates_worlds import HardWorld, TypicalWorld, World
 
 from sklearn_dpwg.minimax import (
@@ -31,7 +31,6 @@ from sklearn_dpwg.minimax import (
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import GDA, MGR, Solver
-from sklearn_dpwg.solvers.gda import planning
 
 N_GROUPS, N_FEATURES = 4, 16
 SIZES = (4_000, 12_000, 40_000, 120_000, 400_000)
@@ -237,18 +236,17 @@ def draw(curves: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
 
 
 def report_group_step() -> None:
-    """Print the excess for several lengths of the group weights' steps; a star marks the chosen."""
-    print(f"\nGROUP_STEP_SHARE: mean excess worst-group risk, ε = 1, δ = {DELTA:g}, 6 seeds")
-    chosen = planning.GROUP_STEP_SHARE
+    """Print the excess for multiples of the planned step of the group weights, at ε = 1."""
+    print(f"\nmultiples of the planned step of the group weights, ε = 1, δ = {DELTA:g}, 6 seeds")
     for name in DATA:
         data, cells = load_dataset(name), []
-        for share in (0.1, 0.2, 0.4, 0.7, 1.0):
-            planning.GROUP_STEP_SHARE = share
-            found = excess_of_fits(data, 6, solver=GDA())
-            star = "*" if share == chosen else ""
-            cells.append(f"{share}{star} {found.mean():.4f}")
+        sizes = dict(zip(*np.unique(data.groups, return_counts=True), strict=True))
+        facts = {"group_sizes": sizes, "n_features": data.data.shape[1]}
+        planned = make_estimator(data, solver=GDA()).plan(**facts).schedule.group_step
+        for times in (0.1, 0.2, 0.4, 0.7, 1.0, 2.0):
+            found = excess_of_fits(data, 6, solver=GDA(group_step=times * planned))
+            cells.append(f"{times:g} {found.mean():.4f}")
         print(f"{name:>15}  " + "   ".join(cells), flush=True)
-    planning.GROUP_STEP_SHARE = chosen
 
 
 def report_data() -> None:

@@ -32,11 +32,6 @@ from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 # steps of a smooth loss begin at most this many times as long as is safe for every data set.
 LONGEST_MEMORY, BOLDNESS = 0.2, 8.0
 
-# Length of a step of the group weights, as a share of that of least regret: weight that noise puts
-# on a small group brings that group's noise to the weights, which the regret of the group weights
-# does not count (benchmarks/gda.py group-step).
-GROUP_STEP_SHARE = 0.4
-
 # For predicting time: what a step takes on top of its pass, whatever the records.
 SECONDS_A_STEP = 4e-4
 
@@ -108,14 +103,13 @@ class StepRule:
         return self.problem.n_groups * risk_spread(self.problem) ** 2 + float(risk_stds @ risk_stds)
 
     def group_step(self, risk_stds: FloatArray) -> float:
-        """Return a share of the step of least regret of the group weights, or what the user set."""
+        """Return the step of least regret of the group weights, or what the user set."""
         if self.problem.n_groups == 1:
             return 0.0
         if self.parameters.group_step is not None:
             return self.parameters.group_step
         prior = np.asarray(self.problem.prior)
-        best = math.sqrt((1.0 - prior @ prior) / (self.n_steps * self.spread(risk_stds)))
-        return GROUP_STEP_SHARE * best
+        return math.sqrt((1.0 - prior @ prior) / (self.n_steps * self.spread(risk_stds)))
 
     def bound(self, gradient_stds: FloatArray, risk_stds: FloatArray) -> FloatArray:
         """Return the planning bound for each group as the worst-off one: the regrets of both.

@@ -25,7 +25,7 @@ from sklearn_dpwg.solvers.gda.releases import GroupGame
 from tests.helpers.gda_cases import paper_points
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.mgr_cases import random_data
-from tests.helpers.replay import silent
+from tests.helpers.replay import Instead, silent
 
 BUDGET = Budget(1.0, 1e-6)
 
@@ -104,11 +104,8 @@ def test_a_regulariser_noised_twice_is_caught(small, monkeypatch):
                 losses, gradients = data.sums(at, **others)
                 return losses, gradients + 0.7 * weights * self.sizes[:, None]
 
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(
-                    type(self.data), "sums", lambda _, at, **others: with_ridge(at, **others)
-                )
-                return super().release(weights, dual)
+            self.data = Instead(data, sums=with_ridge)
+            return super().release(weights, dual)
 
     monkeypatch.setattr(gda_module, "GroupGame", Noised)
     noised = solver.run(plan, data, source)
