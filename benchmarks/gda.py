@@ -5,9 +5,9 @@ Descent–ascent: slopes, the four risks against the paper's bounds, and its gro
 `slopes` fits the excess of planned runs, and the strong gap of the paper's schedule, to the number
 of records. `risks` measures how much the four risks of the paper's schedule differ between the
 population, whose saddle point is known, and the records, beside the numbers of Theorem 3 and
-Corollary 1. `group-step` varies the step length of the group weights. `data` compares on real data.
+Corollary 1. `group_step` varies the step length of the group weights. `data` compares on real data.
 
-    python benchmarks/gda.py [slopes] [risks] [group-step] [data] [figure]
+    python benchmarks/gda.py [slopes] [risks] [group_step] [data] [figure]
 """
 
 from __future__ import annotations
@@ -268,14 +268,14 @@ def report_data() -> None:
 
 
 if __name__ == "__main__":
-    wanted = set(sys.argv[1:]) or {"slopes", "risks", "group-step", "data"}
+    wanted = set(sys.argv[1:]) or {"slopes", "risks", "group_step", "data"}
     if "slopes" in wanted:
         report_slopes()
     if wanted & {"risks", "figure"}:
         curves = report_risks()
         if "figure" in wanted:
             draw(curves)
-    if "group-step" in wanted:
+    if "group_step" in wanted:
         report_group_step()
     if "data" in wanted:
         report_data()
