@@ -37,6 +37,9 @@ from sklearn_dpwg.minimax.class_moments import ClassMoments
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, check_delta
 from sklearn_dpwg.records import RecordEncoder
 
+# Of scores along a unit vector of weights: where all rows of a class are one and the same.
+LEAST_VARIANCE = 1e-9
+
 RULES = Rules("DPAUCClassifier", ridge=at_least_zero())
 
 
@@ -389,12 +392,13 @@ def _scores(moments: ClassMoments, ridge: float) -> tuple[FloatArray, float]:
     size = moments.sums.shape[1]
     noise = moments.noise_std * math.sqrt(size) * float(np.linalg.norm(1.0 / counts))
     weights = auc_weights(moments, ridge=ridge * noise)
-    variances = np.einsum("i,cij,j->c", weights, covariances(moments), weights)
-    variances = variances + ridge * noise / 2.0 * float(weights @ weights)
+    intercept = math.log(counts[1] / counts[0])
+    weights = weights / max(float(np.linalg.norm(weights)), 1e-300)
     apart = float(weights @ (of_second - of_first))
-    variance = float(counts @ variances) / moments.n_records
-    if not apart > 0.0 or not math.isfinite(apart / max(variance, 1e-300)):
-        return np.zeros_like(weights), math.log(counts[1] / counts[0])
-    slope = apart / max(variance, 1e-12 * apart)
+    if not apart > 0.0:
+        return np.zeros_like(weights), intercept
+    variances = np.einsum("i,cij,j->c", weights, covariances(moments), weights)
+    variance = float(counts @ variances) / moments.n_records + ridge * noise / 2.0
+    slope = apart / max(variance, LEAST_VARIANCE)
     middle = float(weights @ (of_first + of_second)) / 2.0
-    return slope * weights, math.log(counts[1] / counts[0]) - slope * middle
+    return slope * weights, intercept - slope * middle

@@ -38,7 +38,7 @@ def auc_weights(moments: ClassMoments, *, ridge: float = 0.0) -> FloatArray:
     covariance = covariances(moments).sum(axis=0)
     delta = moments.means[1] - moments.means[0]
     values, vectors = np.linalg.eigh(covariance)
-    least = max(ridge, len(delta) * 2.0**-52 * float(values[-1]), 1e-300)
+    least = max(ridge, len(delta) * 2.0**-52 * float(values[-1]), 1e-12)
     found = vectors @ ((vectors.T @ delta) / (np.maximum(values, 0.0) + least))
     return np.asarray(found)
 

@@ -118,10 +118,11 @@ class ClassMoments:
 
     @property
     def counts(self) -> FloatArray:
-        """Records of each class, at least one: what both sums say, and the public total."""
+        """Records of each class, at least one of two: what both sums say, and the public total."""
         seen = self.sums[:, -1, -1] / self.constant**2
         of_second = (seen[1] + self.n_records - seen[0]) / 2.0
-        of_second = float(np.clip(of_second, 1.0, max(1.0, self.n_records - 1.0)))
+        least = min(1.0, self.n_records / 2.0)
+        of_second = float(np.clip(of_second, least, self.n_records - least))
         return np.array([self.n_records - of_second, of_second])
 
     @property

@@ -95,6 +95,18 @@ def test_single_precision_sparse_and_frames_are_taken(data):
         np.testing.assert_allclose(found, plain.decision_function(X), atol=1e-3)
 
 
+def test_classes_of_one_row_each_are_told_apart():
+    model = make(math.inf).fit([[0.1, 0.3], [0.2, 0.1], [0.2, 0.1]], ["a", "b", "b"])
+    assert model.predict([[0.1, 0.3], [0.2, 0.1]]).tolist() == ["a", "b"]
+    assert np.isfinite(model.coef_).all()
+
+
+def test_one_record_of_known_classes_is_fitted_to_noise():
+    model = make(delta=0.1, classes=[0, 1]).fit([[0.1]], [1])
+    assert np.isfinite(model.coef_).all()
+    assert model.class_counts_.tolist() == [0.5, 0.5]
+
+
 def test_two_records_are_enough_to_fit():
     model = DPAUCClassifier(data_norm=1.0, delta=0.1).fit([[0.1], [0.2]], [0, 1])
     assert np.isfinite(model.coef_).all()
