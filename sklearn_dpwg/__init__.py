@@ -1,16 +1,21 @@
 """Differentially private learning for the worst-off group, in scikit-learn's manner.
 
 `DPWorstGroupClassifier` and `DPWorstGroupRegressor` learn a linear model whose worst-off group
-does as well as it can, under an (ε, δ) guarantee that ``privacy_`` states in words and numbers.
-Everything they do is planned from public facts first; ``plan`` shows it before a record is read.
+does as well as it can, under an (ε, δ) guarantee that ``privacy_`` states in words and numbers;
+`DPAUCClassifier` ranks two classes, without groups. Everything they do is planned from public facts
+first; ``plan`` shows it before a record is read.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
+    from sklearn_dpwg.estimators import (
+        DPAUCClassifier,
+        DPWorstGroupClassifier,
+        DPWorstGroupRegressor,
+    )
 
-__all__ = ["DPWorstGroupClassifier", "DPWorstGroupRegressor"]
+__all__ = ["DPAUCClassifier", "DPWorstGroupClassifier", "DPWorstGroupRegressor"]
 
 __version__ = "0.1.0.dev0"
 

@@ -21,9 +21,9 @@ from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers import MGR, OCO, Moments, PhasedERM
+from sklearn_dpwg.solvers import GDA, MGR, OCO, Moments, PhasedERM
 
-SOLVERS = {solver.__name__: solver for solver in (MGR, PhasedERM, OCO, Moments)}
+SOLVERS = {solver.__name__: solver for solver in (MGR, PhasedERM, OCO, Moments, GDA)}
 NUMBERS = [0, -1, 2.5, 1, 21, 1.0, 0.5, 0.0, 101, math.nan, math.inf, 1e-40]
 VALUES = [None, True, "a", *NUMBERS]
 POSITIVE = [2.5, 1, 21, 1.0, 0.5, 101, 1e-40]
@@ -73,6 +73,16 @@ TABLE = [
     ("Moments", "aim", "positive and finite", POSITIVE),
     ("Moments", "ridge", "at least 0 and finite", [0, 0.0, *POSITIVE]),
     ("Moments", "smoothing", "at least 0 and finite", [0, 0.0, *POSITIVE]),
+    ("GDA", "n_steps", "a positive whole number", [None, 1, 21, 101]),
+    ("GDA", "max_passes", "a positive whole number", [1, 21, 101]),
+    ("GDA", "weight_ridge", "at least 0 and finite", [None, 0, 0.0, *POSITIVE]),
+    ("GDA", "group_ridge", "at least 0 and finite", [None, 0, 0.0, *POSITIVE]),
+    ("GDA", "group_step", "positive and finite", [None, *POSITIVE]),
+    ("GDA", "aim", "positive and finite", POSITIVE),
+    ("GDA", "risk_share", "between 0 and 1", [None, 0.5, 1e-40]),
+    ("GDA", "averaging", "above 0, at most 1", [1, 1.0, 0.5, 1e-40]),
+    ("GDA", "loss_ceiling", "a number", [None, 0, -1, 0.0, math.inf, *POSITIVE]),
+    ("GDA", "schedule", ONE_OF_SCHEDULES, []),
 ]
 
 # The words of a rule, with whether None is allowed.
@@ -90,6 +100,7 @@ RULES = {
     ("from 0 to 100", False): within(0.0, 100.0),
     ("a number", True): any_number(or_none=True),
     ("at least 0 and finite", False): at_least_zero(),
+    ("at least 0 and finite", True): at_least_zero(or_none=True),
     ("one of ('weighted', 'sampled')", False): one_of("weighted", "sampled"),
     (ONE_OF_SCHEDULES, False): one_of("planned", "paper"),
     ("one of ('gaussian', 'laplace')", False): one_of("gaussian", "laplace"),

@@ -1,6 +1,7 @@
-"""Private worst-group estimators: validate, plan, run, keep what was released."""
+"""Private estimators: validate, plan, run, keep what was released."""
 
+from sklearn_dpwg.estimators.auc_classifier import DPAUCClassifier
 from sklearn_dpwg.estimators.classifier import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.regressor import DPWorstGroupRegressor
 
-__all__ = ["DPWorstGroupClassifier", "DPWorstGroupRegressor"]
+__all__ = ["DPAUCClassifier", "DPWorstGroupClassifier", "DPWorstGroupRegressor"]

@@ -6,17 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
-from sklearn_dpwg.estimators.inputs import check_found_classes
-from sklearn_dpwg.estimators.targets import ClassTargets
+from sklearn_dpwg.estimators.targets import ClassTargets, find_classes
 from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
 
@@ -257,32 +254,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
             return np.log(self.predict_proba(X))
 
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> ClassTargets:
-        if y is not None and pd.isna(y).any():
-            raise ValueError("y must hold a class for every record, got NaN or None.")
-        given = classes if self.classes is None else self.classes
-        if given is None and y is None:
-            raise ValueError("classes must be given or set where y is not there to find them in.")
-        is_found = given is None
-        if is_found:
-            check_classification_targets(y)
-            given = y
-        # targets that were looked at to find the classes are not shown
-        got = "a mixture in y" if is_found else repr(given)
-        try:
-            known = np.unique(np.asarray(given))
-        except TypeError:
-            raise ValueError(f"classes must be all numbers or all strings, got {got}.") from None
-        if is_found:
-            check_found_classes(known, len(np.asarray(y)))
-        elif len(known) < np.asarray(given).size:
-            stated = np.ravel(np.asarray(given)).tolist()
-            twice = next(each for each in stated if stated.count(each) > 1)
-            raise ValueError(f"classes must name each class once, got {twice!r} twice.")
-        if len(known) < 2:
-            shown = "" if is_found else f": {known.tolist()!r}"
-            raise ValueError(
-                f"classes must be at least two, found in y or given, got one class{shown}."
-            )
+        known = find_classes(y, classes if self.classes is None else self.classes)
         loss = make_loss(self.loss, kind="classifier", n_classes=len(known))
         return ClassTargets(known, loss, known.tolist() if self.classes is None else self.classes)
 

@@ -261,15 +261,19 @@ class Fitting(Progress, BaseEstimator):
         self.coef_, self.intercept_ = targets.decode(coef, intercept)
 
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
-        """Return ``X @ weights.T``; nothing else about the rows, which may be records."""
-        check_columns(X)
-        with advice_on_missing_values(X):
-            X = validate_data(self, X, dtype=precisions(X), accept_sparse="csr", reset=False)
-        if issparse(X):
-            X = canonical_rows(X)
-        # an overflow is told by the scores alone
-        with np.errstate(all="ignore"):
-            return linear_scores(X, weights)
+        return linear_of(self, X, weights)
+
+
+def linear_of(estimator: Any, X: Any, weights: FloatArray) -> FloatArray:
+    """Return ``X @ weights.T``; nothing else about the rows, which may be records."""
+    check_columns(X)
+    with advice_on_missing_values(X):
+        X = validate_data(estimator, X, dtype=precisions(X), accept_sparse="csr", reset=False)
+    if issparse(X):
+        X = canonical_rows(X)
+    # an overflow is told by the scores alone
+    with np.errstate(all="ignore"):
+        return linear_scores(X, weights)
 
 
 def warn_of_row_norm() -> None:

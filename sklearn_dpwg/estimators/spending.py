@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_dpwg.estimators.auc_plan import AUCPlan
 from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
 from sklearn_dpwg.ledger.charge import charge, take_payment
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, gdp_epsilon
@@ -120,7 +121,11 @@ def check_solution(plan: Plan, solution: Solution, solver: object) -> None:
 
 @contextmanager
 def spending(
-    noise: NoiseSource, budget: Budget, plan: Plan, estimator: Any, key: str | None = None
+    noise: NoiseSource,
+    budget: Budget,
+    plan: Plan | AUCPlan,
+    estimator: Any,
+    key: str | None = None,
 ) -> Iterator[PrivacyGuarantee]:
     """Charge a plan to the ledgers, once a key, and say in errors whether its budget is spent.
 

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.estimators.inputs import check_found_classes
 from sklearn_dpwg.losses import Loss
 
 
@@ -100,6 +102,36 @@ class BoundedTargets(Targets):
 
     def check_later(self, classes: ArrayLike | None) -> None:
         refuse_classes(classes)
+
+
+def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any]:
+    """Return the classes, sorted, that are given or else found in y; refuse what can be none."""
+    if y is not None and pd.isna(y).any():
+        raise ValueError("y must hold a class for every record, got NaN or None.")
+    if given is None and y is None:
+        raise ValueError("classes must be given or set where y is not there to find them in.")
+    is_found = given is None
+    if is_found:
+        check_classification_targets(y)
+        given = y
+    # targets that were looked at to find the classes are not shown
+    got = "a mixture in y" if is_found else repr(given)
+    try:
+        known = np.unique(np.asarray(given))
+    except TypeError:
+        raise ValueError(f"classes must be all numbers or all strings, got {got}.") from None
+    if is_found:
+        check_found_classes(known, len(np.asarray(y)))
+    elif len(known) < np.asarray(given).size:
+        stated = np.ravel(np.asarray(given)).tolist()
+        twice = next(each for each in stated if stated.count(each) > 1)
+        raise ValueError(f"classes must name each class once, got {twice!r} twice.")
+    if len(known) < 2:
+        shown = "" if is_found else f": {known.tolist()!r}"
+        raise ValueError(
+            f"classes must be at least two, found in y or given, got one class{shown}."
+        )
+    return known
 
 
 def numeric_targets(y: NDArray[Any]) -> FloatArray:

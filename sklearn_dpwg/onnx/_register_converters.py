@@ -8,7 +8,11 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import LinearSVC
 
-from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.estimators import (
+    DPAUCClassifier,
+    DPWorstGroupClassifier,
+    DPWorstGroupRegressor,
+)
 from sklearn_dpwg.onnx._graph import Graph
 from sklearn_dpwg.onnx._schema import encoded_rows
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler, PublicSchema
@@ -49,13 +53,14 @@ def register_converters() -> None:
         "raw_scores": [True, False],
         "zipmap": [True, False, "columns"],
     }
-    update_registered_converter(
-        DPWorstGroupClassifier,
-        "DPWorstGroupClassifier",
-        calculate_linear_classifier_output_shapes,
-        _convert_classifier,
-        options=of_classifiers,
-    )
+    for classifier in (DPWorstGroupClassifier, DPAUCClassifier):
+        update_registered_converter(
+            classifier,
+            classifier.__name__,
+            calculate_linear_classifier_output_shapes,
+            _convert_classifier,
+            options=of_classifiers,
+        )
     update_registered_converter(
         DPWorstGroupRegressor,
         "DPWorstGroupRegressor",

@@ -7,6 +7,7 @@ touches the records and cannot release more, because the `NoiseSource` it draws 
 from sklearn_dpwg.solvers.auto import Auto
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.fresh import FreshSolver, Game
+from sklearn_dpwg.solvers.gda.gda import GDA
 from sklearn_dpwg.solvers.mgr.mgr import MGR
 from sklearn_dpwg.solvers.moments.moments import Moments
 from sklearn_dpwg.solvers.oco.oco import OCO
@@ -17,6 +18,7 @@ from sklearn_dpwg.solvers.solver import Solution, Solver
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 
 __all__ = [
+    "GDA",
     "MGR",
     "OCO",
     "SOLVERS",

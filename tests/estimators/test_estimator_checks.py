@@ -7,9 +7,9 @@ import math
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.losses import Quantile
-from sklearn_dpwg.solvers import MGR, OCO
+from sklearn_dpwg.solvers import GDA, MGR, OCO
 
 # Without noise the scores are held to account too, so bounds are those of the checks' data.
 CHECKS = parametrize_with_checks(
@@ -21,6 +21,9 @@ CHECKS = parametrize_with_checks(
         ),
         DPWorstGroupClassifier(loss="hinge", data_norm=1.0),
         DPWorstGroupClassifier(solver="oco", data_norm=1.0),
+        DPWorstGroupClassifier(solver=GDA(n_steps=5), data_norm=1.0),
+        DPAUCClassifier(data_norm=1.0),
+        DPAUCClassifier(epsilon=math.inf, data_norm=10.0),
         DPWorstGroupRegressor(data_norm=1.0, target_bounds=(-1, 1)),
         DPWorstGroupRegressor(epsilon=math.inf, target_bounds=(-3, 3), data_norm=10, radius=20),
         DPWorstGroupRegressor(

@@ -11,7 +11,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.onnx import register_converters
 from sklearn_dpwg.preprocessing import (
     Boolean,
@@ -69,6 +69,16 @@ def test_classifiers(name):
     double = X.astype(float)
     converted = to_onnx(model, double[:1], options={"zipmap": False})
     assert run(converted, {"X": double})[1] == pytest.approx(model.predict_proba(double), abs=1e-12)
+
+
+@converts
+@pytest.mark.parametrize("name", ["two strings", "two numbers", "booleans"])
+def test_rankers(name):
+    register_converters()
+    model = DPAUCClassifier(math.inf, data_norm=2.0).fit(X, CLASSES[name])
+    labels, probabilities = run(to_onnx(model, X[:1], options={"zipmap": False}), {"X": X})
+    assert np.array_equal(labels, model.predict(X))
+    assert probabilities == pytest.approx(model.predict_proba(X), abs=1e-5)
 
 
 @converts

@@ -212,7 +212,9 @@ FAULTS: dict[str, Fault] = {
         wrapped(NoiseSource, "shared_gaussian", quiet_together), "MGR, large batches", MANY
     ),
     "a third of the noise on phases": Fault(quiet("gaussian", THIRD), "phased ERM, one phase"),
+    "a third of the noise of descent-ascent": Fault(quiet("gaussian", THIRD), "GDA, a pass"),
     "a third of the noise on moments": Fault(quiet("gaussian", THIRD), "moments"),
+    "a third of the noise on class moments": Fault(quiet("gaussian", THIRD), "class moments"),
     "a third of the noise on prefix sums": Fault(quiet_sums, "OCO, two calls, independent noise"),
     "half the noise of a scaler": Fault(quiet("gaussian"), "DPStandardScaler", MANY),
     "everybody joins a batch": Fault(

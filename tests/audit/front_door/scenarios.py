@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 from scipy.sparse import csr_array
 
-from sklearn_dpwg.solvers import MGR, OCO, Moments, PhasedERM
+from sklearn_dpwg.solvers import GDA, MGR, OCO, Moments, PhasedERM
 from tests.audit.front_door import fits_of_oracles as oracles
 from tests.audit.front_door import fits_together as together
 from tests.audit.front_door.attack import Run
@@ -21,6 +21,7 @@ from tests.audit.front_door.fits import (
     fitted,
     in_two_calls,
     online,
+    ranked,
     regressor,
     scaled,
 )
@@ -51,6 +52,12 @@ MOMENTS = {"ridge": 1e6, "smoothing": 0.0}
 def mgr(**parameters):
     """Return a classifier whose noise follows the canary's group, and no other."""
     return classifier(solver=MGR(**LAST, **parameters, risk_share=0.02), prior=CANARYS)
+
+
+def gda(**parameters):
+    """Return a classifier of tiny steps, the last of which is the sum of all that was released."""
+    tiny = {"aim": 1e-6, "averaging": 1e-3, "risk_share": 0.02, "centring": False}
+    return classifier(solver=GDA(**tiny, **parameters), prior=CANARYS)
 
 
 def centred():
@@ -100,6 +107,11 @@ SCENARIOS: dict[str, Scenario] = {
     "MGR, long rows, float32": Scenario(fitted(classifier(), form=SINGLE, **LONG)),
     "MGR, long rows, pandas": Scenario(fitted(classifier(), form=pd.DataFrame, **LONG)),
     "MGR, long rows, polars": Scenario(fitted(classifier(), form=POLARS, **LONG)),
+    "GDA, a pass": Scenario(fitted(gda(n_steps=1))),
+    "GDA, many passes": Scenario(fitted(gda(n_steps=8))),
+    "GDA, the paper's schedule": Scenario(
+        fitted(classifier(solver=GDA(8, schedule="paper", weight_ridge=1e3), prior="uniform"))
+    ),
     "phased ERM, one phase": Scenario(fitted(phased(n_phases=1).set_params(prior=CANARYS))),
     "phased ERM, four phases": Scenario(
         fitted(phased(n_phases=4, risk_share=0.05).set_params(prior=CANARYS))
@@ -120,6 +132,8 @@ SCENARIOS: dict[str, Scenario] = {
         # without a ridge nothing of the first round is left in the weights
         fitted(regressor(solver=Moments(2, ridge=0.0, smoothing=0.0), radius=3.0), outlier)
     ),
+    "class moments": Scenario(ranked),
+    "class moments, long rows": Scenario(partial(ranked, **LONG)),
     "auto, classifier": Scenario(
         fitted(classifier(solver="auto", radius=20.0, fit_intercept=True)), 200
     ),

@@ -1,0 +1,152 @@
+"""
+The area under the curve: class moments against descent–ascent and the log loss
+===============================================================================
+
+Area under the ROC curve on the records, delta = 1e-5. `choice` compares `DPAUCClassifier`, the
+paper's instance (descent–ascent on the saddle form, which does **not** protect the classes of
+records; the best of nine pairs of radius and step length, in hindsight) and the scores of
+`DPWorstGroupClassifier` of one group; `ridge` and `constant` vary what the first has by default.
+
+    python benchmarks/auc.py [choice] [ridge] [constant] [law-school] [adult] ...
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier
+from sklearn_dpwg.datasets import load_dataset
+from sklearn_dpwg.estimators import auc_classifier, auc_plan
+from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning, UngroupedWarning
+from sklearn_dpwg.minimax import AUCGame, ClassMoments, Regulariser, descent_ascent
+from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
+from sklearn_dpwg.records import RecordEncoder
+
+for category in (DeltaWarning, SeededNoiseWarning, UngroupedWarning):
+    warnings.simplefilter("ignore", category)
+
+# of moments there are more seeds, as a fit takes no time
+DELTA, N_SEEDS, N_FITS, N_STEPS = 1e-5, 6, 30, 100
+DATA = ("law-school", "adult", "compas", "german-credit")
+CHOSEN_CONSTANT = auc_plan.CONSTANT
+
+
+class PlainSteps:
+    """Steps of one length for both players."""
+
+    def __init__(self, length: float) -> None:
+        self.length = length
+
+    def push(self, step, slope, rise, noise_std):
+        """Return the moves of both players."""
+        return -self.length * slope, self.length * rise
+
+
+class Task:
+    """Rows, classes, and the area under the curve of scores."""
+
+    def __init__(self, name: str) -> None:
+        data = load_dataset(name)
+        self.X, self.y = np.asarray(data.data, dtype=float), np.asarray(data.target).astype(int)
+        self.data_norm, n = data.data_norm, len(self.y)
+        self.records = RecordEncoder(1, self.data_norm).encode(
+            self.X, self.y.astype(float), np.zeros(n, dtype=int)
+        )
+
+    def area(self, weights: np.ndarray) -> float:
+        """Return the area under the curve of weights for rows of norm 1."""
+        scores = (self.records.rows * self.records.row_scale[:, None]) @ weights
+        return float(roc_auc_score(self.records.targets > 0.5, scores))
+
+    def of_model(self, model) -> list[float]:
+        """Return the area of each seeded fit."""
+        found = []
+        for seed in range(N_FITS if isinstance(model, DPAUCClassifier) else N_SEEDS):
+            model.set_params(random_state=seed).fit(self.X, self.y)
+            found.append(self.area(model.coef_[0]))
+        return found
+
+    def of_descent_ascent(self, epsilon: float, radius: float, length: float) -> list[float]:
+        """Return the area of each seeded run of the paper's instance."""
+        moments = ClassMoments.of(self.records, self.records.targets > 0.5, constant=0.5)
+        (release,) = calibrate(
+            [Release("gradients", "gaussian", 1.0, N_STEPS)], Budget(epsilon, DELTA)
+        )
+        start = np.zeros(self.X.shape[1] + 2)
+        nothing = Regulariser(0.0, 0.0, start, np.zeros(1))
+        found = []
+        for seed in range(N_SEEDS):
+            game = AUCGame(
+                moments, radius=radius, noise=NoiseSource(seed, [release]), gradients=release
+            )
+            weights, _ = descent_ascent(
+                game, PlainSteps(length / game.factor), start, np.zeros(1), regulariser=nothing,
+                n_steps=N_STEPS, averaged=range(N_STEPS // 3, N_STEPS + 2),
+            )  # fmt: skip
+            found.append(self.area(weights[:-2]))
+        return found
+
+
+def shown(values: list[float]) -> str:
+    """Return mean and standard error."""
+    return f"{np.mean(values):.4f} ± {np.std(values, ddof=1) / math.sqrt(len(values)):.4f}"
+
+
+def report_choice(names: list[str]) -> None:
+    """Print the three beside the exact solution."""
+    for name in names:
+        task = Task(name)
+        exact = DPAUCClassifier(math.inf, data_norm=task.data_norm).fit(task.X, task.y)
+        print(f"\n{name}: exact {task.area(exact.coef_[0]):.4f}", flush=True)
+        for epsilon in (1.0, 4.0):
+            moments = task.of_model(DPAUCClassifier(epsilon, DELTA, data_norm=task.data_norm))
+            played = [
+                task.of_descent_ascent(epsilon, radius, length)
+                for radius in (1.0, 3.0, 10.0)
+                for length in (0.1, 0.3, 1.0)
+            ]
+            best = max(played, key=np.mean)
+            other = DPWorstGroupClassifier(epsilon, DELTA, solver="mgr", data_norm=task.data_norm)
+            print(
+                f"  ε = {epsilon:g}: class moments {shown(moments)}, descent–ascent with public "
+                f"classes {shown(best)}, log loss {shown(task.of_model(other))}",
+                flush=True,
+            )
+
+
+def report_ridge(names: list[str]) -> None:
+    """Print the area for other ridges; a star marks the default."""
+    for name in names:
+        task, cells = Task(name), []
+        for ridge in (0.0, 0.1, 0.25, 0.5, 1.0, 2.0):
+            model = DPAUCClassifier(1.0, DELTA, data_norm=task.data_norm, ridge=ridge)
+            star = "*" if ridge == DPAUCClassifier().ridge else ""
+            cells.append(f"{ridge:g}{star} {np.mean(task.of_model(model)):.4f}")
+        print(f"{name:>15} ridge  " + "  ".join(cells), flush=True)
+
+
+def report_constant(names: list[str]) -> None:
+    """Print the area for other constants; a star marks the default."""
+    for name in names:
+        task, cells = Task(name), []
+        for constant in (0.25, 0.5, 0.75, 1.0):
+            # both modules read it
+            auc_plan.CONSTANT = auc_classifier.CONSTANT = constant
+            model = DPAUCClassifier(1.0, DELTA, data_norm=task.data_norm)
+            star = "*" if constant == CHOSEN_CONSTANT else ""
+            cells.append(f"{constant:g}{star} {np.mean(task.of_model(model)):.4f}")
+        auc_plan.CONSTANT = auc_classifier.CONSTANT = CHOSEN_CONSTANT
+        print(f"{name:>15} constant  " + "  ".join(cells), flush=True)
+
+
+if __name__ == "__main__":
+    arguments = set(sys.argv[1:])
+    names = [name for name in DATA if name in arguments] or list(DATA)
+    reports = {"choice": report_choice, "ridge": report_ridge, "constant": report_constant}
+    for asked in [each for each in reports if each in arguments] or reports:
+        reports[asked](names)

@@ -1,0 +1,281 @@
+"""
+Descent–ascent: slopes, the four risks against the paper's bounds, and its group step
+=======================================================================================
+
+`slopes` fits the excess of planned runs, and the strong gap of the paper's schedule, to the number
+of records. `risks` measures how much the four risks of the paper's schedule differ between the
+population, whose saddle point is known, and the records, beside the numbers of Theorem 3 and
+Corollary 1. `group_step` varies the step length of the group weights. `data` compares on real data.
+
+    python benchmarks/gda.py [slopes] [risks] [group_step] [data] [figure]
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+from common import DELTA, excess_of_fits, load_dataset, make_estimator, zero_excess
+from rates_worlds import HardWorld, TypicalWorld, World
+
+from sklearn_dpwg.minimax import (
+    PopulationRisks,
+    Regulariser,
+    plain_risk,
+    primal_risk,
+    strong_gap,
+    weak_gap,
+)
+from sklearn_dpwg.optimum import project_to_ball
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.solvers import GDA, MGR, Solver
+
+N_GROUPS, N_FEATURES = 4, 16
+SIZES = (4_000, 12_000, 40_000, 120_000, 400_000)
+N_SEEDS = 8
+SIGNALS = tuple(4.0**-k for k in range(7))
+
+RISK_SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
+RIDGE, RADIUS, EPSILON, N_RUNS = 0.02, 4.0, 4.0, 8
+SILENT = 1e6  # an ε so large that noise plays no part
+RISKS = ("plain", "primal", "weak gap", "strong gap")
+ZETA = 0.05  # the theorems hold with probability 1 - ζ
+
+DATA = ("law-school", "adult", "compas", "german-credit")
+FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "gda_risks.png"
+
+
+def slope_of(sizes: tuple[int, ...], values: np.ndarray) -> float:
+    """Return the exponent of the number of records, by least squares on logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+# --- slopes ------------------------------------------------------------------------------------
+
+
+def excess(world: World, n_records: int, solver: Solver, epsilon: float) -> float:
+    """Return the median excess over seeds, in the population."""
+    plan = solver.plan(world.problem(n_records // N_GROUPS), Budget(epsilon, DELTA))
+    found = []
+    for seed in range(N_SEEDS):
+        data = world.draw(n_records // N_GROUPS, np.random.default_rng([seed, 1]))
+        solution = solver.run(plan, data, NoiseSource(seed, plan.releases))
+        found.append(world.excess(solution.weights))
+    return float(np.median(found))
+
+
+def report_slopes() -> None:
+    """Print excess against the number of records where noise rules, and its slopes."""
+    hard = [HardWorld(N_GROUPS, N_FEATURES, signal=signal) for signal in SIGNALS]
+    typical = [TypicalWorld(N_GROUPS, N_FEATURES)]
+    print(
+        f"\nmedian excess of planned runs, p = {N_GROUPS}, d = {N_FEATURES}; theory -1 where "
+        "noise rules"
+    )
+    print(f"{'world':>10}{'solver':>8}{'ε':>6}" + "".join(f"{k:>10,}" for k in SIZES) + "   slope")
+    for name, worlds, epsilon in (("hard", hard, 0.1), ("typical", typical, 0.1)):
+        for solver in (GDA(), MGR(sampling_rate=1.0)):
+            found = np.array(
+                [max(excess(world, k, solver, epsilon) for world in worlds) for k in SIZES]
+            )
+            row = "".join(f"{value:10.2g}" for value in found)
+            print(f"{name:>10}{solver.name:>8}{epsilon:6g}{row}   {slope_of(SIZES, found):.2f}")
+    print(f"\nmedian strong gap of the paper's schedule on the records, T = K^(2/3), ρ = {RIDGE}")
+    print(" " * 24 + "".join(f"{k:>10,}" for k in RISK_SIZES) + "   slope")
+    for epsilon in (EPSILON, SILENT):
+        gaps = np.array([median_gap(k, epsilon) for k in RISK_SIZES])
+        row = "".join(f"{value:10.2g}" for value in gaps)
+        print(f"{'ε':>18} = {epsilon:<3g}{row}   {slope_of(RISK_SIZES, gaps):.2f}", flush=True)
+
+
+def median_gap(n_records: int, epsilon: float) -> float:
+    """Return the median strong gap on the records."""
+    runs = paper_runs(n_records, epsilon, with_population=False)
+    return float(np.median(runs["strong gap, records"]))
+
+
+# --- the four risks ----------------------------------------------------------------------------
+
+
+def paper_runs(
+    n_records: int, epsilon: float = EPSILON, *, with_population: bool = True
+) -> dict[str, np.ndarray]:
+    """Return the four risks of runs of the paper's schedule, on records and in the population."""
+    world = TypicalWorld(N_GROUPS, N_FEATURES, radius=RADIUS)
+    population = PopulationRisks(world.population)
+    solver = GDA(schedule="paper", weight_ridge=RIDGE)
+    plan = solver.plan(world.problem(n_records // N_GROUPS), Budget(epsilon, DELTA))
+    uniform = np.full(N_GROUPS, 1.0 / N_GROUPS)
+    ridge = Regulariser(RIDGE, RIDGE, np.zeros(N_FEATURES), uniform)
+    facts = {"regulariser": ridge}
+    found: dict[str, list[float]] = {}
+    samples, runs = [], []
+    for seed in range(N_RUNS):
+        data = world.draw(n_records // N_GROUPS, np.random.default_rng([seed, 2]))
+        solution = solver.run(plan, data, NoiseSource(seed, plan.releases))
+        w, mixture = project_to_ball(solution.weights, RADIUS), solution.group_weights
+        samples.append(data)
+        runs.append((w, mixture))
+        both = (("records", data), ("population", population))
+        for where, risks in both[: 1 + with_population]:
+            values = (
+                plain_risk(risks, w, mixture, **facts),
+                primal_risk(risks, w, **facts),
+                strong_gap(risks, w, mixture, radius=RADIUS, **facts),
+            )
+            for name, value in zip(("plain", "primal", "strong gap"), values, strict=True):
+                found.setdefault(f"{name}, {where}", []).append(value)
+    weights, mixtures = (np.array(each) for each in zip(*runs, strict=True))
+    if not with_population:
+        return {name: np.array(values) for name, values in found.items()}
+    facts = {"radius": RADIUS, "regulariser": ridge}
+    found["weak gap, records"] = [weak_gap(samples, weights, mixtures, **facts)]
+    found["weak gap, population"] = [weak_gap(population, weights, mixtures, **facts)]
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def difference(found: dict[str, np.ndarray], name: str) -> float:
+    """Return the root mean square over runs of a risk's difference of population and records."""
+    gap = found[f"{name}, population"] - found[f"{name}, records"]
+    return float(np.sqrt(np.mean(gap**2)))
+
+
+def theorem_bounds(n_records: int) -> dict[str, float]:
+    """Return what Theorem 3 (a), (b), (d) and Corollary 1 bound the differences by.
+
+    The factors 1/(1-ι) make them bounds on risk minus a multiple of the empirical one; the rest of
+    that multiple is moved to the right side, and ι is the best of a grid. The argument stability γ
+    is that of Theorem 2, with the distances g at most the diameters of the two sets.
+    """
+    world = TypicalWorld(N_GROUPS, N_FEATURES, radius=RADIUS)
+    problem = world.problem(n_records // N_GROUPS)
+    solver = GDA(schedule="paper", weight_ridge=RIDGE)
+    plan = solver.plan(problem, Budget(EPSILON, DELTA))
+    n, n_steps, d = n_records, plan.n_steps, N_FEATURES
+    sigma = plan.releases[0].noise_multiplier * plan.schedule.gradient_diameter * N_GROUPS / n
+    lipschitz = N_GROUPS * max(problem.lipschitz, problem.loss_range)
+    lipschitz += max(2.0 * RADIUS, math.sqrt(2.0)) * RIDGE
+    smooth = max(N_GROUPS * problem.smoothness, N_GROUPS * problem.lipschitz) + RIDGE
+    largest = N_GROUPS * problem.constants.supremum + RIDGE * RADIUS**2 / 2.0
+    p_zeta = 1.0 + (8.0 * math.log(2.0 * n_steps / ZETA) / d) ** 0.25
+    log_t, noise = math.log(math.e * n_steps), sigma * math.sqrt(d) * p_zeta
+    inside = (lipschitz**2 + noise**2 + 2.0 * lipschitz * noise) / (RIDGE**2 * n_steps)
+    inside += (2.0 * RADIUS + math.sqrt(2.0)) * noise / (RIDGE * log_t)
+    gamma = 4.0 * lipschitz / (n * RIDGE) + 2.0 * noise * log_t / n_steps
+    gamma += 4.0 * math.sqrt(log_t) * math.sqrt(inside)
+    bounds = dict.fromkeys(RISKS, math.inf)
+    for iota in (0.05, 0.1, 0.2, 0.3, 0.5):
+        rest, log3 = iota / (1.0 - iota) * largest, math.log(3.0 / ZETA)
+        for name, factor in (("plain", 1.0), ("primal", 1.0 + smooth / RIDGE)):
+            g = factor * lipschitz * gamma
+            bound = math.sqrt(g**2 * (1.0 + 64.0 * n * log3) / (2.0 * (1.0 - iota) ** 2 * n) * log3)
+            bound += 50.0 * math.sqrt(2.0) * math.e * g * math.log(n) / (1.0 - iota) * (1.0 + log3)
+            bound += (12.0 + 2.0 * iota) * largest / (3.0 * iota * (1.0 - iota) * n) * log3
+            bounds[name] = min(bounds[name], bound + rest)
+        log1 = math.log(math.e / ZETA)
+        gap = 100.0 * math.sqrt(2.0) * (1.0 + smooth / RIDGE) * lipschitz * gamma * math.log(n)
+        gap += 144.0 * lipschitz**2 / (RIDGE * iota * n) + 8.0 * largest / n
+        gap *= math.e * (1.0 + iota) / (1.0 - iota) * log1
+        gap += math.e * rest * log1
+        for name in ("weak gap", "strong gap"):
+            bounds[name] = min(bounds[name], gap)
+    return bounds
+
+
+def report_risks() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Print differences of risks between population and records, and the theorems' bounds."""
+    print(
+        f"\nrisk in the population minus risk on the records, root mean square of {N_RUNS} runs of "
+        f"the paper's schedule;\np = {N_GROUPS}, d = {N_FEATURES}, R = {RADIUS:g}, ρ = {RIDGE}, "
+        f"ε = {EPSILON:g}, δ = {DELTA:g}; in brackets the bounds, with probability {1 - ZETA:g}"
+    )
+    found = [paper_runs(k) for k in RISK_SIZES]
+    bounds = [theorem_bounds(k) for k in RISK_SIZES]
+    curves = {}
+    for name in RISKS:
+        measured = np.array([difference(each, name) for each in found])
+        stated = np.array([each[name] for each in bounds])
+        row = "".join(
+            f"{value:10.2g} ({bound:.1g})" for value, bound in zip(measured, stated, strict=True)
+        )
+        slopes = slope_of(RISK_SIZES, measured), slope_of(RISK_SIZES, stated)
+        print(f"{name:>12}{row}   slope {slopes[0]:.2f} ({slopes[1]:.2f})")
+        curves[name] = measured, stated
+    for name in RISKS:
+        row = "".join(f"{np.mean(each[f'{name}, population']):10.3g}" for each in found)
+        print(f"{name:>12}, mean in the population: {row}")
+    return curves
+
+
+def draw(curves: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
+    """Draw measured differences and the rate of the theorems through the first of each."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    sizes = np.array(RISK_SIZES, dtype=float)
+    for k, (name, (measured, stated)) in enumerate(curves.items()):
+        axes.plot(sizes, measured, f"C{k}o-", label=f"{name}, measured", markersize=4)
+        if name in ("plain", "strong gap"):
+            axes.plot(sizes, stated, f"C{k}:", label=f"{name}, bound")
+    rate = curves["plain"][0][0] * np.sqrt(sizes[0] / sizes)
+    axes.plot(sizes, rate, "k--", linewidth=0.8, label="1/√K")
+    axes.set(xscale="log", yscale="log", xlabel="records K", ylabel="population minus records")
+    figure.legend(loc="outside right upper", fontsize=7)
+    FIGURE.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(FIGURE, dpi=120)
+    plt.close(figure)
+    print(f"drawn: {FIGURE.name}")
+
+
+# --- real data ---------------------------------------------------------------------------------
+
+
+def report_group_step() -> None:
+    """Print the excess for multiples of the planned step of the group weights, at ε = 1."""
+    print(f"\nmultiples of the planned step of the group weights, ε = 1, δ = {DELTA:g}, 6 seeds")
+    for name in DATA:
+        data, cells = load_dataset(name), []
+        sizes = dict(zip(*np.unique(data.groups, return_counts=True), strict=True))
+        facts = {"group_sizes": sizes, "n_features": data.data.shape[1]}
+        planned = make_estimator(data, solver=GDA()).plan(**facts).schedule.group_step
+        for times in (0.1, 0.2, 0.4, 0.7, 1.0, 2.0):
+            found = excess_of_fits(data, 6, solver=GDA(group_step=times * planned))
+            cells.append(f"{times:g} {found.mean():.4f}")
+        print(f"{name:>15}  " + "   ".join(cells), flush=True)
+
+
+def report_data() -> None:
+    """Print the excess of both schedules beside MGR's."""
+    print(f"\nmean excess worst-group risk ± standard error, δ = {DELTA:g}, 6 seeds (paper: 2)")
+    for name in DATA:
+        data = load_dataset(name)
+        print(f"{name}: predicting nothing {zero_excess(data):.4f}")
+        for epsilon in (1.0, 4.0):
+            cells = []
+            for label, solver, n_seeds in (
+                ("gda", GDA(), 6), ("mgr", MGR(sampling_rate=1.0), 6),
+                ("paper: gda", GDA(schedule="paper"), 2),
+            ):  # fmt: skip
+                found = excess_of_fits(data, n_seeds, epsilon=epsilon, solver=solver)
+                error = found.std(ddof=1) / math.sqrt(n_seeds)
+                cells.append(f"{label} {found.mean():.4f} ± {error:.4f}")
+            print(f"  ε = {epsilon:g}: " + "   ".join(cells), flush=True)
+
+
+if __name__ == "__main__":
+    wanted = set(sys.argv[1:]) or {"slopes", "risks", "group_step", "data"}
+    if "slopes" in wanted:
+        report_slopes()
+    if wanted & {"risks", "figure"}:
+        curves = report_risks()
+        if "figure" in wanted:
+            draw(curves)
+    if "group_step" in wanted:
+        report_group_step()
+    if "data" in wanted:
+        report_data()

@@ -1,0 +1,172 @@
+"""Second moments of the rows of two classes, exact or released."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.privacy import NoiseSource, Release, moment_sensitivity
+from sklearn_dpwg.records import GroupedRecords
+
+# A row of norm 1 comes out longer by the rounding of its factor.
+LONGEST_ROW = 1.0 + 2.0**-40
+
+# Rounding of entries may add this share to the norm of a record's vector; integers below 2⁵³ are
+# floats, so that coarser entries make all sums exact.
+MOST_ROUNDING, DIGITS = 1e-3, 53
+BLOCK_SIZE = 2**13
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMoments:
+    """Sums of ``v v'`` over the records of each of two classes, with ``v = (x, constant)``.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (2, n_features + 1, n_features + 1)
+        Of the first class and of the second; symmetric.
+    constant : float
+        Last entry of v.
+    n_records : int
+        Records of both classes together, a public number.
+    noise_std : float, default=0
+        Standard deviation of the noise on an entry of the diagonal; off it, it is less by √2.
+    """
+
+    sums: FloatArray
+    constant: float
+    n_records: int
+    noise_std: float = 0.0
+
+    @classmethod
+    def of(cls, records: GroupedRecords, is_second: NDArray[np.bool_], *, constant: float) -> Self:
+        """Return the exact moments of records, rounded entry by entry to a public grid.
+
+        Parameters
+        ----------
+        records : GroupedRecords
+            One group of all records, rows clipped.
+        is_second : ndarray of shape (n_records,)
+            Whether a record is of the second class.
+        constant : float
+            Last entry of v, a multiple of the grid's step.
+
+        Returns
+        -------
+        ClassMoments
+            As secret as the records.
+
+        Raises
+        ------
+        ValueError
+            If the sums of so many records or columns could not be exact.
+
+        Notes
+        -----
+        The sums are exact whatever the order of the records, so no label decides how another
+        record is rounded.
+        """
+        n_records, n_features = records.rows.shape
+        step = entry_step(n_records, n_features, constant)
+        sums = np.zeros((2, n_features + 1, n_features + 1))
+        for first in range(0, n_records, BLOCK_SIZE):
+            block = slice(first, min(first + BLOCK_SIZE, n_records))
+            vectors = np.full((block.stop - first, n_features + 1), np.rint(constant / step))
+            vectors[:, :-1] = np.rint(
+                _dense(records.rows, block) * (records.row_scale[block, None] / step)
+            )
+            for of_class, chosen in enumerate((~is_second[block], is_second[block])):
+                sums[of_class] += vectors[chosen].T @ vectors[chosen]
+        return cls(sums * step**2, constant, n_records)
+
+    def released(self, noise: NoiseSource, release: Release) -> ClassMoments:
+        """Release both classes' sums at once: the line at which records meet noise.
+
+        Parameters
+        ----------
+        noise : NoiseSource
+            What adds noise.
+        release : Release
+            What is spent.
+
+        Returns
+        -------
+        ClassMoments
+            Noisy ones.
+
+        Notes
+        -----
+        A record that is replaced leaves one sum and joins one, its own or the other.
+        """
+        n_columns = self.sums.shape[1]
+        rows, columns = np.triu_indices(n_columns)
+        times = np.where(rows == columns, 1.0, math.sqrt(2.0))
+        sensitivity = class_moment_sensitivity(self.n_records, n_columns - 1, self.constant)
+        noisy = noise.gaussian(
+            self.sums[:, rows, columns] * times, sensitivity=sensitivity, release=release
+        )
+        sums = np.empty_like(self.sums)
+        sums[:, rows, columns] = sums[:, columns, rows] = noisy / times
+        return ClassMoments(
+            sums, self.constant, self.n_records, release.noise_multiplier * sensitivity
+        )
+
+    @property
+    def counts(self) -> FloatArray:
+        """Records of each class, at least one of two: what both sums say, and the public total."""
+        seen = self.sums[:, -1, -1] / self.constant**2
+        of_second = (seen[1] + self.n_records - seen[0]) / 2.0
+        least = min(1.0, self.n_records / 2.0)
+        of_second = float(np.clip(of_second, least, self.n_records - least))
+        return np.array([self.n_records - of_second, of_second])
+
+    @property
+    def means(self) -> FloatArray:
+        """Mean row of each class, in the unit ball."""
+        means = self.sums[:, :-1, -1] / (self.constant * self.counts[:, None])
+        return np.asarray(means / np.maximum(1.0, np.linalg.norm(means, axis=1))[:, None])
+
+    @property
+    def second_moments(self) -> FloatArray:
+        """Mean of ``x x'`` of each class."""
+        return np.asarray(self.sums[:, :-1, :-1] / self.counts[:, None, None])
+
+
+def entry_step(n_records: int, n_features: int, constant: float) -> float:
+    """Return the finest step of entries with which all sums are exact; refuse too many records."""
+    largest = n_records * (1.0 + MOST_ROUNDING) ** 2 * (1.0 + constant**2)
+    step = 2.0 ** math.ceil((math.log2(largest) - DIGITS) / 2.0)
+    if math.sqrt(n_features) * step / 2.0 > MOST_ROUNDING or step > constant:
+        raise ValueError(
+            f"X must have fewer records or columns, as the moments of {n_records:,} records with "
+            f"{n_features:,} columns cannot be added up exactly."
+        )
+    return step
+
+
+def class_moment_sensitivity(n_records: int, n_features: int, constant: float) -> float:
+    """Return how far replacing one record, its class included, moves both sums together.
+
+    Notes
+    -----
+    Where the record keeps its class, one sum moves by ``v v' - u u'``; where it changes it, one by
+    ``v v'`` and the other by ``u u'``: the Frobenius norms are
+    ``√(‖v‖⁴ + ‖u‖⁴ - 2<u, v>²)`` and ``√(‖v‖⁴ + ‖u‖⁴)``, both at most ``√2 (1 + constant²)``. The
+    rest pays for rounding: of entries, and of the products with √2 before noise is added.
+    """
+    step = entry_step(n_records, n_features, constant)
+    square = (LONGEST_ROW + math.sqrt(n_features) * step / 2.0) ** 2 + constant**2
+    n_entries = (n_features + 1) * (n_features + 2)
+    return moment_sensitivity(math.sqrt(square)) + (
+        math.sqrt(n_entries) * n_records * square * 2.0**-50
+    )
+
+
+def _dense(rows: Any, block: slice) -> FloatArray:
+    found = rows[block].toarray() if hasattr(rows, "toarray") else rows[block]
+    return np.asarray(found, dtype=np.float64)

@@ -1,0 +1,307 @@
+"""Does GDA play the game that its page states, step by step, and learn?"""
+
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import WeakPlanWarning
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.minimax import (
+    Regulariser,
+    Released,
+    StronglyConvexSteps,
+    descent_ascent,
+    primal_risk,
+    strong_gap,
+)
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.solvers import GDA, MGR, Solution
+from sklearn_dpwg.solvers.gda import gda as gda_module
+from sklearn_dpwg.solvers.gda.paper import best_ridge, strong_gap_bound
+from sklearn_dpwg.solvers.gda.releases import GroupGame
+from tests.helpers.gda_cases import paper_points
+from tests.helpers.group_data import make_data, make_problem, make_risks
+from tests.helpers.mgr_cases import random_data
+from tests.helpers.replay import Instead, silent
+
+BUDGET = Budget(1.0, 1e-6)
+
+
+# --- the loop, step by step --------------------------------------------------------------------
+
+
+def run_paper(problem, data, solver):
+    plan = solver.plan(problem, BUDGET)
+    return plan.schedule, solver.run(plan, data, silent())
+
+
+@pytest.fixture(params=[0, 1, 2])
+def small(request):
+    problem = make_problem((4, 9, 2), radius=2.0, n_features=3)
+    return problem, make_data(problem, *random_data(problem, request.param))
+
+
+def error_of_paper_loop(small, ridge=0.7):
+    problem, data = small
+    schedule, found = run_paper(problem, data, GDA(9, schedule="paper", weight_ridge=ridge))
+    points = paper_points(data, problem, schedule)
+    expected = np.mean([w for w, _ in points], axis=0), np.mean([m for _, m in points], axis=0)
+    return max(
+        np.abs(found.weights - expected[0]).max(), np.abs(found.group_weights - expected[1]).max()
+    )
+
+
+@pytest.mark.parametrize("ridge", [0.05, 0.7, 20.0])
+def test_without_noise_it_is_the_loop_in_plain_arithmetic(small, ridge):
+    assert error_of_paper_loop(small, ridge) < 1e-9
+
+
+def regulariser_twice(honest, self, weights, dual):
+    """Count the regulariser among what is released, and once more after it."""
+    found = honest(self, weights, dual)
+    return found._replace(weights=found.weights + self.schedule.weight_ridge * weights)
+
+
+def gradient_after_ascent(honest, self, weights, dual):
+    """Let the weights see where the group weights have moved to: alternating steps."""
+    first = honest(self, weights, dual)
+    after = self.project_dual(dual + first.dual)
+    return first._replace(weights=honest(self, weights, after).weights)
+
+
+def risks_after_descent(honest, self, weights, dual):
+    first = honest(self, weights, dual)
+    after = self.project_weights(weights - first.weights)
+    return first._replace(dual=honest(self, after, dual).dual)
+
+
+def ascent_downhill(honest, self, weights, dual):
+    found = honest(self, weights, dual)
+    return found._replace(dual=-found.dual)
+
+
+@pytest.mark.parametrize(
+    "fault", [regulariser_twice, gradient_after_ascent, risks_after_descent, ascent_downhill]
+)
+def test_planted_faults_of_the_loop_are_caught(fault, small, monkeypatch):
+    honest = GroupGame.release
+    monkeypatch.setattr(GroupGame, "release", lambda *given: fault(honest, *given))
+    assert error_of_paper_loop(small) > 1e-3
+
+
+def test_a_regulariser_noised_twice_is_caught(small, monkeypatch):
+    """Its gradient handed over for noise too: the test of what is handed over sees it."""
+    problem, data = small
+    solver = GDA(5, schedule="paper", weight_ridge=0.7)
+    plan, source = solver.plan(problem, BUDGET), silent()
+
+    class Noised(GroupGame):
+        def release(self, weights, dual):
+            def with_ridge(at, **others):
+                losses, gradients = data.sums(at, **others)
+                return losses, gradients + 0.7 * weights * self.sizes[:, None]
+
+            self.data = Instead(data, sums=with_ridge)
+            return super().release(weights, dual)
+
+    monkeypatch.setattr(gda_module, "GroupGame", Noised)
+    noised = solver.run(plan, data, source)
+    monkeypatch.undo()
+    assert np.abs(noised.weights - solver.run(plan, data, silent()).weights).max() > 1e-3
+
+
+def test_planned_group_weights_move_by_the_planned_step():
+    problem = make_problem((4, 9), radius=2.0)
+    data = make_data(problem, *random_data(problem, 0))
+    solver = GDA(1, averaging=1.0, group_ridge=0.3, centring=False)
+    plan = solver.plan(problem, BUDGET)
+    start = Solution(np.ones(3) / 3.0, np.array([0.6, 0.4]), 0)
+    found = solver.run(plan, data, silent(), start=start)
+    risks = data.risks(start.weights, ceiling=plan.schedule.ceiling)
+    moved = risks - 0.3 * (start.group_weights - np.array(problem.prior))
+    wanted = start.group_weights + plan.schedule.group_step * moved
+    wanted = wanted + (1.0 - wanted.sum()) / 2.0  # inside the simplex
+    np.testing.assert_allclose(found.group_weights, wanted, atol=1e-9)
+
+
+def test_averages_are_of_the_points_that_are_named():
+    class Walk:
+        def release(self, weights, dual):
+            return Released(np.array([-1.0]), np.array([2.0]), 1.0)
+
+        def project_weights(self, weights):
+            return weights
+
+        def project_dual(self, dual):
+            return dual
+
+    class One:
+        def push(self, step, slope, rise, noise_std):
+            return -slope, rise
+
+    nothing = Regulariser(0.0, 0.0, np.zeros(1), np.zeros(1))
+    for averaged in (range(1, 5), range(3, 6), range(5, 6)):
+        weights, dual = descent_ascent(
+            Walk(),
+            One(),
+            np.zeros(1),
+            np.zeros(1),
+            regulariser=nothing,
+            n_steps=4,
+            averaged=averaged,
+        )
+        assert weights[0] == np.mean([t - 1 for t in averaged])
+        assert dual[0] == 2.0 * weights[0]
+
+
+def test_strongly_convex_steps():
+    move, dual = StronglyConvexSteps(2.0, 5.0).push(4, np.ones(2), np.ones(3), 1.0)
+    np.testing.assert_allclose(move, -0.125)
+    np.testing.assert_allclose(dual, 0.05)
+
+
+# --- plans -------------------------------------------------------------------------------------
+
+
+def test_the_papers_schedule_is_its_formulas():
+    problem = make_problem((100, 150), radius=1.0)
+    plan = GDA(schedule="paper").plan(problem, BUDGET)
+    assert plan.n_steps == math.ceil(250 ** (2 / 3)) == 40
+    schedule = plan.schedule
+    assert list(schedule.averaged) == list(range(1, 41))
+    assert schedule.prior == (0.5, 0.5)
+    assert schedule.weight_ridge == schedule.group_ridge
+    assert "least constant that keeps the budget" in str(schedule)
+    constant = float(str(schedule).rpartition(": ")[2])
+    lipschitz = max(
+        2.5 * problem.lipschitz + 2.0 * schedule.weight_ridge,
+        2.5 * problem.loss_range + math.sqrt(2.0) * schedule.weight_ridge,
+    )
+    sigma = plan.releases[0].noise_multiplier * schedule.gradient_diameter / 100
+    log_delta = math.log(1e6)
+    assert sigma == pytest.approx(constant * lipschitz * math.sqrt(40 * log_delta) / 250, rel=5e-3)
+
+
+def test_the_ridge_of_the_paper_has_the_least_bound():
+    problem = make_problem((100, 150), radius=1.0)
+    ridge = best_ridge(problem, 40, 0.3)
+    bounds = [strong_gap_bound(problem, 40, 0.3, ridge * c) for c in (0.5, 0.9, 1.0, 1.1, 2.0)]
+    assert np.argmin(bounds) == 2
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"risk_share": 0.2}, {"group_step": 0.1}, {"loss_ceiling": 1.0}, {"centring": True},
+        {"weight_ridge": 0.1, "group_ridge": 0.2}, {"group_ridge": 0.0},
+    ],
+)  # fmt: skip
+def test_the_paper_refuses_what_it_fixes(parameters):
+    with pytest.raises(ValueError, match=r"of GDA must be .* with schedule='paper'"):
+        GDA(schedule="paper", **parameters).plan(make_problem((5, 6)), BUDGET)
+
+
+def test_bounds_count_the_bias_of_regularisers():
+    problem = make_problem((500, 600))
+    plain, ridged = (
+        GDA(weight_ridge=ridge, group_ridge=ridge).plan(problem, BUDGET) for ridge in (0.0, 0.1)
+    )
+    assert ridged.predicted_excess > plain.predicted_excess
+    assert "regularised by 0.1/2" in str(ridged)
+    assert "regularised" not in str(plain)
+
+
+def test_one_group_needs_no_risks():
+    plan = GDA(n_steps=3, centring=False).plan(make_problem((40,)), BUDGET)
+    assert [release.name for release in plan.releases] == ["gradient"]
+    problem = make_problem((40,))
+    data = make_data(problem, *random_data(problem, 0))
+    assert GDA().run(plan, data, silent()).group_weights.tolist() == [1.0]
+
+
+def test_one_group_is_mgr_with_one_group():
+    """Without a second player both are the same noisy heavy ball, and release the same."""
+    problem = make_problem((400,), n_features=3)
+    data = make_data(problem, *random_data(problem, 0))
+    found = []
+    for solver in (GDA(n_steps=12), MGR(n_steps=12)):
+        plan = solver.plan(problem, BUDGET)
+        found.append((plan.releases, solver.run(plan, data, silent()).weights))
+    assert found[0][0] == found[1][0]
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-12)
+
+
+def test_centring_undone_gives_the_same_scores():
+    problem = make_problem((40, 60), scaling=0.5)
+    data = make_data(problem, *random_data(problem, 0))
+    names = ["mean row", "mean squared distance from it", "gradient", "group risks"]
+    plan = GDA(n_steps=4).plan(problem, BUDGET)
+    assert [release.name for release in plan.releases] == names
+    assert np.linalg.norm(GDA().run(plan, data, silent()).weights) <= problem.radius
+    with pytest.raises(ValueError, match=r"^centring of GDA needs an intercept"):
+        GDA(centring=True).plan(make_problem((5, 6), scaling=0.0), BUDGET)
+
+
+# --- it learns ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("loss", "left"),
+    [
+        (BinaryLogLoss(), 0.1),
+        (MultinomialLogLoss(3), 0.1),
+        (SquaredError(), 0.1),
+        (Hinge(), 0.3),  # plain steps, no longer than is safe
+    ],
+    ids=repr,
+)
+def test_with_little_noise_it_comes_close_to_the_optimum(loss, left):
+    sizes = (3000, 1000)
+    data = make_risks(loss, sizes, intercept=0.5, apart=0.3)
+    problem = make_problem(sizes, loss=loss, n_features=3, radius=3.0)
+    solver = GDA(n_steps=300)
+    plan = solver.plan(problem, Budget(50.0, 1e-6))
+    found = solver.run(plan, data, silent())
+    optimum = worst_group_optimum(data, radius=3.0, tolerance=1e-5)
+    best = data.risks(optimum.weights).max()
+    nothing = data.risks(np.zeros(problem.n_weights)).max()
+    assert data.risks(found.weights).max() - best < left * (nothing - best)
+
+
+def test_the_paper_converges_to_its_regularised_saddle_point():
+    sizes, ridge = (3000, 1000), 0.3
+    data = make_risks(BinaryLogLoss(), sizes, intercept=0.5, apart=0.3)
+    problem = make_problem(sizes, n_features=3, radius=3.0)
+    solver = GDA(4000, schedule="paper", weight_ridge=ridge)
+    found = solver.run(solver.plan(problem, BUDGET), data, silent())
+    regulariser = Regulariser(ridge, ridge, np.zeros(4), np.full(2, 0.5))
+    gap = strong_gap(data, found.weights, found.group_weights, radius=3.0, regulariser=regulariser)
+    assert 0.0 <= gap <= 0.02
+    assert primal_risk(data, found.weights) < primal_risk(data, np.zeros(4))
+
+
+def test_estimators_take_it_by_name_with_nested_parameters():
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(-0.5, 0.5, size=(3000, 2)), np.repeat(["a", "b", "c"], 1000)
+    y = X[:, 0] + 0.1 * (groups == "a") > 0
+    model = DPWorstGroupClassifier(solver="gda", data_norm=1.0).fit(X, y, groups=groups)
+    assert model.score(X, y) > 0.8
+    assert model.group_weights_.sum() == pytest.approx(1.0)
+    assert model.plan_.solver == "gda"
+    model.set_params(solver=GDA()).set_params(solver__n_steps=7)
+    assert model.plan(group_sizes=[10, 10], n_features=2).n_steps == 7
+    classes = np.digitize(X[:, 0], [-0.2, 0.2])
+    three = DPWorstGroupClassifier(solver=GDA(n_steps=60), data_norm=1.0, epsilon=4.0)
+    assert three.fit(X, classes, groups=groups).score(X, classes) > 0.6
+    line = DPWorstGroupRegressor(solver="gda", data_norm=1.0, target_bounds=(-1, 1))
+    assert line.fit(X, X[:, 0], groups=groups).score(X, X[:, 0]) > 0.3
+
+
+def test_the_papers_plan_says_that_it_is_weak():
+    model = DPWorstGroupClassifier(solver=GDA(5, schedule="paper"), data_norm=1.0, delta=1e-3)
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, size=(200, 2))
+    with pytest.warns(WeakPlanWarning):
+        model.fit(X, X[:, 0] > 0, groups=np.arange(200) % 2)
