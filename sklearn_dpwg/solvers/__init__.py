@@ -10,6 +10,7 @@ from sklearn_dpwg.solvers.fresh import FreshSolver, Game
 from sklearn_dpwg.solvers.mgr.mgr import MGR
 from sklearn_dpwg.solvers.moments.moments import Moments
 from sklearn_dpwg.solvers.oco.oco import OCO
+from sklearn_dpwg.solvers.online_to_batch.online_to_batch import OnlineToBatch
 from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.registry import SOLVERS, make_solver
@@ -25,6 +26,7 @@ __all__ = [
     "FreshSolver",
     "Game",
     "Moments",
+    "OnlineToBatch",
     "PhasedERM",
     "Plan",
     "Solution",

@@ -1,0 +1,235 @@
+"""Plan of the online-to-batch solver with the least bound on the excess risk of the mixture."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.learners import Learner, ParameterFree, make_learner
+from sklearn_dpwg.privacy import Budget, Release
+from sklearn_dpwg.privacy.prefix_sums import PrefixSums, make_prefix_sums
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.online_to_batch.game import CLIPPED_DEVIATIONS
+from sklearn_dpwg.solvers.online_to_batch.parameters import OnlineToBatchParameters
+from sklearn_dpwg.solvers.online_to_batch.releases import make_plan, planned_release
+from sklearn_dpwg.solvers.online_to_batch.schedule import OnlineToBatchSchedule, Regulariser
+from sklearn_dpwg.solvers.online_to_batch.sensitivity import DifferenceSensitivity, round_weight
+from sklearn_dpwg.solvers.plan import Plan
+
+# Numbers of rounds that are tried.
+FEWEST_ROUNDS = 4
+ROUNDS_PER_DOUBLING = 4
+# The strength is at least this times H max β_t²/β_{1:t}: below it steps may swing.
+LEAST_STRENGTH = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """What is known in advance of the rounds 1, …, N that read records, and of N + 1.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_rounds + 1,)
+        β_1, …, β_{N+1}.
+    totals : ndarray of shape (n_rounds + 1,)
+        β_{1:1}, …, β_{1:N+1}.
+    noise_stds : ndarray of shape (n_rounds,)
+        Deviation s_t of a coordinate of each noisy sum.
+    """
+
+    weights: FloatArray
+    totals: FloatArray
+    noise_stds: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        sensitivity: DifferenceSensitivity,
+        mechanism: PrefixSums,
+        *,
+        power: float,
+        reach: float,
+        noise: float,
+    ) -> Self:
+        """Return the rounds where the learner plays within a reach of the average.
+
+        `noise` is the multiplier times what a record counts for in a round.
+        """
+        weights = np.array([round_weight(t, power) for t in range(1, mechanism.n_steps + 2)])
+        totals = np.cumsum(weights)
+        before = np.append(0.0, weights[:-2])
+        moved = reach * weights[:-1] / totals[:-1]
+        moved[0] = 0.0
+        units = [
+            sensitivity.of_round(*each)
+            for each in zip(weights[:-1].tolist(), before.tolist(), moved.tolist(), strict=True)
+        ]
+        stds = noise * np.maximum.accumulate(units) * mechanism.standard_deviations()
+        return cls(weights, totals, stds)
+
+    @property
+    def least_strength(self) -> float:
+        """Return what the smoothness is to be multiplied by for steps that do not swing."""
+        return LEAST_STRENGTH * float(np.max(self.weights**2 / self.totals))
+
+    def output_std(self, strengths: FloatArray, convexity: float) -> FloatArray:
+        """Bound the deviation of a coordinate of the output for each strength of the learner.
+
+        The output is linear in the sums' noise where nothing answers to it, and noise of one
+        sign adds up at most.
+        """
+        heard = np.cumsum(self.noise_stds)
+        curved = 0.5 * convexity * self.totals[:-1]
+        shares = self.weights[1:] / self.totals[-1]
+        return np.asarray(
+            (shares * heard / (strengths[:, None] + curved)).sum(axis=1), dtype=np.float64
+        )
+
+
+def round_numbers(parameters: OnlineToBatchParameters, n_records: float) -> list[int]:
+    """Return the numbers of rounds to try; those of a plan for many calls divide among them."""
+    if math.isinf(n_records) and parameters.n_rounds is None:
+        raise ValueError(
+            "n_rounds of OnlineToBatch must be set where a group has no end (a size of infinity), "
+            "got None."
+        )
+    most = n_records / (1 if parameters.batch_size is None else parameters.batch_size)
+    if parameters.n_rounds is not None:
+        return [max(1, int(min(parameters.n_rounds, most)))]
+    if parameters.batch_size is not None:
+        return [max(1, int(most))]
+    most = max(1, int(min(most, parameters.max_rounds)))
+    fewest = min(FEWEST_ROUNDS, most)
+    tried = np.geomspace(
+        fewest, most, 1 + math.ceil(ROUNDS_PER_DOUBLING * math.log2(most / fewest))
+    )
+    horizon = parameters.horizon
+    return sorted({min(most, math.ceil(number / horizon) * horizon) for number in tried})
+
+
+def rates_of(problem: Problem, batch_size: int | None, n_rounds: int) -> FloatArray:
+    """Return the records of each group in a round, on average."""
+    sizes = np.asarray(problem.group_sizes, dtype=float)
+    if np.isinf(sizes).any():
+        # batches in the proportions of the mixture, as far as groups that end allow
+        rates = float(batch_size or 1) * np.asarray(problem.prior)
+        return np.minimum(rates, sizes / n_rounds)
+    if batch_size is None:
+        return np.asarray(sizes / n_rounds)
+    return np.asarray(sizes * min(batch_size / sizes.sum(), 1.0 / n_rounds))
+
+
+def least_bound_plan(problem: Problem, budget: Budget, parameters: OnlineToBatchParameters) -> Plan:
+    """Return the plan whose bound is least over whatever the parameters leave open."""
+    release = planned_release(budget)
+    best: tuple[float, OnlineToBatchSchedule] | None = None
+    for n_rounds in round_numbers(parameters, float(problem.n_records)):
+        rates = rates_of(problem, parameters.batch_size, n_rounds)
+        found = planned_schedule(problem, release, parameters, n_rounds, rates)
+        if best is None or found[0] < best[0]:
+            best = found
+    assert best is not None
+    return make_plan(problem, budget, release, best[1], best[0])
+
+
+def planned_schedule(
+    problem: Problem,
+    release: Release,
+    parameters: OnlineToBatchParameters,
+    n_rounds: int,
+    rates: FloatArray,
+) -> tuple[float, OnlineToBatchSchedule]:
+    """Return the planning bound for a number of rounds, and its schedule."""
+    mechanism = make_prefix_sums(
+        parameters.mechanism, n_steps=n_rounds, n_dimensions=problem.n_weights
+    )
+    sensitivity = DifferenceSensitivity.of(problem, mechanism, rates)
+    noise = release.noise_multiplier * float((np.asarray(problem.prior) / rates).max())
+    learner = make_learner(parameters.learner)
+    free = isinstance(learner, ParameterFree)
+    aim = parameters.aim * problem.radius
+    rounds = Rounds.of(
+        sensitivity,
+        mechanism,
+        power=parameters.exponent,
+        # bets may go anywhere in the ball, regularised weights should stay within the aim
+        reach=problem.diameter if free else aim,
+        noise=noise,
+    )
+    regulariser = None
+    if free:
+        regulariser = Regulariser(problem.lipschitz, problem.smoothness, float(rates.sum()))
+        bound, strength = betting_bound(problem, learner, rounds, regulariser, parameters, aim)
+    else:
+        bound, strength = strength_bound(
+            problem, learner, rounds, convexity=parameters.convexity, aim=aim
+        )
+    return bound, OnlineToBatchSchedule(
+        n_rounds=n_rounds,
+        power=parameters.exponent,
+        noise=parameters.mechanism,
+        multiplier=release.noise_multiplier,
+        sensitivity=sensitivity,
+        mixture=problem.prior,
+        rates=tuple(rates.tolist()),
+        strength=strength,
+        convexity=float(parameters.convexity),
+        regulariser=regulariser,
+        papers_factor=0.0,
+        lipschitz=problem.lipschitz,
+        worst_std=mechanism.worst_standard_deviation,
+    )
+
+
+def strength_bound(
+    problem: Problem, learner: Learner, rounds: Rounds, *, convexity: float, aim: float
+) -> tuple[float, float]:
+    """Return the planning bound and the strength that makes it least.
+
+    Notes
+    -----
+    `docs/theory/online-to-batch.md`, section 5: what the regulariser costs, and what noise on the
+    output costs a smooth loss. That is a model; section 4 has the theorem.
+    """
+    curve = problem.smoothness * problem.loss.n_outputs
+    least = max(curve * rounds.least_strength, 1e-300)
+    strengths = least * 2.0 ** np.arange(0.0, 60.0, 0.25)
+    if learner.strength is not None:
+        strengths = np.array([float(learner.strength)])
+    std = rounds.output_std(strengths, convexity)
+    noise = np.minimum(0.5 * curve * std**2, problem.lipschitz * std)
+    bounds = 0.5 * strengths * aim**2 / rounds.totals[-1] + noise + 0.5 * convexity * aim**2
+    best = int(np.argmin(bounds))
+    return float(bounds[best]), float(strengths[best])
+
+
+def betting_bound(
+    problem: Problem,
+    learner: ParameterFree,
+    rounds: Rounds,
+    regulariser: Regulariser,
+    parameters: OnlineToBatchParameters,
+    aim: float,
+) -> tuple[float, float]:
+    """Return the bound for a parameter-free learner at the aim, and its largest norm.
+
+    Theorem 11 of the paper with the constants of `ParameterFree`.
+    """
+    power, diameter = parameters.exponent, problem.diameter
+    noise_norms = math.sqrt(problem.n_weights) * rounds.noise_stds
+    costs, longest = 0.0, 0.0
+    for step, noise_norm in enumerate(noise_norms.tolist(), start=1):
+        slope, curve = regulariser.of_round(step, power, noise_norm)
+        weight = float(rounds.weights[step - 1])
+        costs += 2.0 * (slope * aim + curve * aim**2)
+        norm = weight * (problem.lipschitz + parameters.convexity * diameter)
+        norm += CLIPPED_DEVIATIONS * noise_norm + slope + 2.0 * curve * diameter
+        longest = max(longest, norm)
+    strength = longest if learner.strength is None else float(learner.strength)
+    regret = learner.regret_bound(len(noise_norms), problem.radius, strength, aim)
+    bound = (regret + costs) / float(rounds.totals[-1]) + 0.5 * parameters.convexity * aim**2
+    return bound, strength
