@@ -27,19 +27,20 @@ class ParameterFree(Learner):
         means planned.
     wealth : float, default=0.1
         What betting begins with, as a share of the radius; the regret against the start itself
-        is at most 2 C times that length.
+        is at most C times that length.
 
     Notes
     -----
     With e the initial wealth in units of the weights and D = ‖u - w_1‖ the regret over T rounds of
     linear parts of norm at most C is at most
-    2 C (e + D √(T log(1 + 24 T² D²/e²)) + 2 √2 D √T), for all u in the ball at once
+    C (e + D √(T log(1 + 24 T² D²/e²)) + 2 √2 D √T), for all u in the ball at once
     (`docs/theory/online-learners.md`).
 
     References
     ----------
     Orabona and Pál (2016), *Coin betting and parameter-free online learning*; Cutkosky and Orabona
-    (2018), *Black-box reductions for parameter-free online learning in Banach spaces*.
+    (2018), *Black-box reductions for parameter-free online learning in Banach spaces*; Cutkosky
+    (2020), *Parameter-free, dynamic, and strongly-adaptive online learning*, for the ball.
 
     Examples
     --------
@@ -93,7 +94,7 @@ class ParameterFree(Learner):
         wealth = positive_finite(self.wealth, "wealth") * radius
         betting = math.log1p(24.0 * (n_steps * distance / wealth) ** 2)
         root = math.sqrt(n_steps)
-        bound = 2.0 * largest_norm * (wealth + distance * root * (math.sqrt(betting) + 8.0**0.5))
+        bound = largest_norm * (wealth + distance * root * (math.sqrt(betting) + 8.0**0.5))
         if noise is not None:
             bound += 2.0 * radius * float(np.sum(noise.increments[:n_steps]))
         return bound
@@ -153,19 +154,17 @@ class _Player(WeightPlayer):
             )
         norm = float(np.linalg.norm(gradient))
         if norm > self._largest:
-            gradient, norm = gradient * (self._largest / norm), self._largest
-        # of half the loss and half its norm times the distance from the ball: so the ball costs a
-        # factor of two, and betting need not know of it
-        half = 0.5 * gradient
+            gradient = gradient * (self._largest / norm)
         if self._outward is not None:
-            half = half + 0.5 * norm * self._outward
-        outcome = -float(half.dot(self._direction)) / self._largest
+            # what would push further out of the ball is left out: betting need not know of it
+            gradient = gradient - min(float(gradient.dot(self._outward)), 0.0) * self._outward
+        outcome = -float(gradient.dot(self._direction)) / self._largest
         self._wealth += outcome * self._bet
         self._outcomes += outcome
         self._n_rounds += 1
-        self._squares += float(half.dot(half))
+        self._squares += float(gradient.dot(gradient))
         if self._squares > 0.0:
-            self._direction = self._direction - math.sqrt(2.0 / self._squares) * half
+            self._direction = self._direction - math.sqrt(2.0 / self._squares) * gradient
             length = float(np.linalg.norm(self._direction))
             if length > 1.0:
                 self._direction = self._direction / length

@@ -29,13 +29,14 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
 
     Parameters
     ----------
-    learner : str or Learner, default="ftrl"
-        Who plays the weights: "ftrl", "gradient-descent", "optimistic" (its regret follows how
-        much gradients differ between records), "parameter-free" (it follows the distance from the
-        start), or an instance such as ``FTRL(strength=50.0)``.
+    learner : str or Learner, default="optimistic"
+        Who plays the weights: "optimistic" (its regret follows how much gradients differ between
+        records), "ftrl", "gradient-descent", "parameter-free" (its regret follows the distance from
+        the start, but it needs tens of thousands of rounds), or an instance such as
+        ``FTRL(strength=50.0)``.
     power : float, optional
-        Round t counts in the output by t to this power k, from 0 to 10. Planned: 1, and 3 for a
-        parameter-free learner.
+        Round t counts in the output by t to this power k, from 0 to 10. Planned: 1. The paper's is
+        3 for a parameter-free learner.
     noise : {"toeplitz", "honaker", "tree", "independent"}, optional
         Mechanism of the prefix sums. Planned: Toeplitz, which has the least noise. The paper's
         is the tree.
@@ -72,8 +73,8 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
     Examples
     --------
     >>> from sklearn_dpwg.solvers import OnlineToBatch
-    >>> OnlineToBatch("optimistic", n_rounds=20)
-    OnlineToBatch(learner='optimistic', n_rounds=20)
+    >>> OnlineToBatch("ftrl", n_rounds=20)
+    OnlineToBatch(learner='ftrl', n_rounds=20)
     """
 
     name: ClassVar[str] = "online-to-batch"

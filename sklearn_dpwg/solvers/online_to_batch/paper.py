@@ -95,7 +95,7 @@ def papers_bound(
     before = np.append(0.0, weights[:-2])
     moved = diameter * weights[:-1] / totals[:-1]
     steps = (weights[:-1] - before) * problem.lipschitz + before * problem.smoothness * moved
-    batch = float(sum(schedule.rates))
+    batch = effective_batch(np.asarray(schedule.mixture), np.asarray(schedule.rates))
     sampled = np.sqrt(np.cumsum(steps**2) / batch)
     noise = math.sqrt(problem.n_weights) * noise_stds
     convexity = schedule.convexity

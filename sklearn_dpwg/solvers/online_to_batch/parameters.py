@@ -14,7 +14,7 @@ from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
 class OnlineToBatchParameters:
     """Parameters of `OnlineToBatch`, which documents them; ``None`` means planned."""
 
-    learner: str | Learner = "ftrl"
+    learner: str | Learner = "optimistic"
     _: KW_ONLY
     power: float | None = None
     noise: str | None = None
@@ -35,10 +35,11 @@ class OnlineToBatchParameters:
 
     @property
     def exponent(self) -> float:
-        """Power k of the rounds' weights t^k; parameter-free learners need 3."""
+        """Power k of the rounds' weights t^k; the paper's is 3 for parameter-free learners."""
         if self.power is not None:
             return float(self.power)
-        return 3.0 if isinstance(make_learner(self.learner), ParameterFree) else 1.0
+        papers = self.schedule == "paper" and isinstance(make_learner(self.learner), ParameterFree)
+        return 3.0 if papers else 1.0
 
 
 RULES = Rules(
