@@ -13,7 +13,7 @@ from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.online_to_batch.parameters import OnlineToBatchParameters
-from sklearn_dpwg.solvers.online_to_batch.planning import planned_schedule
+from sklearn_dpwg.solvers.online_to_batch.planning import effective_batch, planned_schedule
 from sklearn_dpwg.solvers.online_to_batch.releases import make_plan, planned_release
 from sklearn_dpwg.solvers.online_to_batch.schedule import OnlineToBatchSchedule
 from sklearn_dpwg.solvers.plan import Plan

@@ -14,8 +14,8 @@ from sklearn_dpwg.solvers.online_to_batch.sensitivity import DifferenceSensitivi
 class Regulariser:
     """What a parameter-free learner's losses have on top: ξ_t‖w - w_1‖ + ν_t‖w - w_1‖².
 
-    With rounds as good as b records of the mixture, ξ_t = L t^{k-1/2}/√b + √d s_t, s_t the noise of a coordinate of the sum,
-    and ν_t = H t^{k-1/2}/√b: the sizes of what sampling and noise add to the gradients.
+    With rounds worth b records of the mixture, ξ_t = L t^{k-1/2}/√b + √d s_t, s_t the noise
+    of a coordinate of the sum, and ν_t = H t^{k-1/2}/√b: what sampling and noise add to gradients.
     """
 
     lipschitz: float  # L
