@@ -87,24 +87,27 @@ def papers_bound(
 
     Notes
     -----
-    `docs/theory/online-to-batch.md`, section 4, with nothing known of σ_G and σ_H but L and H.
+    `docs/theory/online-to-batch.md`, section 4, with nothing known of σ_G and σ_H but L and H. The
+    round that reads no record counts as if the learner then heard the risk's own gradient.
     """
     n_rounds, radius, diameter = schedule.n_rounds, problem.radius, problem.diameter
+    convexity = schedule.convexity
     weights = np.arange(1.0, n_rounds + 2) ** schedule.power
     totals = np.cumsum(weights)
-    before = np.append(0.0, weights[:-2])
-    moved = diameter * weights[:-1] / totals[:-1]
-    steps = (weights[:-1] - before) * problem.lipschitz + before * problem.smoothness * moved
+    before = np.append(0.0, weights[:-1])
+    moved = diameter * weights / totals
+    steps = (weights - before) * problem.lipschitz + before * problem.smoothness * moved
     batch = effective_batch(np.asarray(schedule.mixture), np.asarray(schedule.rates))
-    sampled = np.sqrt(np.cumsum(steps**2) / batch)
+    sampled = np.sqrt(np.cumsum(steps[:-1] ** 2) / batch)
     noise = math.sqrt(problem.n_weights) * noise_stds
-    convexity = schedule.convexity
+    errors = sampled + noise
+    # of the public regulariser, half of which is curvature
+    norms = 1.5 * weights * convexity * diameter
     if isinstance(learner, OptimisticFTRL):
-        # of the sums' differences: what the risk's gradient changes by, sampling and noise
-        norms = steps * (1.0 + 1.0 / math.sqrt(batch)) + noise + np.append(0.0, noise[:-1])
+        norms += steps + np.append(0.0, noise) + np.append(noise, sampled[-1])
     else:
-        norms = weights[:-1] * (problem.lipschitz + convexity * diameter) + sampled + noise
-    curved = 0.5 * convexity * totals[:-1]
+        norms += weights * problem.lipschitz + np.append(errors, 0.0)
+    curved = 0.5 * convexity * totals
     if learner.strength is not None:
         strengths = np.array([float(learner.strength)])
     else:
@@ -112,7 +115,6 @@ def papers_bound(
         # where the learner's own convexity regularises, hardly any strength may be the best
         strengths = middle * 2.0 ** np.arange(0.0 if not convexity else -30.0, 0.25, 0.25)
     regret = np.array([(norms**2 / (2.0 * (each + curved))).sum() for each in strengths])
-    errors = sampled + noise
     total = float(totals[-1])
     if convexity:
         rest = float((2.0 * errors**2 / (weights[:-1] * convexity)).sum()) / total

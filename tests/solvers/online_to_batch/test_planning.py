@@ -190,6 +190,8 @@ def test_papers_bound_is_the_one_written_down():
         noise = math.sqrt(3) * s.multiplier * s.papers_sensitivity(t, 4.0) * deviations[t - 1]
         errors += math.sqrt(squares) + noise
         regret += (t * problem.lipschitz + math.sqrt(squares) + noise) ** 2 / 2.0
+    # what is heard after the round that reads nothing is the risk's gradient, without errors
+    regret += ((n + 1) * problem.lipschitz) ** 2 / 2.0
     total = (n + 1) * (n + 2) / 2
     gamma = math.sqrt(2.0 * regret) / 2.0
     assert s.strength == pytest.approx(gamma)
