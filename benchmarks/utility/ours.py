@@ -12,7 +12,7 @@ import numpy as np
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning, WeakPlanWarning
-from sklearn_dpwg.solvers import MGR, OCO, PhasedERM
+from sklearn_dpwg.solvers import MGR, OCO, OnlineToBatch, PhasedERM
 from utility.tasks import Task, task_names
 
 DELTA = 1e-5
@@ -23,6 +23,7 @@ OURS: dict[str, Any] = {
     "mgr": "mgr",
     "phased-erm": "phased-erm",
     "oco": "oco",
+    "online-to-batch": "online-to-batch",
     "moments": "moments",
 }
 
@@ -30,13 +31,14 @@ PAPERS: dict[str, Any] = {
     "paper: mgr": MGR(schedule="paper"),
     "paper: phased-erm": PhasedERM(schedule="paper"),
     "paper: oco": OCO(schedule="paper"),
+    "paper: online-to-batch": OnlineToBatch(schedule="paper"),
 }
 
 
 def methods_of(name: str, kind: str) -> list[str]:
-    """Return what fits a task: `moments` is for regression, `oco` for the page's tasks alone."""
+    """Return what fits a task: `moments` is for regression, those on fresh records for the page."""
     left_out = {"moments"} if kind == "classification" else set()
-    left_out |= set() if name in task_names() else {"oco"}
+    left_out |= set() if name in task_names() else {"oco", "online-to-batch"}
     return [method for method in OURS if method not in left_out]
 
 
