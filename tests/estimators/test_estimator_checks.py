@@ -21,6 +21,7 @@ CHECKS = parametrize_with_checks(
         ),
         DPWorstGroupClassifier(loss="hinge", data_norm=1.0),
         DPWorstGroupClassifier(solver="oco", data_norm=1.0),
+        DPWorstGroupClassifier(solver="online-to-batch", data_norm=1.0),
         DPWorstGroupRegressor(data_norm=1.0, target_bounds=(-1, 1)),
         DPWorstGroupRegressor(epsilon=math.inf, target_bounds=(-3, 3), data_norm=10, radius=20),
         DPWorstGroupRegressor(
