@@ -16,7 +16,11 @@ from sklearn_dpwg.solvers.online_to_batch.parameters import OnlineToBatchParamet
 from sklearn_dpwg.solvers.online_to_batch.planning import effective_batch, planned_schedule
 from sklearn_dpwg.solvers.online_to_batch.releases import make_plan, planned_release
 from sklearn_dpwg.solvers.online_to_batch.schedule import OnlineToBatchSchedule
+from sklearn_dpwg.solvers.online_to_batch.sensitivity import round_weights
 from sklearn_dpwg.solvers.plan import Plan
+
+# More rounds of single records would take minutes, and a plan for them gigabytes.
+MOST_ROUNDS = 2_000_000
 
 
 def paper_plan(problem: Problem, budget: Budget, parameters: OnlineToBatchParameters) -> Plan:
@@ -43,6 +47,11 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OnlineToBatchParame
     if parameters.n_rounds is not None:
         horizon = min(horizon, parameters.n_rounds + 1)
     n_rounds = max(1, int(horizon) - 1)
+    if n_rounds > MOST_ROUNDS:
+        raise ValueError(
+            f"batch_size or n_rounds of OnlineToBatch must be set with schedule='paper' where a "
+            f"round a record is more than {MOST_ROUNDS:,} rounds, got {n_rounds:,}."
+        )
     sizes = np.asarray(problem.group_sizes, dtype=float)
     rates = own * np.asarray(problem.prior)
     if math.isfinite(problem.n_records):
@@ -72,10 +81,8 @@ def _noise_stds(
 ) -> FloatArray:
     """Return the noise of a coordinate of each sum if weights are a diameter apart."""
     influence = float((np.asarray(schedule.mixture) / np.asarray(schedule.rates)).max())
-    units = [
-        schedule.papers_sensitivity(step, problem.diameter)
-        for step in range(1, schedule.n_rounds + 1)
-    ]
+    first = schedule.papers_sensitivity(1, problem.diameter)
+    units = first * round_weights(schedule.n_rounds, schedule.power - 1.0)
     stds = schedule.multiplier * influence * np.maximum.accumulate(units) * deviations
     return np.asarray(stds, dtype=np.float64)
 

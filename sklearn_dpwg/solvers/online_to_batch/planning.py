@@ -17,7 +17,7 @@ from sklearn_dpwg.solvers.online_to_batch.game import CLIPPED_DEVIATIONS
 from sklearn_dpwg.solvers.online_to_batch.parameters import OnlineToBatchParameters
 from sklearn_dpwg.solvers.online_to_batch.releases import make_plan, planned_release
 from sklearn_dpwg.solvers.online_to_batch.schedule import OnlineToBatchSchedule, Regulariser
-from sklearn_dpwg.solvers.online_to_batch.sensitivity import DifferenceSensitivity, round_weight
+from sklearn_dpwg.solvers.online_to_batch.sensitivity import DifferenceSensitivity, round_weights
 from sklearn_dpwg.solvers.plan import Plan
 
 # Numbers of rounds that are tried.
@@ -63,15 +63,12 @@ class Rounds:
 
         `noise` is the multiplier times what a record counts for in a round.
         """
-        weights = np.array([round_weight(t, power) for t in range(1, mechanism.n_steps + 2)])
+        weights = round_weights(mechanism.n_steps + 1, power)
         totals = np.cumsum(weights)
         before = np.append(0.0, weights[:-2])
         moved = reach * weights[:-1] / totals[:-1]
         moved[0] = 0.0
-        units = [
-            sensitivity.of_round(*each)
-            for each in zip(weights[:-1].tolist(), before.tolist(), moved.tolist(), strict=True)
-        ]
+        units = sensitivity.of_rounds(weights[:-1], before, moved)
         stds = noise * np.maximum.accumulate(units) * mechanism.standard_deviations()
         return cls(weights, totals, stds)
 
@@ -85,13 +82,12 @@ class Rounds:
 
         The output is linear in the sums' noise where nothing answers to it.
         """
-        heard = np.cumsum(self.noise_stds)
+        heard = ADDED_UP * self.weights[1:] / self.totals[-1] * np.cumsum(self.noise_stds)
+        if not convexity:
+            return np.asarray(heard.sum() / strengths)
+        # one after the other, as there may be a round a record
         curved = 0.5 * convexity * self.totals[:-1]
-        shares = self.weights[1:] / self.totals[-1]
-        return np.asarray(
-            ADDED_UP * (shares * heard / (strengths[:, None] + curved)).sum(axis=1),
-            dtype=np.float64,
-        )
+        return np.array([(heard / (strength + curved)).sum() for strength in strengths])
 
 
 def round_numbers(parameters: OnlineToBatchParameters, n_records: float) -> list[int]:
@@ -235,14 +231,12 @@ def betting_bound(
     """
     power, diameter = parameters.exponent, problem.diameter
     noise_norms = math.sqrt(problem.n_weights) * rounds.noise_stds
-    costs, longest = 0.0, 0.0
-    for step, noise_norm in enumerate(noise_norms.tolist(), start=1):
-        slope, curve = regulariser.of_round(step, power, noise_norm)
-        weight = float(rounds.weights[step - 1])
-        costs += 2.0 * (slope * aim + curve * aim**2)
-        norm = weight * (problem.lipschitz + parameters.convexity * diameter)
-        norm += CLIPPED_DEVIATIONS * noise_norm + slope + 2.0 * curve * diameter
-        longest = max(longest, norm)
+    weights = rounds.weights[:-1]
+    slopes, curves = regulariser.of_rounds(weights.size, power, noise_norms)
+    costs = 2.0 * float((slopes * aim + curves * aim**2).sum())
+    norms = weights * (problem.lipschitz + parameters.convexity * diameter)
+    norms += CLIPPED_DEVIATIONS * noise_norms + slopes + 2.0 * curves * diameter
+    longest = float(norms.max())
     strength = longest if learner.strength is None else float(learner.strength)
     regret = learner.regret_bound(len(noise_norms), problem.radius, strength, aim)
     bound = (regret + costs) / float(rounds.totals[-1]) + 0.5 * parameters.convexity * aim**2

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 
 from sklearn_dpwg._short_repr import short_repr
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.solvers.group_player import shown
-from sklearn_dpwg.solvers.online_to_batch.sensitivity import DifferenceSensitivity
+from sklearn_dpwg.solvers.online_to_batch.sensitivity import DifferenceSensitivity, round_weights
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,13 @@ class Regulariser:
         """Return ξ_t and ν_t."""
         sampled = float(step) ** (power - 0.5) / math.sqrt(self.batch_size)
         return self.lipschitz * sampled + noise_norm, self.smoothness * sampled
+
+    def of_rounds(
+        self, n_rounds: int, power: float, noise_norms: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return ξ_1, … and ν_1, …."""
+        sampled = round_weights(n_rounds, power - 0.5) / math.sqrt(self.batch_size)
+        return self.lipschitz * sampled + noise_norms, self.smoothness * sampled
 
 
 @dataclass(frozen=True)

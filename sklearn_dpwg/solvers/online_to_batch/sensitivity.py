@@ -69,7 +69,16 @@ class DifferenceSensitivity:
         The gradients of two records at one point differ by Γ at most; how either changes between
         two points is the distance times a matrix between 0 and H, and two such differ by H.
         """
+        return float(self.of_rounds(np.array(weight), np.array(before), np.array(moved)))
+
+    def of_rounds(self, weights: FloatArray, before: FloatArray, moved: FloatArray) -> FloatArray:
+        """Return the same for many rounds."""
         diameter = self.gradient_diameter
-        changed = min(self.smoothness * moved, 2.0 * diameter) if before else 0.0
-        exact = abs(weight - before) * diameter + before * changed
-        return self.stretch * (exact + (weight + before) * self.rounding)
+        changed = np.minimum(self.smoothness * moved, 2.0 * diameter)
+        exact = np.abs(weights - before) * diameter + before * changed
+        return np.asarray(self.stretch * (exact + (weights + before) * self.rounding))
+
+
+def round_weights(n_rounds: int, power: float) -> FloatArray:
+    """Return β_1, …, β_n."""
+    return np.asarray(np.arange(1.0, n_rounds + 1.0) ** power)

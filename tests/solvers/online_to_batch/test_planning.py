@@ -229,6 +229,8 @@ def test_parameters_out_of_range(parameters, message):
 
 
 def test_what_cannot_be_planned():
+    with pytest.raises(ValueError, match=r"^batch_size or n_rounds of OnlineToBatch must be set"):
+        OnlineToBatch(schedule="paper").plan(make_problem((10**9,)), BUDGET)
     with pytest.raises(ValueError, match=r"^loss must be smooth for solver 'online-to-batch'.*Hi"):
         OnlineToBatch().plan(make_problem((3_000,), loss=Hinge()), BUDGET)
     with pytest.raises(ValueError, match="needs a finite epsilon, got inf"):
