@@ -49,7 +49,7 @@ def excess() -> None:
     columns = {
         "oco": OCO(),
         "oco, sampled": OCO(play="sampled"),
-        "oco, paper": OCO(schedule="paper"),
+        "oco, paper": OCO(schedule="paper", noise="toeplitz"),
         "mgr": MGR(),
         "phased-erm": PhasedERM(),
     }
