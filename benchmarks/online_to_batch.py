@@ -190,6 +190,7 @@ def slopes(*, draw: bool = False) -> None:
         drawn.append((title, values, excess, exponent, axis, found))
     if draw:
         import matplotlib.pyplot as plt
+        from matplotlib.ticker import NullFormatter
 
         figure, axes = plt.subplots(1, len(drawn), figsize=(3.2 * len(drawn), 3), sharey=True)
         for panel, (title, values, excess, exponent, axis, found) in zip(axes, drawn, strict=True):
@@ -197,6 +198,7 @@ def slopes(*, draw: bool = False) -> None:
             panel.loglog(x, excess, "o-", label=f"slope {found:.2f}")
             panel.loglog(x, excess[-1] * (x / x[-1]) ** exponent, "--", label=f"{exponent:g}")
             panel.set(title=title, xlabel=axis)
+            panel.xaxis.set_minor_formatter(NullFormatter())
             panel.legend()
         figure.supylabel("excess risk")
         figure.tight_layout()
