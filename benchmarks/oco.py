@@ -49,7 +49,7 @@ def excess() -> None:
     columns = {
         "oco": OCO(),
         "oco, sampled": OCO(play="sampled"),
-        "oco, paper": OCO(schedule="paper"),
+        "oco, paper": OCO(schedule="paper", noise="toeplitz"),
         "mgr": MGR(),
         "phased-erm": PhasedERM(),
     }
@@ -128,7 +128,7 @@ def slopes() -> None:
     solvers = {
         "oco": OCO(max_rounds=1024),
         "oco, sampled": OCO(play="sampled", max_rounds=1024),
-        "oco, paper": OCO(schedule="paper"),
+        "oco, paper": OCO(schedule="paper", noise="toeplitz"),
     }
     for name, solver in solvers.items():
         means = np.array(
@@ -203,7 +203,7 @@ def crossover() -> None:
         ("phased-erm", PhasedERM(), 8),
         ("oco", OCO(play="sampled", n_rounds=1000, batch_size=32, weight_share=0.5), 8),
         ("phased-erm, paper", PhasedERM(schedule="paper"), 8),
-        ("oco, paper", OCO(schedule="paper", n_rounds=n_draws // 2), 2),
+        ("oco, paper", OCO(schedule="paper", noise="toeplitz", n_rounds=n_draws // 2), 2),
     )
     for d in (16, 64, 256):
         print(

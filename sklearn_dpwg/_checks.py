@@ -208,9 +208,9 @@ def flag(*, or_none: bool = False) -> Rule:
     return _rule("True or False", lambda value: isinstance(value, bool), or_none)
 
 
-def key_of(table: Mapping[str, object]) -> Rule:
+def key_of(table: Mapping[str, object], *, or_none: bool = False) -> Rule:
     """Allow a name in a table, as the table is when the parameter is checked."""
-    return lambda value: one_of(*sorted(table))(value)
+    return lambda value: None if or_none and value is None else one_of(*sorted(table))(value)
 
 
 def accepted_by(make: Callable[[Any], object]) -> Rule:

@@ -66,7 +66,7 @@ TABLE = [
     ("OCO", "loss_ceiling", "a number", [None, 0, -1, 0.0, math.inf, *POSITIVE]),
     ("OCO", "play", "one of ('weighted', 'sampled')", []),
     ("OCO", "schedule", ONE_OF_SCHEDULES, []),
-    ("OCO", "noise", "one of ('honaker', 'independent', 'toeplitz', 'tree')", []),
+    ("OCO", "noise", "one of ('honaker', 'independent', 'toeplitz', 'tree')", [None]),
     ("Moments", "n_rounds", "a whole number from 1 to 20", [1]),
     ("Moments", "growth", "positive and finite", POSITIVE),
     ("Moments", "clip", "positive and finite", POSITIVE),
@@ -105,7 +105,9 @@ RULES = {
     (ONE_OF_SCHEDULES, False): one_of("planned", "paper"),
     ("one of ('gaussian', 'laplace')", False): one_of("gaussian", "laplace"),
     ("one of ('sequential', 'parallel')", False): one_of("sequential", "parallel"),
-    ("one of ('honaker', 'independent', 'toeplitz', 'tree')", False): key_of(PREFIX_SUMS),
+    ("one of ('honaker', 'independent', 'toeplitz', 'tree')", True): key_of(
+        PREFIX_SUMS, or_none=True
+    ),
 }
 
 
@@ -158,7 +160,12 @@ def test_a_solver_refuses_in_the_words_recorded(owner, name, wanted, allowed):
     ("value", "kind", "end"),
     [
         (3, TypeError, "a name or a Learner instance, got 3."),
-        ("a", ValueError, "one of ['ftrl', 'gradient-descent'] or a Learner instance, got 'a'."),
+        (
+            "a",
+            ValueError,
+            "one of ['ftrl', 'gradient-descent', 'optimistic', 'parameter-free'] or a Learner "
+            "instance, got 'a'.",
+        ),
     ],
 )
 def test_the_sentence_of_a_function_that_makes_things_is_kept(value, kind, end):

@@ -30,8 +30,8 @@ from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import OCO, PhasedERM
-from sklearn_dpwg.solvers.oco.releases import gradient_sum
-from sklearn_dpwg.solvers.oco.round_sensitivity import RoundSensitivity, rounding_of_sum
+from sklearn_dpwg.solvers.batch_sums import gradient_sum, rounding_of_sum
+from sklearn_dpwg.solvers.oco.round_sensitivity import RoundSensitivity
 from sklearn_dpwg.solvers.phased_erm.certificate import (
     capped,
     certified,

@@ -12,7 +12,7 @@ import numpy as np
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning, WeakPlanWarning
-from sklearn_dpwg.solvers import GDA, MGR, OCO, PhasedERM
+from sklearn_dpwg.solvers import GDA, MGR, OCO, OnlineToBatch, PhasedERM
 from utility.tasks import Task, task_names
 
 DELTA = 1e-5
@@ -23,6 +23,7 @@ OURS: dict[str, Any] = {
     "mgr": "mgr",
     "phased-erm": "phased-erm",
     "oco": "oco",
+    "online-to-batch": "online-to-batch",
     "moments": "moments",
     "gda": "gda",
 }
@@ -31,14 +32,15 @@ PAPERS: dict[str, Any] = {
     "paper: mgr": MGR(schedule="paper"),
     "paper: phased-erm": PhasedERM(schedule="paper"),
     "paper: oco": OCO(schedule="paper"),
+    "paper: online-to-batch": OnlineToBatch(schedule="paper"),
     "paper: gda": GDA(schedule="paper"),
 }
 
 
 def methods_of(name: str, kind: str) -> list[str]:
-    """Return what fits a task: `moments` for regression, `oco` and `gda` for the page's alone."""
+    """Return what fits a task: `moments` for regression, most of the papers' for the page's alone."""
     left_out = {"moments"} if kind == "classification" else set()
-    left_out |= set() if name in task_names() else {"oco", "gda"}
+    left_out |= set() if name in task_names() else {"oco", "online-to-batch", "gda"}
     return [method for method in OURS if method not in left_out]
 
 

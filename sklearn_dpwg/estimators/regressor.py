@@ -33,8 +33,8 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         Privacy budget δ, between 0 and 1; should be far below one over the number of records.
     solver : str or Solver, default="auto"
         "auto", which plans with the best bound of MGR, phased ERM and, for the squared error,
-        moments; "mgr", "moments", "oco", "phased-erm", "exact", or an instance such as
-        ``MGR(n_steps=100)``, whose parameters nest as ``solver__n_steps``.
+        moments; "mgr", "moments", "oco", "online-to-batch", "phased-erm", "exact", or an instance
+        such as ``MGR(n_steps=100)``, whose parameters nest as ``solver__n_steps``.
     loss : str or Loss, default="squared_error"
         Loss of one record, in units of the mapped targets: "squared_error" (half of it), "huber"
         (linear from 0.25 on), "absolute_error", "quantile" (the median); or an instance such as

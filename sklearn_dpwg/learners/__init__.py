@@ -14,6 +14,8 @@ from sklearn_dpwg.learners.group_player import GroupPlayer
 from sklearn_dpwg.learners.hedge import Hedge
 from sklearn_dpwg.learners.learner import Learner, LearnerPlan, WeightPlayer
 from sklearn_dpwg.learners.online_gradient_descent import OnlineGradientDescent
+from sklearn_dpwg.learners.optimistic_ftrl import OptimisticFTRL
+from sklearn_dpwg.learners.parameter_free import ParameterFree
 from sklearn_dpwg.learners.private_player import PrivatePlayer
 from sklearn_dpwg.learners.registry import LEARNERS, make_learner
 from sklearn_dpwg.learners.sum_noise import SumNoise
@@ -27,6 +29,8 @@ __all__ = [
     "Learner",
     "LearnerPlan",
     "OnlineGradientDescent",
+    "OptimisticFTRL",
+    "ParameterFree",
     "PrivatePlayer",
     "SumNoise",
     "WeightPlayer",

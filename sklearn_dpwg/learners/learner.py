@@ -160,6 +160,17 @@ class Learner(BaseEstimator, ABC):
             raise ValueError(
                 f"noise must be known for all {n_steps} steps, got {len(noise.sums)} of them."
             )
+        return self._plan(n_steps, radius, gradient_norm, distance, noise)
+
+    def _plan(
+        self,
+        n_steps: int,
+        radius: float,
+        gradient_norm: float,
+        distance: float,
+        noise: SumNoise | None,
+    ) -> LearnerPlan:
+        """Return the plan of facts that are checked."""
         variation, rest = self.regret_terms(n_steps, radius, gradient_norm, noise)
         if self.strength is None:
             strength = math.sqrt(2.0 * variation) / distance

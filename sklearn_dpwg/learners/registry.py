@@ -5,9 +5,16 @@ from __future__ import annotations
 from sklearn_dpwg.learners.ftrl import FTRL
 from sklearn_dpwg.learners.learner import Learner
 from sklearn_dpwg.learners.online_gradient_descent import OnlineGradientDescent
+from sklearn_dpwg.learners.optimistic_ftrl import OptimisticFTRL
+from sklearn_dpwg.learners.parameter_free import ParameterFree
 
 # one line a learner
-LEARNERS: dict[str, type[Learner]] = {"ftrl": FTRL, "gradient-descent": OnlineGradientDescent}
+LEARNERS: dict[str, type[Learner]] = {
+    "ftrl": FTRL,
+    "gradient-descent": OnlineGradientDescent,
+    "optimistic": OptimisticFTRL,
+    "parameter-free": ParameterFree,
+}
 
 
 def make_learner(learner: str | Learner) -> Learner:

@@ -11,6 +11,8 @@ from sklearn_dpwg.solvers.gda.gda import GDA
 from sklearn_dpwg.solvers.mgr.mgr import MGR
 from sklearn_dpwg.solvers.moments.moments import Moments
 from sklearn_dpwg.solvers.oco.oco import OCO
+from sklearn_dpwg.solvers.online_to_batch.online_to_batch import OnlineToBatch
+from sklearn_dpwg.solvers.phased_erm.fresh_phased_erm import FreshPhasedERM
 from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.registry import SOLVERS, make_solver
@@ -24,9 +26,11 @@ __all__ = [
     "SOLVERS",
     "Auto",
     "Exact",
+    "FreshPhasedERM",
     "FreshSolver",
     "Game",
     "Moments",
+    "OnlineToBatch",
     "PhasedERM",
     "Plan",
     "Solution",

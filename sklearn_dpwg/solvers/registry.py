@@ -8,11 +8,13 @@ from sklearn_dpwg.solvers.gda.gda import GDA
 from sklearn_dpwg.solvers.mgr.mgr import MGR
 from sklearn_dpwg.solvers.moments.moments import Moments
 from sklearn_dpwg.solvers.oco.oco import OCO
+from sklearn_dpwg.solvers.online_to_batch.online_to_batch import OnlineToBatch
 from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.solver import Solver
 
 SOLVERS: dict[str, type[Solver]] = {
-    solver.name: solver for solver in (Auto, Exact, GDA, MGR, Moments, OCO, PhasedERM)
+    solver.name: solver
+    for solver in (Auto, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)
 }
 
 

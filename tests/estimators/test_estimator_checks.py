@@ -24,6 +24,7 @@ CHECKS = parametrize_with_checks(
         DPWorstGroupClassifier(solver=GDA(n_steps=5), data_norm=1.0),
         DPAUCClassifier(data_norm=1.0),
         DPAUCClassifier(epsilon=math.inf, data_norm=10.0),
+        DPWorstGroupClassifier(solver="online-to-batch", data_norm=1.0),
         DPWorstGroupRegressor(data_norm=1.0, target_bounds=(-1, 1)),
         DPWorstGroupRegressor(epsilon=math.inf, target_bounds=(-3, 3), data_norm=10, radius=20),
         DPWorstGroupRegressor(

@@ -11,6 +11,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.learners import GroupPlayer, Learner
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release
+from sklearn_dpwg.solvers.batch_sums import batch_losses
 from sklearn_dpwg.solvers.fresh import Game
 from sklearn_dpwg.solvers.oco.releases import GradientSums
 from sklearn_dpwg.solvers.oco.schedule import OCOSchedule
@@ -89,16 +90,7 @@ class OCOGame(Game):
         self, rows: FloatArray, targets: ArrayLike, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return the losses of a batch and their slopes in the scores."""
-        scaling, n_outputs = self._problem.intercept_scaling, self._problem.loss.n_outputs
-        if n_outputs == 1:
-            scores = rows @ weights[:-1] + scaling * weights[-1] if scaling > 0 else rows @ weights
-        else:
-            matrix = weights.reshape(n_outputs, -1)
-            if scaling > 0:
-                scores = rows @ matrix[:, :-1].T + scaling * matrix[:, -1]
-            else:
-                scores = rows @ matrix.T
-        return self._problem.loss.value_and_derivative(np.asarray(scores), np.asarray(targets))
+        return batch_losses(self._problem, rows, targets, weights)
 
     def _count(self, weights: FloatArray) -> None:
         """Add what is played now to the averages."""

@@ -38,9 +38,10 @@ class OCO(OCOParameters, FreshSolver):
         "weighted": a round takes records of every group and weighs their gradients; all groups
         are used up together. "sampled": Algorithm 2 of the paper; a round takes records of one
         group, drawn from the group weights, and play ends when a drawn group has run out.
-    noise : {"toeplitz", "honaker", "tree", "independent"}, default="toeplitz"
-        Mechanism of the prefix sums. Toeplitz has the least noise and remembers a number a weight
-        and round, the trees a number a weight and doubling.
+    noise : {"toeplitz", "honaker", "tree", "independent"}, optional
+        Mechanism of the prefix sums. Toeplitz, the planned one, has the least noise and remembers a
+        number a weight and round, the trees a number a weight and doubling. The paper's is the
+        tree.
     n_rounds : int, optional
         Most rounds T.
     batch_size : int, optional
@@ -49,8 +50,8 @@ class OCO(OCOParameters, FreshSolver):
     weight_share : float, optional
         Share of the records that the weights player gets, between 0 and 1.
     schedule : {"planned", "paper"}, default="planned"
-        "paper" takes a sampled game with batches of 1, a uniform prior, and the rates of Theorem 7
-        and Corollary 8.
+        "paper" takes a sampled game with batches of 1, a uniform prior, the binary tree unless
+        `noise` says otherwise, and the rates of Theorem 7 and Corollary 8.
     group_rate : float, optional
         Step size of the group player, positive.
     loss_ceiling : float, optional

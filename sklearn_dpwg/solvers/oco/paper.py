@@ -43,7 +43,9 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
     if several:
         unit = releases.feedback_multiplier * problem.loss_range / other
         bound += 2.0 * unit * math.log(max(n_rounds, 2))
-    mechanism = make_prefix_sums(parameters.noise, n_steps=n_rounds, n_dimensions=problem.n_weights)
+    mechanism = make_prefix_sums(
+        parameters.mechanism, n_steps=n_rounds, n_dimensions=problem.n_weights
+    )
     multiplier = releases.gradient.noise_multiplier
     learned = make_learner(parameters.learner).plan(
         n_steps=n_rounds,
@@ -56,7 +58,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
     schedule = OCOSchedule(
         play="sampled",
         n_rounds=n_rounds,
-        noise=parameters.noise,
+        noise=parameters.mechanism,
         gradient_multiplier=multiplier,
         feedback_multiplier=releases.feedback_multiplier,
         gradient_diameter=moved.gradient_diameter,

@@ -37,7 +37,7 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: OCOParameters
     best: tuple[float, OCOSchedule, FloatArray] | None = None
     for design in designs(problem, parameters):
         mechanism = make_prefix_sums(
-            parameters.noise, n_steps=design.n_rounds, n_dimensions=problem.n_weights
+            parameters.mechanism, n_steps=design.n_rounds, n_dimensions=problem.n_weights
         )
         schedule = _schedule(problem, parameters, design, releases, ceiling, mechanism, strength)
         by_group = excess_bound_by_group(problem, schedule)
@@ -127,7 +127,7 @@ def _schedule(
         return OCOSchedule(
             play=design.play,
             n_rounds=n_rounds,
-            noise=parameters.noise,
+            noise=parameters.mechanism,
             gradient_multiplier=releases.gradient.noise_multiplier,
             feedback_multiplier=releases.feedback_multiplier,
             gradient_diameter=moved.gradient_diameter,

@@ -1,8 +1,8 @@
 """Releases of the online solver: every line that hands records to noise, and what a plan pays.
 
-Each record plays one role, fixed by its position in its batch: `gradient_sum` reads the first ones,
-`clipped_losses` those behind them, and nothing else reads what is private. `GradientSums`,
-`release_mean_loss` and `release_losses` add the noise.
+Each record plays one role, fixed by its position in its batch: `gradient_sum` of `batch_sums` reads
+the first ones, `clipped_losses` those behind them, and nothing else reads what is private.
+`GradientSums`, `release_mean_loss` and `release_losses` add the noise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from sklearn_dpwg.privacy import (
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.group_player import refuse_rounding
-from sklearn_dpwg.solvers.oco.round_sensitivity import BLOCK_ROWS
 from sklearn_dpwg.solvers.oco.schedule import OCOSchedule
 from sklearn_dpwg.solvers.plan import SECONDS_PER_ENTRY, Plan
 
@@ -66,31 +65,6 @@ class PlannedReleases:
     def feedback_multiplier(self) -> float:
         """Noise per unit of sensitivity on the losses, 0 where none are released."""
         return 0.0 if self.feedback is None else self.feedback.noise_multiplier
-
-
-def gradient_sum(
-    problem: Problem, rows: FloatArray, slopes: FloatArray, n_weight: int
-) -> FloatArray:
-    """Return the sum of the gradients of a batch's first records, those for the weights."""
-    if n_weight > BLOCK_ROWS:  # block by block, so that rounding does not grow with the batch
-        total = np.zeros(problem.n_weights)
-        for start in range(0, n_weight, BLOCK_ROWS):
-            block = slice(start, min(start + BLOCK_ROWS, n_weight))
-            total += gradient_sum(problem, rows[block], slopes[block], block.stop - start)
-        return total
-    rows, slopes = rows[:n_weight], slopes[:n_weight]
-    scaling = problem.intercept_scaling
-    if problem.loss.n_outputs == 1:
-        if scaling == 0:
-            return np.asarray(slopes @ rows)
-        gradient = np.empty(rows.shape[1] + 1)
-        gradient[:-1] = slopes @ rows
-        gradient[-1] = scaling * slopes.sum()
-        return gradient
-    matrix = slopes.T @ rows
-    if scaling > 0:
-        matrix = np.column_stack([matrix, scaling * slopes.sum(axis=0)])
-    return np.asarray(matrix.ravel())
 
 
 def clipped_losses(schedule: OCOSchedule, values: FloatArray, n_weight: int) -> FloatArray:

@@ -10,13 +10,10 @@ import numpy as np
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy.prefix_sums import PrefixSums
 from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers.batch_sums import rounding_of_sum
 from sklearn_dpwg.solvers.sum_sensitivity import record_errors
 
-# Records of a batch whose gradients are added before the next ones.
-BLOCK_ROWS = 2**11
 _UNIT = 2.0**-53
-# Roundings of a sum beside one or two a record of a block: of products, registers, weights.
-_EXTRA_ROUNDINGS = 256
 # A weighted round has at most so many records of a group more than its rate: each role's are a
 # share of whole records, dealt evenly in whole numbers.
 _MORE_THAN_THE_RATE = 4
@@ -67,9 +64,3 @@ class RoundSensitivity:
             loss_range + 2.0 * rounding_of_sum(n_feedback, n_groups) * n_feedback * loss_range
         )
         return cls(diameter * (1.0 + 16.0 * _UNIT), feedback * (1.0 + 16.0 * _UNIT))
-
-
-def rounding_of_sum(n_records: float, n_groups: int) -> float:
-    """Bound the error of the sum of a batch, over the number of records times a record's bound."""
-    n_roundings = 2.0 * BLOCK_ROWS + n_records / BLOCK_ROWS + 2.0 * n_groups + _EXTRA_ROUNDINGS
-    return n_roundings * _UNIT / (1.0 - n_roundings * _UNIT)

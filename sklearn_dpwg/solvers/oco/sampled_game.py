@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.learners import EXP3
 from sklearn_dpwg.oracles import SampleOracle
+from sklearn_dpwg.solvers.batch_sums import gradient_sum
 from sklearn_dpwg.solvers.oco.game import OCOGame
-from sklearn_dpwg.solvers.oco.releases import clipped_losses, gradient_sum, release_mean_loss
+from sklearn_dpwg.solvers.oco.releases import clipped_losses, release_mean_loss
 
 
 class SampledGame(OCOGame):

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.learners import Hedge
 from sklearn_dpwg.oracles import SampleOracle
+from sklearn_dpwg.solvers.batch_sums import gradient_sum
 from sklearn_dpwg.solvers.oco.game import OCOGame
-from sklearn_dpwg.solvers.oco.releases import clipped_losses, gradient_sum, release_losses
+from sklearn_dpwg.solvers.oco.releases import clipped_losses, release_losses
 
 
 class WeightedGame(OCOGame):

@@ -52,6 +52,7 @@ class PhasedERM(PhasedERMParameters, Solver):
     schedule : {"planned", "paper"}, default="planned"
         "paper" is Algorithm 1 of Zhou and Bassily with the constants of their Theorem 2 (the noise
         larger where theirs would break the budget); it sets everything else but `smoothing_width`.
+        `FreshPhasedERM` is the same for an oracle or a stream.
     composition : {"sequential", "parallel"}, default="sequential"
         Whether every phase reads all records and gets a share of the budget, or reads a part of its
         own, drawn at random, and has the whole budget, as in the paper. Phases on all

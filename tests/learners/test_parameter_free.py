@@ -1,0 +1,160 @@
+"""Coin betting in a ball: its regret against everything, and what it is made of."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_dpwg.learners import ParameterFree, SumNoise
+from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
+from tests.learners.test_weight_players import ADVERSARIES, one_way
+
+RADIUS = 2.0
+
+
+def play(adversary, *, n_steps, strength, wealth, radius=RADIUS, seed=0, curved=False):
+    """Return a worst surplus over the bound, for comparators in all directions and distances."""
+    rng = np.random.default_rng(seed)
+    learner = ParameterFree(wealth=wealth)
+    start = rng.uniform(-0.15, 0.15, 3) * radius
+    player = learner.start(3, radius, strength, initial=start)
+    played, heard = [], []
+    for step in range(n_steps):
+        played.append(player.predict())
+        assert np.linalg.norm(played[-1]) <= radius * (1 + 1e-12)
+        linear = adversary(rng, played[-1], step)
+        curves = (0.2, np.full(3, 0.1)) if curved else (0.0, None)
+        player.update(linear, *curves)
+        heard.append(linear + (curves[0] * (played[-1] - curves[1]) if curved else 0.0))
+    played, heard = np.array(played), np.array(heard)
+    norms = np.linalg.norm(heard, axis=1)
+    heard *= np.minimum(1.0, strength / np.maximum(norms, 1e-300))[:, None]
+    lost, total = (played * heard).sum(), heard.sum(axis=0)
+    directions = [-total / max(np.linalg.norm(total), 1e-300), *rng.normal(size=(20, 3))]
+    worst = -math.inf
+    for direction in directions:
+        direction = direction / max(np.linalg.norm(direction), 1e-300)
+        for distance in np.geomspace(1e-6, 2 * radius, 25):
+            other = start + distance * direction
+            if np.linalg.norm(other) > radius:
+                continue
+            bound = learner.regret_bound(n_steps, radius, strength, distance)
+            worst = max(worst, (lost - total @ other) / bound)
+    return max(worst, (lost - total @ start) / (strength * wealth * radius))
+
+
+@pytest.mark.parametrize("adversary", ADVERSARIES)
+@pytest.mark.parametrize("strength", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("curved", [False, True])
+def test_regret_is_within_its_bound_at_every_distance(adversary, strength, curved):
+    found = play(adversary, n_steps=200, strength=strength, wealth=0.1, curved=curved)
+    assert found <= 1.0 + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    adversary=st.sampled_from(ADVERSARIES),
+    strength=st.floats(0.3, 10.0),
+    wealth=st.floats(1e-3, 3.0),
+    n_steps=st.integers(1, 120),
+    radius=st.sampled_from([0.35, 2.0, 1e3]),
+    seed=st.integers(0, 10**6),
+)
+def test_regret_property(adversary, strength, wealth, n_steps, radius, seed):
+    found = play(
+        adversary, n_steps=n_steps, strength=strength, wealth=wealth, radius=radius, seed=seed
+    )
+    assert found <= 1.0 + 1e-9
+
+
+def test_the_regret_against_the_start_is_the_wealth_at_most():
+    """And a good part of it is lost, so that the wealth is in the units it says."""
+    for wealth in (0.1, 0.5):
+        player = ParameterFree(wealth=wealth).start(1, 100.0, 1.0)
+        lost = 0.0
+        for _ in range(400):
+            played = player.predict()
+            # whatever was played was wrong
+            linear = np.sign(played) if played[0] else np.ones(1)
+            lost += linear @ played
+            player.update(linear)
+        assert 0.3 < lost / (wealth * 100.0) <= 1.0
+
+
+def test_it_goes_as_far_as_it_must_without_being_told():
+    """The distance to the best weights is in no parameter, and spans four decades."""
+    for distance in (0.01, 1.0, 90.0):
+        player = ParameterFree(wealth=1e-4).start(1, 100.0, 1.0)
+        played = []
+        for _ in range(4000):
+            played.append(float(player.predict()[0]))
+            player.update(np.sign(played[-1:] - np.array([distance])))
+        assert np.mean(played[2000:]) == pytest.approx(distance, rel=0.1)
+
+
+def test_magnitude_is_krichevsky_trofimov():
+    """In one dimension, with one sign, by hand: the bet is the mean outcome times the wealth."""
+    player = ParameterFree(wealth=0.5).start(1, 1e6, 1.0)
+    wealth, outcomes, direction = 0.5e6, 0.0, 0.0
+    for step in range(1, 12):
+        bet = outcomes / step * wealth
+        assert player.predict()[0] == pytest.approx(bet * direction)
+        player.update(np.array([0.25]))
+        outcome = -0.25 * direction
+        wealth += outcome * bet
+        outcomes += outcome
+        direction = -1.0  # the first step of the direction is longer than the ball
+
+
+def test_long_parts_are_shortened():
+    short, long = (ParameterFree().start(2, 1.0, 1.0) for _ in range(2))
+    for sign in (1.0, 1.0, -1.0, 1.0):
+        short.update(sign * np.array([0.6, 0.8]))
+        long.update(sign * 1e6 * np.array([0.6, 0.8]))
+        np.testing.assert_allclose(short.predict(), long.predict(), rtol=1e-9, atol=1e-15)
+
+
+def test_plan_counts_the_noise():
+    facts = {"n_steps": 100, "radius": 2.0, "gradient_norm": 1.5}
+    quiet = ParameterFree().plan(**facts)
+    assert quiet.strength == 1.5
+    assert quiet.regret_bound == ParameterFree().regret_bound(100, 2.0, 1.5, 2.0)
+    assert ParameterFree().plan(**facts, distance=0.1).regret_bound < 0.2 * quiet.regret_bound
+    noise = SumNoise.of(make_prefix_sums("tree", n_steps=100, n_dimensions=4), 2.0, 0.5)
+    noisy = ParameterFree().plan(**facts, noise=noise)
+    assert noisy.strength == 1.5 + noise.increments.max()
+    least = ParameterFree().regret_bound(100, 2.0, noisy.strength, 2.0)
+    assert noisy.regret_bound == pytest.approx(least + 4.0 * noise.increments.sum())
+    assert ParameterFree(strength=7.0).plan(**facts, noise=noise).strength == 7.0
+    assert ParameterFree().regret_terms(100, 2.0, 1.5) == (0.0, quiet.regret_bound)
+
+
+def test_shortened_noise_is_within_the_bound():
+    """Whatever the noise, and also where it is shortened: by the norm of its differences."""
+    rng = np.random.default_rng(0)
+    mechanism = make_prefix_sums("tree", n_steps=150, n_dimensions=3)
+    for seed in range(20):
+        noise = np.random.default_rng(seed).normal(size=(150, 3)) * rng.choice([0.1, 1.0, 5.0])
+        learner = ParameterFree(strength=2.0)
+        player = learner.start(3, 1.0, 2.0)
+        lost, total = 0.0, np.zeros(3)
+        for step in range(150):
+            played = player.predict()
+            linear = one_way(rng, played, step)
+            player.update(linear + noise[step])
+            lost += linear @ played
+            total += linear
+        drawn = SumNoise(np.zeros(150), np.linalg.norm(noise, axis=1), is_independent=False)
+        plan = learner.plan(n_steps=150, radius=1.0, gradient_norm=1.0, noise=drawn)
+        assert lost + np.linalg.norm(total) <= plan.regret_bound
+    assert mechanism.n_steps == 150
+
+
+def test_wrong_wealth():
+    for wrong in (0.0, -1.0, math.inf):
+        with pytest.raises(ValueError, match="wealth must be positive and finite"):
+            ParameterFree(wealth=wrong).start(1, 1.0, 1.0)
+        with pytest.raises(ValueError, match="wealth must be positive and finite"):
+            ParameterFree(wealth=wrong).plan(n_steps=1, radius=1.0, gradient_norm=1.0)

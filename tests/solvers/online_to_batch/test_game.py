@@ -1,0 +1,367 @@
+"""Is the online-to-batch solver the algorithm that docs/theory/online-to-batch.md states?"""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sklearn_dpwg.learners import FTRL, LEARNERS, OptimisticFTRL, ParameterFree
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge, SquaredError
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.privacy import NoiseSource
+from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
+from sklearn_dpwg.solvers import FreshSolver, Game, OnlineToBatch, Solution
+from sklearn_dpwg.solvers.online_to_batch import game as game_module
+from sklearn_dpwg.solvers.online_to_batch.game import OnlineToBatchGame
+from sklearn_dpwg.solvers.online_to_batch.releases import DifferenceSums
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.o2b_cases import BUDGET, LOSSES, algorithm_1, plain_gradient
+from tests.helpers.oco_cases import random_records
+from tests.helpers.planted import wrap
+from tests.helpers.replay import Recorder, silent
+from tests.helpers.sources import seeded
+from tests.solvers.oco.test_oco import Listed
+
+
+def silent_game(solver, problem, data, source=None):
+    """Return a game that was played on records in their order, and the losses that were told."""
+    plan = solver.plan(problem, BUDGET)
+    game = solver.begin(plan, silent() if source is None else source)
+    told, real = [], game._player
+
+    class Told:
+        def update(self, *loss):
+            told.append(loss)
+            real.update(*loss)
+
+        def predict(self):
+            return real.predict()
+
+    game._player = Told()
+    game.advance(Listed(data), problem.group_sizes)
+    return game, plan, told
+
+
+def batches_of(data, n_rounds):
+    """Return the records in their order, dealt evenly."""
+    oracle = Listed(data)
+    ends = np.arange(n_rounds + 1) * data.group_sizes[0] // n_rounds
+    return [oracle.draw(0, int(size)) for size in np.diff(ends)]
+
+
+def is_algorithm_1(loss=None, *, power=1.0, learner=None, noise="toeplitz") -> bool:
+    """Whether a game plays and hears what the algorithm does, line by line."""
+    problem = make_problem((50,), loss=loss or BinaryLogLoss())
+    learner = learner or FTRL(strength=2.0)
+    solver = OnlineToBatch(learner, power=power, n_rounds=10, noise=noise)
+    data = make_data(problem, *random_records(problem, np.random.default_rng(5)))
+    game, _, told = silent_game(solver, problem, data)
+    weights, heard = algorithm_1(
+        problem,
+        batches_of(data, 10),
+        power=power,
+        strength=learner.strength,
+        optimistic=isinstance(learner, OptimisticFTRL),
+    )
+    scale = max(float(np.abs(heard).max()), 1.0)
+    return bool(
+        np.allclose([loss[0] for loss in told], heard, rtol=1e-8, atol=1e-9 * scale)
+        and np.allclose(game.finish().weights, weights, rtol=1e-8, atol=1e-10)
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("power", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("kind", [FTRL, OptimisticFTRL])
+def test_a_game_is_algorithm_1(loss, power, kind):
+    assert is_algorithm_1(loss, power=power, learner=kind(strength=2.0))
+
+
+@pytest.mark.parametrize("noise", sorted(PREFIX_SUMS))
+def test_every_mechanism_gives_the_same_sums(noise):
+    assert is_algorithm_1(noise=noise)
+
+
+def differences_of_noisy_sums(patch):
+    """What a `PrivatePlayer` would hand the learner."""
+
+    def differences(real, self, difference, sensitivity):
+        noisy = real(self, difference, sensitivity)
+        before = getattr(self, "before", np.zeros_like(noisy))
+        self.before = noisy
+        return noisy - before
+
+    wrap(patch, DifferenceSums, "release", differences)
+
+
+def another_batch_before(patch):
+    seen = {}
+
+    def other(real, problem, rows, targets, here, before):
+        found = real(problem, rows, targets, here, (0.0, before[1]))
+        if before[0]:
+            found = found - real(problem, *seen["last"], before, (0.0, before[1]))
+        seen["last"] = rows, targets
+        return found
+
+    wrap(patch, game_module, "difference_sum", other)
+
+
+def a_wrong_sign(patch):
+    def plus(real, problem, rows, targets, here, before):
+        return real(problem, rows, targets, here, (-before[0], before[1]))
+
+    wrap(patch, game_module, "difference_sum", plus)
+
+
+def gradients_where_the_learner_is(patch):
+    """At w_t, as in plain online-to-batch, not at the average x_t."""
+
+    def move(real, self):
+        real(self)
+        self._here = self._weights
+
+    wrap(patch, game_module.OnlineToBatchGame, "_move", move)
+
+
+def one_weight_too_late(patch):
+    wrap(patch, game_module, "round_weight", lambda real, step, power: real(step + 1, power))
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        differences_of_noisy_sums,
+        another_batch_before,
+        a_wrong_sign,
+        gradients_where_the_learner_is,
+        one_weight_too_late,
+    ],
+    ids=lambda plant: plant.__name__,
+)
+def test_planted_fault_is_another_algorithm(plant, monkeypatch):
+    plant(monkeypatch)
+    assert not is_algorithm_1()
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 3.0])
+def test_with_equal_batches_the_sums_are_gradients_of_the_risk(power):
+    """Telescoping: what is heard in round t is β_t times the gradient at x_t."""
+    problem = make_problem((60,), loss=SquaredError())
+    rows, targets = random_records(problem, np.random.default_rng(2))
+    data = make_data(problem, np.tile(rows[:6], (10, 1)), np.tile(targets[:6], 10))
+    points = []
+    with pytest.MonkeyPatch.context() as patch:
+
+        def watched(real, problem, rows, targets, here, before):
+            points.append(here)
+            return real(problem, rows, targets, here, before)
+
+        wrap(patch, game_module, "difference_sum", watched)
+        solver = OnlineToBatch(FTRL(strength=3.0), power=power, n_rounds=10)
+        _, _, told = silent_game(solver, problem, data)
+    batch = Listed(data).draw(0, 6)
+    for (weight, point), (heard,) in zip(points, told, strict=True):
+        expected = weight * plain_gradient(problem, *batch, point)
+        assert np.allclose(heard, expected, rtol=1e-8, atol=1e-9)
+    assert [weight for weight, _ in points] == [float(t) ** power for t in range(1, 11)]
+
+
+def test_a_linear_loss_makes_it_dp_ftrl():
+    """k = 1 and a loss without curvature where it is looked at: noisy sums of gradients."""
+    problem = make_problem((40,), loss=SmoothedHinge(0.3), radius=0.2)
+    rows, targets = random_records(problem, np.random.default_rng(2))
+    data = make_data(problem, rows, targets)
+    noises = np.random.default_rng(7)
+    solver = OnlineToBatch("ftrl", noise="independent", n_rounds=8)
+    source = Recorder(lambda release, value, sensitivity: value + noises.normal(size=value.shape))
+    _, _, told = silent_game(solver, problem, data, source)
+    again, total = np.random.default_rng(7), 0.0
+    for (heard,), batch in zip(told, batches_of(data, 8), strict=True):
+        gradient = plain_gradient(problem, *batch, np.zeros(problem.n_weights))
+        total = total + gradient + again.normal(size=problem.n_weights)
+        assert np.allclose(heard, total)
+
+
+def test_noise_is_heard_once():
+    """The learner hears exact sum and noise of the sum, no sum of noises."""
+    problem = make_problem((40,))
+    data = make_data(problem, *random_records(problem, np.random.default_rng(2)))
+    noise = np.random.default_rng(3).normal(size=(8, problem.n_weights))
+    rows = iter(noise)
+    source = Recorder(lambda release, value, sensitivity: value + next(rows))
+    solver = OnlineToBatch(FTRL(strength=5.0), noise="independent", n_rounds=8)
+    game, _, told = silent_game(solver, problem, data, source)
+    weights, heard = algorithm_1(
+        problem, batches_of(data, 8), power=1.0, strength=5.0, noises=np.cumsum(noise, axis=0)
+    )
+    assert np.allclose([loss[0] for loss in told], heard)
+    assert np.allclose(game.finish().weights, weights)
+
+
+@pytest.mark.parametrize("mixture", [None, (0.2, 0.5, 0.3)])
+def test_a_mixture_weighs_the_groups(mixture):
+    """Sums over public rates, all records read, whatever the sizes; also fewer than rounds."""
+    problem = make_problem((70, 5, 20), prior=(0.5, 0.1, 0.4))
+    data = make_data(problem, *random_records(problem, np.random.default_rng(2)))
+    solver = OnlineToBatch(n_rounds=10)
+    plan, source, oracle = solver.plan(problem, BUDGET), silent(), Listed(data)
+    shares = None if mixture is None else np.array(mixture)
+    start = Solution(np.zeros(problem.n_weights), shares, 0)
+    game = solver.begin(plan, source, start=start)
+    assert game.advance(oracle, problem.group_sizes) == 10
+    assert game.is_over
+    assert list(oracle.next) == list(data.records.starts[1:])
+    # with k = 0 and no smoothness the differences would add up to the mixture's gradient: look at
+    # a run whose learner does not move
+    solver = OnlineToBatch(FTRL(strength=1e12), power=0.0, n_rounds=1)
+    game = solver.begin(solver.plan(problem, BUDGET), source := silent(), start=start)
+    game.advance(Listed(data), problem.group_sizes)
+    expected, oracle = 0.0, Listed(data)
+    for group, weight in enumerate(mixture or problem.prior):
+        batch = oracle.draw(group, problem.group_sizes[group])
+        expected = expected + weight * plain_gradient(problem, *batch, np.zeros(3))
+    assert np.allclose(source.asked[0].value, expected)
+
+
+def test_parts_are_the_same_game():
+    problem = make_problem((60, 40))
+    data = make_data(problem, *random_records(problem, np.random.default_rng(2)))
+    solver = OnlineToBatch(n_rounds=10)
+    plan = solver.plan(problem, BUDGET)
+    found = []
+    for parts in (1, 2, 5):
+        game = solver.begin(plan, seeded(0, plan.releases))
+        oracle = Listed(data)
+        for _ in range(parts):
+            assert not game.is_over
+            assert game.advance(oracle, [60 / parts, 40 / parts]) == 10 // parts
+        assert game.advance(oracle, [100, 100]) == 0
+        found.append(game.finish().weights)
+    assert np.allclose(found, found[0])
+    few = solver.begin(plan, seeded(0, plan.releases))
+    assert few.advance(Listed(data), [60, 3]) == 0
+    assert few.finish().n_iter == 0
+
+
+def test_before_the_first_round_it_is_where_it_starts():
+    problem = make_problem((60, 40))
+    solver = OnlineToBatch()
+    plan = solver.plan(problem, BUDGET)
+    start = Solution(np.full(problem.n_weights, 10.0), None, 0)
+    noise = NoiseSource(None, plan.releases)
+    game = solver.begin(plan, noise, start=start)
+    assert np.linalg.norm(game.finish().weights) == pytest.approx(problem.radius)
+    assert solver.begin(plan, noise).finish().weights.tolist() == [0.0] * problem.n_weights
+    assert noise.draws == ()
+
+
+def test_a_game_is_not_copied():
+    solver = OnlineToBatch()
+    plan = solver.plan(make_problem((60,)), BUDGET)
+    game = solver.begin(plan, NoiseSource(None, plan.releases))
+    for attempt in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be copied or pickled"):
+            attempt(game)
+
+
+@pytest.mark.parametrize("learner", sorted(LEARNERS))
+@pytest.mark.parametrize("convexity", [0.0, 0.05])
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3)], ids=lambda x: x.name)
+def test_without_noise_the_risk_of_the_mixture_is_minimised(learner, convexity, loss):
+    """All learners, also with the regulariser, whose own optimum it is then."""
+    problem = make_problem((400, 200), loss=loss, radius=4.0)
+    rng = np.random.default_rng(3)
+    rows, targets = random_records(problem, rng)
+    targets = np.where(rows[:, 0] > 0, targets.max(), targets.min())
+    data = make_data(problem, rows, targets)
+    made = LEARNERS[learner]()
+    batch = 10
+    if isinstance(made, ParameterFree):
+        made, batch = ParameterFree(strength=600.0, wealth=1.0), 1
+    else:
+        made.strength = 3.0
+    solver = OnlineToBatch(made, convexity=convexity, n_rounds=600 // batch, batch_size=batch)
+    plan = solver.plan(problem, BUDGET)
+    quiet = copy.copy(plan.schedule)
+    object.__setattr__(quiet, "regulariser", None)  # which counts noise that is not there
+    object.__setattr__(plan, "schedule", quiet)
+    found = solver.run(plan, data, silent()).weights
+
+    def risk(weights):
+        return float(np.asarray(problem.prior) @ data.risks(weights)) + 0.5 * convexity * (
+            weights @ weights
+        )
+
+    one = make_problem((600,), loss=loss, radius=4.0)
+    best = worst_group_optimum(make_data(one, rows, targets), radius=4.0).weights
+    at_zero = risk(np.zeros(problem.n_weights))
+    assert risk(found) - risk(best) < 0.25 * (at_zero - risk(best))
+    if convexity:
+        assert np.linalg.norm(found) < np.linalg.norm(best)
+
+
+def test_strong_convexity_is_told_where_the_average_is():
+    """Half of it to the learner, around x_t, and the regulariser's gradient at x_t."""
+    problem = make_problem((40,))
+    data = make_data(problem, *random_records(problem, np.random.default_rng(2)))
+    start = Solution(np.full(3, 0.5), None, 0)
+    solver = OnlineToBatch(FTRL(strength=5.0), convexity=0.4, n_rounds=5)
+    plan = solver.plan(problem, BUDGET)
+    game = solver.begin(plan, silent(), start=start)
+    told, points = [], []
+    game._player.update = lambda *loss: told.append(loss)
+    for step, weights in enumerate(np.random.default_rng(0).normal(size=(5, 3)), start=1):
+        game._here = weights
+        game._teach(np.ones(3), float(step))
+        points.append(weights)
+    for step, (point, (linear, curvature, center)) in enumerate(
+        zip(points, told, strict=True), start=1
+    ):
+        assert np.allclose(linear, 1.0 + step * 0.4 * (point - 0.5))
+        assert curvature == pytest.approx(step * 0.4 / 2.0)
+        assert center is point
+    assert data.n_groups == 1
+
+
+def test_what_a_parameter_free_learner_hears():
+    """Gradients shortened to β_t L + 4√d s_t, and ξ_t, ν_t at what it played."""
+    problem = make_problem((40,))
+    solver = OnlineToBatch("parameter-free", power=3.0, n_rounds=8, noise="tree")
+    plan = solver.plan(problem, BUDGET)
+    schedule = plan.schedule
+    data = make_data(problem, *random_records(problem, np.random.default_rng(2)))
+    game = solver.begin(plan, silent())
+    game.advance(Listed(data), [20])
+    told = []
+    game._player.update = lambda *loss: told.append(loss)
+    game._weights = np.array([0.3, 0.0, 0.4])
+    step, std = 5, schedule.multiplier * game._largest * game._row_norms[4]
+    noise_norm, weight = math.sqrt(3) * std, 5.0**3
+    xi = problem.lipschitz * step**2.5 / math.sqrt(5.0) + noise_norm
+    nu = problem.smoothness * step**2.5 / math.sqrt(5.0)
+    longest = weight * problem.lipschitz + 4.0 * noise_norm
+    for size, heard in [(1.0, 1.0), (1e9, longest)]:
+        game._teach(np.array([size, 0.0, 0.0]), weight)
+        linear, curvature, center = told.pop()
+        assert np.allclose(linear, [heard, 0.0, 0.0] + xi * np.array([0.6, 0.0, 0.8]))
+        assert curvature == pytest.approx(2.0 * nu)
+        assert not center.any()
+    assert schedule.strength >= longest + xi + 2.0 * nu * problem.radius
+
+
+def test_it_draws_fresh_records():
+    assert issubclass(OnlineToBatch, FreshSolver)
+    assert issubclass(OnlineToBatchGame, Game)
+
+
+def test_parameters_survive_clones_and_pickles():
+    solver = OnlineToBatch(ParameterFree(wealth=0.3), n_rounds=7, convexity=0.1)
+    for other in (clone(solver), pickle.loads(pickle.dumps(solver))):
+        assert repr(other) == repr(solver)
+        assert other.get_params()["learner__wealth"] == 0.3

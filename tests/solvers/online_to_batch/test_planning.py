@@ -1,0 +1,242 @@
+"""Plans of the online-to-batch solver: the written bound, the choice by it, the paper's numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.learners import FTRL, ParameterFree
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
+from sklearn_dpwg.solvers import Auto, OnlineToBatch
+from sklearn_dpwg.solvers.online_to_batch.planning import ADDED_UP
+from tests.helpers.group_data import make_problem
+from tests.helpers.o2b_cases import papers_node_std
+
+BUDGET = Budget(1.0, 1e-6)
+
+
+@pytest.mark.parametrize("n_rounds", [8, 32, 128, 256])
+def test_share_of_the_noise_that_adds_up(n_rounds):
+    """The number in the plan is that of the Toeplitz mechanism with the default weights."""
+    decoder, _ = make_prefix_sums("toeplitz", n_steps=n_rounds, n_dimensions=1).factors()
+    shares = np.arange(2.0, n_rounds + 2)
+    shares /= shares.sum() + 1.0
+    # the weights of a round are the sum of all sums heard before it
+    exact = np.linalg.norm(shares @ np.tri(n_rounds) @ decoder)
+    alike = shares @ np.cumsum(np.linalg.norm(decoder, axis=1))
+    assert 0.8 < exact / alike / ADDED_UP < 1.2
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3)], ids=lambda x: x.name)
+@pytest.mark.parametrize("power", [1.0, 2.0])
+@pytest.mark.parametrize("convexity", [0.0, 0.01])
+def test_bound_is_the_one_written_down(loss, power, convexity):
+    sizes, n_rounds = (6_000, 2_000), 40
+    problem = make_problem(sizes, loss=loss, radius=5.0, n_features=6)
+    plan = OnlineToBatch(power=power, convexity=convexity, n_rounds=n_rounds, aim=0.5).plan(
+        problem, BUDGET
+    )
+    schedule, aim = plan.schedule, 2.5
+    mechanism = make_prefix_sums("toeplitz", n_steps=n_rounds, n_dimensions=problem.n_weights)
+    beta = np.arange(1.0, n_rounds + 2) ** power
+    total = np.cumsum(beta)
+    stds, largest = [], 0.0
+    for t in range(1, n_rounds + 1):
+        before = beta[t - 2] if t > 1 else 0.0
+        moved = aim / (power + 2.0) * beta[t - 1] / total[t - 1]
+        change = min(problem.smoothness * moved, 2.0 * problem.gradient_diameter)
+        unit = (beta[t - 1] - before) * problem.gradient_diameter + before * change
+        largest = max(largest, unit / 200.0)  # the prior is proportional: 8,000 records over 40
+        stds.append(schedule.multiplier * largest * mechanism.standard_deviations()[t - 1])
+    gamma, strength = schedule.strength, 0.0
+    for t in range(2, n_rounds + 2):
+        curved = gamma + 0.5 * convexity * total[t - 2]
+        strength += beta[t - 1] / total[-1] * sum(stds[: t - 1]) / curved
+    std = 0.6 * strength
+    curve = problem.smoothness * loss.n_outputs
+    noise = 0.5 * min(curve, problem.n_weights * gamma / total[-1]) * std**2
+    bound = gamma * aim**2 / (2 * total[-1]) + min(noise, problem.lipschitz * std)
+    bound += 0.5 * convexity * aim**2
+    assert plan.predicted_excess_if_worst == pytest.approx([bound / 0.75, bound / 0.25], rel=1e-6)
+    assert gamma >= curve * (beta**2 / total).max()
+
+
+def test_a_plan_is_the_best_of_what_is_tried():
+    problem = make_problem((30_000,), radius=10.0, n_features=8)
+    best = OnlineToBatch().plan(problem, BUDGET)
+    for n_rounds in (10, 30, 100, 250):
+        tried = OnlineToBatch(n_rounds=n_rounds).plan(problem, BUDGET)
+        assert best.predicted_excess <= tried.predicted_excess * (1 + 1e-9)
+        strength = tried.schedule.strength
+        for factor in (1.2, 2.0, 5.0):
+            other = FTRL(strength=factor * strength)
+            bound = OnlineToBatch(other, n_rounds=n_rounds).plan(problem, BUDGET).predicted_excess
+            assert tried.predicted_excess <= bound * (1 + 1e-3)
+
+
+def test_more_records_or_a_larger_budget_never_predict_worse():
+    bounds = [
+        OnlineToBatch().plan(make_problem((factor * 3_000,)), BUDGET).predicted_excess
+        for factor in (1, 2, 8, 64)
+    ]
+    assert sorted(bounds, reverse=True) == bounds
+    bounds = [
+        OnlineToBatch().plan(make_problem((9_000,)), Budget(e, 1e-6)).predicted_excess
+        for e in (0.5, 1.0, 4.0)
+    ]
+    assert sorted(bounds, reverse=True) == bounds
+
+
+def test_a_start_nearby_is_promised_to_a_parameter_free_learner():
+    """Its bound falls with the aim alone; it knows nothing of the aim."""
+    problem = make_problem((300_000,), radius=10.0)
+    plans = [
+        OnlineToBatch("parameter-free", aim=aim, n_rounds=20_000).plan(problem, BUDGET)
+        for aim in (1.0, 0.1, 0.01)
+    ]
+    bounds = [plan.predicted_excess for plan in plans]
+    assert bounds[0] > 5 * bounds[1] > 5 * bounds[2]
+    assert plans[0].schedule == plans[2].schedule
+
+
+@pytest.mark.parametrize("horizon", [1, 3, 10])
+def test_rounds_divide_among_the_calls(horizon):
+    plan = OnlineToBatch(horizon=horizon).plan(make_problem((9_000, 500)), BUDGET)
+    assert plan.n_steps % horizon == 0 or plan.n_steps == OnlineToBatch().max_rounds
+
+
+@pytest.mark.parametrize("schedule", ["planned", "paper"])
+@pytest.mark.parametrize("sizes", [(1,), (2,), (1, 1), (1, 50_000), (5, 6, 7)])
+@pytest.mark.parametrize("noise", sorted(PREFIX_SUMS))
+def test_tiny_groups_have_a_plan(schedule, sizes, noise):
+    solver = OnlineToBatch(schedule=schedule, noise=noise, max_rounds=20, n_rounds=30)
+    plan = solver.plan(make_problem(sizes), BUDGET)
+    rates = np.array(plan.schedule.rates)
+    assert plan.n_steps >= 1
+    assert math.isfinite(plan.predicted_excess)
+    assert plan.n_drawn <= sum(sizes)
+    assert (rates > 0).all()
+    assert (plan.n_steps * rates <= np.array(sizes) * (1 + 1e-12)).all()
+
+
+def test_groups_without_end():
+    problem = make_problem((math.inf, math.inf), prior=(0.3, 0.7))
+    plan = OnlineToBatch(n_rounds=50, batch_size=10).plan(problem, BUDGET)
+    assert plan.schedule.rates == pytest.approx((3.0, 7.0))
+    assert plan.n_steps == 50
+    paper = OnlineToBatch(n_rounds=50, schedule="paper").plan(problem, BUDGET)
+    assert paper.schedule.rates == pytest.approx((0.3, 0.7))
+    for schedule in ("planned", "paper"):
+        with pytest.raises(ValueError, match=r"^n_rounds of OnlineToBatch must be set where"):
+            OnlineToBatch(schedule=schedule).plan(problem, BUDGET)
+
+
+def test_auto_never_chooses_it():
+    for sizes in ((500,), (100_000,), (4_000, 900)):
+        plan = Auto().plan(make_problem(sizes), BUDGET)
+        assert plan.solver not in ("online-to-batch", "oco")
+
+
+def test_preview_says_what_it_is_for():
+    text = str(OnlineToBatch().plan(make_problem((9_000, 500)), BUDGET))
+    assert "minimises the risk of the fixed mixture (0.95, 0.053), not that of the worst" in text
+    assert "fresh records, read once" in text
+    assert "mixture" not in str(OnlineToBatch().plan(make_problem((9_000,)), BUDGET))
+
+
+# --- the paper's numbers -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", ["ftrl", "optimistic", "parameter-free"])
+def test_paper_schedule_is_the_papers(learner):
+    """One record a round, T = K of which the last reads none, the tree, k = 1 or 3."""
+    problem = make_problem((3_000,), radius=2.0)
+    plan = OnlineToBatch(learner, schedule="paper").plan(problem, BUDGET)
+    s = plan.schedule
+    power = 3.0 if learner == "parameter-free" else 1.0
+    assert (plan.n_steps, s.noise, s.power, s.rates) == (2_999, "tree", power, (1.0,))
+    # the noise of a node is that of (6), whatever the tree's own factor
+    mechanism = make_prefix_sums("tree", n_steps=2_999, n_dimensions=3)
+    for step, farthest in [(1, 0.0), (7, 1.3), (2_999, 4.0)]:
+        node = s.multiplier * mechanism.column_norm * s.papers_sensitivity(step, farthest)
+        papers = papers_node_std(
+            problem, rho=1 / s.multiplier, power=power, n_total=3_000, step=step, farthest=farthest
+        )
+        assert node == pytest.approx(papers, rel=1e-12)
+        # and more than enough
+        change = s.sensitivity.of_round(
+            float(step) ** power,
+            float(step - 1) ** power if step > 1 else 0.0,
+            farthest * (power + 1.0) / step,
+        )
+        assert s.papers_sensitivity(step, farthest) > 1.9 * change / 2.0
+    assert "the paper's parameters" in str(plan)
+    assert ("unstated" in str(plan)) == (learner == "parameter-free")
+
+
+def test_papers_bound_is_the_one_written_down():
+    problem = make_problem((500,), radius=2.0)
+    plan = OnlineToBatch("ftrl", schedule="paper").plan(problem, BUDGET)
+    s, n = plan.schedule, plan.n_steps
+    deviations = make_prefix_sums("tree", n_steps=n, n_dimensions=3).standard_deviations()
+    regret = errors = squares = 0.0
+    for t in range(1, n + 1):
+        moved = 4.0 * t / (t * (t + 1) / 2)
+        squares += (problem.lipschitz + (t - 1) * problem.smoothness * moved) ** 2
+        noise = math.sqrt(3) * s.multiplier * s.papers_sensitivity(t, 4.0) * deviations[t - 1]
+        errors += math.sqrt(squares) + noise
+        regret += (t * problem.lipschitz + math.sqrt(squares) + noise) ** 2 / 2.0
+    # what is heard after the round that reads nothing is the risk's gradient, without errors
+    regret += ((n + 1) * problem.lipschitz) ** 2 / 2.0
+    total = (n + 1) * (n + 2) / 2
+    gamma = math.sqrt(2.0 * regret) / 2.0
+    assert s.strength == pytest.approx(gamma)
+    bound = (gamma * 2.0**2 / 2 + regret / gamma + 4.0 * errors) / total
+    assert plan.predicted_excess == pytest.approx(bound)
+
+
+def test_a_learner_keeps_its_strength():
+    problem = make_problem((3_000,))
+    for learner in (FTRL(strength=33.0), ParameterFree(strength=33.0)):
+        for schedule in ("planned", "paper"):
+            plan = OnlineToBatch(learner, schedule=schedule).plan(problem, BUDGET)
+            assert plan.schedule.strength == 33.0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_rounds": 0}, "n_rounds of OnlineToBatch must be a positive whole number, got 0"),
+        ({"batch_size": 2.5}, "batch_size of OnlineToBatch must be a positive whole number, got"),
+        ({"max_rounds": None}, "max_rounds of OnlineToBatch must be a positive whole number"),
+        ({"horizon": True}, "horizon of OnlineToBatch must be a positive whole number, got True"),
+        ({"aim": 0.0}, "aim of OnlineToBatch must be positive and finite, got 0.0"),
+        ({"power": -1}, "power of OnlineToBatch must be from 0 to 10, got -1"),
+        ({"convexity": -0.1}, "convexity of OnlineToBatch must be from 0 to 1e+100, got -0.1"),
+        ({"schedule": "best"}, "schedule of OnlineToBatch must be one of ('planned', 'paper')"),
+        ({"noise": "none"}, "noise of OnlineToBatch must be one of ('honaker', 'independent'"),
+        ({"learner": "sgd"}, "learner of OnlineToBatch must be one of ['ftrl', 'gradient-desc"),
+    ],
+)
+def test_parameters_out_of_range(parameters, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        OnlineToBatch(**parameters).plan(make_problem((3_000,)), BUDGET)
+    assert str(caught.value).startswith(message)
+
+
+def test_what_cannot_be_planned():
+    with pytest.raises(ValueError, match=r"^batch_size or n_rounds of OnlineToBatch must be set"):
+        OnlineToBatch(schedule="paper").plan(make_problem((10**9,)), BUDGET)
+    with pytest.raises(ValueError, match=r"^loss must be smooth for solver 'online-to-batch'.*Hi"):
+        OnlineToBatch().plan(make_problem((3_000,), loss=Hinge()), BUDGET)
+    with pytest.raises(ValueError, match="needs a finite epsilon, got inf"):
+        OnlineToBatch().plan(make_problem((3_000,)), Budget(math.inf, 1e-6))
+
+
+def test_predicted_seconds_count_the_secure_noise():
+    plan = OnlineToBatch().plan(make_problem((45_000,), n_features=99), BUDGET)
+    assert 0.03 < plan.predicted_seconds < 30.0
