@@ -38,7 +38,7 @@ PAPERS: dict[str, Any] = {
 
 
 def methods_of(name: str, kind: str) -> list[str]:
-    """Return what fits a task: `moments` for regression, most of the papers' for the page's alone."""
+    """Return what fits a task: `moments` for regression; the rest of the papers for the page."""
     left_out = {"moments"} if kind == "classification" else set()
     left_out |= set() if name in task_names() else {"oco", "online-to-batch", "gda"}
     return [method for method in OURS if method not in left_out]
