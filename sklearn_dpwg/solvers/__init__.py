@@ -5,9 +5,11 @@ touches the records and cannot release more, because the `NoiseSource` it draws 
 """
 
 from sklearn_dpwg.solvers.auto import Auto
+from sklearn_dpwg.solvers.best_response.best_response import BestResponse
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.fresh import FreshSolver, Game
 from sklearn_dpwg.solvers.mgr.mgr import MGR
+from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.moments.moments import Moments
 from sklearn_dpwg.solvers.oco.oco import OCO
 from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
@@ -21,9 +23,13 @@ __all__ = [
     "OCO",
     "SOLVERS",
     "Auto",
+    "BestResponse",
+    "Calls",
     "Exact",
     "FreshSolver",
     "Game",
+    "MixturePlan",
+    "MixtureSolver",
     "Moments",
     "PhasedERM",
     "Plan",

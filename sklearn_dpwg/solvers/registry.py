@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sklearn_dpwg.solvers.auto import Auto
+from sklearn_dpwg.solvers.best_response.best_response import BestResponse
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.mgr.mgr import MGR
 from sklearn_dpwg.solvers.moments.moments import Moments
@@ -11,7 +12,7 @@ from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.solver import Solver
 
 SOLVERS: dict[str, type[Solver]] = {
-    solver.name: solver for solver in (Auto, Exact, MGR, Moments, OCO, PhasedERM)
+    solver.name: solver for solver in (Auto, BestResponse, Exact, MGR, Moments, OCO, PhasedERM)
 }
 
 
