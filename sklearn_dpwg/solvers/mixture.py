@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
@@ -236,15 +235,16 @@ class MixtureSolver(Solver):
 
 def mixture_solvers() -> dict[str, type[MixtureSolver]]:
     """Return the classes that fulfil the contract and have been imported, by their names."""
-    return {each.name: each for each in reversed(list(_below(MixtureSolver)))}
+    return {each.name: each for each in reversed(_below(MixtureSolver.__subclasses__()))}
 
 
-def _below(of: type[MixtureSolver]) -> Iterator[type[MixtureSolver]]:
-    """Yield the named subclasses of a class, older ones first."""
-    for each in of.__subclasses__():
-        if "name" in vars(each):
-            yield each
-        yield from _below(each)
+def _below(classes: list[type[MixtureSolver]]) -> list[type[MixtureSolver]]:
+    """Return named classes and those below them, older ones first."""
+    found = []
+    for each in classes:
+        found += [each] if "name" in vars(each) else []
+        found += _below(each.__subclasses__())
+    return found
 
 
 def as_mixture_solver(base: object) -> MixtureSolver:
@@ -274,4 +274,3 @@ def as_mixture_solver(base: object) -> MixtureSolver:
         f"base of BestResponse must be one of {sorted(known)} or a solver that has run_mixture, "
         f"got {base!r}."
     )
-

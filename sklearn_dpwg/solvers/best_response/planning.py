@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy import Budget, Release
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.best_response.parameters import BestResponseParameters
 from sklearn_dpwg.solvers.best_response.releases import make_plan
@@ -48,7 +48,7 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: BestResponseP
             f"or use composition='sequential'."
         )
     learned, mu = base.mixture_problem(problem, is_parallel=is_parallel), budget.mu
-    before = ()
+    before: tuple[Release, ...] = ()
     if isinstance(learned, CentredProblem):
         before, mu = centring_releases(mu), math.sqrt(SHARE_LEFT) * mu
     prior = np.asarray(problem.prior)

@@ -21,7 +21,9 @@ class BestResponseSchedule:
 
     base: MixturePlan  # what the base solver does in its calls, one a round
     prior: tuple[float, ...]  # group weights π of the first round
-    risks_multiplier: float = 0.0  # noise per unit of sensitivity on the risks; 0 where there are none
+    risks_multiplier: float = (
+        0.0  # noise per unit of sensitivity on the risks; 0 where there are none
+    )
     ceiling: float = math.inf  # a record's loss counts for at most this much in the group risks
     feedback_range: float = 0.0  # a record moves the sum of its group's losses by at most this
     grid: SumGrid | None = None  # blocks and steps of these sums

@@ -15,18 +15,19 @@ from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.centring.problem import largest_clip
 from sklearn_dpwg.solvers.centring.releases import release_centre
 from sklearn_dpwg.solvers.heavy_ball import HeavyBall
-from sklearn_dpwg.solvers.mgr import releases
+from sklearn_dpwg.solvers.mgr import mixture, releases
 from sklearn_dpwg.solvers.mgr.group_weights import GroupWeights
 from sklearn_dpwg.solvers.mgr.limits import LossLevel, planned_limits
 from sklearn_dpwg.solvers.mgr.paper import paper_plan
 from sklearn_dpwg.solvers.mgr.parameters import RULES, MGRParameters
 from sklearn_dpwg.solvers.mgr.planning import least_bound_plan
 from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
+from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver
+from sklearn_dpwg.solvers.solver import Solution
 
 
-class MGR(MGRParameters, Solver):
+class MGR(MGRParameters, MixtureSolver):
     """Noisy gradient descent with multiplicative group reweighting, on all records or batches.
 
     Every step takes a noisy gradient of the group-weighted risk, moves the weights within their
@@ -165,6 +166,31 @@ class MGR(MGRParameters, Solver):
         if centring is not None:
             learned = centring.from_centred(learned, problem)
         return Solution(learned, group_weights_sum / schedule.averaged, schedule.n_steps)
+
+    def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
+        return mixture.SET_BY_CALLER
+
+    def mixture_problem(self, problem: Problem, *, is_parallel: bool) -> Problem:
+        return mixture.learned_problem(problem, self, is_parallel=is_parallel)
+
+    def numbers_of_calls(self, problem: Problem, *, is_parallel: bool) -> tuple[int, ...]:
+        return mixture.numbers_of_calls(problem, self, is_parallel=is_parallel)
+
+    def plan_mixture(self, problem: Problem, calls: Calls) -> MixturePlan:
+        return mixture.plan_of_calls(problem, calls, self)
+
+    def run_mixture(
+        self,
+        plan: MixturePlan,
+        group_weights: FloatArray,
+        center: FloatArray,
+        data: Risks,
+        noise: NoiseSource,
+        *,
+        call: int,
+        risks: FloatArray | None = None,
+    ) -> FloatArray:
+        return mixture.run_call(plan, group_weights, center, data, noise, call)
 
 
 def _first_weights(

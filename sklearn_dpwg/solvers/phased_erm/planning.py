@@ -363,11 +363,13 @@ def _risk_shares(parameters: PhasedERMParameters, feedback: bool) -> tuple[float
 
 
 def numbers_averaged(parameters: PhasedERMParameters, n_phases: int) -> tuple[int, ...]:
+    """Return how many of the last phases a plan may average."""
     shares = AVERAGED if parameters.averaging is None else (parameters.averaging,)
     return tuple(sorted({max(1, round(share * n_phases)) for share in shares}))
 
 
 def sharpenings(parameters: PhasedERMParameters, n_phases: int) -> tuple[float, ...]:
+    """Return what each phase's strength over that of the one before may be."""
     if n_phases == 1:
         return (1.0,)
     return SHARPENINGS if parameters.sharpening is None else (float(parameters.sharpening),)
