@@ -41,8 +41,8 @@ SET_BY_CALLER: dict[str, tuple[object, ...]] = {
     "sampling_rate": (None, 1),
 }
 
-# Numbers of calls that a plan may choose from: momentum does not outlast a call, and with 16 of them
-# steps no longer get far enough where there is little noise (benchmarks/best_response.py rounds).
+# Numbers of calls that a plan may choose from: momentum does not outlast a call, and with 16 of
+# them steps do not get far enough where there is little noise (benchmarks/best_response.py rounds).
 CALLS = (1, 2, 4, 8)
 
 
