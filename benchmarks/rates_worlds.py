@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, Loss
+from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import GroupedRecords
 from sklearn_dpwg.risks import GroupRisks
@@ -44,8 +45,16 @@ class CountedRisks(GroupRisks):
         sizes = np.asarray(self.group_sizes, dtype=float)
         return self.counts / np.repeat(sizes, np.diff(self.records.starts))
 
-    def _sums(self, values: FloatArray) -> FloatArray:
+    def _added(self, values: FloatArray) -> FloatArray:
         return np.add.reduceat(values, self.records.starts[:-1], axis=0)
+
+    def sums(
+        self, weights: FloatArray, *, ceiling: float, grid: SumGrid, gradients: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return sums of losses and gradients; a benchmark has no use for the grid."""
+        losses, slopes = self.risks_and_gradients(weights, ceiling=ceiling)
+        sizes = np.asarray(self.group_sizes, dtype=float)
+        return sizes * losses, sizes[:, None] * slopes
 
     def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
         """Return the mean loss of each group."""
@@ -60,7 +69,7 @@ class CountedRisks(GroupRisks):
         values, slopes = self.loss.value_and_derivative(rows @ weights, targets)
         values = values if ceiling is None else np.minimum(values, ceiling)
         shares = self._shares
-        return self._sums(shares * values), self._sums((shares * slopes)[:, None] * rows)
+        return self._added(shares * values), self._added((shares * slopes)[:, None] * rows)
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
         """Return the Hessian of the weighted sum of the groups' mean losses."""

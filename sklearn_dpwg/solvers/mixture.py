@@ -48,7 +48,17 @@ class Calls:
     def releases(self, name: str, draws_a_call: int = 1) -> tuple[Release, ...]:
         """Return Gaussian releases of a name that spend all of every call's μ.
 
-        One for all calls where they read the same records and may cost the same, or one a part.
+        Parameters
+        ----------
+        name : str
+            What is released.
+        draws_a_call : int, default=1
+            How often a call releases it.
+
+        Returns
+        -------
+        tuple of Release
+            One for all calls where they read the same records and may cost the same, or one a part.
         """
         multipliers = [draws_a_call**0.5 / mu for mu in self.mus]
         if not self.is_parallel:
@@ -97,11 +107,33 @@ class MixturePlan:
     __repr__ = short_repr
 
     def of_call(self, call: int) -> tuple[Release, ...]:
-        """Return the releases that a call pays for."""
+        """Return the releases that a call pays for.
+
+        Parameters
+        ----------
+        call : int
+            Number of the call, from 0.
+
+        Returns
+        -------
+        tuple of Release
+            Those of its part, or of all calls.
+        """
         return tuple(each for each in self.releases if each.part in (None, call))
 
     def with_clip(self, clip: float) -> Self:
-        """Return the plan once the limit on gradients of centred rows has been released."""
+        """Return the plan once the limit on gradients of centred rows has been released.
+
+        Parameters
+        ----------
+        clip : float
+            No gradient of a record is longer.
+
+        Returns
+        -------
+        MixturePlan
+            Otherwise the same.
+        """
         assert isinstance(self.problem, CentredProblem)
         return replace(self, problem=replace(self.problem, clip=clip))
 

@@ -65,7 +65,7 @@ def response_plans(seed: int, n_plans: int, names=BASES):
         )
         solver = BestResponse(
             random_base(rng, name, problem),
-            n_rounds,
+            n_rounds=n_rounds,
             composition=composition,
             risk_share=0.3,
         )

@@ -14,8 +14,8 @@ class BestResponseParameters:
     """Parameters of `BestResponse`, which documents them; ``None`` means planned."""
 
     base: str | MixtureSolver = "phased-erm"
-    n_rounds: int | None = None
     _: KW_ONLY
+    n_rounds: int | None = None
     composition: Literal["sequential", "parallel"] = "sequential"
     risk_share: float | None = None
 

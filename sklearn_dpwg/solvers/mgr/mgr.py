@@ -149,6 +149,8 @@ class MGR(MGRParameters, MixtureSolver):
         players = GroupWeights(schedule, log_group_weights, gradient_noise)
         ball = HeavyBall(schedule, len(weights))
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(problem.n_groups)
+        if schedule.averaged > schedule.n_steps:
+            weights_sum, group_weights_sum = weights.copy(), players.current.copy()
         for t in range(schedule.n_steps):
             released = release(plan, data, weights, players.current, noise, limits)
             move = ball.push(released.gradient, released.noise_std)

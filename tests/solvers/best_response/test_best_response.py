@@ -75,11 +75,13 @@ def test_with_phases_it_is_phased_erm(loss, composition):
 def test_the_parameters_of_the_base_count():
     problem = make_problem(SIZES, n_features=4, radius=10.0)
     phased = PhasedERM(4, mu_groups=math.inf, risk_share=0.3, aim=0.1, centring=False)
-    rounds = BestResponse(PhasedERM(aim=0.1, centring=False), 4, risk_share=0.3)
+    rounds = BestResponse(PhasedERM(aim=0.1, centring=False), n_rounds=4, risk_share=0.3)
     plans = [solver.plan(problem, BUDGET) for solver in (phased, rounds)]
     assert plans[0].predicted_excess == pytest.approx(plans[1].predicted_excess, rel=1e-12)
     assert [each.name for each in plans[1].releases] == ["phase weights", "group risks"]
-    other = BestResponse(PhasedERM(centring=False), 4, risk_share=0.3).plan(problem, BUDGET)
+    other = BestResponse(PhasedERM(centring=False), n_rounds=4, risk_share=0.3).plan(
+        problem, BUDGET
+    )
     assert other.predicted_excess != plans[1].predicted_excess
 
 
@@ -92,7 +94,7 @@ def test_rounds_of_steps_are_what_the_page_says(composition):
     problem = make_problem((30, 12), radius=2.0)
     data = make_data(problem, *random_data(problem, 0))
     base = MGR(n_steps=6, centring=False)
-    solver = BestResponse(base, 3, composition=composition, risk_share=0.2)
+    solver = BestResponse(base, n_rounds=3, composition=composition, risk_share=0.2)
     plan = solver.plan(problem, BUDGET)
     source = fixed_transcript(3, {"group risks": 30.0})
     solution = solver.run(plan, data, source)
@@ -141,7 +143,7 @@ def test_moments_of_a_mixture_are_those_of_its_records():
     problem = make_problem((400, 90), loss=loss, n_features=3, radius=20.0)
     data = make_risks(loss, (400, 90), 3, intercept=0.5)
     base = Moments(ridge=0.0)
-    plan = BestResponse(base, 1).plan(problem, BUDGET).schedule.base
+    plan = BestResponse(base, n_rounds=1).plan(problem, BUDGET).schedule.base
     mixture = np.array([0.3, 0.7])
     silent = fixed_transcript(0, {})
     silent.answer_with = lambda release, value, sensitivity: value.copy()
@@ -162,7 +164,7 @@ def test_residuals_are_clipped_by_what_was_released():
     problem = make_problem((4_000, 900), loss=loss, n_features=3, radius=20.0)
     data = make_risks(loss, (4_000, 900), 3, intercept=0.5, label_noise=0.1)
     base, seen = Moments(), []
-    plan = BestResponse(base, 4).plan(problem, Budget(8.0, 1e-6)).schedule.base
+    plan = BestResponse(base, n_rounds=4).plan(problem, Budget(8.0, 1e-6)).schedule.base
 
     def watch(real, weights, *, clip, **named):
         seen.append((weights.copy(), clip))
@@ -247,7 +249,7 @@ def test_names_stand_for_the_bases():
 def test_a_run_starts_where_it_is_told_to():
     problem = make_problem((40,), radius=3.0)
     data = make_data(problem, *random_data(problem, 0))
-    solver = BestResponse(PhasedERM(mu_weights=1e4), 1)
+    solver = BestResponse(PhasedERM(mu_weights=1e4), n_rounds=1)
     plan = solver.plan(problem, BUDGET)
     silent = fixed_transcript(0, {})
     silent.answer_with = lambda release, value, sensitivity: value.copy()
@@ -288,7 +290,7 @@ def test_more_records_or_a_larger_budget_never_predict_worse(base):
 def test_the_bound_adds_what_both_players_owe(base):
     """The base's, all weight on a group, and multiplicative weights' with noisy risks."""
     problem = make_problem(SIZES, loss=SquaredError(), prior=(0.5, 0.3, 0.2), scaling=0.0)
-    plan = BestResponse(base, 8, risk_share=0.1).plan(problem, BUDGET)
+    plan = BestResponse(base, n_rounds=8, risk_share=0.1).plan(problem, BUDGET)
     schedule = plan.schedule
     theta = schedule.group_rate * 8
     stds = schedule.risks_multiplier * schedule.feedback_range / np.array(SIZES)
@@ -337,7 +339,7 @@ def test_wrong_parameters(parameters, message):
 
 
 def test_parameters_nest_and_survive_clones_and_pickles():
-    solver = BestResponse(MGR(n_steps=40), 4, composition="parallel")
+    solver = BestResponse(MGR(n_steps=40), n_rounds=4, composition="parallel")
     for other in (clone(solver), pickle.loads(pickle.dumps(solver))):
         assert repr(other) == (
             "BestResponse(base=MGR(n_steps=40), composition='parallel', n_rounds=4)"
@@ -355,7 +357,7 @@ def test_rounds_learn_for_the_worst_group(base):
     budget = Budget(8.0, 1e-6)
     largest = []
     for n_rounds in (1, 8):
-        solver = BestResponse(base, n_rounds)
+        solver = BestResponse(base, n_rounds=n_rounds)
         plan = solver.plan(problem, budget)
         found = [solver.run(plan, risks, seeded(seed, plan.releases)) for seed in range(3)]
         largest.append(np.mean([risks.risks(each.weights).max() for each in found]))
