@@ -30,7 +30,7 @@ from sklearn_dpwg.solvers.solver import Solver
 N_SEEDS = 5
 BASES: dict[str, Solver] = {"phases": BestResponse(), "steps": BestResponse(MGR())}
 ROWS = ("adult", "law-school", "compas")
-TARGETS = ("cps-hourly-earnings", "cps-weekly-wages", "health-insurance")
+TARGETS = ("cps-hourly-earnings", "cps-weekly-wages")
 SWEPT = (0, 2, 3)  # of `SWEEPS`: K where noise rules, K where sampling rules, and ε
 
 
