@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import (
@@ -376,3 +377,49 @@ def test_passes_are_near_what_the_plan_says(monkeypatch):
         expected = 20 * plan.n_steps if base == "phased-erm" else 150 + plan.n_steps
         assert risks.n_passes - before <= expected
     assert mgr_mixture.CALLS[-1] <= 150
+
+
+# --- behind the estimators ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["best-response", BestResponse("mgr")], ids=repr)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classifiers_take_it(solver, n_classes):
+    """With unequal groups, and the group weights that follow from released risks."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-0.5, 0.5, size=(900, 3))
+    groups = np.repeat(["a", "b", "c"], [700, 150, 50])
+    y = (rows[:, 0] * n_classes + n_classes / 2).astype(int)
+    model = DPWorstGroupClassifier(8.0, 1e-6, solver=solver, data_norm=1.0, random_state=0)
+    with pytest.warns(SeededNoiseWarning):
+        model.fit(rows, y, groups=groups)
+    assert model.plan_.solver == "best-response"
+    assert model.group_weights_.sum() == pytest.approx(1.0)
+    assert model.coef_.shape == (1 if n_classes == 2 else 3, 3)
+    assert model.privacy_.epsilon <= 8.0
+    assert model.score(rows, y) > 1.0 / n_classes
+
+
+@pytest.mark.parametrize("base", ["phased-erm", "mgr", "moments"])
+def test_regressors_take_it(base):
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-0.5, 0.5, size=(2_000, 2))
+    y = rows[:, 0] + 0.05 * rng.normal(size=2_000)
+    model = DPWorstGroupRegressor(
+        8.0,
+        1e-6,
+        solver=BestResponse(base),
+        data_norm=1.0,
+        target_bounds=(-1.0, 1.0),
+        random_state=0,
+    )
+    with pytest.warns(SeededNoiseWarning):
+        model.fit(rows, y, groups=np.repeat(["a", "b"], [1_700, 300]))
+    assert model.score(rows, y) > 0.5
+
+
+def test_persons_with_several_rows_have_a_plan():
+    model = DPWorstGroupClassifier(1.0, 1e-6, solver=BestResponse("mgr"), data_norm=1.0)
+    plan = model.plan(group_sizes=[900, 300], n_features=3, rows_per_person=2)
+    assert plan.guarantee.epsilon <= 1.0
+    assert plan.records_per_person == 2
