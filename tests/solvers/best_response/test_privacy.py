@@ -13,7 +13,7 @@ import pytest
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, gdp_mu
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers import MGR, BestResponse, Moments, PhasedERM
+from sklearn_dpwg.solvers import MGR, BestResponse, Calls, Moments, PhasedERM
 from sklearn_dpwg.solvers.best_response import best_response as run_module
 from sklearn_dpwg.solvers.mgr import mixture as mgr_mixture
 from sklearn_dpwg.solvers.moments import mixture as moments_mixture
@@ -91,6 +91,7 @@ def test_no_neighbour_moves_a_release_by_more_than_its_sensitivity(plans):
     assert faults == set()  # what follows from the transcript is the same, one part moves at most
     assert max(most.values()) <= 1.0 + ROUNDING, most
     # the attack is strong enough to mean something
+    assert {"mean row", "mean squared distance from it"} < set(most)
     assert most["phase weights"] > 0.9, most
     assert most["gradient"] > 0.9, most
     assert most["second moments"] > 0.6, most
@@ -99,6 +100,21 @@ def test_no_neighbour_moves_a_release_by_more_than_its_sensitivity(plans):
     assert {1, 25} <= sizes
     assert {plan.problem.n_groups for plan, _ in plans} == {1, 2, 3}
     assert {plan.composition for plan, _ in plans} == {"sequential", "parallel"}
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("composition", ["sequential", "parallel"])
+def test_a_call_costs_what_it_may(base, composition):
+    """The second half of (C), whatever the caller does with the rest of the budget."""
+    problem, mus = make_problem((400, 90), loss=SquaredError()), (0.3, 0.2, 0.2)
+    sizes = ((200, 50), (100, 30), (100, 10))
+    if composition == "sequential":
+        sizes, mus = (problem.group_sizes,) * 3, (0.2,) * 3
+    plan = BASES[base]().plan_mixture(problem, Calls(sizes, mus, composition))
+    for call, mu in enumerate(mus):
+        spent = [each.max_count / each.noise_multiplier**2 for each in plan.of_call(call)]
+        share = 1 if composition == "parallel" else 3
+        assert math.sqrt(math.fsum(spent) / share) == pytest.approx(mu, rel=1e-12)
 
 
 @pytest.mark.parametrize("base", BASES)
