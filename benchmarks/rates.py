@@ -38,6 +38,7 @@ from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import GroupedRecords
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, PhasedERM
+from sklearn_dpwg.solvers.exact import remark_strengths
 from sklearn_dpwg.solvers.solver import Solver
 
 for category in (SeededNoiseWarning, WeakPlanWarning):
@@ -277,7 +278,7 @@ def report(
 def report_papers() -> None:
     """Print the excess of the papers' schedules beside that of predicting nothing."""
     schedules: dict[str, Solver] = {
-        "MGR, paper": MGR(schedule="paper"),
+        "MGR, 150 passes": MGR(schedule="paper"),
         "phased ERM, paper": PhasedERM(schedule="paper"),
     }
     print("\nthe papers' schedules: p = 4, d = 16, ε = 1, worst of the hard family and typical")
@@ -363,16 +364,9 @@ def report_doubling() -> None:
 # --- without privacy ---------------------------------------------------------------------------
 
 
-def remark_strengths(world: World, point: Point) -> tuple[float, float]:
+def strengths_at(world: World, point: Point) -> tuple[float, float]:
     """Return μ_w and μ_λ of the remark after Lemma 4 of Zhou & Bassily."""
-    problem = world.problem(point.group_size)
-    d = max(problem.lipschitz, problem.loss_range)
-    p, k = point.n_groups, point.n_records
-    logs = np.log(k / p) * np.log(k)
-    return (
-        d / problem.diameter * np.sqrt(p / k * logs),
-        d * np.sqrt(p * logs / (k * np.log(p))),
-    )
+    return remark_strengths(world.problem(point.group_size))
 
 
 def report_non_private() -> None:
@@ -385,7 +379,7 @@ def report_non_private() -> None:
             rows: dict[str, list] = {name: [] for name in runs}
             for world in worlds_at(point):
                 tables = tables_of(world, point)
-                mu_weights, mu_groups = remark_strengths(world, point)
+                mu_weights, mu_groups = strengths_at(world, point)
                 shared = {"radius": world.radius}
                 prior = np.full(point.n_groups, 1.0 / point.n_groups)
                 strengths = {"prior": prior, "mu_weights": mu_weights, "mu_groups": mu_groups}
@@ -429,7 +423,7 @@ def report_algorithm_4() -> None:
     world, point = TypicalWorld(4, 16), Point(n_records=10_000)
     table = world.draw(point.group_size, np.random.default_rng(0))
     lipschitz = world.problem(point.group_size).lipschitz
-    for mu_weights, mu_groups in (remark_strengths(world, point), (1e-3, 1e-3)):
+    for mu_weights, mu_groups in (strengths_at(world, point), (1e-3, 1e-3)):
         strengths = {"mu_weights": mu_weights, "mu_groups": mu_groups}
         prior, center = np.full(4, 0.25), np.zeros(16)
         smooth = RegularisedObjective(table, world.radius, prior, center=center, **strengths)

@@ -464,8 +464,8 @@ def test_peers_run_on_a_half_of_the_population(utility, tmp_path, monkeypatch, c
     assert run.names_of("choosing") == ("other",)
     assert run.names_of(None) == utility.tasks.task_names()
     # the papers' schedules are for the page's tasks
-    assert not run.applies("paper: mgr", task.name, task.kind)
-    assert run.applies("paper: mgr", "adult", "classification")
+    assert not run.applies("paper: mgr, at most 150 passes", task.name, task.kind)
+    assert run.applies("paper: mgr, at most 150 passes", "adult", "classification")
     assert run.applies("diffprivlib", task.name, task.kind)
     assert not run.applies("diffprivlib", task.name, "regression")
     monkeypatch.setattr(main, "peer_path", lambda name, method: tmp_path / name / method)

@@ -5,10 +5,12 @@ touches the records and cannot release more, because the `NoiseSource` it draws 
 """
 
 from sklearn_dpwg.solvers.auto import Auto
+from sklearn_dpwg.solvers.best_response.best_response import BestResponse
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.fresh import FreshSolver, Game
 from sklearn_dpwg.solvers.gda.gda import GDA
 from sklearn_dpwg.solvers.mgr.mgr import MGR
+from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.moments.moments import Moments
 from sklearn_dpwg.solvers.oco.oco import OCO
 from sklearn_dpwg.solvers.online_to_batch.online_to_batch import OnlineToBatch
@@ -25,10 +27,14 @@ __all__ = [
     "OCO",
     "SOLVERS",
     "Auto",
+    "BestResponse",
+    "Calls",
     "Exact",
     "FreshPhasedERM",
     "FreshSolver",
     "Game",
+    "MixturePlan",
+    "MixtureSolver",
     "Moments",
     "OnlineToBatch",
     "PhasedERM",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sklearn_dpwg.solvers.auto import Auto
+from sklearn_dpwg.solvers.best_response.best_response import BestResponse
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.gda.gda import GDA
 from sklearn_dpwg.solvers.mgr.mgr import MGR
@@ -14,7 +15,7 @@ from sklearn_dpwg.solvers.solver import Solver
 
 SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver
-    for solver in (Auto, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)
+    for solver in (Auto, BestResponse, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)
 }
 
 

@@ -84,14 +84,15 @@ def excess_bound_by_group(
     ``aim/(L √T)`` on its steps keeps the total within 7 % of that of the best step,
     ``aim/√(T (L² + T g_i))``.
     """
-    reach = n_steps * step_size / (1.0 - max_momentum)
-    of_coordinate = np.sqrt(noise.gradient / problem.n_weights)
-    total_step = np.minimum(by_loss(problem.loss).step_share * aim / of_coordinate, reach)
-    if fixed_step:
-        total_step = np.full_like(noise.gradient, reach)
-    bound = aim**2 / (2 * total_step) + total_step * noise.gradient / 2
-    if math.isinf(problem.smoothness):
-        bound += total_step * problem.lipschitz**2 / (2 * n_steps)
+    bound = descent_bound_by_group(
+        problem,
+        noise.gradient,
+        n_steps=n_steps,
+        aim=aim,
+        step_size=step_size,
+        max_momentum=max_momentum,
+        fixed_step=fixed_step,
+    )
     if problem.n_groups > 1:
         bound += (
             -np.log(np.asarray(problem.prior)) / sharpness
@@ -99,6 +100,28 @@ def excess_bound_by_group(
             + sharpness * (noise.risk + noise.risk.max()) / 4
         )
     return np.asarray(bound)
+
+
+def descent_bound_by_group(
+    problem: Problem,
+    gradient_variances: FloatArray,
+    *,
+    n_steps: int,
+    aim: float,
+    step_size: float,
+    max_momentum: float,
+    fixed_step: bool = False,
+) -> FloatArray:
+    """Return the first part of that bound: what the weights owe if all weight is on a group."""
+    reach = n_steps * step_size / (1.0 - max_momentum)
+    of_coordinate = np.sqrt(gradient_variances / problem.n_weights)
+    total_step = np.minimum(by_loss(problem.loss).step_share * aim / of_coordinate, reach)
+    if fixed_step:
+        total_step = np.full_like(gradient_variances, reach)
+    bound = np.asarray(aim**2 / (2 * total_step) + total_step * gradient_variances / 2)
+    if math.isinf(problem.smoothness):
+        bound += total_step * problem.lipschitz**2 / (2 * n_steps)
+    return bound
 
 
 def best_sharpness(problem: Problem, noise: RunNoise, *, n_steps: int) -> float:

@@ -15,7 +15,7 @@ from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.centring.problem import largest_clip
 from sklearn_dpwg.solvers.centring.releases import release_centre
 from sklearn_dpwg.solvers.heavy_ball import HeavyBall
-from sklearn_dpwg.solvers.mgr import releases
+from sklearn_dpwg.solvers.mgr import mixture, releases
 from sklearn_dpwg.solvers.mgr.group_weights import GroupWeights
 from sklearn_dpwg.solvers.mgr.hidden_losses import HiddenLosses
 from sklearn_dpwg.solvers.mgr.limits import PlannedLimits
@@ -24,11 +24,12 @@ from sklearn_dpwg.solvers.mgr.paper import paper_plan
 from sklearn_dpwg.solvers.mgr.parameters import RULES, MGRParameters
 from sklearn_dpwg.solvers.mgr.planning import least_bound_plan
 from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
+from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver
+from sklearn_dpwg.solvers.solver import Solution
 
 
-class MGR(MGRParameters, Solver):
+class MGR(MGRParameters, MixtureSolver):
     """Noisy gradient descent with multiplicative group reweighting, on all records or batches.
 
     Every step takes a noisy gradient of the group-weighted risk, moves the weights within their
@@ -150,6 +151,8 @@ class MGR(MGRParameters, Solver):
         players = GroupWeights(schedule, log_group_weights, gradient_noise)
         ball = HeavyBall(schedule, len(weights))
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(problem.n_groups)
+        if schedule.averaged > schedule.n_steps:
+            weights_sum, group_weights_sum = weights.copy(), players.current.copy()
         for t in range(schedule.n_steps):
             limits = following.limits(unit)
             released = release(plan, data, weights, players.current, noise, limits)
@@ -166,6 +169,31 @@ class MGR(MGRParameters, Solver):
         if centring is not None:
             learned = centring.from_centred(learned, problem)
         return Solution(learned, group_weights_sum / schedule.averaged, schedule.n_steps)
+
+    def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
+        return mixture.SET_BY_CALLER
+
+    def mixture_problem(self, problem: Problem, *, is_parallel: bool) -> Problem:
+        return mixture.learned_problem(problem, self, is_parallel=is_parallel)
+
+    def numbers_of_calls(self, problem: Problem, *, is_parallel: bool) -> tuple[int, ...]:
+        return mixture.numbers_of_calls(problem, self, is_parallel=is_parallel)
+
+    def plan_mixture(self, problem: Problem, calls: Calls) -> MixturePlan:
+        return mixture.plan_of_calls(problem, calls, self)
+
+    def run_mixture(
+        self,
+        plan: MixturePlan,
+        group_weights: FloatArray,
+        center: FloatArray,
+        data: Risks,
+        noise: NoiseSource,
+        *,
+        call: int,
+        risks: FloatArray | None = None,
+    ) -> FloatArray:
+        return mixture.run_call(plan, group_weights, center, data, noise, call)
 
 
 def _limits_of_run(schedule: MGRSchedule, problem: Problem) -> PlannedLimits:

@@ -19,6 +19,8 @@ from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     """Plan with the paper's formulas, at most `max_passes` steps, and account for them exactly.
 
+    Algorithm 3 takes T - 1 steps and averages ``w_1, …, w_T``; so does this plan, from T = 2 on.
+
     Notes
     -----
     Theorem 9 leaves its universal constant open. It is 1 here, unless exact accounting shows
@@ -39,11 +41,12 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     n_steps, sigma, tau = _steps_and_noise(problem, budget, max_passes)
     # σ and τ are those of the smallest group; a larger one needs less in proportion to its size
     sums = SumSensitivity.of(problem, ceiling=problem.constants.supremum)
+    taken = n_steps - 1
     releases: Sequence[Release] = [
-        Release(GRADIENT, "gaussian", sigma * n / sums.gradient_diameter, n_steps)
+        Release(GRADIENT, "gaussian", sigma * n / sums.gradient_diameter, taken)
     ]
     if p > 1:
-        releases = [*releases, Release(RISKS, "laplace", tau * n / sums.loss_range, n_steps)]
+        releases = [*releases, Release(RISKS, "laplace", tau * n / sums.loss_range, taken)]
     true_epsilon = PrivacyGuarantee.from_releases(releases, budget.delta).epsilon
     constant = 1.0
     if true_epsilon > budget.epsilon:
@@ -56,7 +59,7 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     step_size = diameter / math.sqrt(n_steps * (lipschitz**2 + d * sigma**2))
     schedule = MGRSchedule(
         step="sampled",
-        n_steps=n_steps,
+        n_steps=taken,
         gradient_multiplier=releases[0].noise_multiplier,
         risk_multiplier=releases[1].noise_multiplier if p > 1 else 0.0,
         risk_noise="laplace",
@@ -84,14 +87,14 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
 
 
 def _steps_and_noise(problem: Problem, budget: Budget, max_passes: int) -> tuple[int, float, float]:
-    """Return T, σ and τ with the universal constant 1."""
+    """Return T, σ and τ with the universal constant 1; at least one step is taken."""
     n, d = min(problem.group_sizes), problem.n_weights
     lipschitz, loss_range = problem.lipschitz, problem.loss_range
     log_delta = math.log(1.0 / budget.delta)
     steps = (problem.diameter * lipschitz + loss_range * math.sqrt(math.log(problem.n_groups))) * (
         n**2 * budget.epsilon**2 / (lipschitz * loss_range * d * log_delta)
     )
-    n_steps = max(1, min(max_passes, math.floor(steps)))
+    n_steps = max(2, min(max_passes + 1, math.floor(steps)))
     sigma = (
         lipschitz
         * math.sqrt(n_steps * math.log(n_steps / budget.delta) * log_delta)

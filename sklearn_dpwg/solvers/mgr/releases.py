@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.privacy import NoiseSource, Release
+from sklearn_dpwg.privacy import NoiseSource, Release, SumGrid
 from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.mgr.batches import Batches
 from sklearn_dpwg.solvers.mgr.limits import Limits, planned_limits
@@ -88,6 +88,31 @@ def from_pass(
         risk_stds = of_sum / sizes * (1.0 if release.mechanism == "gaussian" else np.sqrt(2.0))
     noise_std = unit * schedule.gradient_multiplier * schedule.gradient_diameter * typical
     return Released(unit * gradient, noisy, noise_std, risk_stds**2)
+
+
+def gradient_of_mixture(
+    data: Risks,
+    weights: FloatArray,
+    group_weights: FloatArray,
+    *,
+    gradient_diameter: float,
+    ceiling: float,
+    grid: SumGrid,
+    unit: float,
+    noise: NoiseSource,
+    release: Release,
+) -> tuple[FloatArray, float]:
+    """Read all records; release the gradient of a mixture alone, and say how loud its noise is.
+
+    Gradients are released in a unit of theirs, in which a record of group i moves them by at most
+    the diameter times its group's weight over its size.
+    """
+    sizes = np.asarray(data.group_sizes, dtype=float)
+    _, gradients = data.sums(weights, ceiling=ceiling, grid=grid)
+    gradient = group_weights @ (gradients / (unit * sizes[:, None]))
+    sensitivity = float(gradient_diameter * (group_weights / sizes).max())
+    noisy = noise.gaussian(gradient, sensitivity=sensitivity, release=release)
+    return unit * noisy, unit * release.noise_multiplier * sensitivity
 
 
 def from_batch(

@@ -59,7 +59,8 @@ class MGRSchedule:
     max_momentum : float
         Largest heavy-ball momentum.
     averaged : int
-        How many of the last iterates are averaged.
+        How many of the last iterates are averaged; with one more than there are steps the first
+        weights, before any step, are one of them.
     batches : Batches, optional
         Who joins a step and with how much noise; by default a step reads every record.
     step_share : float, default=0.18
@@ -138,8 +139,12 @@ class MGRSchedule:
     def __str__(self) -> str:
         """Return a few lines for people."""
         lines = [
-            f"{self.step} step, average of the last {self.averaged:,} of {self.n_steps:,} "
-            "iterates, "
+            f"{self.step} step, average of "
+            + (
+                f"the last {self.averaged:,} of {self.n_steps:,} iterates, "
+                if self.averaged <= self.n_steps
+                else f"the start and all {self.n_steps:,} iterates, "
+            )
             + ("one pass over the rows each" if self.batches is None else "one batch each"),
             f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
             + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else ""),

@@ -12,22 +12,20 @@ from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import Risks
-from sklearn_dpwg.solvers.moments import releases
+from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
+from sklearn_dpwg.solvers.moments import mixture, releases
 from sklearn_dpwg.solvers.moments.noisy_moments import robust_optimum, shrunk
 from sklearn_dpwg.solvers.moments.parameters import RULES, MomentsParameters
 from sklearn_dpwg.solvers.moments.planning import plan_of_rounds
 from sklearn_dpwg.solvers.moments.schedule import MomentsSchedule
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver
+from sklearn_dpwg.solvers.solver import Solution
 
 # Moments have an entry for each pair of weights, and noise on each takes 20 μs.
 MOST_WEIGHTS_OF_MOMENTS = 200
 
-# Residuals are never clipped to less than this share of the target bound.
-LEAST_CLIP = 0.05
 
-
-class Moments(MomentsParameters, Solver):
+class Moments(MomentsParameters, MixtureSolver):
     """Noisy second moments of every group, and the exact minimax optimum of what they show.
 
     For the squared error a group's risk is a quadratic function of the weights, whose coefficients
@@ -86,19 +84,23 @@ class Moments(MomentsParameters, Solver):
         return is_quadratic and problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
+        self._refuse_other_losses(problem)
+        return plan_of_rounds(problem, budget, self)
+
+    def _refuse_other_losses(self, problem: Problem) -> None:
+        """Refuse risks that are not quadratic."""
         if not isinstance(problem.loss, SquaredError):
             raise ValueError(
                 f"solver {self.name!r} is for loss 'squared_error' alone, whose risks are "
                 f"quadratic, got {problem.loss!r}."
             )
-        return plan_of_rounds(problem, budget, self)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         schedule, problem = plan.schedule, plan.problem
         assert isinstance(schedule, MomentsSchedule)
         sizes = np.asarray(problem.group_sizes, dtype=float)
         n_columns = problem.n_columns + 1
-        weights, mixture = np.zeros(problem.n_weights), np.asarray(problem.prior)
+        weights, group_weights = np.zeros(problem.n_weights), np.asarray(problem.prior)
         center, clip = weights, schedule.target_bound
         mean = np.zeros((problem.n_groups, n_columns, n_columns))
         precision = np.zeros((n_columns, n_columns))
@@ -109,7 +111,7 @@ class Moments(MomentsParameters, Solver):
             mean = (precision * mean + share * moments) / (precision + share)
             precision += share
             stds = schedule.sensitivity / np.sqrt(precision[-1, -1]) / sizes
-            weights, mixture, mean_square = _learned(
+            weights, group_weights, mean_square = _learned(
                 mean,
                 stds,
                 schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes,
@@ -119,16 +121,38 @@ class Moments(MomentsParameters, Solver):
                 clip=clip,
             )
             # noise is about this large beside what is clipped, in groups of average loudness
-            quiet = max(1.0, -math.log(min(1.0, float(stds.mean()))))
-            reach = max(schedule.clip, math.sqrt(quiet)) * math.sqrt(max(mean_square, 0.0))
+            reach = mixture.reach(schedule, float(stds.mean()), mean_square)
             if reach < schedule.target_bound:
-                center, clip = weights, max(reach, LEAST_CLIP * schedule.target_bound)
+                center, clip = weights, max(reach, mixture.LEAST_CLIP * schedule.target_bound)
                 precision[-1, :] = precision[:, -1] = 0.0
             elif center.any():
                 # residuals that are no shorter than the targets are no better to know
                 center, clip = np.zeros_like(weights), schedule.target_bound
                 precision[-1, :] = precision[:, -1] = 0.0
-        return Solution(weights, mixture, schedule.n_rounds)
+        return Solution(weights, group_weights, schedule.n_rounds)
+
+    def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
+        return mixture.SET_BY_CALLER
+
+    def numbers_of_calls(self, problem: Problem, *, is_parallel: bool) -> tuple[int, ...]:
+        return mixture.numbers_of_calls(problem, is_parallel=is_parallel)
+
+    def plan_mixture(self, problem: Problem, calls: Calls) -> MixturePlan:
+        self._refuse_other_losses(problem)
+        return mixture.plan_of_calls(problem, calls, self)
+
+    def run_mixture(
+        self,
+        plan: MixturePlan,
+        group_weights: FloatArray,
+        center: FloatArray,
+        data: Risks,
+        noise: NoiseSource,
+        *,
+        call: int,
+        risks: FloatArray | None = None,
+    ) -> FloatArray:
+        return mixture.run_call(plan, group_weights, center, data, noise, call, risks)
 
 
 def _learned(
@@ -157,7 +181,7 @@ def _learned(
     if schedule.constant > 0.0:
         units[-2] = problem.intercept_scaling / schedule.constant
     pooled = 1.0 / math.sqrt(float((stds_of_rows**-2).sum()))
-    weights, mixture = robust_optimum(
+    weights, group_weights = robust_optimum(
         moments,
         units,
         center=center,
@@ -169,4 +193,4 @@ def _learned(
         radius=problem.radius,
     )
     along = np.append(center - weights, 1.0) * units
-    return weights, mixture, float(shares @ ((moments @ along) @ along))
+    return weights, group_weights, float(shares @ ((moments @ along) @ along))

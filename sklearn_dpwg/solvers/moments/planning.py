@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,33 +32,15 @@ LEFT_BY_ROUNDS = 0.5
 
 def plan_of_rounds(problem: Problem, budget: Budget, parameters: MomentsParameters) -> Plan:
     """Plan the rounds; refuse so many records or weights that sums could not be exact."""
-    assert isinstance(problem.loss, SquaredError)
-    has_constant = problem.intercept_scaling > 0.0
-    constant, length = (CONSTANT, LENGTH) if has_constant else (0.0, 1.0)
-    square = 1.0 + constant**2 + length**2
-    step, sum_step = _rounding_steps(problem, math.sqrt(square))
-    sensitivity = (1.0 + ROUNDING) * moment_sensitivity(math.sqrt(square))
     shares = float(parameters.growth) ** np.arange(parameters.n_rounds)
     shares = shares / shares.sum()
     releases = calibrate(
         [Release(MOMENTS, "gaussian", 1.0 / math.sqrt(share), 1) for share in shares], budget
     )
-    schedule = MomentsSchedule(
-        multipliers=tuple(release.noise_multiplier for release in releases),
-        sensitivity=sensitivity,
-        constant=constant,
-        length=length,
-        step=step,
-        sum_step=sum_step,
-        target_bound=problem.loss.target_bound,
-        clip=float(parameters.clip),
-        ridge=float(parameters.ridge),
-        smoothing=float(parameters.smoothing),
-    )
+    multipliers = [release.noise_multiplier for release in releases]
+    schedule = MomentsSchedule(**schedule_of_rounds(problem, parameters, multipliers))
     bounds = excess_bound_by_group(problem, schedule, aim=parameters.aim * problem.radius)
-    n_entries = problem.n_groups * len(
-        triangle(problem.n_columns + 1, has_constant=has_constant)[0]
-    )
+    n_entries = problem.n_groups * n_released(problem)
     # a product of rows with rows takes a pass for every eight columns
     n_passes = parameters.n_rounds * (2 + problem.n_columns // 8)
     return Plan.of(
@@ -74,6 +58,35 @@ def plan_of_rounds(problem: Problem, budget: Budget, parameters: MomentsParamete
             n_coordinates=parameters.n_rounds * n_entries,
         ),
     )
+
+
+def schedule_of_rounds(
+    problem: Problem, parameters: MomentsParameters, multipliers: Sequence[float]
+) -> dict[str, Any]:
+    """Return the fields of a schedule, with the noise multiplier of each round."""
+    assert isinstance(problem.loss, SquaredError)
+    has_constant = problem.intercept_scaling > 0.0
+    constant, length = (CONSTANT, LENGTH) if has_constant else (0.0, 1.0)
+    square = 1.0 + constant**2 + length**2
+    step, sum_step = _rounding_steps(problem, math.sqrt(square))
+    return {
+        "multipliers": tuple(multipliers),
+        "sensitivity": (1.0 + ROUNDING) * moment_sensitivity(math.sqrt(square)),
+        "constant": constant,
+        "length": length,
+        "step": step,
+        "sum_step": sum_step,
+        "target_bound": problem.loss.target_bound,
+        "clip": float(parameters.clip),
+        "ridge": float(parameters.ridge),
+        "smoothing": float(parameters.smoothing),
+    }
+
+
+def n_released(problem: Problem) -> int:
+    """Return how many numbers of a symmetric matrix are released."""
+    rows, _ = triangle(problem.n_columns + 1, has_constant=problem.intercept_scaling > 0.0)
+    return len(rows)
 
 
 def _rounding_steps(problem: Problem, norm: float) -> tuple[float, float]:
@@ -99,6 +112,20 @@ def _rounding_steps(problem: Problem, norm: float) -> tuple[float, float]:
     return step, sum_step
 
 
+def excess_of_weights(
+    problem: Problem, schedule: MomentsSchedule, stds: FloatArray, *, aim: float
+) -> tuple[FloatArray, float]:
+    """Return the part ``a √g_i`` of the bound, and the squared norm of v that it is for."""
+    ratio = 1.0
+    if schedule.constant > 0.0:
+        ratio = max(1.0, problem.intercept_scaling / schedule.constant)
+    target = schedule.target_bound / schedule.length
+    square = (aim * ratio) ** 2 + target**2
+    if schedule.n_rounds > 1:
+        square *= LEFT_BY_ROUNDS**2
+    return aim * ratio * stds * math.sqrt(square * (problem.n_columns + 1) / 2.0), square
+
+
 def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: float) -> FloatArray:
     """Return the planning bound on the excess risk for each group as the worst-off one.
 
@@ -114,16 +141,9 @@ def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: f
     ``σ² ‖v‖² (d + 1)/2``, and the risk ``v'N v/2`` of standard deviation ``σ ‖v‖²/2``. That the
     last of several rounds has a v half as long, as it is about residuals, is an assumption.
     """
-    ratio = 1.0
-    if schedule.constant > 0.0:
-        ratio = max(1.0, problem.intercept_scaling / schedule.constant)
-    target = schedule.target_bound / schedule.length
-    square = (aim * ratio) ** 2 + target**2
-    if schedule.n_rounds > 1:
-        square *= LEFT_BY_ROUNDS**2
     sizes = np.asarray(problem.group_sizes, dtype=float)
     stds = schedule.sensitivity * schedule.multipliers[-1] / sizes
-    bound = aim * ratio * stds * math.sqrt(square * (problem.n_columns + 1) / 2.0)
+    bound, square = excess_of_weights(problem, schedule, stds, aim=aim)
     if problem.n_groups > 1:
         levels = stds * square / 2.0
         spread = levels + float(np.asarray(problem.prior) @ levels)

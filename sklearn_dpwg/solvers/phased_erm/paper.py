@@ -31,9 +31,11 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     -----
     With n the smallest group and K = p n: ``T = ⌊log₂ n⌋`` phases, each on ``n_t = ⌊n/T⌋`` records
     of every group, the prior uniform, ``D = max(L, B)``, ``M = 2R``,
-    ``η = (M/D) min{ε/√(72 d log n log(1/δ)), √p/(log^{3/4}K √K)}``, ``η_t = η 2^{-t}``,
+    ``η = (M/D) min{ε/√(72 d log₂n log(1/δ)), √p/(log^{3/4}K √K)}``, ``η_t = η 2^{-t}``,
     ``μ_w = 1/(η_t n_t)``, ``μ_λ = 1/(η n)`` and noise of standard deviation
     ``6 D √(2 log₂n log(1/δ) η η_t)/ε``. Logarithms that vanish for a single record are those of 2.
+    Theorem 2 prints the first logarithm of η without a base. Its proof asks that the noise, whose
+    square is ``72 d D² log₂n log(1/δ) 2^{-t} η²/ε²``, be at most ``2^{-t} M²``: base 2.
 
     The noise over the proved sensitivity decides what a phase costs. Where that is more than the
     budget, as the paper's bound on the noise allows at large ε, the phase gets the least noise that
@@ -90,10 +92,10 @@ def _first_step(solved: Problem, budget: Budget) -> float:
     """Return η of Theorem 2."""
     n, d, p = min(solved.group_sizes), solved.n_weights, solved.n_groups
     total = p * n
-    log_n, log_total = math.log(max(n, 2)), math.log(max(total, 2))
+    log2_n, log_total = math.log2(max(n, 2)), math.log(max(total, 2))
     log_delta = math.log(1.0 / budget.delta)
     return (solved.diameter / max(solved.lipschitz, solved.loss_range)) * min(
-        budget.epsilon / math.sqrt(72.0 * d * log_n * log_delta),
+        budget.epsilon / math.sqrt(72.0 * d * log2_n * log_delta),
         math.sqrt(p) / (log_total**0.75 * math.sqrt(total)),
     )
 

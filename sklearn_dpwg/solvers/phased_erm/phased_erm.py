@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.centring.problem import CentredProblem
 from sklearn_dpwg.solvers.centring.releases import release_centre
-from sklearn_dpwg.solvers.group_player import normalised
-from sklearn_dpwg.solvers.phased_erm.disjoint_parts import draw_parts
+from sklearn_dpwg.solvers.disjoint_parts import draw_parts
+from sklearn_dpwg.solvers.group_player import LEAST_PRIOR, normalised
+from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
+from sklearn_dpwg.solvers.phased_erm import mixture
 from sklearn_dpwg.solvers.phased_erm.paper import paper_plan
 from sklearn_dpwg.solvers.phased_erm.parameters import RULES, PhasedERMParameters
-from sklearn_dpwg.solvers.phased_erm.planning import least_bound_plan
+from sklearn_dpwg.solvers.phased_erm.planning import least_bound_plan, numbers_of_phases
 from sklearn_dpwg.solvers.phased_erm.releases import (
     RISKS,
     WEIGHTS,
@@ -27,16 +29,13 @@ from sklearn_dpwg.solvers.phased_erm.releases import (
 )
 from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver
+from sklearn_dpwg.solvers.solver import Solution
 
 # A phase takes Hessians apart, which with more weights takes longer than all steps of `MGR`.
 MOST_WEIGHTS_OF_PHASES = 500
 
-# A phase's prior is at least this of its largest entry, as its group player needs positive ones.
-LEAST_PRIOR = math.exp(-600.0)
 
-
-class PhasedERM(PhasedERMParameters, Solver):
+class PhasedERM(PhasedERMParameters, MixtureSolver):
     """Minimax phased ERM: exact regularised minimax solutions, released with Gaussian noise.
 
     Each phase finds the saddle point of the worst-group risk, regularised towards the weights that
@@ -152,3 +151,32 @@ class PhasedERM(PhasedERMParameters, Solver):
         if centring is not None:
             learned = centring.from_centred(learned, problem)
         return Solution(learned, None, schedule.n_phases)
+
+    def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
+        return mixture.SET_BY_CALLER
+
+    def mixture_problem(self, problem: Problem, *, is_parallel: bool) -> Problem:
+        return mixture.learned_problem(problem, self, is_parallel=is_parallel)
+
+    def numbers_of_calls(self, problem: Problem, *, is_parallel: bool) -> tuple[int, ...]:
+        return numbers_of_phases(problem, self.max_passes, is_parallel=is_parallel)
+
+    def plan_mixture(self, problem: Problem, calls: Calls) -> MixturePlan:
+        return mixture.plan_of_calls(problem, calls, self)
+
+    def run_mixture(
+        self,
+        plan: MixturePlan,
+        group_weights: FloatArray,
+        center: FloatArray,
+        data: Risks,
+        noise: NoiseSource,
+        *,
+        call: int,
+        risks: FloatArray | None = None,
+    ) -> FloatArray:
+        schedule = mixture.schedule_of(plan)
+        (release,) = plan.of_call(call)
+        phase = schedule.phase(call, group_weights)
+        noisy = release_weights(data, center, group_weights, phase, schedule, noise, release)
+        return project_to_ball(noisy, plan.problem.radius)

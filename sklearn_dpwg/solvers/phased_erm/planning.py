@@ -24,22 +24,15 @@ from sklearn_dpwg.solvers.centring.problem import (
     is_worth_centring,
 )
 from sklearn_dpwg.solvers.centring.releases import centring_releases
-from sklearn_dpwg.solvers.group_player import (
-    best_rate,
-    risk_spread,
-)
+from sklearn_dpwg.solvers.disjoint_parts import part_sizes
+from sklearn_dpwg.solvers.group_player import CEILING_OF_PARTS, rounds_regret
 from sklearn_dpwg.solvers.phased_erm.certificate import certified
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
-from sklearn_dpwg.solvers.phased_erm.disjoint_parts import part_sizes
 from sklearn_dpwg.solvers.phased_erm.parameters import PhasedERMParameters
 from sklearn_dpwg.solvers.phased_erm.releases import make_plan, passes_of_a_phase
 from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule, noise_stds
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
-
-# Losses of a part count up to this multiple of what predicting nothing can cost: parts have more
-# noise than all records.
-CEILING_OF_PARTS = 1.5
 
 # What a plan may choose: grids, so that better facts never choose worse.
 PHASES = (1, 2, 4, 8, 11, 16)
@@ -127,7 +120,7 @@ def _candidates(
 ) -> Iterator[Candidate]:
     """Yield every way to run that the parameters leave open."""
     parallel = parameters.composition == "parallel"
-    for width, solved in _solved_problems(problem, parameters.smoothing_width):
+    for width, solved in solved_problems(problem, parameters.smoothing_width):
         smoothing = problem.constants.lipschitz * width / 2.0
         for n_phases in _numbers_of_phases(problem, parameters):
             feedback = problem.n_groups > 1 and n_phases > 1
@@ -140,11 +133,11 @@ def _candidates(
                     sizes = (problem.group_sizes,) * n_phases
                 for risk_share, averaged, sharpening, mu_groups in itertools.product(
                     _risk_shares(parameters, feedback),
-                    _numbers_averaged(parameters, n_phases),
-                    _sharpenings(parameters, n_phases),
+                    numbers_averaged(parameters, n_phases),
+                    sharpenings(parameters, n_phases),
                     entropies,
                 ):
-                    bound = _descent_bound(
+                    bound = descent_bound(
                         parameters, problem, solved, sizes, averaged=averaged, sharpening=sharpening
                     )
                     found = _candidate(
@@ -184,7 +177,7 @@ def _candidate(
     group_rate, group_part = _group_player(
         problem, sizes, feedback_range, risks_multiplier, mu_groups, parallel=parallel
     )
-    weights_part = _weights_bounds(
+    weights_part = weights_bounds(
         problem,
         solved,
         parameters.mu_weights,
@@ -217,7 +210,7 @@ def _candidate(
     return Candidate(schedule, weights_part + group_part)
 
 
-def _weights_bounds(
+def weights_bounds(
     problem: Problem,
     solved: Problem,
     mu_weights: float | None,
@@ -250,7 +243,7 @@ def _weights_bounds(
     return np.array([np.interp(chosen, grid, row) for row in at_strengths])[of_group]
 
 
-def _descent_bound(
+def descent_bound(
     parameters: PhasedERMParameters,
     problem: Problem,
     solved: Problem,
@@ -327,29 +320,20 @@ def _group_player(
     n_phases, p = len(sizes), problem.n_groups
     if p == 1:
         return 0.0, np.zeros(p)
-    variance = np.zeros(p)
-    if risks_multiplier > 0.0:
-        read = np.array([_as_array(part) for part in sizes[1:]])
-        variance = ((risks_multiplier * feedback_range / read) ** 2).mean(axis=0)
-    prior = _as_array(problem.prior)
-    entropies = -np.log(prior)
-    spread = risk_spread(problem) ** 2 / n_phases
-    if parallel:  # the whole correction
-        counted, quadratic = prior @ variance, spread + variance / (2.0 * n_phases)
-    else:
-        counted = variance.mean()
-        quadratic = spread + (variance + variance.max()) / (4.0 * n_phases)
-    sharpness = best_rate(float(prior @ entropies), spread + float(counted) / (2.0 * n_phases))
-    regret = entropies / sharpness + sharpness * quadratic
-    bounds = np.minimum(regret, problem.constants.zero_score)
+    sharpness, bounds = rounds_regret(
+        problem,
+        sizes,
+        noise_multiplier=risks_multiplier * feedback_range,
+        parallel=parallel,
+    )
     if risks_multiplier > 0.0:
         return sharpness / n_phases, bounds
     if mu_groups < math.inf:
-        bounds = np.minimum(bounds, -mu_groups * np.log(prior))
+        bounds = np.minimum(bounds, -mu_groups * np.log(_as_array(problem.prior)))
     return 0.0, bounds
 
 
-def _solved_problems(problem: Problem, width: float | None) -> Iterator[tuple[float, Problem]]:
+def solved_problems(problem: Problem, width: float | None) -> Iterator[tuple[float, Problem]]:
     """Yield the widths of the kinks' parabolas and the problems with them."""
     if problem.loss.smooth:
         yield 0.0, problem
@@ -361,10 +345,14 @@ def _solved_problems(problem: Problem, width: float | None) -> Iterator[tuple[fl
 def _numbers_of_phases(problem: Problem, parameters: PhasedERMParameters) -> tuple[int, ...]:
     if parameters.n_phases is not None:
         return (parameters.n_phases,)
-    most = parameters.max_passes // passes_of_a_phase(problem)
-    if parameters.composition == "parallel":
-        # parts together are read as often as one phase reads all records
-        most = min(problem.group_sizes)
+    is_parallel = parameters.composition == "parallel"
+    return numbers_of_phases(problem, parameters.max_passes, is_parallel=is_parallel)
+
+
+def numbers_of_phases(problem: Problem, max_passes: int, *, is_parallel: bool) -> tuple[int, ...]:
+    """Return the numbers of phases that a plan may choose from."""
+    # parts together are read as often as one phase reads all records
+    most = min(problem.group_sizes) if is_parallel else max_passes // passes_of_a_phase(problem)
     return tuple(n_phases for n_phases in PHASES if n_phases <= max(1, most))
 
 
@@ -374,12 +362,14 @@ def _risk_shares(parameters: PhasedERMParameters, feedback: bool) -> tuple[float
     return RISK_SHARES if parameters.risk_share is None else (parameters.risk_share,)
 
 
-def _numbers_averaged(parameters: PhasedERMParameters, n_phases: int) -> tuple[int, ...]:
+def numbers_averaged(parameters: PhasedERMParameters, n_phases: int) -> tuple[int, ...]:
+    """Return how many of the last phases a plan may average."""
     shares = AVERAGED if parameters.averaging is None else (parameters.averaging,)
     return tuple(sorted({max(1, round(share * n_phases)) for share in shares}))
 
 
-def _sharpenings(parameters: PhasedERMParameters, n_phases: int) -> tuple[float, ...]:
+def sharpenings(parameters: PhasedERMParameters, n_phases: int) -> tuple[float, ...]:
+    """Return what each phase's strength over that of the one before may be."""
     if n_phases == 1:
         return (1.0,)
     return SHARPENINGS if parameters.sharpening is None else (float(parameters.sharpening),)

@@ -53,7 +53,7 @@ def reference_run(plan, data, answers, drawn, start=None):
     if start is not None:
         weights, group_weights = start.weights, start.group_weights
     ball = Ball.at_rest(schedule, problem.n_weights)
-    path, group_path, heard = [], [], []
+    path, group_path, heard = [weights], [group_weights], []
     first = group_weights
     ceiling, feedback_range = schedule.ceiling, schedule.feedback_range
     answers, is_raised, probes, others = iter(answers), False, [], []
@@ -102,7 +102,7 @@ def reference_run(plan, data, answers, drawn, start=None):
                 group_weights = group_weights / group_weights.sum()
         path.append(weights)
         group_path.append(group_weights)
-    kept = slice(schedule.n_steps - schedule.averaged, None)
+    kept = slice(-schedule.averaged, None)  # the paper's T are one more than there are steps
     return np.mean(path[kept], axis=0), np.mean(group_path[kept], axis=0)
 
 

@@ -301,7 +301,7 @@ def theorem_9_and_10(problem, budget, max_passes):
     M, L, B = 2 * problem.radius, problem.lipschitz, problem.loss_range
     log_delta = math.log(1 / budget.delta)
     T = (M * L + B * math.sqrt(math.log(p))) * (n * budget.epsilon) ** 2 / (L * B * d * log_delta)
-    T = max(1, min(max_passes, int(T)))
+    T = max(2, min(max_passes + 1, int(T)))
     tau = B / (n * budget.epsilon) * math.sqrt(T * log_delta)
     sigma = math.sqrt(T * L**2 * math.log(T / budget.delta) * log_delta) / (n * budget.epsilon)
     return T, sigma, tau
@@ -316,7 +316,10 @@ def test_paper_schedule_is_the_papers(sizes, epsilon, loss):
     schedule = plan.schedule
     T, sigma, tau = theorem_9_and_10(problem, budget, 60)
     n, p = min(sizes), len(sizes)
-    assert plan.n_steps == schedule.n_steps == schedule.averaged == T <= 60
+    # Algorithm 3: T - 1 steps, and the average of w_1, ..., w_T
+    assert plan.n_steps == schedule.n_steps == T - 1 <= 60
+    assert schedule.averaged == T
+    assert {release.max_count for release in plan.releases} == {T - 1}
     constant = schedule.gradient_multiplier * problem.gradient_diameter / n / sigma
     assert constant >= 1.0 - 1e-7  # what rounding adds to the diameter
     assert f"constant used: {constant:.4g}" in str(schedule)
@@ -340,6 +343,34 @@ def test_paper_schedule_is_the_papers(sizes, epsilon, loss):
         assert plan.guarantee.epsilon == pytest.approx(epsilon, rel=1e-3)
     else:
         assert cost <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("first", [1, 2, 7])
+@pytest.mark.parametrize("seed", range(6))
+def test_leaving_out_the_start_keeps_the_bound(first, seed):
+    """The proposition of section 7, on linear games: rounds first to first + T - 1 are averaged."""
+    rng, T, d, p, M = np.random.default_rng(seed), 12, 4, 3, 2.0
+    gradients = rng.normal(size=(T + first, p, d))
+    gradients /= np.linalg.norm(gradients, axis=2, keepdims=True)
+    losses = rng.uniform(size=(T + first, p)) * rng.choice([0.0, 1.0], size=(1, p))
+    eta_w, eta_g = M / math.sqrt(T), math.sqrt(math.log(p) / T)
+    w, group_weights = np.zeros(d), np.full(p, 1.0 / p)
+    weights_regret, played, heard = np.zeros(d), 0.0, np.zeros(p)
+    for t in range(1, T + first):
+        gradient = group_weights @ gradients[t]
+        if t >= first:
+            weights_regret += gradient
+            played += gradient @ w
+            heard += losses[t] - group_weights @ losses[t]
+        w = w - eta_w * gradient
+        w *= min(1.0, M / 2 / np.linalg.norm(w))
+        group_weights = group_weights * np.exp(eta_g * losses[t])
+        group_weights /= group_weights.sum()
+    against_the_best = played + M / 2 * np.linalg.norm(weights_regret)
+    assert against_the_best <= M**2 / (2 * eta_w) + eta_w * T / 2 + 1e-9
+    left_out = (first - 1) * 1.0  # B a round
+    rounds = T + first - 1
+    assert heard.max() <= math.log(p) / eta_g + eta_g * rounds / 8 + left_out + 1e-9
 
 
 def test_paper_noise_does_break_the_budget_somewhere_and_somewhere_not():
@@ -452,7 +483,7 @@ def test_plan_and_schedule_are_readable():
     assert "group weights" not in one
     assert "group risks" not in one
     paper = str(MGR(schedule="paper", max_passes=5).plan(make_problem((900, 900)), BUDGET))
-    assert "sampled step, average of the last 5 of 5 iterates" in paper
+    assert "sampled step, average of the start and all 5 iterates" in paper
     assert "laplace" in paper
 
 

@@ -18,8 +18,7 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Moments, Solution
-from sklearn_dpwg.solvers.moments import moments as moments_module
-from sklearn_dpwg.solvers.moments import noisy_moments
+from sklearn_dpwg.solvers.moments import mixture, noisy_moments
 from sklearn_dpwg.solvers.moments.noisy_moments import (
     NoisyRisks,
     positive_part,
@@ -515,4 +514,4 @@ def test_a_preview_says_what_is_clipped():
     assert "second moments: 1 x gaussian" in text
     assert "3 round(s)" in text
     assert "2 times their root mean square" in text
-    assert moments_module.LEAST_CLIP > 0.0
+    assert mixture.LEAST_CLIP > 0.0

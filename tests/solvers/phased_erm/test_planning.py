@@ -282,9 +282,10 @@ def test_kinks_are_rounded_off_by_a_public_width(loss):
 # --- the paper ---------------------------------------------------------------------------------
 
 
-def test_paper_schedule_is_the_papers():
+@pytest.mark.parametrize("epsilon", [2.0, 0.2])  # either term of η is the smaller one
+def test_paper_schedule_is_the_papers(epsilon):
     problem = make_problem((1000, 4000), radius=5.0, n_features=4)
-    plan = PhasedERM(schedule="paper").plan(problem, Budget(2.0, 1e-6))
+    plan = PhasedERM(schedule="paper").plan(problem, Budget(epsilon, 1e-6))
     schedule, n, d, p = plan.schedule, 1000, 5, 2
     assert schedule.n_phases == 9  # floor(log2(1000))
     assert schedule.sizes == ((111, 111),) * 9
@@ -292,7 +293,7 @@ def test_paper_schedule_is_the_papers():
     big = max(problem.lipschitz, problem.loss_range)
     log_delta = math.log(1e6)
     eta = (10.0 / big) * min(
-        2.0 / math.sqrt(72 * d * math.log(n) * log_delta),
+        epsilon / math.sqrt(72 * d * math.log2(n) * log_delta),
         math.sqrt(p) / (math.log(2000) ** 0.75 * math.sqrt(2000)),
     )
     for t in range(9):
@@ -300,9 +301,13 @@ def test_paper_schedule_is_the_papers():
         phase = schedule.phase(t, np.array([0.5, 0.5]))
         assert phase.mu_weights == pytest.approx(1 / (eta_t * 111))
         assert phase.mu_groups == pytest.approx(1 / (eta * n))
-        std = 6 * big * math.sqrt(2 * math.log2(n) * log_delta * eta * eta_t) / 2.0
+        std = 6 * big * math.sqrt(2 * math.log2(n) * log_delta * eta * eta_t) / epsilon
         released = schedule.weights_multipliers[t] * phase.sensitivity
         assert released == pytest.approx(std)
+        # what the proof of Theorem 2 asks of η: E‖ξ‖² ≤ 2^{-t} M²
+        assert d * std**2 <= 2.0 ** -(t + 1) * 10.0**2 * (1 + 1e-12)
+        if epsilon == 0.2:
+            assert d * std**2 == pytest.approx(2.0 ** -(t + 1) * 10.0**2)
         # the proof's own sensitivity is covered by its noise, ours is smaller
         assert phase.sensitivity < lemma3_sensitivity(
             group_sizes=(111, 111),
@@ -311,7 +316,7 @@ def test_paper_schedule_is_the_papers():
             strong_convexity=phase.mu_weights,
             entropy_weight=phase.mu_groups,
         )
-    assert plan.guarantee.epsilon < 0.2  # exact accounting of noise that was meant for 2
+    assert plan.guarantee.epsilon < epsilon / 10  # exact accounting of noise meant for epsilon
     assert schedule.averaged == 1
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_dpwg.solvers.phased_erm.disjoint_parts import draw_parts, part_sizes
+from sklearn_dpwg.solvers.disjoint_parts import draw_parts, part_sizes
 
 
 @st.composite

@@ -1,0 +1,110 @@
+"""Rounds of released group risks against a private solver for fixed mixtures."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.risks import Risks
+from sklearn_dpwg.solvers.best_response.parameters import RULES, BestResponseParameters
+from sklearn_dpwg.solvers.best_response.planning import least_bound_plan
+from sklearn_dpwg.solvers.best_response.releases import RISKS, release_risks
+from sklearn_dpwg.solvers.best_response.schedule import BestResponseSchedule
+from sklearn_dpwg.solvers.centring.problem import CentredProblem
+from sklearn_dpwg.solvers.centring.releases import release_centre
+from sklearn_dpwg.solvers.disjoint_parts import draw_parts
+from sklearn_dpwg.solvers.group_player import LEAST_PRIOR, normalised
+from sklearn_dpwg.solvers.mixture import as_mixture_solver
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Solution, Solver
+
+
+class BestResponse(BestResponseParameters, Solver):
+    """Rounds of released group risks against any private solver for a fixed mixture of groups.
+
+    In every round a base solver answers for the group weights of the round, around its last answer.
+    The risks of the groups at that answer are released, and multiplicative weights raise the groups
+    that do badly. ``None`` means planned from public facts.
+
+    Parameters
+    ----------
+    base : str or solver, default="phased-erm"
+        What answers: `PhasedERM`, whose phase is one exact regularised solution; `MGR`, some noisy
+        gradient steps; or, for the squared error, `Moments`, the noisy moments of the mixture. An
+        instance keeps its parameters, but those that this solver decides must be left open. Any
+        other solver that fulfils the contract `sklearn_dpwg.solvers.MixtureSolver` will do.
+    n_rounds : int, optional
+        Number of rounds R; one is allowed, where the prior is the mixture.
+    composition : {"sequential", "parallel"}, default="sequential"
+        Whether every round reads all records and has a share of the budget, so that its noise is √R
+        times as loud, or reads a part of its own, drawn at random, and has the whole budget. For
+        the training records the first is better: parts have R times the noise, and each learns
+        from an R-th of the records.
+    risk_share : float, optional
+        Share of the budget (of μ²) spent on group risks, between 0 and 1.
+
+    Notes
+    -----
+    With `PhasedERM` it makes the plans that `PhasedERM` makes for several phases with fixed group
+    weights, and releases the same. `group_weights` are the average of the mixtures that were
+    answered for, which follow from the released risks. `docs/theory/best-response.md` proves the
+    privacy and derives the bound.
+
+    References
+    ----------
+    E. Diana, W. Gill, M. Kearns, K. Kenthapadi and A. Roth (2021), Minimax group fairness:
+    algorithms and experiments: the rounds, without privacy.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.solvers import MGR, BestResponse
+    >>> BestResponse(MGR(), n_rounds=4)
+    BestResponse(base=MGR(), n_rounds=4)
+    """
+
+    name: ClassVar[str] = "best-response"
+
+    def _check_parameters(self) -> None:
+        RULES.check(self)
+
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+        return least_bound_plan(problem, budget, self)
+
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
+        schedule, problem = plan.schedule, plan.problem
+        assert isinstance(schedule, BestResponseSchedule)
+        solver, base = as_mixture_solver(self.base), schedule.base
+        if schedule.is_parallel:
+            parts = draw_parts(problem.group_sizes, base.calls.sizes, noise.rng)
+        risk_releases = {each.part: each for each in plan.releases if each.name == RISKS}
+        weights = np.zeros(problem.n_weights)
+        if start is not None:
+            weights = project_to_ball(start.weights, problem.radius)
+        centring = None
+        if isinstance(base.problem, CentredProblem):
+            centring = release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
+            data, weights = centring.view(data), centring.to_centred(weights, problem)
+            base = base.with_clip(centring.clip)
+        log_mixture, risks = np.log(np.asarray(schedule.prior)), None
+        total, mixtures = np.zeros_like(weights), np.zeros(problem.n_groups)
+        for index in range(schedule.n_rounds):
+            read = data.part(parts[index]) if schedule.is_parallel else data
+            if index > 0 and schedule.risks_multiplier > 0.0:
+                release = risk_releases[index if schedule.is_parallel else None]
+                risks = release_risks(read, weights, schedule, noise, release)
+                log_mixture = log_mixture + schedule.group_rate * risks
+                log_mixture = log_mixture - schedule.noise_correction(index)
+            mixture = normalised(log_mixture, least=LEAST_PRIOR)
+            weights = solver.run_mixture(
+                base, mixture, weights, read, noise, call=index, risks=risks
+            )
+            if index >= schedule.n_rounds - base.averaged:
+                total, mixtures = total + weights, mixtures + mixture
+        learned = total / base.averaged
+        if centring is not None:
+            learned = centring.from_centred(learned, problem)
+        return Solution(learned, mixtures / base.averaged, schedule.n_rounds)

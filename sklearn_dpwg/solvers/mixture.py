@@ -1,0 +1,308 @@
+"""The contract of solvers that can be asked for the best weights of a fixed mixture of groups."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+from sklearn_dpwg._short_repr import short_repr
+from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.privacy import NoiseSource, Release
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.risks import Risks
+from sklearn_dpwg.solvers.centring.problem import CentredProblem
+from sklearn_dpwg.solvers.solver import Solver
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls that are planned together: what each reads, and what it may cost.
+
+    Parameters
+    ----------
+    sizes : tuple of tuple of int
+        For each call, the records of each group that it reads.
+    mus : tuple of float
+        For each call, the Gaussian-DP parameter that it may cost.
+    composition : {"sequential", "parallel"}
+        Whether all calls read all records, so that costs add up, or each a part of its own.
+    """
+
+    sizes: tuple[tuple[int, ...], ...]
+    mus: tuple[float, ...]
+    composition: Literal["sequential", "parallel"] = "sequential"
+
+    __repr__ = short_repr
+
+    @property
+    def n_calls(self) -> int:
+        """Number of calls R."""
+        return len(self.sizes)
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether each call reads a part of its own."""
+        return self.composition == "parallel"
+
+    def releases(self, name: str, draws_a_call: int = 1) -> tuple[Release, ...]:
+        """Return Gaussian releases of a name that spend all of every call's μ.
+
+        Parameters
+        ----------
+        name : str
+            What is released.
+        draws_a_call : int, default=1
+            How often a call releases it.
+
+        Returns
+        -------
+        tuple of Release
+            One for all calls where they read the same records and may cost the same, or one a part.
+        """
+        multipliers = [draws_a_call**0.5 / mu for mu in self.mus]
+        if not self.is_parallel:
+            return (Release(name, "gaussian", multipliers[0], draws_a_call * self.n_calls),)
+        return tuple(
+            Release(name, "gaussian", multiplier, draws_a_call, part=part)
+            for part, multiplier in enumerate(multipliers)
+        )
+
+
+@dataclass(frozen=True)
+class MixturePlan:
+    """What a solver will do in all calls, whatever the mixtures; made from public facts alone.
+
+    Parameters
+    ----------
+    solver : str
+        Name of the solver.
+    problem : Problem
+        What the weights are learned for; a `CentredProblem` where the rows are.
+    calls : Calls
+        What the plan is for.
+    releases : tuple of Release
+        What the calls release; whoever calls may scale their noise multipliers together, and a run
+        goes by those that it finds.
+    schedule : object
+        The solver's own public numbers.
+    bounds : tuple of float
+        For each group a bound on what the weights owe if all weight is on it: excess risk, under
+        one mixture, of the average of the last answers.
+    averaged : int
+        How many of the last answers that average is of.
+    seconds : float
+        Expected time of all calls.
+    """
+
+    solver: str
+    problem: Problem
+    calls: Calls
+    releases: tuple[Release, ...]
+    schedule: object
+    bounds: tuple[float, ...]
+    averaged: int
+    seconds: float
+
+    __repr__ = short_repr
+
+    def of_call(self, call: int) -> tuple[Release, ...]:
+        """Return the releases that a call pays for.
+
+        Parameters
+        ----------
+        call : int
+            Number of the call, from 0.
+
+        Returns
+        -------
+        tuple of Release
+            Those of its part, or of all calls.
+        """
+        return tuple(each for each in self.releases if each.part in (None, call))
+
+    def with_clip(self, clip: float) -> Self:
+        """Return the plan once the limit on gradients of centred rows has been released.
+
+        Parameters
+        ----------
+        clip : float
+            No gradient of a record is longer.
+
+        Returns
+        -------
+        MixturePlan
+            Otherwise the same.
+        """
+        assert isinstance(self.problem, CentredProblem)
+        return replace(self, problem=replace(self.problem, clip=clip))
+
+
+class MixtureSolver(Solver):
+    """A solver that can be asked for private weights of one fixed mixture, several times over.
+
+    What it is asked is ``min_w Σ_i λ_i L_i(w)`` on the ball, for group weights λ that were
+    released before. `plan_mixture` plans all calls together, before any mixture is known;
+    `run_mixture` is one call. A record may move what a call releases by at most what is stated for
+    the λ of that call, and noise multipliers are the plan's: so mixtures may follow from releases
+    and cost nothing, and no plan has to be for the worst of them.
+    """
+
+    def check_mixture(self) -> None:
+        """Refuse parameters of this solver that a fixed mixture has no use for.
+
+        Raises
+        ------
+        ValueError
+            With one sentence that names the parameter.
+        """
+        self._check_parameters()
+        for name, allowed in self._set_by_caller().items():
+            value = getattr(self, name)
+            if not (value is None or isinstance(value, str | int | float)) or value not in allowed:
+                stated = " or ".join(repr(each) for each in allowed)
+                raise ValueError(
+                    f"{name} of {type(self).__name__} must be left at {stated} where it answers "
+                    f"for fixed mixtures, got {value!r}."
+                )
+
+    @abstractmethod
+    def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
+        """Return the parameters that the caller decides, and which values leave them to it."""
+
+    def mixture_problem(self, problem: Problem, *, is_parallel: bool) -> Problem:
+        """Return what the weights are learned for: the problem, or that of centred rows.
+
+        Parameters
+        ----------
+        problem : Problem
+            Public facts.
+        is_parallel : bool
+            Whether calls read parts, for which no centre of all records can be released.
+
+        Returns
+        -------
+        Problem
+            Where it is a `CentredProblem`, the caller releases the centre and hands over centred
+            records.
+        """
+        return problem
+
+    @abstractmethod
+    def numbers_of_calls(self, problem: Problem, *, is_parallel: bool) -> tuple[int, ...]:
+        """Return the numbers of calls that a plan may choose from.
+
+        Parameters
+        ----------
+        problem : Problem
+            Public facts, of the problem that `mixture_problem` returned.
+        is_parallel : bool
+            Whether calls read parts.
+
+        Returns
+        -------
+        tuple of int
+            In rising order, 1 among them.
+        """
+
+    @abstractmethod
+    def plan_mixture(self, problem: Problem, calls: Calls) -> MixturePlan:
+        """Plan calls for mixtures that nobody knows yet.
+
+        Parameters
+        ----------
+        problem : Problem
+            Public facts, of the problem that `mixture_problem` returned.
+        calls : Calls
+            How many, what they read and what each may cost.
+
+        Returns
+        -------
+        MixturePlan
+            Whose releases cost each call no more than its μ.
+
+        Raises
+        ------
+        ValueError
+            If the problem is not for this solver.
+        """
+
+    @abstractmethod
+    def run_mixture(
+        self,
+        plan: MixturePlan,
+        group_weights: FloatArray,
+        center: FloatArray,
+        data: Risks,
+        noise: NoiseSource,
+        *,
+        call: int,
+        risks: FloatArray | None = None,
+    ) -> FloatArray:
+        """Answer for one mixture.
+
+        Parameters
+        ----------
+        plan : MixturePlan
+            What `plan_mixture` returned.
+        group_weights : ndarray of shape (n_groups,)
+            λ, positive: public or released before.
+        center : ndarray of shape (n_weights,)
+            Public or released weights to start from, such as the answer of the call before.
+        data : Risks
+            The records of this call.
+        noise : NoiseSource
+            Source of the plan's releases.
+        call : int
+            Number of the call, from 0.
+        risks : ndarray of shape (n_groups,), optional
+            Released risks of the groups at the centre, where there are any.
+
+        Returns
+        -------
+        ndarray of shape (n_weights,)
+            Weights in the ball, a function of releases and public facts.
+        """
+
+
+def mixture_solvers() -> dict[str, type[MixtureSolver]]:
+    """Return the classes that fulfil the contract and have been imported, by their names."""
+    return {each.name: each for each in reversed(_below(MixtureSolver.__subclasses__()))}
+
+
+def _below(classes: list[type[MixtureSolver]]) -> list[type[MixtureSolver]]:
+    """Return named classes and those below them, older ones first."""
+    found = []
+    for each in classes:
+        found += [each] if "name" in vars(each) else []
+        found += _below(each.__subclasses__())
+    return found
+
+
+def as_mixture_solver(base: object) -> MixtureSolver:
+    """Return the solver that a name or an instance stands for.
+
+    Parameters
+    ----------
+    base : str or MixtureSolver
+        A name of `mixture_solvers`, or an instance.
+
+    Returns
+    -------
+    MixtureSolver
+        The instance itself, or a new one with default parameters.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown or the solver does not fulfil the contract.
+    """
+    known = mixture_solvers()
+    if isinstance(base, str) and base in known:
+        return known[base]()
+    if isinstance(base, MixtureSolver):
+        return base
+    raise ValueError(
+        f"base of BestResponse must be one of {sorted(known)} or a solver that has run_mixture, "
+        f"got {base!r}."
+    )

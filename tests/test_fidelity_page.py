@@ -1,0 +1,133 @@
+"""The page of fidelity: every path and name on it exists, and nothing of the papers is left out."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "theory" / "fidelity.md"
+VERDICTS = ("as written", "better", "different", "not in the code")
+
+# The papers' own numbers; a kind's numbers are shared by none of the other kinds here.
+NUMBERED = {
+    "Zhou": {
+        "Algorithm": [1, 2, 3, 4, 5],
+        "Definition": [1, 5],
+        "Lemma": [3, 4, 12],
+        "Theorem": [2, 6, 7, 9, 10, 11, 13, 14],
+        "Corollary": [8],
+    },
+    "Kang": {
+        "Algorithm": [1],
+        "Assumption": [1, 2, 3, 4, 5],
+        "Definition": list(range(1, 8)),
+        "Lemma": list(range(1, 14)),
+        "Theorem": list(range(1, 7)),
+        "Corollary": [1, 2],
+        "Remark": list(range(1, 9)),
+    },
+    "Zhang": {
+        "Algorithm": [1, 2],
+        "Assumption": list(range(1, 8)),
+        "Definition": list(range(1, 7)),
+        "Lemma": [7, 13, 15, 16, 18, 20, 22, 23, 24, 25],
+        "Theorem": [1, 3, 4, 6, 8, 10, 11, 17, 19],
+        "Proposition": [14, 21],
+        "Remark": [2, 5, 9, 12],
+    },
+}
+# Of Zhou and Bassily, whose remarks have no numbers.
+REMARKS = ("Theorem 2", "Lemma 4", "Corollary 8", "Theorem 10")
+
+
+def sections(text: str) -> dict[str, list[list[str]]]:
+    """Map the first author of each part to the cells of its rows."""
+    found = {}
+    for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        author = re.match(r"\w+", part)
+        rows = [line for line in part.splitlines() if line.startswith("| ")][1:]
+        # a bar in a formula is written as a command
+        found[author[0]] = [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows]
+    return found
+
+
+def missing(place: str) -> list[str]:
+    """Return what a cell names that is not in the tree."""
+    wrong = []
+    for reference in re.findall(r"`([^`]+)`", place):
+        path, _, name = reference.partition("::")
+        outside = path.startswith(("docs/", "tests/", "benchmarks/"))
+        file = (ROOT if outside else ROOT / "sklearn_dpwg") / path
+        text = file.read_text(encoding="utf-8") if file.is_file() else None
+        defined = rf"^(?:def|class) {re.escape(name)}\b|^{re.escape(name)}\b.* = "
+        if text is None or (name and not re.search(defined, text, flags=re.MULTILINE)):
+            wrong.append(reference)
+    return wrong
+
+
+def named(cell: str) -> set[tuple[str, int]]:
+    """Return the numbered statements that a row is about: those before its first comma or verb."""
+    found = set()
+    for kind, first, to, last, second in re.findall(
+        r"\b(Algorithm|Assumption|Corollary|Definition|Lemma|Proposition|Remark|Theorem)s? (\d+)"
+        r"(?:( to )(\d+)| and (\d+))?",
+        cell,
+    ):
+        found |= {(kind, number) for number in range(int(first), int(last if to else first) + 1)}
+        found |= {(kind, int(second))} if second else set()
+    return found
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return sections(PAGE.read_text(encoding="utf-8"))
+
+
+def test_every_path_and_name_exists(parts):
+    rows = [row for part in parts.values() for row in part]
+    assert len(rows) > 100
+    assert all(len(row) == 3 and re.search(r"`[^`]+`", row[1]) for row in rows)
+    assert [wrong for row in rows for wrong in missing(row[1])] == []
+
+
+def test_every_row_has_a_verdict(parts):
+    assert [row for part in parts.values() for row in part if not row[2].startswith(VERDICTS)] == []
+
+
+@pytest.mark.parametrize("author", NUMBERED)
+def test_nothing_of_the_papers_is_left_out(parts, author):
+    found = set().union(*(named(row[0]) for row in parts[author]))
+    expected = {(kind, number) for kind, all_ in NUMBERED[author].items() for number in all_}
+    assert expected - found == set()
+    assert found - expected == set()  # and nothing is made up
+
+
+def test_no_remark_of_the_first_paper_is_left_out(parts):
+    first_cells = [row[0] for row in parts["Zhou"]]
+    for after in REMARKS:
+        assert any(cell.startswith(f"Remark after {after}") for cell in first_cells)
+
+
+@pytest.mark.parametrize(
+    ("place", "is_missing"),
+    [
+        ("`solvers/mgr/mgr.py::MGR`", False),
+        ("`solvers/mgr/mgr.py::MGRs`", True),
+        ("`solvers/mgr/none.py`", True),
+        ("`docs/theory/mgr.md`, `benchmarks/none.py`", True),
+        ("`solvers/mgr/mixture.py::CALLS`", False),
+    ],
+)
+def test_a_wrong_place_would_be_seen(place, is_missing):
+    assert bool(missing(place)) == is_missing
+
+
+def test_numbers_are_read():
+    assert named("Appendix, Lemmas 7 to 9, Definition 7, tails") == {
+        ("Lemma", 7),
+        ("Lemma", 8),
+        ("Lemma", 9),
+        ("Definition", 7),
+    }
+    assert named("Definitions 4 and 5") == {("Definition", 4), ("Definition", 5)}
