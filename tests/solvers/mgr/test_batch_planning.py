@@ -306,7 +306,7 @@ def test_a_wrong_ceiling_is_refused_here_too():
 def test_plans_on_batches_hold_public_facts_only():
     fields = {field.name for field in dataclasses.fields(StepRule)}
     assert fields == {
-        "problem", "n_steps", "ceiling", "aim", "step_size", "longest_step",
+        "problem", "n_steps", "ceiling", "raised_ceiling", "aim", "step_size", "longest_step",
         "max_momentum", "is_fixed", "group_rate",
     }  # fmt: skip
     assert Sampling((1.0, 1.0), 3).is_full
