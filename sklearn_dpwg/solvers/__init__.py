@@ -4,6 +4,7 @@
 touches the records and cannot release more, because the `NoiseSource` it draws from refuses to.
 """
 
+from sklearn_dpwg.solvers.ags.ags import AGS
 from sklearn_dpwg.solvers.auto import Auto
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.fresh import FreshSolver, Game
@@ -17,6 +18,7 @@ from sklearn_dpwg.solvers.solver import Solution, Solver
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 
 __all__ = [
+    "AGS",
     "MGR",
     "OCO",
     "SOLVERS",

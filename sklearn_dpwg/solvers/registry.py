@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sklearn_dpwg.solvers.ags.ags import AGS
 from sklearn_dpwg.solvers.auto import Auto
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.mgr.mgr import MGR
@@ -11,7 +12,7 @@ from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.solver import Solver
 
 SOLVERS: dict[str, type[Solver]] = {
-    solver.name: solver for solver in (Auto, Exact, MGR, Moments, OCO, PhasedERM)
+    solver.name: solver for solver in (AGS, Auto, Exact, MGR, Moments, OCO, PhasedERM)
 }
 
 
