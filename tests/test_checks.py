@@ -21,9 +21,9 @@ from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers import MGR, OCO, Moments, PhasedERM
+from sklearn_dpwg.solvers import AGS, MGR, OCO, Moments, PhasedERM
 
-SOLVERS = {solver.__name__: solver for solver in (MGR, PhasedERM, OCO, Moments)}
+SOLVERS = {solver.__name__: solver for solver in (AGS, MGR, PhasedERM, OCO, Moments)}
 NUMBERS = [0, -1, 2.5, 1, 21, 1.0, 0.5, 0.0, 101, math.nan, math.inf, 1e-40]
 VALUES = [None, True, "a", *NUMBERS]
 POSITIVE = [2.5, 1, 21, 1.0, 0.5, 101, 1e-40]
@@ -32,6 +32,16 @@ ONE_OF_SCHEDULES = "one of ('planned', 'paper')"
 # Parameter, the sentence's end, and which of the values are allowed: all as recorded from the
 # checks that every solver had of its own.
 TABLE = [
+    ("AGS", "n_steps", "a positive whole number", [None, 1, 21, 101]),
+    ("AGS", "visits", "a positive whole number", [None, 1, 21, 101]),
+    ("AGS", "max_passes", "a positive whole number", [1, 21, 101]),
+    ("AGS", "selection", "one of ('smoothed', 'latest')", []),
+    ("AGS", "schedule", ONE_OF_SCHEDULES, []),
+    ("AGS", "risk_share", "between 0 and 1", [None, 0.5, 1e-40]),
+    ("AGS", "loss_ceiling", "a number", [None, 0, -1, 0.0, math.inf, *POSITIVE]),
+    ("AGS", "aim", "positive and finite", POSITIVE),
+    ("AGS", "step_size", "positive and finite", [None, *POSITIVE]),
+    ("AGS", "averaging", "above 0, at most 1", [1, 1.0, 0.5, 1e-40]),
     ("MGR", "n_steps", "a positive whole number", [None, 1, 21, 101]),
     ("MGR", "max_passes", "a positive whole number", [1, 21, 101]),
     ("MGR", "group_rate", "positive and finite", [None, *POSITIVE]),

@@ -35,8 +35,8 @@ def test_the_exact_solver_keeps_its_parameters():
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_unknown_solvers(epsilon):
     message = (
-        r"^solver must be one of \['auto', 'exact', 'mgr', 'moments', 'oco', 'phased-erm'\] or a "
-        r"solver instance, got 'sgd'"
+        r"^solver must be one of \['ags', 'auto', 'exact', 'mgr', 'moments', 'oco', 'phased-erm'\] "
+        r"or a solver instance, got 'sgd'"
     )
     with pytest.raises(ValueError, match=message):
         make_solver("sgd", epsilon=epsilon)

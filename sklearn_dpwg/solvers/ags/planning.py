@@ -9,7 +9,6 @@ from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import Budget, Release, calibrate
@@ -28,8 +27,13 @@ LONGEST_MEMORY = 0.2
 # For predicting time: what a fit plans, and what a step takes on top of its pass and its noise.
 SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP, SECONDS_A_STEP = 0.02, 1e-5, 2e-4
 
-# θ beyond this handicaps no group by anything that matters.
-SHARPEST = 1e6
+# A planned θ is at most the first where risks are smoothed, as a running mean lags behind what it
+# is the mean of, which no bound here knows (benchmarks/ags.py sharpness); and else at most the
+# second, beyond which no group is handicapped by anything that matters.
+SHARPEST_OF_MEANS, SHARPEST = 20.0, 1e6
+
+# Shares of μ² for the risks by which so many numbers of steps are compared.
+SHARES, N_TRIED = (0.03, 0.1, 0.3, 0.6), 30
 
 
 @dataclass(frozen=True)
@@ -122,18 +126,19 @@ class Course:
 
     def of_choice(self, share: float, sharpness: float) -> FloatArray:
         """Return the part that is the choice's: log(1/π_i)/θ + log Σ_j π_j exp(θ² v_j/2) / θ."""
-        prior = np.asarray(self.problem.prior)
-        exponents = np.log(prior) + sharpness**2 * self.risk_variances(share) / 2.0
-        return np.asarray((logsumexp(exponents) - np.log(prior)) / sharpness)
+        return _of_choice(np.asarray(self.problem.prior), self.risk_variances(share), sharpness)
 
     def sharpness(self, share: float) -> float:
         """Return θ of the user, or that of the least prior average of the bound."""
         if self.parameters.sharpness is not None:
             return min(self.parameters.sharpness, SHARPEST)
-        prior = np.asarray(self.problem.prior)
+        if self.problem.n_groups == 1:
+            return SHARPEST
+        most = SHARPEST_OF_MEANS if self.parameters.selection == "smoothed" else SHARPEST
+        prior, variances = np.asarray(self.problem.prior), self.risk_variances(share)
         found = minimize_scalar(
-            lambda at: float(prior @ self.of_choice(share, math.exp(at))),
-            bounds=(math.log(1e-6), math.log(SHARPEST)),
+            lambda at: float(prior @ _of_choice(prior, variances, math.exp(at))),
+            bounds=(math.log(1e-6), math.log(most)),
             method="bounded",
         )
         return math.exp(found.x)
@@ -159,19 +164,25 @@ class Course:
 
     @property
     def excess(self) -> float:
-        """Prior average of the planning bound, by which plans are chosen."""
-        return self._excess(self.best_share)
+        """Prior average of the planning bound, nearly, by which numbers of steps are compared."""
+        return min(map(self._excess, SHARES))
+
+
+def _of_choice(prior: FloatArray, variances: FloatArray, sharpness: float) -> FloatArray:
+    logs = np.log(prior)
+    exponents = logs + sharpness**2 * variances / 2.0
+    most = exponents.max()
+    return np.asarray((most + math.log(np.exp(exponents - most).sum()) - logs) / sharpness)
 
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: AGSParameters) -> Plan:
     """Plan by minimising the bound over whatever the parameters leave open."""
+    most = parameters.max_passes
+    numbers = [most]  # where risks are smoothed the bound knows no price of a step
     if parameters.n_steps is not None:
-        numbers: Sequence[int] = [parameters.n_steps]
-    else:
-        most = parameters.max_passes
-        numbers = sorted({max(1, round(most * 0.8**i)) for i in range(24)} | {1}, reverse=True)
-        if parameters.selection == "smoothed":
-            numbers = [most]  # the bound knows no price of a step
+        numbers = [parameters.n_steps]
+    elif parameters.selection == "latest":
+        numbers = sorted({round(float(number)) for number in np.geomspace(1, most, N_TRIED)})
     courses = [Course.of(problem, budget.mu, parameters, number) for number in numbers]
     course = min(courses, key=lambda each: each.excess)
     share, n_steps, visits = course.best_share, course.n_steps, course.visits
