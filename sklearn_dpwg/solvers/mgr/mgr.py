@@ -57,7 +57,8 @@ class MGR(MGRParameters, Solver):
         times the largest loss of a model that predicts nothing; for the squared error as much as
         that, or six times the mean released loss where it is less. Infinity: no ceiling.
     aim : float, default=0.3
-        Norm of the weights that step sizes are planned for, as a share of the radius.
+        Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
+        of the radius.
     step_size : float, optional
         A fixed plain step size without momentum, instead of the planned rule.
     averaging : float, default=2/3

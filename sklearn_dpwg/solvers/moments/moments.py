@@ -77,6 +77,7 @@ class Moments(MomentsParameters, Solver):
     """
 
     name: ClassVar[str] = "moments"
+    uses_start: ClassVar[bool] = False
 
     def _check_parameters(self) -> None:
         RULES.check(self)
