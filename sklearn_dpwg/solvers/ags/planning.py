@@ -30,7 +30,7 @@ SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP, SECONDS_A_STEP = 0.02, 1e-5, 2e-4
 # A planned θ is at most the first where risks are smoothed, as a running mean lags behind what it
 # is the mean of, which no bound here knows (benchmarks/ags.py sharpness); and else at most the
 # second, beyond which no group is handicapped by anything that matters.
-SHARPEST_OF_MEANS, SHARPEST = 20.0, 1e6
+SHARPEST_OF_MEANS, SHARPEST = 10.0, 1e6
 
 # Shares of μ² for the risks by which so many numbers of steps are compared.
 SHARES, N_TRIED = (0.03, 0.1, 0.3, 0.6), 30
