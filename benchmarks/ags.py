@@ -35,7 +35,7 @@ METHODS: dict[str, Solver] = {
     "AGS, the last risks": AGS(selection="latest"),
     "AGS, the paper's": AGS(schedule="paper"),
 }
-SHARPNESS = (5.0, 10.0, 20.0, np.inf)
+SHARPNESS = (10.0, 20.0, 40.0, np.inf)
 
 SIZES = tuple(round(size) for size in np.geomspace(1e3, 1e5, 5))
 BUDGET, N_RUNS = Budget(1.0, 1e-6), 12

@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 from common import load_dataset, make_estimator, unit_risks, worst_risk
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils import Bunch
 
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.solvers import MGR
 
-DATA, EPSILONS, N_SEEDS = ("adult", "law-school"), (0.25, 1.0), 8
+DATA, EPSILONS, N_SEEDS = ("law-school", "adult"), (0.25, 1.0), 6
 N_PUBLIC, AIMS = (300, 3000), (0.3, 0.1, 0.03)
 
 
@@ -32,9 +33,8 @@ def split(data: Any, n_public: int) -> tuple[Any, Any]:
     order = np.random.default_rng(0).permutation(len(data.target))
     parts = []
     for rows in (order[:n_public], np.sort(order[n_public:])):
-        part = data.copy()
-        part.update(data=data.data[rows], target=data.target[rows], groups=data.groups[rows])
-        parts.append(part)
+        taken = {name: np.asarray(data[name])[rows] for name in ("data", "target", "groups")}
+        parts.append(Bunch(**{**data, **taken}))
     return parts[0], parts[1]
 
 
@@ -57,7 +57,7 @@ def excess(data: Any, risks: Any, optimum: float, epsilon: float, **parameters: 
 def excess_of_weights(data: Any, risks: Any, optimum: float, start: Any) -> float:
     """Return the excess of a start, inside the ball."""
     weights = np.append(start[0] * data.data_norm, start[1] / 0.35)
-    weights *= min(1.0, 20.0 / np.linalg.norm(weights))
+    weights *= min(1.0, 20.0 / max(1e-300, float(np.linalg.norm(weights))))
     weights[-1] *= 0.35
     return float(risks.risks(weights).max()) - optimum
 

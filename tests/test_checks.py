@@ -101,6 +101,7 @@ RULES = {
     ("a number", True): any_number(or_none=True),
     ("at least 0 and finite", False): at_least_zero(),
     ("one of ('weighted', 'sampled')", False): one_of("weighted", "sampled"),
+    ("one of ('smoothed', 'latest')", False): one_of("smoothed", "latest"),
     (ONE_OF_SCHEDULES, False): one_of("planned", "paper"),
     ("one of ('gaussian', 'laplace')", False): one_of("gaussian", "laplace"),
     ("one of ('sequential', 'parallel')", False): one_of("sequential", "parallel"),

@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "defaults.md"
 
 ESTIMATORS = ("DPWorstGroupClassifier", "DPWorstGroupRegressor")
 TUNED_OF_ESTIMATORS = ("radius", "intercept_scaling", "prior", "solver")
-SOLVERS = ("MGR", "PhasedERM", "Moments", "OCO")
+SOLVERS = ("AGS", "MGR", "PhasedERM", "Moments", "OCO")
 LOSSES = {"Huber": "threshold", "SmoothedHinge": "width", "Quantile": "level"}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning, WeakPlanWarning
-from sklearn_dpwg.solvers import MGR, OCO, PhasedERM
+from sklearn_dpwg.solvers import AGS, MGR, OCO, PhasedERM
 from utility.tasks import Task, task_names
 
 DELTA = 1e-5
@@ -24,19 +24,24 @@ OURS: dict[str, Any] = {
     "phased-erm": "phased-erm",
     "oco": "oco",
     "moments": "moments",
+    "ags": "ags",
 }
+
+# Not run on the population: systems for comparison.
+OF_THE_PAGE = {"oco", "ags"}
 
 PAPERS: dict[str, Any] = {
     "paper: mgr": MGR(schedule="paper"),
     "paper: phased-erm": PhasedERM(schedule="paper"),
     "paper: oco": OCO(schedule="paper"),
+    "paper: ags": AGS(schedule="paper"),
 }
 
 
 def methods_of(name: str, kind: str) -> list[str]:
-    """Return what fits a task: `moments` is for regression, `oco` for the page's tasks alone."""
+    """Return what fits a task: `moments` is for regression, `OF_THE_PAGE` for the page alone."""
     left_out = {"moments"} if kind == "classification" else set()
-    left_out |= set() if name in task_names() else {"oco"}
+    left_out |= set() if name in task_names() else OF_THE_PAGE
     return [method for method in OURS if method not in left_out]
 
 

@@ -77,7 +77,12 @@ def test_a_fit_begins_at_the_start_in_the_units_of_the_caller(task, solver, norm
 @pytest.mark.parametrize("make", [AGS, MGR, PhasedERM, OCO], ids=lambda make: make.name)
 def test_every_solver_that_uses_it_begins_there(binary, make):
     """With next to no noise other starts have other ends, and the same one the same."""
-    solver = {AGS: AGS(3), MGR: MGR(3), PhasedERM: PhasedERM(1, mu_weights=1.0), OCO: OCO(n_rounds=2)}[make]
+    solver = {
+        AGS: AGS(3),
+        MGR: MGR(3),
+        PhasedERM: PhasedERM(1, mu_weights=1.0),
+        OCO: OCO(n_rounds=2),
+    }[make]
     start = public_model(binary)
     fits = [
         binary.fit(solver=solver, start=each, epsilon=50.0, delta=1e-3).coef_

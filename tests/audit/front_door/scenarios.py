@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 from scipy.sparse import csr_array
 
-from sklearn_dpwg.solvers import MGR, OCO, Moments, PhasedERM
+from sklearn_dpwg.solvers import AGS, MGR, OCO, Moments, PhasedERM
 from tests.audit.front_door import fits_of_oracles as oracles
 from tests.audit.front_door import fits_together as together
 from tests.audit.front_door.attack import Run
@@ -100,6 +100,14 @@ SCENARIOS: dict[str, Scenario] = {
     "MGR, long rows, float32": Scenario(fitted(classifier(), form=SINGLE, **LONG)),
     "MGR, long rows, pandas": Scenario(fitted(classifier(), form=pd.DataFrame, **LONG)),
     "MGR, long rows, polars": Scenario(fitted(classifier(), form=POLARS, **LONG)),
+    "AGS, visits of a group": Scenario(
+        # the canary's group is taken until it has no visits left
+        fitted(
+            classifier(
+                solver=AGS(4, visits=3, **LAST, sharpness=1e-3, risk_share=0.02), prior=CANARYS
+            )
+        )
+    ),
     "phased ERM, one phase": Scenario(fitted(phased(n_phases=1).set_params(prior=CANARYS))),
     "phased ERM, four phases": Scenario(
         fitted(phased(n_phases=4, risk_share=0.05).set_params(prior=CANARYS))
