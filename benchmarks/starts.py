@@ -4,9 +4,9 @@ What a good start saves, and what a bad one costs
 
 Some random rows are taken out and called public: the best worst-group model of them, in a ball of
 radius 8, is found without privacy, and the private model learns from the others alone, beginning
-with 0, with that fit, or with its opposite. Mean excess worst-group risk over the exact optimum of the private rows, MGR, δ = 1e-5,
-with two standard errors, and in brackets what the start itself has; `aim` is the distance from the
-start, as a share of the radius, that steps are planned for.
+with 0, with that fit, or with its opposite. Mean excess worst-group risk over the exact optimum of
+the private rows, MGR, δ = 1e-5, with two standard errors, and in brackets what the start itself
+has; `aim` is the distance from the start, as a share of the radius, that steps are planned for.
 
     python benchmarks/starts.py [adult] [law-school] [epsilon=1]
 """

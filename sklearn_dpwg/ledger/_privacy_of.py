@@ -91,7 +91,8 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
             f"{'; '.join(outside)}.",
             OutsideGuaranteeWarning,
         )
-    guarantees = _of_one_unit([*found.starts.values(), *found.guarantees])
+    before = [cost for key, cost in found.starts.items() if key not in found.keys]
+    guarantees = _of_one_unit([*before, *found.guarantees])
     last = guarantees[-1]
     total = last if len(guarantees) == 1 else joint_guarantee(guarantees, last.delta)
     return replace(total, outside=outside)
@@ -119,6 +120,7 @@ class _Findings:
     guarantees: list[PrivacyGuarantee] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     starts: dict[str, PrivacyGuarantee] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=set)
 
     def add_starts(self, costs: Iterable[StartCost]) -> None:
         """Count fits that others began with, each once."""
@@ -132,6 +134,7 @@ def _visit(part: Any, found: _Findings) -> None:
             _visit(one, found)
     elif hasattr(part, "privacy_"):
         found.guarantees.append(part.privacy_)
+        found.keys.add(getattr(part, "_fit_key", ""))
         found.add_starts(getattr(part, "_start_costs", ()))
         if hasattr(part, "best_estimator_"):  # a private search, of candidates with starts
             found.add_starts(_starts_of_search(part))
@@ -185,7 +188,7 @@ def _visit_threshold(part: Any, found: _Findings) -> None:
 def _visit_bagging(part: Any, found: _Findings) -> None:
     """Collect fits on samples, in which a record may stand several times."""
     for one, samples in zip(part.estimators_, part.estimators_samples_, strict=True):
-        inside = _Findings(outside=found.outside, starts=found.starts)
+        inside = _Findings(outside=found.outside, starts=found.starts, keys=found.keys)
         _visit(one, inside)
         # a record drawn several times is several records, all of one owner
         times = int(np.bincount(samples).max())
@@ -209,7 +212,7 @@ def _visit_unknown(part: Any, found: _Findings) -> None:
     """Collect the private fits that can be seen, and say that there may be others."""
     name, n_before = type(part).__name__, len(found.guarantees)
     for one in _estimators(vars(part)) if hasattr(part, "__dict__") else ():
-        inside = _Findings(starts=found.starts)
+        inside = _Findings(starts=found.starts, keys=found.keys)
         _visit(one, inside)
         if inside.guarantees:
             found.guarantees += inside.guarantees

@@ -235,7 +235,7 @@ def test_a_private_start_is_told_and_counted(binary):
         assert privacy_of(fitted).epsilon == pytest.approx(total.epsilon, rel=1e-9)
         assert privacy_of(fitted).outside == ()
         assert privacy_of(pickle.loads(pickle.dumps(fitted))).epsilon == privacy_of(fitted).epsilon
-    assert privacy_of([first, second]).epsilon > privacy_of(second).epsilon  # each as it stands
+    assert privacy_of([first, second]).epsilon == privacy_of(second).epsilon  # each once
     # one that promises nothing leaves nothing to promise
     exact = binary.fit(epsilon=math.inf, solver="exact")
     assert privacy_of(binary.fit(start=exact)).epsilon == math.inf
@@ -305,11 +305,11 @@ def far_world(slope, radius=0.5, size=4000):
 def test_a_bad_start_costs_no_more_than_is_stated(make):
     """(D/a)² times the planning bound, for the worst slope of a linear loss and D = 2R."""
     worst, solver = 0.0, make()
-    for slope in np.geomspace(0.003, 1.0, 12):
+    for slope in np.geomspace(0.02, 0.3, 6):
         problem, data = far_world(slope)
         plan = solver.plan(problem, Budget(1.0, 1e-6))
         end, excess = np.array([problem.radius]), []
-        for seed in range(4):
+        for seed in range(3):
             noise = seeded(seed, plan.releases)
             found = solver.run(plan, data, noise, start=Solution(-end, None, 0))
             excess.append(0.5 * slope * float((end - found.weights)[0]))
