@@ -21,9 +21,9 @@ from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers import GDA, MGR, OCO, BestResponse, Moments, PhasedERM
+from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, BestResponse, Moments, PhasedERM
 
-SOLVERS = {each.__name__: each for each in (MGR, PhasedERM, OCO, Moments, GDA, BestResponse)}
+SOLVERS = {each.__name__: each for each in (AGS, MGR, PhasedERM, OCO, Moments, GDA, BestResponse)}
 NUMBERS = [0, -1, 2.5, 1, 21, 1.0, 0.5, 0.0, 101, math.nan, math.inf, 1e-40]
 VALUES = [None, True, "a", *NUMBERS]
 POSITIVE = [2.5, 1, 21, 1.0, 0.5, 101, 1e-40]
@@ -32,6 +32,16 @@ ONE_OF_SCHEDULES = "one of ('planned', 'paper')"
 # Parameter, the sentence's end, and which of the values are allowed: all as recorded from the
 # checks that every solver had of its own.
 TABLE = [
+    ("AGS", "n_steps", "a positive whole number", [None, 1, 21, 101]),
+    ("AGS", "visits", "a positive whole number", [None, 1, 21, 101]),
+    ("AGS", "max_passes", "a positive whole number", [1, 21, 101]),
+    ("AGS", "selection", "one of ('smoothed', 'latest')", []),
+    ("AGS", "schedule", ONE_OF_SCHEDULES, []),
+    ("AGS", "risk_share", "between 0 and 1", [None, 0.5, 1e-40]),
+    ("AGS", "loss_ceiling", "a number", [None, 0, -1, 0.0, math.inf, *POSITIVE]),
+    ("AGS", "aim", "positive and finite", POSITIVE),
+    ("AGS", "step_size", "positive and finite", [None, *POSITIVE]),
+    ("AGS", "averaging", "above 0, at most 1", [1, 1.0, 0.5, 1e-40]),
     ("MGR", "n_steps", "a positive whole number", [None, 1, 21, 101]),
     ("MGR", "max_passes", "a positive whole number", [1, 21, 101]),
     ("MGR", "group_rate", "positive and finite", [None, *POSITIVE]),
@@ -105,6 +115,7 @@ RULES = {
     ("at least 0 and finite", False): at_least_zero(),
     ("at least 0 and finite", True): at_least_zero(or_none=True),
     ("one of ('weighted', 'sampled')", False): one_of("weighted", "sampled"),
+    ("one of ('smoothed', 'latest')", False): one_of("smoothed", "latest"),
     (ONE_OF_SCHEDULES, False): one_of("planned", "paper"),
     ("one of ('gaussian', 'laplace')", False): one_of("gaussian", "laplace"),
     ("one of ('sequential', 'parallel')", False): one_of("sequential", "parallel"),

@@ -17,7 +17,9 @@ PAGE = ROOT / "docs" / "defaults.md"
 
 ESTIMATORS = ("DPWorstGroupClassifier", "DPWorstGroupRegressor")
 TUNED_OF_ESTIMATORS = ("radius", "intercept_scaling", "prior", "solver")
-SOLVERS = ("MGR", "PhasedERM", "Moments", "OCO", "GDA", "OnlineToBatch", "BestResponse")
+SOLVERS = (
+    "AGS", "MGR", "PhasedERM", "Moments", "OCO", "GDA", "OnlineToBatch", "BestResponse"
+)  # fmt: skip
 LOSSES = {"Huber": "threshold", "SmoothedHinge": "width", "Quantile": "level"}
 
 

@@ -31,6 +31,7 @@ from sklearn_dpwg.estimators.spending import spending, unchanged_on_failure
 from sklearn_dpwg.estimators.targets import ClassTargets, find_classes
 from sklearn_dpwg.exceptions import NoProtectionWarning, warn
 from sklearn_dpwg.ledger.charge import join_ledgers, with_ledgers
+from sklearn_dpwg.ledger.starts import StartCost
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.minimax.auc import auc_weights, covariances
 from sklearn_dpwg.minimax.class_moments import ClassMoments
@@ -123,6 +124,7 @@ class DPAUCClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _groupings: tuple[str, ...] = ()
+    _start_costs: tuple[StartCost, ...] = ()  # it has no start
 
     def __init__(
         self,

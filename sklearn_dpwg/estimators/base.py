@@ -26,6 +26,7 @@ from sklearn_dpwg.estimators.spending import (
     spending,
     unchanged_on_failure,
 )
+from sklearn_dpwg.estimators.start import told
 from sklearn_dpwg.groups import ordered_sizes
 from sklearn_dpwg.kernels import canonical_rows, row_norms
 from sklearn_dpwg.ledger.charge import join_ledgers, with_ledgers
@@ -110,15 +111,18 @@ class DPWorstGroupEstimator(Fitting):
         sizes = np.bincount(codes)
         problem = self._problem(targets.loss, sizes.tolist(), rows.shape[1])
         solver = self._make_solver(budget)
-        plan = self._plan_for(solver, problem, labels, budget)
+        first = self._first_weights(targets, problem)
+        plan = self._plan_for(solver, problem, labels, budget, first)
         # without releases nothing is drawn, so random_state does not matter
         seed = self.random_state if plan.releases else None
         noise = NoiseSource(seed, plan.releases)
-        with spending(noise, budget, plan, self) as guarantee:
+        with spending(noise, budget, plan, self, self._fit_key) as guarantee:
             data = self._group_risks(rows, encoded, codes, problem)
             del rows, encoded, codes  # copies of them are not kept for as long as the solver runs
             of_solver = replace(plan)  # what it does to its own does not reach `plan_`
-            solution = self._with_progress(plan, noise, lambda: solver.run(of_solver, data, noise))
+            solution = self._with_progress(
+                plan, noise, lambda: solver.run(of_solver, data, noise, start=first)
+            )
             check_solution(plan, solution, self.solver)
         self._keep_outcome(plan, guarantee, targets, labels, sizes, solution)
 
@@ -276,7 +280,12 @@ class DPWorstGroupEstimator(Fitting):
                 f"at once, got {problem.group_sizes!r}."
             )
         rows = self.rows_per_person if rows_per_person is None else rows_per_person
-        return plan_within(budget, solver, problem, positive_whole(rows, "rows_per_person"))
+        plan = plan_within(budget, solver, problem, positive_whole(rows, "rows_per_person"))
+        first = None
+        # a start for more classes than anybody named is none for the two that stand in
+        if classes is not None or not hasattr(self, "classes") or self.classes is not None:
+            first = self._first_weights(targets, problem)
+        return told(plan, solver, first)
 
     def check_rows(self, X: Any) -> NDArray[np.bool_]:
         """Tell which rows are longer than `data_norm`, to which training shortens every row.
@@ -313,6 +322,8 @@ class DPWorstGroupEstimator(Fitting):
         """Clone the parameters; a search that begins with it is looked through first."""
         check_search_around(self)
         copy: Self = super().__sklearn_clone__()
+        if hasattr(self.start, "coef_"):  # cloned for its parameters it would forget its fit
+            copy.start = self.start
         return copy
 
     def __getstate__(self) -> dict[str, Any]:

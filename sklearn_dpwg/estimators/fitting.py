@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,7 @@ from sklearn_dpwg.estimators.inputs import (
 from sklearn_dpwg.estimators.progress import Progress
 from sklearn_dpwg.estimators.public_facts import positive_whole, resolve_prior
 from sklearn_dpwg.estimators.spending import plan_within
+from sklearn_dpwg.estimators.start import first_weights, told
 from sklearn_dpwg.estimators.targets import Targets
 from sklearn_dpwg.estimators.weak_plans import (
     Replan,
@@ -37,6 +39,7 @@ from sklearn_dpwg.exceptions import (
 )
 from sklearn_dpwg.groups import encode_groups, find_groups, grouping_names
 from sklearn_dpwg.kernels import canonical_rows, linear_scores
+from sklearn_dpwg.ledger.starts import StartCost, costs_of_start
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, check_delta
 from sklearn_dpwg.problem import Problem
@@ -65,6 +68,10 @@ class Fitting(Progress, BaseEstimator):
     random_state: Any
     verbose: int
     rows_per_person: int
+    start: Any
+    # of the last fit: the private fits that it began with, and the key that ledgers know it by
+    _start_costs: tuple[StartCost, ...] = ()
+    _fit_key: str
     _groupings: tuple[str, ...]  # names of what the groups of the last fit are made of
 
     @property
@@ -181,12 +188,29 @@ class Fitting(Progress, BaseEstimator):
     def _make_solver(self, budget: Budget) -> Solver:
         return make_solver(self.solver, epsilon=budget.epsilon)
 
+    def _first_weights(self, targets: Targets, problem: Problem) -> Solution | None:
+        """Return where a run begins, checked before anything is spent."""
+        return first_weights(
+            self.start,
+            targets,
+            problem,
+            row_norm=float(self._row_norm),
+            names=getattr(self, "feature_names_in_", None),
+        )
+
     def _plan_for(
-        self, solver: Solver, problem: Problem, labels: NDArray[np.object_], budget: Budget
+        self,
+        solver: Solver,
+        problem: Problem,
+        labels: NDArray[np.object_],
+        budget: Budget,
+        first: Solution | None = None,
     ) -> Plan:
         """Return the plan of a fit, and warn of what it promises and of what nobody chose."""
         rows = int(self.rows_per_person)
-        plan = plan_within(budget, solver, problem, rows)
+        plan = told(plan_within(budget, solver, problem, rows), solver, first)
+        self._start_costs = costs_of_start(self.start)
+        self._fit_key = uuid4().hex
         if self.data_norm is None:
             warn_of_row_norm()
 

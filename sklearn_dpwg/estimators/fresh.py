@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import MethodType
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -116,12 +115,13 @@ def fit_oracle(
         )
         solver = estimator._make_solver(budget)
         assert isinstance(solver, FreshSolver)
-        plan = estimator._plan_for(solver, problem, labels, budget)
+        first = estimator._first_weights(targets, problem)
+        plan = estimator._plan_for(solver, problem, labels, budget, first)
         noise = NoiseSource(estimator.random_state, plan.releases)
-        with spending(noise, budget, plan, estimator) as guarantee:
+        with spending(noise, budget, plan, estimator, estimator._fit_key) as guarantee:
             of_solver = replace(plan)  # what it does to its own does not reach `plan_`
             solution = estimator._with_progress(
-                plan, noise, lambda: solver.run(of_solver, encoded, noise)
+                plan, noise, lambda: solver.run(of_solver, encoded, noise, start=first)
             )
             check_solution(plan, solution, estimator.solver)
         estimator.__dict__.pop("feature_names_in_", None)
@@ -163,11 +163,12 @@ def _begin(
     horizon = positive_whole(solver.horizon, "horizon of the solver")
     all_sizes = [horizon * int(size) for size in sizes]
     problem = estimator._problem(targets.loss, all_sizes, rows.shape[1])
-    plan = estimator._plan_for(solver, problem, labels, budget)
+    first = estimator._first_weights(targets, problem)
+    plan = estimator._plan_for(solver, problem, labels, budget, first)
     noise = NoiseSource(estimator.random_state, plan.releases)
-    key = uuid4().hex
+    key = estimator._fit_key
     with spending(noise, budget, plan, estimator, key) as guarantee:
-        game = solver.begin(replace(plan), noise)
+        game = solver.begin(replace(plan), noise, start=first)
         opened = OpenGame(game, plan, budget, noise, targets, _parameters(estimator), key)
         data = estimator._group_risks(rows, encoded, codes, problem)
         n_played = _play(estimator, opened, data, sizes)

@@ -80,6 +80,14 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         Public number k of rows that no person has more of, in all groups together, as
         `preprocessing.bound_rows_per_person` sees to. ε and δ are then those of a person: k rows at
         once, by group privacy of the exact profile.
+    start : estimator or pair of array-like, optional
+        Weights to begin with in place of 0: a fitted linear model with ``coef_`` and
+        ``intercept_``, or both as a pair, in the units of X and y. Weights outside the ball are
+        projected to it. They must be public: fitted to other, public records, published, or
+        released. A private model of this package is counted with this fit by `privacy_of` and by
+        ledgers; that arrays and other models were not learned from these records is the caller's
+        word. `aim` of a solver is the distance from them. In the grid of a search wrap models in
+        scikit-learn's ``FrozenEstimator``.
 
     Attributes
     ----------
@@ -144,6 +152,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         random_state: Any = None,
         verbose: int = 0,
         rows_per_person: int = 1,
+        start: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -160,6 +169,7 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.rows_per_person = rows_per_person
+        self.start = start
 
     def predict(self, X: Any) -> FloatArray:
         """Return predictions ``X @ coef_ + intercept_``; no row is shortened.

@@ -13,10 +13,16 @@ import numpy as np
 from sklearn_dpwg.estimators.auc_plan import AUCPlan
 from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
 from sklearn_dpwg.ledger.charge import charge, take_payment
+from sklearn_dpwg.ledger.starts import in_words
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, gdp_epsilon
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import Plan, Solution, Solver
 
+# What a guarantee calls first weights that carry none of their own.
+PUBLIC_START = (
+    "the weights that the fit began with, which by the caller's word were not learned from these "
+    "records"
+)
 # by how much two computations of the same epsilon may differ
 _ROUNDING = 1e-9
 # Share of a person's budget that a plan uses at least, where that takes a search of so many plans.
@@ -132,11 +138,15 @@ def spending(
     Yields the guarantee that is charged.
     """
     try:
-        guarantee = replace(plan.guarantee, seeded=noise.seeded, groupings=estimator._groupings)
+        guarantee = _stated(plan, noise, estimator)
         # whether a number over- or underflows depends on the records: no warning, no error
         name = type(estimator).__name__
         is_paid = take_payment(estimator)
-        with np.errstate(all="ignore"), charge(guarantee, noise, name, key, is_paid=is_paid):
+        costs = estimator._start_costs
+        with (
+            np.errstate(all="ignore"),
+            charge(guarantee, noise, name, key, is_paid=is_paid, before=costs),
+        ):
             yield guarantee
     except BaseException as error:
         if noise.draws:
@@ -146,6 +156,21 @@ def spending(
                 f"this fit, epsilon={budget.epsilon:g} and delta={budget.delta:g}, as spent."
             )
         raise
+
+
+def _stated(plan: Plan | AUCPlan, noise: NoiseSource, estimator: Any) -> PrivacyGuarantee:
+    """Return the guarantee of a fit, which says what it began with, if it began with anything."""
+    guarantee, costs = plan.guarantee, estimator._start_costs
+    public = guarantee.public
+    if getattr(estimator, "start", None) is not None and not costs:
+        public = (*public, PUBLIC_START)
+    return replace(
+        guarantee,
+        seeded=noise.seeded,
+        groupings=estimator._groupings,
+        public=public,
+        outside=(*guarantee.outside, *in_words(costs)),
+    )
 
 
 @contextmanager

@@ -36,6 +36,10 @@ class Targets(ABC):
         """Return ``coef_`` and ``intercept_`` in the units of y, of what the loss learned."""
 
     @abstractmethod
+    def encode_weights(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, ...]:
+        """Return what the loss would have learned, of ``coef_`` and ``intercept_``."""
+
+    @abstractmethod
     def check_later(self, classes: ArrayLike | None) -> None:
         """Refuse classes that a later call of ``partial_fit`` names and the first did not."""
 
@@ -62,6 +66,9 @@ class ClassTargets(Targets):
         return np.asarray(2.0 * index - 1.0 if self.loss.n_outputs == 1 else index.astype(float))
 
     def decode(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return coef, intercept
+
+    def encode_weights(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, ...]:
         return coef, intercept
 
     def check_later(self, classes: ArrayLike | None) -> None:
@@ -99,6 +106,9 @@ class BoundedTargets(Targets):
 
     def decode(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, float]:
         return self._half_width * coef[0], float(self._center + self._half_width * intercept[0])
+
+    def encode_weights(self, coef: FloatArray, intercept: FloatArray) -> tuple[FloatArray, ...]:
+        return coef / self._half_width, (intercept - self._center) / self._half_width
 
     def check_later(self, classes: ArrayLike | None) -> None:
         refuse_classes(classes)

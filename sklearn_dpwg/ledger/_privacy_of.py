@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from sklearn_dpwg.exceptions import warn as warn_caller
 from sklearn_dpwg.groups import grouping_names
 from sklearn_dpwg.ledger.file import total_epsilon
 from sklearn_dpwg.ledger.learning_steps import learning_steps
+from sklearn_dpwg.ledger.starts import StartCost, costs_in
 from sklearn_dpwg.privacy import PrivacyGuarantee, is_gaussian, joint_guarantee
 
 
@@ -63,6 +64,7 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
     A search counts every candidate on every fold, and the refit. A candidate's fit on a fold has
     the noise of its own plan, whose total is the budget whatever the number of records. Fits count
     as if each had read all records. A record that bagging draws several times counts as several.
+    A private model that a fit began with (`start`) counts once, as if it had read the same records.
 
     Examples
     --------
@@ -89,7 +91,8 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
             f"{'; '.join(outside)}.",
             OutsideGuaranteeWarning,
         )
-    guarantees = _of_one_unit(found.guarantees)
+    before = [cost for key, cost in found.starts.items() if key not in found.keys]
+    guarantees = _of_one_unit([*before, *found.guarantees])
     last = guarantees[-1]
     total = last if len(guarantees) == 1 else joint_guarantee(guarantees, last.delta)
     return replace(total, outside=outside)
@@ -116,6 +119,12 @@ class PublicFacts:
 class _Findings:
     guarantees: list[PrivacyGuarantee] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
+    starts: dict[str, PrivacyGuarantee] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=set)
+
+    def add_starts(self, costs: Iterable[StartCost]) -> None:
+        """Count fits that others began with, each once."""
+        self.starts |= {cost.key: cost.guarantee for cost in costs}
 
 
 def _visit(part: Any, found: _Findings) -> None:
@@ -125,6 +134,10 @@ def _visit(part: Any, found: _Findings) -> None:
             _visit(one, found)
     elif hasattr(part, "privacy_"):
         found.guarantees.append(part.privacy_)
+        found.keys.add(getattr(part, "_fit_key", ""))
+        found.add_starts(getattr(part, "_start_costs", ()))
+        if hasattr(part, "best_estimator_"):  # a private search, of candidates with starts
+            found.add_starts(_starts_of_search(part))
     elif _is_composite(part):
         for step in _steps(part).values():
             _visit(step, found)
@@ -141,11 +154,19 @@ def _visit_search(part: Any, found: _Findings) -> None:
     name = type(part).__name__
     if not hasattr(part, "best_estimator_"):
         raise ValueError(f"fitted must have a best_estimator_: {name} has refit=False.")
+    found.add_starts(_starts_of_search(part))
     for parameters in part.cv_results_["params"]:
         candidate = clone(part.estimator).set_params(**clone(parameters, safe=False))
         found.guarantees += part.n_splits_ * planned_fits(candidate, part.best_estimator_)
     found.outside.append(f"{name}: the choice by scores of held-out records")
     _visit(part.best_estimator_, found)
+
+
+def _starts_of_search(part: Any) -> list[StartCost]:
+    """Return the private models that candidates of a search began with."""
+    listed = getattr(part, "cv_results_", {}).get("params", [])
+    kept = part.best_estimator_.get_params()
+    return [cost for each in (part.get_params(), kept, *listed) for cost in costs_in(each)]
 
 
 def _visit_calibration(part: Any, found: _Findings) -> None:
@@ -167,7 +188,7 @@ def _visit_threshold(part: Any, found: _Findings) -> None:
 def _visit_bagging(part: Any, found: _Findings) -> None:
     """Collect fits on samples, in which a record may stand several times."""
     for one, samples in zip(part.estimators_, part.estimators_samples_, strict=True):
-        inside = _Findings(outside=found.outside)
+        inside = _Findings(outside=found.outside, starts=found.starts, keys=found.keys)
         _visit(one, inside)
         # a record drawn several times is several records, all of one owner
         times = int(np.bincount(samples).max())
@@ -191,7 +212,7 @@ def _visit_unknown(part: Any, found: _Findings) -> None:
     """Collect the private fits that can be seen, and say that there may be others."""
     name, n_before = type(part).__name__, len(found.guarantees)
     for one in _estimators(vars(part)) if hasattr(part, "__dict__") else ():
-        inside = _Findings()
+        inside = _Findings(starts=found.starts, keys=found.keys)
         _visit(one, inside)
         if inside.guarantees:
             found.guarantees += inside.guarantees

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock, local
 from typing import Any
@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from sklearn_dpwg.exceptions import LedgerUnreachableError
 from sklearn_dpwg.ledger.file import LedgerFile
+from sklearn_dpwg.ledger.starts import StartCost
 from sklearn_dpwg.privacy import PrivacyGuarantee
 
 # Tells the processes that are started inside a ledger of it, whoever starts them.
@@ -32,6 +33,7 @@ def charge(
     key: str | None = None,
     *,
     is_paid: bool = False,
+    before: Sequence[StartCost] = (),
 ) -> Iterator[None]:
     """Charge what happens inside to every open ledger; refuse it, charging none, before it starts.
 
@@ -39,28 +41,31 @@ def charge(
     lists its ``draws``, has none at a failure, nothing is charged. ``what`` names the fit in the
     report; ``key`` names a plan that is run in several parts, so that a ledger that knows it is
     not charged again; ``is_paid`` says, as `take_payment` does, that something charged before
-    holds the fit. Raises BudgetExceededError if a ledger has less left, LedgerUnreachableError if
-    a ledger's file is missing or broken.
+    holds the fit. Fits that happened ``before``, and that this one begins with, are charged too
+    where a ledger does not know them. Raises BudgetExceededError if a ledger has less left,
+    LedgerUnreachableError if a ledger's file is missing or broken.
     """
     key = uuid4().hex if key is None else key
-    reserved: list[LedgerFile] = []
+    costs = [*before, *([] if is_paid else [StartCost(key, what, guarantee)])]
+    reserved: list[tuple[LedgerFile, str]] = []
     try:
-        for ledger in [] if is_paid else active_ledgers():
-            # a second block on the same file finds the key charged
-            if ledger.reserve(key, guarantee, what):
-                reserved.append(ledger)  # noqa: PERF401
+        for ledger in active_ledgers() if costs else []:
+            for cost in costs:
+                # a second block on the same file finds the key charged
+                if ledger.reserve(cost.key, cost.guarantee, cost.what):
+                    reserved.append((ledger, cost.key))  # noqa: PERF401
     except BaseException:
-        for ledger in reserved:
-            ledger.settle(key, spent=False)
+        for ledger, charged in reserved:
+            ledger.settle(charged, spent=False)
         raise
     try:
         yield
     except BaseException:
-        for ledger in reserved:
-            ledger.settle(key, spent=bool(noise.draws))
+        for ledger, charged in reserved:
+            ledger.settle(charged, spent=bool(noise.draws))
         raise
-    for ledger in reserved:
-        ledger.settle(key, spent=True)
+    for ledger, charged in reserved:
+        ledger.settle(charged, spent=True)
 
 
 @contextmanager

@@ -46,8 +46,9 @@ class Release:
         Probability with which each record joins, independently and afresh for every draw
         (Poisson sampling). Only Gaussian releases may be sampled.
     draws_per_record : int, optional
-        Largest number of the draws that any one record can move, where they read disjoint batches;
-        a record pays for that many. The default None means all of them.
+        Largest number of the draws that any one record can move, where they read disjoint batches
+        or one group each; a record pays for that many. The default None means all of them. For
+        Gaussian noise a `NoiseSource` is told the group that pays, and holds it to the number.
 
     Raises
     ------

@@ -4,6 +4,7 @@
 touches the records and cannot release more, because the `NoiseSource` it draws from refuses to.
 """
 
+from sklearn_dpwg.solvers.ags.ags import AGS
 from sklearn_dpwg.solvers.auto import Auto
 from sklearn_dpwg.solvers.best_response.best_response import BestResponse
 from sklearn_dpwg.solvers.exact import Exact
@@ -22,6 +23,7 @@ from sklearn_dpwg.solvers.solver import Solution, Solver
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 
 __all__ = [
+    "AGS",
     "GDA",
     "MGR",
     "OCO",

@@ -75,6 +75,7 @@ class Exact(Solver):
     """
 
     name: ClassVar[str] = "exact"
+    uses_start: ClassVar[bool] = False
 
     def __init__(
         self, tolerance: float = 1e-6, *, schedule: Literal["planned", "paper"] = "planned"

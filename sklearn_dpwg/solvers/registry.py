@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sklearn_dpwg.solvers.ags.ags import AGS
 from sklearn_dpwg.solvers.auto import Auto
 from sklearn_dpwg.solvers.best_response.best_response import BestResponse
 from sklearn_dpwg.solvers.exact import Exact
@@ -15,7 +16,18 @@ from sklearn_dpwg.solvers.solver import Solver
 
 SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver
-    for solver in (Auto, BestResponse, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)
+    for solver in (
+        AGS,
+        Auto,
+        BestResponse,
+        Exact,
+        GDA,
+        MGR,
+        Moments,
+        OCO,
+        OnlineToBatch,
+        PhasedERM,
+    )
 }
 
 

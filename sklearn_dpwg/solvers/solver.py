@@ -44,6 +44,8 @@ class Solver(BaseEstimator, ABC):
     """
 
     name: ClassVar[str]
+    # whether a run depends on where it begins
+    uses_start: ClassVar[bool] = True
 
     @final
     def plan(self, problem: Problem, budget: Budget) -> Plan:

@@ -92,7 +92,9 @@ def test_fitted_attributes_are_the_documented_ones(task):
     assert found == documented
     # anything else that a fit leaves behind, a pickle would hold too
     left = set(vars(fitted)) - set(fitted.get_params(deep=False))
-    assert left == documented - {"group_weights_"} | {"_group_weights", "_groupings"}
+    assert left == documented - {"group_weights_"} | {
+        *("_group_weights", "_groupings", "_fit_key", "_start_costs")
+    }
 
 
 def test_what_is_not_released_is_public(task):

@@ -46,7 +46,8 @@ class Recorder:
     """Passes every call on to ``answer_with(release, value, sensitivity)`` and keeps it.
 
     A shared value is passed on with all its releases and the units; ``sample_with(sizes,
-    release)`` says who joins.
+    release)`` says who joins. ``payers`` are the groups that Gaussian draws
+    named.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Recorder:
         self.rng = np.random.default_rng(rng)
         self.asked: list[Any] = []
         self.batches: list[Any] = []
+        self.payers: list[int | None] = []
 
     def poisson_sample(self, group_sizes, *, release):
         assert 0.0 < release.sampling_rate < 1.0
@@ -77,7 +79,8 @@ class Recorder:
         self.asked.append(Shared(tuple(releases), value, units, sensitivities, np.array(answer)))
         return answer
 
-    def gaussian(self, value, *, sensitivity, release):
+    def gaussian(self, value, *, sensitivity, release, payer=None):
+        self.payers.append(payer)
         return self._add_noise(value, sensitivity, release, "gaussian")
 
     def laplace(self, value, *, sensitivity, release):
@@ -120,8 +123,10 @@ def recorded(source: Any) -> Recorder:
     """Return a real source that keeps what it was asked."""
 
     def answer(release, value, sensitivity):
-        draw = source.gaussian if release.mechanism == "gaussian" else source.laplace
-        return draw(value, sensitivity=sensitivity, release=release)
+        if release.mechanism == "laplace":
+            return source.laplace(value, sensitivity=sensitivity, release=release)
+        payer = recorder.payers[-1]
+        return source.gaussian(value, sensitivity=sensitivity, release=release, payer=payer)
 
     def answer_shared(releases, value, units):
         return source.shared_gaussian(
@@ -198,9 +203,9 @@ def misstated(noise: Any, change: Callable[..., tuple[Any, Any]]) -> Any:
     """Return a source for which ``change(release, value, sensitivity)`` comes before the noise."""
 
     def through(draw):
-        def add_noise(value, *, sensitivity, release):
+        def add_noise(value, *, sensitivity, release, **payer):
             value, sensitivity = change(release, value, sensitivity)
-            return draw(value, sensitivity=sensitivity, release=release)
+            return draw(value, sensitivity=sensitivity, release=release, **payer)
 
         return add_noise
 

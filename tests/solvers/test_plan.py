@@ -12,7 +12,17 @@ from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
 from sklearn_dpwg.problem import PUBLIC_FACTS
-from sklearn_dpwg.solvers import MGR, OCO, SOLVERS, BestResponse, Moments, PhasedERM, Plan, Solver
+from sklearn_dpwg.solvers import (
+    AGS,
+    MGR,
+    OCO,
+    SOLVERS,
+    BestResponse,
+    Moments,
+    PhasedERM,
+    Plan,
+    Solver,
+)
 from sklearn_dpwg.solvers.plan import PLANS_OF_A_WARNING
 from tests.helpers.group_data import make_problem
 
@@ -114,6 +124,7 @@ def test_a_solver_that_plans_for_more_than_it_was_given_is_refused(name):
 
 SET = {
     BestResponse: {"base": "mgr", "n_rounds": 2},
+    AGS: {"n_steps": 7, "visits": 4, "aim": 0.5},
     MGR: {"n_steps": 7, "aim": 0.5, "sampling_rate": (0.5, 1.0)},
     Moments: {"n_rounds": 2, "ridge": 1.0},
     OCO: {"n_rounds": 7, "aim": 0.5},

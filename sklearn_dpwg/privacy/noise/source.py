@@ -20,6 +20,7 @@ from sklearn_dpwg.exceptions import (
     UnsupportedMechanismError,
     warn,
 )
+from sklearn_dpwg.privacy.noise._payers import Payer, Payers
 from sklearn_dpwg.privacy.noise._values import are_positive, check_sensitivity, check_value
 from sklearn_dpwg.privacy.noise.poisson import poisson_sample
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
@@ -40,6 +41,8 @@ SECONDS_PER_SECURE_COORDINATE = 20e-6
 # a per-coordinate release refuses public facts that allow for more.
 _UNIT_SENSITIVITY = 1.0 + 2.0**-24
 LARGEST_QUOTIENT = 2.0**28
+
+Shape = tuple[int, ...]
 
 
 class NoiseSource:
@@ -100,6 +103,7 @@ class NoiseSource:
             self._allowed[release] += release.max_count
         self._spent: Counter[Release] = Counter()
         self._samples: Counter[Release] = Counter()
+        self._payers = Payers()
         self._draws: list[Draw] = []
         self.on_draw: Callable[[int], None] | None = None
         self._sampler: Sampler
@@ -184,7 +188,14 @@ class NoiseSource:
         self._samples[release] += 1
         return tuple(poisson_sample(size, release.sampling_rate, rng) for size in group_sizes)
 
-    def gaussian(self, value: ArrayLike, *, sensitivity: ArrayLike, release: Release) -> FloatArray:
+    def gaussian(
+        self,
+        value: ArrayLike,
+        *,
+        sensitivity: ArrayLike,
+        release: Release,
+        payer: Payer = None,
+    ) -> FloatArray:
         """Add Gaussian noise, independent in every coordinate.
 
         Parameters
@@ -197,6 +208,10 @@ class NoiseSource:
             at most ``sensitivity[j]``; then every coordinate has noise in proportion to its own.
         release : Release
             The release of the plan that this draw is, with ``mechanism="gaussian"``.
+        payer : int, optional
+            Number of the group whose records alone the value is computed from. A release whose
+            ``draws_per_record`` is below ``max_count`` needs it, and any payer's draws are at most
+            that many.
 
         Returns
         -------
@@ -209,7 +224,7 @@ class NoiseSource:
         PlanExceededError
             If the plan holds no such release, or no more of them. Nothing is drawn then.
         ValueError
-            If the value or the sensitivity is out of range. Nothing is drawn then.
+            If an argument is out of range. Nothing is drawn then.
 
         Notes
         -----
@@ -223,7 +238,7 @@ class NoiseSource:
         with C the largest norm of one record's contribution (see `Release`), and the value is
         computed from the last sample that `poisson_sample` drew for the release.
         """
-        return self._add_noise(value, sensitivity, release, "gaussian")
+        return self._add_noise(value, sensitivity, release, "gaussian", payer)
 
     def shared_gaussian(
         self,
@@ -278,7 +293,7 @@ class NoiseSource:
         if len(set(releases)) < len(releases):
             raise ValueError("releases must differ: a part pays once for a value.")
         for release in releases:
-            self._check_affordable(release, "gaussian")
+            self._check_affordable(release, "gaussian", None)
         for release in releases:
             self._spend(release, "gaussian", values.shape)
         # the largest multiplier times what the grid adds to Δ covers that of every part
@@ -352,15 +367,20 @@ class NoiseSource:
         return GaussianRows(self._sampler, release, (n_rows, n_columns))
 
     def _add_noise(
-        self, value: ArrayLike, sensitivity: ArrayLike, release: Release, mechanism: Mechanism
+        self,
+        value: ArrayLike,
+        sensitivity: ArrayLike,
+        release: Release,
+        mechanism: Mechanism,
+        payer: Payer = None,
     ) -> FloatArray:
-        if isinstance(value, float) and isinstance(sensitivity, float):
+        if isinstance(value, float) and isinstance(sensitivity, float) and payer is None:
             return self._add_noise_to_scalar(value, sensitivity, release, mechanism)
         values = np.array(value, dtype=np.float64)
         bounds = np.array(sensitivity, dtype=np.float64)
         check_value(values)
         check_sensitivity(bounds, values.shape)
-        self._spend(release, mechanism, values.shape)
+        self._spend(release, mechanism, values.shape, payer)
         flat = values.reshape(-1)
         if bounds.ndim == 0:
             flat = self._sampler.add_noise(flat, float(bounds), release)
@@ -386,17 +406,18 @@ class NoiseSource:
         noisy = self._sampler.add_noise(np.array([value]), float(sensitivity), release)
         return float(noisy[0])  # type: ignore[return-value]
 
-    def _spend(self, release: Release, mechanism: Mechanism, shape: tuple[int, ...]) -> None:
+    def _spend(self, release: Release, kind: Mechanism, shape: Shape, payer: Payer = None) -> None:
         """Count a draw against the plan, before the noise exists."""
-        self._check_affordable(release, mechanism)
+        self._check_affordable(release, kind, payer)
         self._spent[release] += 1
+        self._payers.spend(release, payer)
         if release.sampling_rate < 1.0:
             self._samples[release] = 0
         self._draws.append(Draw(release, shape))
         if self.on_draw is not None:
             self.on_draw(len(self._draws))
 
-    def _check_affordable(self, release: Release, mechanism: Mechanism) -> None:
+    def _check_affordable(self, release: Release, mechanism: Mechanism, payer: Payer) -> None:
         self._check_allowed(release)
         if release.mechanism != mechanism:
             raise PlanExceededError(
@@ -408,6 +429,7 @@ class NoiseSource:
                 f"The plan pays for {n_allowed} draw{'s' * (n_allowed > 1)} of {release.name!r}, "
                 "and all were made."
             )
+        self._payers.check(release, payer, n_allowed)
         if release.sampling_rate < 1.0 and self._samples[release] == 0:
             raise PlanExceededError(
                 f"The plan pays for draws of {release.name!r} from samples of their own, and no "

@@ -61,7 +61,8 @@ class MGR(MGRParameters, MixtureSolver):
         risks show that it hides a group; for the squared error as much as that largest loss, or
         six times the mean released loss where it is less. Infinity: no ceiling.
     aim : float, default=0.3
-        Norm of the weights that step sizes are planned for, as a share of the radius.
+        Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
+        of the radius.
     step_size : float, optional
         A fixed plain step size without momentum, instead of the planned rule.
     averaging : float, default=2/3

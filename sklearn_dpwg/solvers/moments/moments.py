@@ -75,6 +75,7 @@ class Moments(MomentsParameters, MixtureSolver):
     """
 
     name: ClassVar[str] = "moments"
+    uses_start: ClassVar[bool] = False
 
     def _check_parameters(self) -> None:
         RULES.check(self)

@@ -58,7 +58,8 @@ class OCO(OCOParameters, FreshSolver):
         Each record's loss counts for at most this much for the group player; planned: half again
         the largest loss of a model that predicts nothing. Infinity: no ceiling.
     aim : float, default=0.4
-        Norm of the weights that the learner's strength is planned for, as a share of the radius.
+        Distance from the first weights, 0 or a start, that the learner's strength is planned for,
+        as a share of the radius.
     averaging : float, default=2.0
         Round t counts in the averages by t to this power; 0 is the paper's plain average.
     max_rounds : int, default=256

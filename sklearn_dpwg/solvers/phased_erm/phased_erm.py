@@ -68,7 +68,8 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
     averaging : float, optional
         Share of the phases, the last ones, that is averaged; above 0, at most 1.
     aim : float, default=0.3
-        Norm of the weights that the bound compares with, as a share of the radius.
+        Distance from the first weights, 0 or a start, that the bound compares with, as a share of
+        the radius.
     smoothing_width : float, optional
         For a loss with kinks: how far from a kink, in the score, the loss that is minimised differs
         from it.

@@ -211,6 +211,9 @@ FAULTS: dict[str, Fault] = {
     "a third of the noise on batches": Fault(
         wrapped(NoiseSource, "shared_gaussian", quiet_together), "MGR, large batches", MANY
     ),
+    "a third of the noise on the group that is taken": Fault(
+        quiet("gaussian", THIRD), "AGS, visits of a group"
+    ),
     "a third of the noise on phases": Fault(quiet("gaussian", THIRD), "phased ERM, one phase"),
     "a third of the noise of descent-ascent": Fault(quiet("gaussian", THIRD), "GDA, a pass"),
     "a third of the noise on moments": Fault(quiet("gaussian", THIRD), "moments"),

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 from scipy.sparse import csr_array
 
-from sklearn_dpwg.solvers import GDA, MGR, OCO, BestResponse, Moments, PhasedERM
+from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, BestResponse, Moments, PhasedERM
 from tests.audit.front_door import fits_of_oracles as oracles
 from tests.audit.front_door import fits_together as together
 from tests.audit.front_door.attack import Run
@@ -116,6 +116,14 @@ SCENARIOS: dict[str, Scenario] = {
     "GDA, many passes": Scenario(fitted(gda(n_steps=8))),
     "GDA, the paper's schedule": Scenario(
         fitted(classifier(solver=GDA(8, schedule="paper", weight_ridge=1e3), prior="uniform"))
+    ),
+    "AGS, visits of a group": Scenario(
+        # the canary's group is taken until it has no visits left
+        fitted(
+            classifier(
+                solver=AGS(4, visits=3, **LAST, sharpness=1e-3, risk_share=0.02), prior=CANARYS
+            )
+        )
     ),
     "phased ERM, one phase": Scenario(fitted(phased(n_phases=1).set_params(prior=CANARYS))),
     "phased ERM, four phases": Scenario(

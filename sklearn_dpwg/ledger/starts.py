@@ -1,0 +1,56 @@
+"""Private fits that a later fit began with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from sklearn_dpwg.privacy import PrivacyGuarantee
+
+
+class StartCost(NamedTuple):
+    """What a private fit cost whose weights another fit began with.
+
+    Parameters
+    ----------
+    key : str
+        Of the fit, under which ledgers know it.
+    what : str
+        What was fitted, for the ledger's report.
+    guarantee : PrivacyGuarantee
+        Of that fit alone.
+    """
+
+    key: str
+    what: str
+    guarantee: PrivacyGuarantee
+
+
+def costs_of_start(start: Any) -> tuple[StartCost, ...]:
+    """Return the private fits that a start holds: its own, and those that it began with itself."""
+    if isinstance(start, type) or not hasattr(start, "privacy_"):
+        return ()
+    key = getattr(start, "_fit_key", None) or uuid4().hex
+    own = StartCost(key, f"start: {type(start).__name__}", start.privacy_)
+    return (*getattr(start, "_start_costs", ()), own)
+
+
+def costs_in(parameters: Mapping[str, Any]) -> list[StartCost]:
+    """Return the private fits of all starts among parameters, nested ones included."""
+    return [
+        cost
+        for name, value in parameters.items()
+        if name.rpartition("__")[2] == "start"
+        for cost in costs_of_start(value)
+    ]
+
+
+def in_words(costs: tuple[StartCost, ...]) -> tuple[str, ...]:
+    """Return what a guarantee says of the fits that it leaves out."""
+    return tuple(
+        f"the weights that the fit began with, which a private fit of epsilon = "
+        f"{cost.guarantee.epsilon:.4g} at delta = {cost.guarantee.delta:.4g} learned: a record "
+        "that was in both pays for both, and privacy_of states them together"
+        for cost in costs
+    )

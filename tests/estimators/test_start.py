@@ -1,0 +1,340 @@
+"""Where a fit begins: units, refusals, what it saves and costs, and what is counted."""
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.ensemble import BaggingClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from sklearn_dpwg import DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import BudgetExceededError
+from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.losses import BinaryLogLoss, Huber
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.privacy import Budget, joint_guarantee
+from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.solvers import AGS, MGR, OCO, Moments, PhasedERM, Solution
+from tests.helpers.group_data import make_data, make_risks
+from tests.helpers.sources import seeded
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def public_model(task):
+    """Return a model of other, public rows in the units of the task's."""
+    rng = np.random.default_rng(11)
+    X = rng.uniform(-0.5, 0.5, size=(200, 3))
+    if task.estimator is DPWorstGroupRegressor:
+        return Ridge().fit(X, X @ [1.0, -0.3, 0.1] + 0.2)
+    signal = X @ [1.0, -0.3, 0.1]
+    classes = np.unique(task.data.y)
+    cuts = np.quantile(signal, np.linspace(0, 1, len(classes) + 1)[1:-1])
+    return LogisticRegression(C=100.0).fit(X, classes[np.digitize(signal, cuts)])
+
+
+def scores(model, X):
+    return getattr(model, "decision_function", model.predict)(X)
+
+
+# A run that cannot move: what comes out is where it began.
+STILL = {
+    "mgr": MGR(n_steps=2, step_size=1e-12, centring=False),
+    "mgr, centred": MGR(n_steps=2, step_size=1e-12, centring=True),
+    "ags": AGS(n_steps=2, step_size=1e-12),
+    "phased-erm": PhasedERM(1, mu_weights=1e7, centring=False),
+}
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("norm", [1.0, 7.0])
+@pytest.mark.parametrize("solver", STILL.values(), ids=STILL)
+def test_a_fit_begins_at_the_start_in_the_units_of_the_caller(task, solver, norm, fit_intercept):
+    if not fit_intercept and getattr(solver, "centring", None):
+        pytest.skip("rows are centred with an intercept alone")
+    start = public_model(task)
+    if not fit_intercept:
+        start = start.coef_, 0.0 * start.intercept_
+    model = task.make(
+        solver=solver, start=start, data_norm=norm, radius=1e3, fit_intercept=fit_intercept,
+        epsilon=100.0,
+    )  # fmt: skip
+    fitted = model.fit(*task.data)
+    coef, intercept = (start.coef_, start.intercept_) if fit_intercept else start
+    np.testing.assert_allclose(fitted.coef_, coef, atol=2e-3)
+    np.testing.assert_allclose(fitted.intercept_, intercept, atol=2e-3)
+    assert "begins at the weights of start, of norm" in fitted.plan_.remark
+
+
+@pytest.mark.parametrize("make", [AGS, MGR, PhasedERM, OCO], ids=lambda make: make.name)
+def test_every_solver_that_uses_it_begins_there(binary, make):
+    """With next to no noise other starts have other ends, and the same one the same."""
+    solver = {
+        AGS: AGS(3),
+        MGR: MGR(3),
+        PhasedERM: PhasedERM(1, mu_weights=1.0),
+        OCO: OCO(n_rounds=2),
+    }[make]
+    start = public_model(binary)
+    fits = [
+        binary.fit(solver=solver, start=each, epsilon=50.0, delta=1e-3).coef_
+        for each in (None, start, (start.coef_, start.intercept_), (-start.coef_, [0.0]))
+    ]
+    np.testing.assert_allclose(fits[1], fits[2])
+    assert np.abs(fits[0] - fits[1]).max() > 1e-3
+    assert np.abs(fits[1] - fits[3]).max() > 1e-3
+
+
+def test_a_start_outside_the_ball_is_projected_to_it(binary):
+    start = (np.array([[300.0, 400.0, 0.0]]), np.array([0.0]))
+    fitted = binary.fit(solver=STILL["mgr"], start=start, radius=5.0)
+    np.testing.assert_allclose(fitted.coef_, [[3.0, 4.0, 0.0]], atol=1e-6)
+    assert "of norm 5 in the ball to which they are projected, 500 before" in fitted.plan_.remark
+
+
+@pytest.mark.parametrize("solver", [Moments(), "exact"])
+def test_a_solver_without_a_beginning_says_so(regressor, solver):
+    epsilon = math.inf if solver == "exact" else 1.0
+    fits = [
+        regressor.fit(solver=solver, start=start, epsilon=epsilon)
+        for start in (None, (np.ones(3), 0.0))
+    ]
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+    name = "exact" if solver == "exact" else "moments"
+    assert f"start has no influence on solver {name!r}" in fits[1].plan_.remark
+
+
+def test_streams_begin_there_too(binary):
+    start = (np.array([[5.0, 0.0, 0.0]]), [1.0])
+    model = binary.make(solver=OCO(horizon=2, n_rounds=2), start=start, epsilon=50.0)
+    other = clone(model).set_params(start=None)
+    for each in (model, other):
+        each.partial_fit(*binary.data)
+    assert model.coef_[0, 0] > other.coef_[0, 0] + 1.0
+    model.partial_fit(*binary.data)
+    with pytest.raises(ValueError, match="parameters must not change"):
+        model.set_params(start=None).partial_fit(*binary.data)
+
+
+# --- refusals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (np.ones(3), "a fitted linear model with coef_ and intercept_, or a pair .* got ndarray"),
+        ("none", "or a pair .* got str"),
+        (LogisticRegression, "or a pair .* got"),
+        (
+            LogisticRegression(),
+            r"LogisticRegression, which is not fitted .* FrozenEstimator\(model",
+        ),
+        ((np.ones(4), 0.0), r"coef of shape \(1, 3\) and one intercept or 1, got shapes \(4,\)"),
+        ((np.ones((3, 1)), 0.0), r"coef of shape \(1, 3\)"),
+        ((np.ones(3), [0.0, 1.0]), r"shapes \(3,\) and \(2,\)"),
+        ((np.array([1.0, np.nan, 0.0]), 0.0), "finite numbers"),
+        ((np.ones(3), math.inf), "finite numbers"),
+        ((["a", "b", "c"], 0.0), "finite numbers"),
+        ((np.full(3, 1e300), 0.0), "finite in the units of the fit"),
+    ],
+)
+def test_a_wrong_start_is_refused_before_anything_is_spent(binary, draws, start, said):
+    model = binary.make(start=start, data_norm=1e50 if "units" in said else 1.0)
+    with pytest.raises(ValueError, match=f"^start must .*{said}"):
+        model.fit(*binary.data)
+    with pytest.raises(ValueError, match=r"^start must"):
+        model.set_params(classes=["no", "yes"]).plan(group_sizes=[30, 60], n_features=3)
+    assert draws() == []
+    assert not hasattr(model, "coef_")
+
+
+def test_classes_and_names_must_be_the_same(binary):
+    start = public_model(binary)
+    y = np.where(binary.data.y == "yes", "aye", "no")
+    with pytest.raises(ValueError, match=r"know the classes \['aye', 'no'\], .* got \['no', 'yes'"):
+        binary.make(start=start).fit(binary.data.X, y, binary.data.groups)
+    frame = pd.DataFrame(binary.data.X, columns=["u", "v", "w"])
+    named = LogisticRegression().fit(frame, binary.data.y)
+    binary.make(start=named).fit(frame, binary.data.y, binary.data.groups)
+    with pytest.raises(ValueError, match=r"columns of the names \['w', 'u', 'v'\], got \['u', 'v'"):
+        binary.make(start=named).fit(frame[["w", "u", "v"]], binary.data.y, binary.data.groups)
+
+
+def test_without_an_intercept_a_start_has_none(regressor):
+    with pytest.raises(ValueError, match="that predicts nothing with fit_intercept=False"):
+        regressor.fit(start=(np.ones(3), 0.5), fit_intercept=False)
+    # in the middle of the bounds
+    regressor.fit(start=(np.ones(3), 0.5), fit_intercept=False, target_bounds=(-1.0, 2.0))
+
+
+# --- clones, pipelines, searches, pickles -------------------------------------------------------
+
+
+def test_a_start_survives_clones_pipelines_searches_and_pickles(binary):
+    private = binary.fit(epsilon=2.0)
+    X, y, groups = binary.data
+    model = binary.make(start=private, group_labels=["a", "b", "c"])
+    assert clone(model).start is private
+    assert clone(binary.make(start=(np.ones((1, 3)), [0.0]))).start is not None
+    pipeline = clone(make_pipeline(FunctionTransformer(), model))
+    step = pipeline.steps[-1][0]
+    wanted = clone(model).fit(X, y, groups).coef_
+    pipeline.fit(X, y, **{f"{step}__groups": groups})
+    np.testing.assert_array_equal(pipeline[-1].coef_, wanted)
+    again = pickle.loads(pickle.dumps(model)).fit(X, y, groups)
+    np.testing.assert_array_equal(again.coef_, wanted)
+    by_place = binary.make(group_by=lambda X: np.arange(len(X)) % 2)
+    grid = {"start": [None, FrozenEstimator(private), (np.ones((1, 3)), [0.0])]}
+    search = GridSearchCV(by_place, grid, cv=2, error_score="raise").fit(X, y)
+    assert len({tuple(each.ravel()) for each in (search.best_estimator_.coef_, wanted)}) == 2
+    with pytest.raises(ValueError, match=r"FrozenEstimator\(model\)"):
+        GridSearchCV(by_place, {"start": [private]}, cv=2, error_score="raise").fit(X, y)
+
+
+def test_sparse_and_frozen_starts_are_read(binary):
+    start = public_model(binary)
+    dense = binary.fit(start=start).coef_
+    assert (binary.fit(start=FrozenEstimator(start)).coef_ == dense).all()
+    assert (binary.fit(start=(csr_array(start.coef_), start.intercept_)).coef_ == dense).all()
+
+
+# --- what is counted ---------------------------------------------------------------------------
+
+
+def test_arrays_are_the_callers_word(binary):
+    start = public_model(binary)
+    for each in (start, (start.coef_, start.intercept_)):
+        fitted = binary.fit(start=each)
+        assert fitted.privacy_.outside == ()
+        assert "by the caller's word were not learned from these records" in " ".join(
+            str(fitted.privacy_).split()
+        )
+        assert privacy_of(fitted).epsilon == fitted.privacy_.epsilon
+    assert "caller's word" not in str(binary.fit().privacy_)
+
+
+def test_a_private_start_is_told_and_counted(binary):
+    first = binary.fit(epsilon=0.5)
+    second = binary.fit(epsilon=1.0, start=first)
+    third = binary.fit(epsilon=2.0, start=FrozenEstimator(second))
+    words = " ".join(str(second.privacy_).split())
+    assert "Not covered here: the weights that the fit began with" in words
+    assert "a private fit of epsilon = 0.5 at delta = 1e-06 learned" in words
+    assert str(third.privacy_).count("began") == 2
+    assert second.privacy_.events == second.plan_.guarantee.events
+    for fitted, parts in ((second, [first, second]), (third, [first, second, third])):
+        total = joint_guarantee([each.privacy_ for each in parts], fitted.delta)
+        assert privacy_of(fitted).epsilon == pytest.approx(total.epsilon, rel=1e-9)
+        assert privacy_of(fitted).outside == ()
+        assert privacy_of(pickle.loads(pickle.dumps(fitted))).epsilon == privacy_of(fitted).epsilon
+    assert privacy_of([first, second]).epsilon == privacy_of(second).epsilon  # each once
+    # one that promises nothing leaves nothing to promise
+    exact = binary.fit(epsilon=math.inf, solver="exact")
+    assert privacy_of(binary.fit(start=exact)).epsilon == math.inf
+    # another fit of the same object begins without
+    assert privacy_of(second.set_params(start=None).fit(*binary.data)).epsilon <= 1.0
+
+
+def test_searches_and_ensembles_count_a_start_once(binary):
+    X, y, _ = binary.data
+    private = binary.fit(epsilon=2.0)
+    model = binary.make(group_by=lambda X: np.arange(len(X)) % 2, epsilon=0.1)
+    without = GridSearchCV(model, {"radius": [1.0, 2.0]}, cv=2).fit(X, y)
+    starts = GridSearchCV(clone(model).set_params(start=private), {"radius": [1.0, 2.0]}, cv=2).fit(
+        X, y
+    )
+    alone = privacy_of(without, warn=False)
+    total = joint_guarantee([private.privacy_, alone], 1e-6).epsilon
+    assert privacy_of(starts, warn=False).epsilon == pytest.approx(total, rel=1e-6)
+    # in the grid alone, whichever won
+    grid = {"start": [None, FrozenEstimator(private)], "radius": [1.0]}
+    either = GridSearchCV(model, grid, cv=2).fit(X, y)
+    assert privacy_of(either, warn=False).epsilon == pytest.approx(total, rel=1e-6)
+    # bagging fits codes of the classes
+    coded = binary.make(epsilon=2.0).fit(X, (y == "yes").astype(int), binary.data.groups)
+    bagged = BaggingClassifier(
+        clone(model).set_params(start=FrozenEstimator(coded)), 2, bootstrap=False
+    ).fit(X, y)
+    two = joint_guarantee([coded.privacy_, *[bagged.estimators_[0].privacy_] * 2], 1e-6)
+    assert privacy_of(bagged, warn=False).epsilon == pytest.approx(two.epsilon, rel=1e-6)
+
+
+def test_a_ledger_counts_a_start_once_wherever_it_was_fitted(binary, tmp_path):
+    before = binary.fit(epsilon=0.5)
+    path = tmp_path / "ledger"
+    with PrivacyLedger(5.0, 1e-6, path=path) as ledger:
+        inside = binary.fit(epsilon=0.7)
+        binary.fit(epsilon=0.3, start=inside)
+        assert [row.what for row in ledger.rows] == ["DPWorstGroupClassifier"] * 2
+        binary.fit(epsilon=0.3, start=before)
+        binary.fit(epsilon=0.3, start=FrozenEstimator(before))
+        whats = [row.what for row in ledger.rows]
+        assert whats.count("start: DPWorstGroupClassifier") == 1
+        assert len(whats) == 5
+        binary.fit(epsilon=0.3, start=(before.coef_, before.intercept_))
+        assert len(ledger.rows) == 6
+        assert all(row.state == "spent" for row in ledger.rows)
+    other = pickle.loads(pickle.dumps(before))
+    with PrivacyLedger(5.0, 1e-6, path=path) as ledger:
+        binary.fit(epsilon=0.3, start=other)
+        assert len(ledger.rows) == 7
+    with PrivacyLedger(0.6, 1e-6) as small:
+        with pytest.raises(BudgetExceededError, match="Nothing was spent"):
+            binary.fit(epsilon=0.5, start=before)
+        assert small.rows == []
+
+
+# --- what a bad start costs --------------------------------------------------------------------
+
+
+def far_world(slope, radius=0.5, size=4000):
+    """Return one group with a linear loss: the optimum is at the end of the ball."""
+    problem = Problem(Huber(0.5), (size,), 1, radius, (1.0,), 0.0)
+    return problem, make_data(problem, np.full((size, 1), slope), np.ones(size))
+
+
+@pytest.mark.parametrize("make", [MGR, AGS, PhasedERM], ids=lambda make: make.name)
+def test_a_bad_start_costs_no_more_than_is_stated(make):
+    """(D/a)² times the planning bound, for the worst slope of a linear loss and D = 2R."""
+    worst, solver = 0.0, make()
+    for slope in np.geomspace(0.02, 0.3, 6):
+        problem, data = far_world(slope)
+        plan = solver.plan(problem, Budget(1.0, 1e-6))
+        end, excess = np.array([problem.radius]), []
+        for seed in range(3):
+            noise = seeded(seed, plan.releases)
+            found = solver.run(plan, data, noise, start=Solution(-end, None, 0))
+            excess.append(0.5 * slope * float((end - found.weights)[0]))
+        worst = max(worst, np.mean(excess) / plan.predicted_excess)
+    # the bound of phased ERM is a model, and up to twice as much was seen
+    factor = (2.0 / 0.3) ** 2 * (2.0 if make is PhasedERM else 1.0)
+    assert worst <= factor
+    assert worst > 2.0  # a bad start does cost more than a plan promises for a good one
+
+
+def test_a_good_start_saves_what_a_short_aim_says():
+    """Within a tenth of the distance steps are shorter, and so is the noise that they add."""
+    risks = make_risks(BinaryLogLoss(), (4000, 900), seed=1, data_norm=3.0, intercept=0.5)
+    prior = (4000 / 4900, 900 / 4900)
+    problem = Problem(BinaryLogLoss(), (4000, 900), 3, 20.0, prior, 0.5)
+    best = worst_group_optimum(risks, radius=20.0)
+    optimum = risks.risks(best.weights).max()
+    found = {}
+    for aim, first in ((0.3, np.zeros(4)), (0.02, best.weights)):
+        solver = MGR(aim=aim, centring=False)
+        plan = solver.plan(problem, Budget(0.3, 1e-6))
+        excess = []
+        for seed in range(6):
+            noise = seeded(seed, plan.releases)
+            weights = solver.run(plan, risks, noise, start=Solution(first, None, 0)).weights
+            excess.append(risks.risks(weights).max() - optimum)
+        found[aim] = np.mean(excess)
+    assert found[0.02] < 0.5 * found[0.3]

@@ -1,0 +1,274 @@
+"""The run is the algorithm that docs/theory/ags.md states, and its plan keeps what it bounds."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.optimum import project_to_ball
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
+from sklearn_dpwg.solvers import AGS, Solution
+from sklearn_dpwg.solvers.ags.ags import GroupChoice
+from sklearn_dpwg.solvers.ags.planning import Course
+from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
+from tests.helpers.group_data import make_data, make_problem, naive
+from tests.helpers.mgr_cases import random_data
+from tests.helpers.replay import recorded, silent
+from tests.helpers.sources import seeded
+
+BUDGET = Budget(1.0, 1e-6)
+
+
+def stated(plan, data, answers, first, visits):
+    """Return weights, visits and groups taken, in plain arithmetic for given releases."""
+    problem, schedule = plan.problem, plan.schedule
+    weights, velocity = first.copy(), np.zeros_like(first)
+    sizes = np.array(problem.group_sizes)
+    heard, taken, kept = [], np.zeros(len(sizes), dtype=int), []
+    answers = iter(answers)
+    for _ in range(schedule.n_steps):
+        risks, gradients, _ = naive(data, weights, schedule.ceiling)
+        if len(sizes) > 1:
+            asked = next(answers)
+            np.testing.assert_allclose(asked.value, risks * sizes, rtol=1e-7)
+            heard.append(asked.answer / sizes)
+        scores = np.zeros(len(sizes))
+        if heard:
+            mean = np.mean(heard, axis=0) if schedule.memory > 1 else heard[-1]
+            scores = mean + np.log(np.array(schedule.prior)) / schedule.sharpness
+        scores[taken >= visits] = -np.inf
+        group = int(np.argmax(scores))
+        taken[group] += 1
+        asked = next(answers)
+        np.testing.assert_allclose(asked.value, gradients[group], rtol=1e-7, atol=1e-12)
+        std = schedule.gradient_multiplier * schedule.gradient_diameter / sizes[group]
+        step, momentum = step_and_momentum(schedule, std)
+        velocity = momentum * velocity - step * asked.answer
+        weights = project_to_ball(weights + velocity, problem.radius)
+        kept.append(weights)
+    averaged = math.ceil(len(kept) * 2 / 3 - 0.5) if schedule.aim else len(kept)
+    return np.mean(kept[-averaged:], axis=0), taken
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), SquaredError(), Hinge()])
+@pytest.mark.parametrize(
+    ("solver", "visits"),
+    [
+        (AGS(n_steps=9), 9),
+        (AGS(n_steps=9, visits=4), 4),
+        (AGS(n_steps=9, selection="latest", sharpness=5.0), 9),
+        (AGS(schedule="paper", max_passes=9), 9),
+    ],
+)
+@pytest.mark.parametrize("sizes", [(30,), (30, 50, 9)])
+def test_a_run_is_the_stated_algorithm(loss, solver, visits, sizes):
+    problem = make_problem(sizes, loss=loss, n_features=3, radius=4.0)
+    plan = solver.plan(problem, Budget(40.0, 1e-6))
+    assert plan.n_steps == (9 if len(sizes) > 1 else visits)
+    data = make_data(problem, *random_data(problem, 1))
+    for first in (np.zeros(problem.n_weights), np.full(problem.n_weights, 5.0)):
+        noise = recorded(seeded(2, plan.releases))
+        found = solver.run(plan, data, noise, start=Solution(first, None, 0))
+        inside = project_to_ball(first, problem.radius)
+        weights, taken = stated(plan, data, noise.asked, inside, visits)
+        np.testing.assert_allclose(found.weights, weights, rtol=1e-7, atol=1e-10)
+        np.testing.assert_allclose(found.group_weights, taken / taken.sum())
+
+
+def test_one_group_is_noisy_gradient_descent():
+    problem = make_problem((60,), n_features=3)
+    plan = AGS(n_steps=25, step_size=0.3, averaging=1).plan(problem, BUDGET)
+    assert [release.name for release in plan.releases] == ["gradient of one group"]
+    data = make_data(problem, *random_data(problem, 0))
+    found = AGS().run(plan, data, seeded(5, plan.releases))
+    noise, (release,) = seeded(5, plan.releases), plan.releases
+    weights, kept = np.zeros(problem.n_weights), []
+    for _ in range(25):
+        _, gradients = data.risks_and_gradients(weights)
+        noisy = noise.gaussian(
+            gradients[0], sensitivity=plan.schedule.gradient_diameter / 60, release=release
+        )
+        weights = project_to_ball(weights - 0.3 * noisy, problem.radius)
+        kept.append(weights)
+    np.testing.assert_allclose(found.weights, np.mean(kept, axis=0), rtol=1e-7)
+    assert found.group_weights == [1.0]
+    assert release.noise_multiplier == pytest.approx(math.sqrt(25) / BUDGET.mu, rel=1e-5)
+
+
+def test_groups_are_taken_with_the_probability_in_closed_form():
+    sizes, n_draws = np.array([40, 60, 25]), 3000
+    problem = make_problem(sizes, prior=(0.2, 0.5, 0.3))
+    plan = AGS(n_steps=n_draws, selection="latest", sharpness=4.0, risk_share=0.5).plan(
+        problem, Budget(60.0, 1e-6)
+    )
+    schedule, release = plan.schedule, plan.releases[1]
+    means = np.array([0.62, 0.60, 0.55])
+    stds = release.noise_multiplier * schedule.feedback_range / sizes
+    scores = means + np.log([0.2, 0.5, 0.3]) / 4.0
+    noise, choice = seeded(0, plan.releases), GroupChoice(schedule)
+    counts = np.zeros(3)
+    for _ in range(n_draws):
+        noisy = noise.gaussian(means * sizes, sensitivity=schedule.feedback_range, release=release)
+        counts[choice.take(noisy / sizes)] += 1
+
+    def density(x, i):
+        others = [stats.norm.cdf((x - scores[j]) / stds[j]) for j in range(3) if j != i]
+        return stats.norm.pdf(x, scores[i], stds[i]) * math.prod(others)
+
+    expected = [
+        integrate.quad(density, scores[i] - 12 * stds[i], scores[i] + 12 * stds[i], (i,))[0]
+        for i in range(3)
+    ]
+    assert sum(expected) == pytest.approx(1.0)
+    assert min(expected) > 0.05
+    assert stats.chisquare(counts, n_draws * np.array(expected)).pvalue > 1e-3
+    wrong = stats.norm.cdf(scores - scores.mean())
+    assert stats.chisquare(counts, n_draws * wrong / wrong.sum()).pvalue < 1e-6
+
+
+def test_ties_go_to_the_first_group_and_means_run():
+    plan = AGS(n_steps=6, visits=2, sharpness=math.inf).plan(make_problem((5, 5, 5)), BUDGET)
+    choice = GroupChoice(plan.schedule)
+    assert [choice.take(np.ones(3)) for _ in range(6)] == [0, 0, 1, 1, 2, 2]
+    assert choice.shares == pytest.approx(np.full(3, 1 / 3))
+    smoothed = GroupChoice(AGS(n_steps=3).plan(make_problem((50, 50)), BUDGET).schedule)
+    heard = [np.array([9.0, 0.0]), np.array([0.0, 4.0]), np.array([0.0, 4.0])]
+    assert [smoothed.take(risks) for risks in heard] == [0, 0, 0]
+    latest = AGS(n_steps=3, selection="latest").plan(make_problem((50, 50)), BUDGET).schedule
+    assert [GroupChoice(latest).take(risks) for risks in heard] == [0, 1, 1]
+
+
+# --- planning ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_choice_keeps_its_bound(seed):
+    """E (L_i - L of the group taken) for the last risks alone is at most what is stated."""
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(2, 8))
+    prior = rng.dirichlet(np.ones(p)) * 0.99 + 0.01 / p
+    problem = make_problem(rng.integers(3, 400, size=p), prior=prior)
+    course = Course.of(problem, 1.0, AGS(selection="latest"), 10)
+    share = 0.4
+    stds = np.sqrt(course.risk_variances(share))
+    near = 0
+    for sharpness in (course.sharpness(share), 1.0, 30.0):
+        bound = course.of_choice(share, sharpness)
+        for risks in (np.zeros(p), rng.uniform(0, 2, p), *(2 * np.eye(p)), *(-2 * np.eye(p))):
+            noisy = risks + stds * rng.standard_normal((4000, p))
+            taken = np.argmax(noisy + np.log(prior) / sharpness, axis=1)
+            gaps = risks[:, None] - risks[taken].mean()
+            error = 4 * risks[taken].std() / math.sqrt(4000)
+            assert (gaps[:, 0] <= bound + error).all()
+            near = max(near, (gaps[:, 0] / bound).max())
+    assert near > 0.1
+
+
+def test_the_bound_is_the_one_written_down():
+    problem = make_problem((40, 160), prior=(0.3, 0.7), n_features=4)
+    solver = AGS(n_steps=50, visits=30, risk_share=0.25, sharpness=7.0)
+    plan = solver.plan(problem, BUDGET)
+    schedule, mu, sizes = plan.schedule, BUDGET.mu, np.array([40, 160])
+    aim, share = 0.3 * problem.radius, schedule.step_share
+    std = math.sqrt(30 / 0.75) * schedule.gradient_diameter / (sizes * mu)
+    reach = 50 / problem.smoothness / 0.1
+    total = np.minimum(share * aim * math.sqrt(50) / std, reach)
+    variances = (schedule.feedback_range * math.sqrt(50 / 0.25) / (sizes * mu)) ** 2 / 50
+    choice = np.log(1 / np.array([0.3, 0.7])) / 7
+    choice += math.log(np.dot([0.3, 0.7], np.exp(49 * variances / 2))) / 7
+    expected = aim**2 / (2 * total) + total * problem.n_weights * std**2 / 100 + choice
+    assert plan.predicted_excess_if_worst == pytest.approx(expected)
+
+
+def test_the_planned_sharpness_and_share_are_the_best_of_a_grid():
+    problem = make_problem((400, 900, 4000), prior=(0.1, 0.3, 0.6))
+    for selection in ("smoothed", "latest"):
+        best = AGS(selection=selection).plan(problem, BUDGET)
+        for factor in (0.5,) if selection == "smoothed" else (0.5, 2.0):
+            theta = factor * best.schedule.sharpness
+            other = AGS(selection=selection, sharpness=theta).plan(problem, BUDGET)
+            assert best.predicted_excess <= other.predicted_excess * (1 + 1e-6)
+        for share in (0.03, 0.3, 0.8):
+            other = AGS(selection=selection, risk_share=share).plan(problem, BUDGET)
+            assert best.predicted_excess <= other.predicted_excess * (1 + 1e-6)
+    for n_steps in (best.n_steps // 2, 2 * best.n_steps):
+        other = AGS(max(1, n_steps), selection="latest").plan(problem, BUDGET)
+        assert best.predicted_excess <= other.predicted_excess * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("loss", "slope"), [(Hinge(), -1 / 2), (BinaryLogLoss(), -4 / 5)])
+def test_the_bound_has_the_papers_rate_where_the_choice_rules(loss, slope):
+    """Theorem 14's K^-1/2 with d = 1; smoothness and momentum, which is fast, allow for 4/5."""
+    sizes = np.array([10_000, 1_000_000])
+    found = [
+        AGS(selection="latest", max_passes=10**6)
+        .plan(make_problem((n,) * 8, loss=loss, n_features=1, scaling=0.0), BUDGET)
+        .predicted_excess
+        for n in sizes
+    ]
+    assert math.log(found[1] / found[0]) / math.log(100) == pytest.approx(slope, abs=0.1)
+
+
+def test_paper_schedule_is_the_papers():
+    problem = make_problem((400, 900), radius=3.0, n_features=5, prior=(0.2, 0.8))
+    n, d, p, diameter = 400, problem.n_weights, 2, 6.0
+    lipschitz, b = problem.lipschitz, problem.loss_range
+    for epsilon in (0.3, 1.0, 30.0):
+        plan = AGS(schedule="paper").plan(problem, Budget(epsilon, 1e-6))
+        log = math.log(1e6)
+        steps = math.floor(diameter * lipschitz * n * epsilon / (16 * b * math.sqrt(log)))
+        assert plan.n_steps == min(150, max(1, steps))
+        t, schedule = plan.n_steps, plan.schedule
+        sigma = lipschitz * math.sqrt(t * math.log(n * p * 1e6) * log) / (n * epsilon)
+        tau = b * math.sqrt(t * log) / (n * epsilon)
+        gradient, risks = plan.releases
+        assert risks.mechanism == "laplace"
+        assert gradient.paid_count == t
+        factor = gradient.noise_multiplier * schedule.gradient_diameter / n / sigma
+        assert factor >= 1 - 1e-9
+        assert risks.noise_multiplier * schedule.feedback_range / n / tau == pytest.approx(factor)
+        as_printed = [
+            Release("g", "gaussian", sigma * n / schedule.gradient_diameter, t),
+            Release("r", "laplace", tau * n / schedule.feedback_range, t),
+        ]
+        costs = PrivacyGuarantee.from_releases(as_printed, 1e-6).epsilon
+        assert (costs > epsilon) == (factor > 1 + 1e-9)
+        assert f"constant 1 costs epsilon = {costs:.4g}" in schedule.remark
+        step = diameter / math.sqrt(t * (lipschitz**2 + d * (factor * sigma) ** 2))
+        assert schedule.step_size == pytest.approx(step)
+        assert (schedule.memory, schedule.sharpness, schedule.averaged) == (1, math.inf, t)
+        assert schedule.prior == (0.5, 0.5)
+        excess = diameter * math.sqrt((lipschitz**2 + d * (factor * sigma) ** 2) / t)
+        excess += 16 * factor * tau * math.log(p * n * t / 2)
+        assert plan.predicted_excess == pytest.approx(excess)
+
+
+def test_without_noise_it_finds_the_worst_groups_optimum():
+    problem = make_problem((60, 60), n_features=1, radius=2.0, scaling=0.0)
+    rows = np.ones((120, 1))
+    targets = np.r_[np.tile([1.0, 1.0, 1.0, -1.0], 15), np.tile([-1.0, -1.0, -1.0, 1.0], 15)]
+    solver = AGS(n_steps=400, selection="latest", step_size=0.05, sharpness=math.inf)
+    plan = solver.plan(problem, BUDGET)
+    start = Solution(np.array([1.5]), None, 0)
+    found = solver.run(plan, make_data(problem, rows, targets), silent(), start=start)
+    assert abs(found.weights[0]) < 0.05  # neither of two opposite groups gives way
+    assert found.group_weights == pytest.approx([0.5, 0.5], abs=0.1)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, "a", math.nan])
+def test_a_wrong_sharpness_is_refused(value):
+    with pytest.raises(ValueError, match=r"^sharpness of AGS must be positive or infinite, got"):
+        AGS(sharpness=value).plan(make_problem((40, 40)), BUDGET)
+
+
+def test_the_preview_says_what_happens_in_plain_words():
+    plan = AGS(n_steps=12, visits=5, sharpness=20.0).plan(make_problem((400, 900)), BUDGET)
+    assert plan.n_steps == 10
+    text = str(plan)
+    assert "10 x gaussian, noise multiplier" in text
+    assert "of which a record moves 5" in text
+    assert "takes the group whose risk is the largest by a running mean of 10 released" in text
+    assert "no group is taken more than 5 times" in text
+    assert "by the last released" in str(AGS(selection="latest").plan(plan.problem, BUDGET))
