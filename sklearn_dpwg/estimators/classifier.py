@@ -49,9 +49,9 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
     delta : float, default=1e-6
         Privacy budget δ, between 0 and 1; should be far below one over the number of records.
     solver : str or Solver, default="auto"
-        "auto", which plans with the better bound of MGR and phased ERM, "mgr", "oco",
-        "online-to-batch", "phased-erm", "exact", or an instance such as ``MGR(n_steps=100)``, whose
-        parameters nest as ``solver__n_steps``.
+        "auto", which chooses "mgr" or "phased-erm" by public facts; one of these, "oco", "exact",
+        or, for comparison, "ags", "best-response", "gda", "online-to-batch"; or an instance such as
+        ``MGR(n_steps=100)``, whose parameters nest as ``solver__n_steps``.
     loss : str or Loss, default="log_loss"
         Loss of one record: "log_loss" for two or more classes; "hinge", "smoothed_hinge" or
         "squared_hinge" for two; or an instance such as ``SmoothedHinge(width=0.1)`` of

@@ -32,9 +32,10 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
     delta : float, default=1e-6
         Privacy budget δ, between 0 and 1; should be far below one over the number of records.
     solver : str or Solver, default="auto"
-        "auto", which plans with the best bound of MGR, phased ERM and, for the squared error,
-        moments; "mgr", "moments", "oco", "online-to-batch", "phased-erm", "exact", or an instance
-        such as ``MGR(n_steps=100)``, whose parameters nest as ``solver__n_steps``.
+        "auto", which chooses "mgr", "phased-erm" or, for the squared error, "moments" by public
+        facts; one of these, "oco", "exact", or, for comparison, "ags", "best-response", "gda",
+        "online-to-batch"; or an instance such as ``MGR(n_steps=100)``, whose parameters nest as
+        ``solver__n_steps``.
     loss : str or Loss, default="squared_error"
         Loss of one record, in units of the mapped targets: "squared_error" (half of it), "huber"
         (linear from 0.25 on), "absolute_error", "quantile" (the median); or an instance such as
