@@ -235,8 +235,9 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             NoiseSource(0)  # for its warning
         fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
         scored_on = (take_rows(X, held_out), y[held_out], codes[held_out])
-        said = {"groupings": grouping_names(groups, self.group_by), "outside": in_words(starts)}
-        guarantee = replace(plan.guarantee, seeded=source.seeded, **said)
+        named = grouping_names(groups, self.group_by)
+        guarantee = replace(plan.guarantee, seeded=source.seeded, groupings=named)
+        guarantee = replace(guarantee, outside=in_words(starts))
         runs = _Runs()
         with (
             note_of_spending(runs, plan.guarantee),
