@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import Any, Self
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -221,7 +222,8 @@ class DPAUCClassifier(ClassifierMixin, BaseEstimator):
             )
         noise = NoiseSource(self.random_state if plan.releases else None, plan.releases)
         one_group = np.zeros(n_records, dtype=np.intp)
-        with spending(noise, budget, plan, self) as guarantee:
+        self._fit_key = uuid4().hex
+        with spending(noise, budget, plan, self, self._fit_key) as guarantee:
             records = RecordEncoder(1, self._row_norm).encode(rows, encoded, one_group)
             moments = ClassMoments.of(records, records.targets > 0.0, constant=CONSTANT)
             for release in plan.releases:

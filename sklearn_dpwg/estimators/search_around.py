@@ -108,7 +108,7 @@ def _check_ledgers(ledgers: list[Any], search: Any, model: Any, known: dict[str,
     except UnsupportedMechanismError:
         return  # what else is fitted inside shows when it is fitted
     for ledger in ledgers:
-        reason = check_room(fits, ledger.rows(), *ledger.budget())
+        reason = check_room(search, fits, ledger.rows(), *ledger.budget())
         if reason is not None:
             raise BudgetExceededError(reason)
 

@@ -17,6 +17,7 @@ from sklearn.model_selection import (
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.ledger._privacy_of import PublicFacts, n_folds_of, planned_fits
 from sklearn_dpwg.ledger.file import total_epsilon
+from sklearn_dpwg.ledger.starts import costs_in
 from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
 
 
@@ -37,7 +38,8 @@ class PlannedSearch:
     epsilon_spent : float
         ε that the ledger has spent so far.
     epsilon_after : float
-        ε that it will have spent after the search.
+        ε that it will have spent after the search, and for the private fits that its candidates
+        begin with.
     """
 
     fits: tuple[PrivacyGuarantee, ...]
@@ -123,17 +125,28 @@ def fits_of_search(
     return [*folds, *dearest], len(dearest)
 
 
+def starts_to_charge(search: Any, rows: Sequence[Any]) -> list[PrivacyGuarantee]:
+    """Return what private fits cost that candidates begin with and a ledger does not know."""
+    known = {row.key for row in rows}
+    return [cost.guarantee for cost in costs_in(search.get_params()) if cost.key not in known]
+
+
 def check_room(
-    fits: Sequence[PrivacyGuarantee], rows: Sequence[Any], epsilon: float, delta: float
+    search: Any,
+    fits: Sequence[PrivacyGuarantee],
+    rows: Sequence[Any],
+    epsilon: float,
+    delta: float,
 ) -> str | None:
     """Return why a ledger cannot pay for fits that are still to come, or None where it can."""
-    spent = [row.guarantee for row in rows]
-    total = total_epsilon([*spent, *fits], delta)
+    starts = starts_to_charge(search, rows)
+    total = total_epsilon([*(row.guarantee for row in rows), *starts, *fits], delta)
     if total <= epsilon:
         return None
     return (
-        f"this search makes {len(fits)} fits, which together with the {len(spent)} so far would "
-        f"bring the ledger to epsilon={total:.4g} at delta={delta:g}, above its epsilon="
+        f"this search makes {len(fits)} fits, which together with the {len(rows)} so far"
+        f"{' and those that they begin with' * bool(starts)} would bring the ledger to epsilon="
+        f"{total:.4g} at delta={delta:g}, above its epsilon="
         f"{epsilon:g}: take fewer candidates or folds, a smaller epsilon, or refit=False "
         f"(ledger.plan_search tells what it costs). Nothing was spent."
     )
@@ -158,11 +171,12 @@ def plan_search(
             f"{type(search.estimator).__name__} and cv={search.cv!r}."
         ) from error
     spent = [row.guarantee for row in rows]
+    starts = starts_to_charge(search, rows)
     return PlannedSearch(
         fits=tuple(fits),
         refits=refits,
         delta=delta,
         budget=epsilon,
         epsilon_spent=total_epsilon(spent, delta),
-        epsilon_after=total_epsilon([*spent, *fits], delta),
+        epsilon_after=total_epsilon([*spent, *starts, *fits], delta),
     )

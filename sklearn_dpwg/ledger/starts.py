@@ -8,6 +8,9 @@ from uuid import uuid4
 
 from sklearn_dpwg.privacy import PrivacyGuarantee
 
+# Parameters of searches that list candidates.
+_SPACES = ("param_grid", "param_distributions")
+
 
 class StartCost(NamedTuple):
     """What a private fit cost whose weights another fit began with.
@@ -37,12 +40,29 @@ def costs_of_start(start: Any) -> tuple[StartCost, ...]:
 
 
 def costs_in(parameters: Mapping[str, Any]) -> list[StartCost]:
-    """Return the private fits of all starts among parameters, nested ones included."""
+    """Return the private fits of all starts among parameters, each once.
+
+    Nested ones are included, and those that a search lists, whichever of its candidates wins.
+    """
+    found: list[StartCost] = []
+    for name, value in parameters.items():
+        last = name.rpartition("__")[2]
+        if last == "start":
+            found += costs_of_start(value)
+        elif last in _SPACES:
+            for space in [value] if isinstance(value, Mapping) else value:
+                found += _costs_in_space(space)
+    return list({cost.key: cost for cost in found}.values())
+
+
+def _costs_in_space(space: Mapping[str, Any]) -> list[StartCost]:
+    """Return the private fits of all starts that a grid lists; what is drawn is not known."""
     return [
         cost
-        for name, value in parameters.items()
-        if name.rpartition("__")[2] == "start"
-        for cost in costs_of_start(value)
+        for name, values in space.items()
+        if not hasattr(values, "rvs")
+        for value in values
+        for cost in costs_in({name: value})
     ]
 
 

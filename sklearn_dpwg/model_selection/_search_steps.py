@@ -15,6 +15,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.ledger.learning_steps import learning_steps
+from sklearn_dpwg.ledger.starts import StartCost, costs_in
 from sklearn_dpwg.model_selection.search_plan import SearchPlan
 from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Release, is_gaussian
 
@@ -47,6 +48,19 @@ def check_units(estimator: Any, distributions: Any) -> None:
         for rows in [] if hasattr(values, "rvs") else values:
             if isinstance(rows, int | np.integer):  # whatever else it is, the fit says
                 check_unit(int(rows))
+
+
+def starts_of(search: Any) -> tuple[StartCost, ...]:
+    """Return the private fits that candidates of a private search begin with; refuse drawn ones."""
+    spaces = search.param_distributions
+    for space in [spaces] if isinstance(spaces, Mapping) else spaces:
+        for name, values in space.items():
+            if name.rpartition("__")[2] == "start" and hasattr(values, "rvs"):
+                raise ValueError(
+                    f"param_distributions must list the values of {name}, so that what they cost "
+                    f"is known before, got {values!r}."
+                )
+    return tuple(costs_in(search.get_params()))
 
 
 def check_releases(guarantee: PrivacyGuarantee, parameters: Mapping[str, Any]) -> None:

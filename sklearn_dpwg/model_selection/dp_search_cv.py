@@ -20,6 +20,7 @@ from sklearn_dpwg.estimators.fitting import warn_of_row_norm
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups, grouping_names, take_rows
 from sklearn_dpwg.ledger.charge import charge, paid_for
+from sklearn_dpwg.ledger.starts import in_words
 from sklearn_dpwg.model_selection._search_steps import (
     Scoring,
     check_releases,
@@ -30,6 +31,7 @@ from sklearn_dpwg.model_selection._search_steps import (
     note_of_spending,
     rehearse,
     split,
+    starts_of,
     switch_off_output,
 )
 from sklearn_dpwg.model_selection.search_plan import SearchPlan, count_runs, plan_search
@@ -213,6 +215,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         plan = self.plan()
         scoring = self._scoring()
+        # of all candidates: which are drawn is secret, and the choice knows those that lost
+        starts = starts_of(self)
         X, y = indexable(X, y)
         y = np.asarray(y)
         codes, labels = self._groups(X, groups, len(y))
@@ -231,15 +235,13 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             NoiseSource(0)  # for its warning
         fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
         scored_on = (take_rows(X, held_out), y[held_out], codes[held_out])
-        guarantee = replace(
-            plan.guarantee,
-            seeded=source.seeded,
-            groupings=grouping_names(groups, self.group_by),
-        )
+        named = grouping_names(groups, self.group_by)
+        guarantee = replace(plan.guarantee, seeded=source.seeded, groupings=named)
+        guarantee = replace(guarantee, outside=in_words(starts))
         runs = _Runs()
         with (
             note_of_spending(runs, plan.guarantee),
-            charge(guarantee, runs, type(self).__name__),
+            charge(guarantee, runs, type(self).__name__, before=starts),
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("ignore")  # their number would tell that of the runs
@@ -264,6 +266,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.best_score_, self.best_params_, self.best_estimator_ = runs.best
         # the model was chosen too, so what its one fit cost is not what it cost
         final_step(self.best_estimator_).privacy_ = guarantee
+        final_step(self.best_estimator_)._start_costs = self._start_costs = starts
         self.plan_ = plan
         self.privacy_ = guarantee
         return self

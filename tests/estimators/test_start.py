@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_dpwg import DPWorstGroupRegressor
+from sklearn_dpwg import DPAUCClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import BudgetExceededError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.losses import BinaryLogLoss, Huber
@@ -290,6 +290,21 @@ def test_a_ledger_counts_a_start_once_wherever_it_was_fitted(binary, tmp_path):
         with pytest.raises(BudgetExceededError, match="Nothing was spent"):
             binary.fit(epsilon=0.5, start=before)
         assert small.rows == []
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_ranking_that_a_fit_began_with_counts_once(binary, frozen):
+    X, y, _ = binary.data
+    ranking = DPAUCClassifier(0.5, data_norm=1.0).fit(X, y)
+    model = binary.fit(start=FrozenEstimator(ranking) if frozen else ranking)
+    both = joint_guarantee([ranking.privacy_, model.privacy_], model.delta).epsilon
+    assert privacy_of(model).epsilon == pytest.approx(both, rel=1e-9)
+    assert privacy_of([ranking, model]).epsilon == pytest.approx(both, rel=1e-9)
+    with PrivacyLedger(9.0, 1e-6) as ledger:
+        inside = DPAUCClassifier(0.5, data_norm=1.0).fit(X, y)
+        for start in (inside, pickle.loads(pickle.dumps(inside))):
+            binary.fit(start=start)
+        assert len(ledger.rows) == 3
 
 
 # --- what a bad start costs --------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import uniform
 from sklearn.ensemble import BaggingRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import (
     GridSearchCV,
@@ -144,6 +145,32 @@ def test_a_search_that_cannot_pay_for_all_its_fits_spends_nothing(name, n_jobs):
             with pytest.raises(BudgetExceededError, match=r"^this search makes"):
                 search.fit(X, Y)  # a second time
             assert len(ledger.rows) == planned.n_fits
+
+
+def test_a_start_is_planned_for_too():
+    start = model(epsilon=2.0).fit(X, Y)
+    for search in (
+        grid(model(start=start)),
+        grid(values={"start": [None, FrozenEstimator(start)]}),
+        grid(make_pipeline(model(start=start)), {"dpworstgroupregressor__radius": [1.0, 2.0]}),
+    ):
+        without = PrivacyLedger(9.0, DELTA).plan_search(grid(), **FACTS).epsilon_after
+        needed = PrivacyLedger(9.0, DELTA).plan_search(search, **FACTS).epsilon_after
+        assert needed > without
+        with PrivacyLedger(0.999 * needed, DELTA) as ledger:
+            with pytest.raises(BudgetExceededError, match="and those that they begin with would"):
+                search.fit(X, Y)
+            assert not ledger.rows
+        with PrivacyLedger(1.001 * needed, DELTA) as ledger:
+            search.fit(X, Y)
+            assert ledger.epsilon_spent == pytest.approx(needed, rel=1e-9)
+            # it is known now
+            again = ledger.plan_search(search, **FACTS)
+            assert (
+                again.epsilon_after
+                < PrivacyLedger(9.0, DELTA).plan_search(search, **FACTS).epsilon_after
+                + ledger.epsilon_spent
+            )
 
 
 def test_groups_that_are_passed_are_those_of_the_plan():
