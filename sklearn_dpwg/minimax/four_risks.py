@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -109,14 +110,8 @@ def strong_gap(
         If the arguments do not fit, or if the minimum cannot be certified, as with a loss that is
         not smooth.
     """
-    return weak_gap(
-        risks,
-        [weights],
-        [group_weights],
-        radius=radius,
-        regulariser=regulariser,
-        tolerance=tolerance,
-    )
+    one_run: tuple[Any, Any] = [weights], [group_weights]
+    return weak_gap(risks, *one_run, radius=radius, regulariser=regulariser, tolerance=tolerance)
 
 
 def weak_gap(
@@ -161,7 +156,7 @@ def weak_gap(
     Means stand in for the expectations of the definition, over records and noise.
     """
     radius, tolerance = positive_finite(radius, "radius"), positive_finite(tolerance, "tolerance")
-    points, mixtures = list(weights), list(group_weights)  # type: ignore[arg-type]
+    points, mixtures = _runs(weights, "weights"), _runs(group_weights, "group_weights")
     own = list(risks) if isinstance(risks, Sequence) else [risks] * len(points)
     if not points or not len(points) == len(mixtures) == len(own):
         raise ValueError(
@@ -218,6 +213,13 @@ def _pair(
     if not abs(mixture.sum() - 1.0) <= 1e-6:
         raise ValueError(f"group_weights must add up to 1, got a sum of {mixture.sum()!r}.")
     return w, mixture
+
+
+def _runs(values: ArrayLike, name: str) -> list[Any]:
+    """Return what each run has."""
+    if np.ndim(values) == 0 if isinstance(values, np.ndarray) else not isinstance(values, Sequence):
+        raise ValueError(f"{name} must hold a vector for each run, got {values!r}.")
+    return list(values)  # type: ignore[arg-type]
 
 
 def _check_regulariser(regulariser: Regulariser, risks: RiskFunctions) -> None:

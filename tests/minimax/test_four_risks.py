@@ -222,6 +222,8 @@ def test_what_does_not_fit_is_refused():
         (lambda: plain_risk(risks, [1.0], [1.5, -0.5]), "group_weights must be 2 numbers"),
         (lambda: plain_risk(risks, [1.0], [0.5, 0.4]), "group_weights must add up to 1"),
         (lambda: weak_gap(risks, [], [], radius=1.0), "weights must hold at least one run"),
+        (lambda: weak_gap(risks, 3.0, [[1.0, 0.0]], radius=1.0), "weights must hold a vector"),
+        (lambda: weak_gap(risks, [0.5], [[1.0, 0.0]], radius=1.0), "weights must have shape"),
         (lambda: primal_risk(risks, [math.nan]), "weights must hold finite numbers"),
         (lambda: primal_risk(risks, "a"), "weights must hold finite numbers, got 'a'"),
         (lambda: plain_risk(risks, [1.0], ["a"]), "group_weights must hold finite numbers"),
