@@ -53,6 +53,11 @@ def first_weights(
     coef, intercept = _coef_and_intercept(start)
     classes = targets.attributes.get("classes_")
     of_start = getattr(start, "classes_", None)
+    if classes is None and of_start is not None:
+        raise ValueError(
+            f"start must be a regressor where y holds numbers, got {type(start).__name__}, which "
+            f"knows the classes {np.asarray(of_start).tolist()!r}."
+        )
     if classes is not None and of_start is not None and not np.array_equal(classes, of_start):
         raise ValueError(
             f"start must know the classes {np.asarray(classes).tolist()!r}, in this order, got "

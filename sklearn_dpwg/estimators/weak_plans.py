@@ -77,6 +77,8 @@ def warn_of_weak_bound(plan: Plan, labels: NDArray[np.object_], replan: Replan) 
         "more records, a larger epsilon, fewer groups or features, or a smaller radius would help; "
         "print(estimator.plan(...)) previews them"
     )
+    if plan.problem.n_records == math.inf:  # what a round reads limits a source without an end
+        cure = cure.replace("more records,", "more records in a round,")
     enough = ""
     if plan.problem.n_records < math.inf:
         start = min(sizes) * plan.predicted_excess / cost
@@ -92,7 +94,7 @@ def warn_of_weak_bound(plan: Plan, labels: NDArray[np.object_], replan: Replan) 
             if len(fewer) < len(sizes):  # the others have enough as they are
                 cure = _cure_of_tiny(fewer, labels, sizes)
     whose = ""
-    if plan.problem.n_groups > 1:
+    if hopeless and plan.problem.n_groups > 1:
         every = len(hopeless) == plan.problem.n_groups
         whose = ", for every group" if every else f", for {_named(hopeless, labels, plan)}"
     warn(

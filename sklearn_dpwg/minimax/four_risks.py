@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_dpwg._checks import positive_finite, real_number
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.minimax.game import Regulariser, project_to_simplex
 from sklearn_dpwg.optimum import smooth_optimum
@@ -39,7 +42,7 @@ def plain_risk(
     float
         In units of the loss.
     """
-    w, mixture = _pair(risks, weights, group_weights)
+    w, mixture = _pair(risks, weights, group_weights, regulariser)
     value = float(mixture @ risks.risks(w))
     if regulariser is not None:
         value += _cost(regulariser.of_weights, w - regulariser.center)
@@ -66,7 +69,7 @@ def primal_risk(
     float
         In units of the loss.
     """
-    w, _ = _pair(risks, weights, None)
+    w, _ = _pair(risks, weights, None, regulariser)
     return _largest(risks.risks(w), regulariser) + _cost_of_weights([w], regulariser)
 
 
@@ -107,14 +110,8 @@ def strong_gap(
         If the arguments do not fit, or if the minimum cannot be certified, as with a loss that is
         not smooth.
     """
-    return weak_gap(
-        risks,
-        np.asarray(weights)[None],
-        np.asarray(group_weights)[None],
-        radius=radius,
-        regulariser=regulariser,
-        tolerance=tolerance,
-    )
+    one_run: tuple[Any, Any] = [weights], [group_weights]
+    return weak_gap(risks, *one_run, radius=radius, regulariser=regulariser, tolerance=tolerance)
 
 
 def weak_gap(
@@ -158,14 +155,15 @@ def weak_gap(
     -----
     Means stand in for the expectations of the definition, over records and noise.
     """
-    points, mixtures = list(np.asarray(weights)), list(np.asarray(group_weights))
+    radius, tolerance = positive_finite(radius, "radius"), positive_finite(tolerance, "tolerance")
+    points, mixtures = _runs(weights, "weights"), _runs(group_weights, "group_weights")
     own = list(risks) if isinstance(risks, Sequence) else [risks] * len(points)
     if not points or not len(points) == len(mixtures) == len(own):
         raise ValueError(
             f"weights must hold at least one run, and as many as group_weights and a sequence of "
             f"risks, got {len(points)}, {len(mixtures)} and {len(own)}."
         )
-    runs = [_pair(*each) for each in zip(own, points, mixtures, strict=True)]
+    runs = [_pair(*each, regulariser) for each in zip(own, points, mixtures, strict=True)]
     means = np.mean([each.risks(w) for each, (w, _) in zip(own, runs, strict=True)], axis=0)
     highest = _largest(means, regulariser) + _cost_of_weights([w for w, _ in runs], regulariser)
     if isinstance(risks, Sequence):
@@ -189,15 +187,25 @@ def weak_gap(
 
 
 def _pair(
-    risks: RiskFunctions, weights: ArrayLike, group_weights: ArrayLike | None
+    risks: RiskFunctions,
+    weights: ArrayLike,
+    group_weights: ArrayLike | None,
+    regulariser: Regulariser | None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return weights and a distribution as arrays of the right shapes."""
-    w = np.asarray(weights, dtype=float)
+    if not hasattr(risks, "risks_and_gradients"):
+        raise TypeError(
+            f"risks must be group risks, as GroupRisks of records or PopulationRisks of a "
+            f"population, got {type(risks).__name__}."
+        )
+    if regulariser is not None:
+        _check_regulariser(regulariser, risks)
+    w = _numbers(weights, "weights")
     if w.shape != (risks.n_weights,):
         raise ValueError(f"weights must have shape ({risks.n_weights},), got {w.shape}.")
     if group_weights is None:
         return w, np.zeros(risks.n_groups)
-    mixture = np.asarray(group_weights, dtype=float)
+    mixture = _numbers(group_weights, "group_weights")
     if mixture.shape != (risks.n_groups,) or not (mixture >= 0.0).all():
         raise ValueError(
             f"group_weights must be {risks.n_groups} numbers of at least 0, got {group_weights!r}."
@@ -205,6 +213,39 @@ def _pair(
     if not abs(mixture.sum() - 1.0) <= 1e-6:
         raise ValueError(f"group_weights must add up to 1, got a sum of {mixture.sum()!r}.")
     return w, mixture
+
+
+def _runs(values: ArrayLike, name: str) -> list[Any]:
+    """Return what each run has."""
+    if np.ndim(values) == 0 if isinstance(values, np.ndarray) else not isinstance(values, Sequence):
+        raise ValueError(f"{name} must hold a vector for each run, got {values!r}.")
+    return list(values)  # type: ignore[arg-type]
+
+
+def _check_regulariser(regulariser: Regulariser, risks: RiskFunctions) -> None:
+    """Refuse what is no regulariser of this game."""
+    if not isinstance(regulariser, Regulariser):
+        raise TypeError(f"regulariser must be a Regulariser or None, got {regulariser!r}.")
+    for name in ("of_weights", "of_dual"):
+        strength = real_number(getattr(regulariser, name), f"{name} of regulariser")
+        if not 0.0 <= strength < math.inf:
+            raise ValueError(
+                f"{name} of regulariser must be at least 0 and finite, got {strength!r}."
+            )
+    for name, wanted in (("center", risks.n_weights), ("prior", risks.n_groups)):
+        if (got := np.shape(getattr(regulariser, name))) != (wanted,):
+            raise ValueError(f"{name} of regulariser must have shape ({wanted},), got {got}.")
+
+
+def _numbers(values: ArrayLike, name: str) -> FloatArray:
+    """Return values as an array of finite numbers."""
+    try:
+        found = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        found = np.array(np.nan)
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name} must hold finite numbers, got {values!r}.")
+    return found
 
 
 def _cost(strength: float, offset: FloatArray) -> float:

@@ -168,6 +168,11 @@ def test_classes_and_names_must_be_the_same(binary):
         binary.make(start=named).fit(frame[["w", "u", "v"]], binary.data.y, binary.data.groups)
 
 
+def test_a_classifier_is_no_start_of_a_regressor(binary, regressor):
+    with pytest.raises(ValueError, match=r"^start must be a regressor .*, got LogisticRegression"):
+        regressor.fit(start=public_model(binary))
+
+
 def test_without_an_intercept_a_start_has_none(regressor):
     with pytest.raises(ValueError, match="that predicts nothing with fit_intercept=False"):
         regressor.fit(start=(np.ones(3), 0.5), fit_intercept=False)

@@ -10,7 +10,8 @@ from sklearn.base import clone
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators.weak_plans import hopeless_groups
 from sklearn_dpwg.exceptions import WeakPlanWarning
-from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
+from sklearn_dpwg.oracles import GeneratorOracle
+from sklearn_dpwg.solvers import MGR, Moments, OnlineToBatch, PhasedERM
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
@@ -152,3 +153,23 @@ def test_no_number_is_told_where_the_solver_refuses_so_many():
     (message,) = fit_with(CLASSIFIER.__class__(4.0, 1e-6, solver=Choosy(n_steps=20)), [3000, 1])
     assert "bring about" not in message
     assert "merge it or leave it out" in message
+
+
+def test_without_an_end_of_records_no_group_is_to_blame():
+    """Groups without an end are never hopeless; a round of them may be too small all the same."""
+
+    def simulate(group, size, rng):
+        X = rng.uniform(-0.5, 0.5, size=(size, 2))
+        return X, X[:, 0] > 0.0
+
+    model = clone(CLASSIFIER).set_params(solver=OnlineToBatch(n_rounds=5, batch_size=2))
+    with pytest.warns(WeakPlanWarning) as seen:
+        model.fit_oracle(
+            GeneratorOracle(simulate),
+            group_labels=["a", "b"],
+            group_sizes=[np.inf, np.inf],
+            n_features=2,
+            classes=[False, True],
+        )
+    (said,) = [str(one.message) for one in seen if one.category is WeakPlanWarning]
+    assert re.search(r"predicting nothing costs at most 0\.693: more records in a round, ", said)

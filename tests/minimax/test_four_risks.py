@@ -222,9 +222,44 @@ def test_what_does_not_fit_is_refused():
         (lambda: plain_risk(risks, [1.0], [1.5, -0.5]), "group_weights must be 2 numbers"),
         (lambda: plain_risk(risks, [1.0], [0.5, 0.4]), "group_weights must add up to 1"),
         (lambda: weak_gap(risks, [], [], radius=1.0), "weights must hold at least one run"),
+        (lambda: weak_gap(risks, 3.0, [[1.0, 0.0]], radius=1.0), "weights must hold a vector"),
+        (lambda: weak_gap(risks, [0.5], [[1.0, 0.0]], radius=1.0), "weights must have shape"),
+        (lambda: primal_risk(risks, [math.nan]), "weights must hold finite numbers"),
+        (lambda: primal_risk(risks, "a"), "weights must hold finite numbers, got 'a'"),
+        (lambda: plain_risk(risks, [1.0], ["a"]), "group_weights must hold finite numbers"),
     ):
         with pytest.raises(ValueError, match=f"^{start}"):
             call()
+    with pytest.raises(TypeError, match=r"^risks must be group risks, .* got Population"):
+        primal_risk(Population(), [1.0])
+
+
+class Population:
+    """Something that has no risks itself."""
+
+
+@pytest.mark.parametrize("name", ["radius", "tolerance"])
+@pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan, math.inf, "a"])
+def test_a_gap_is_refused_for_no_ball_and_no_tolerance(name, wrong):
+    limits = {"radius": 1.0, name: wrong}
+    for gap, lift in ((strong_gap, lambda value: value), (weak_gap, lambda value: [value])):
+        with pytest.raises((ValueError, TypeError), match=f"^{name} must be"):
+            gap(ByHand(), lift([0.5]), lift([0.5, 0.5]), **limits)
+
+
+@pytest.mark.parametrize(
+    ("regulariser", "start"),
+    [
+        (0.1, "regulariser must be a Regulariser or None, got 0.1"),
+        (Regulariser(-1.0, 0.1, np.zeros(1), np.ones(2)), "of_weights of regulariser must be at"),
+        (Regulariser(0.1, math.inf, np.zeros(1), np.ones(2)), "of_dual of regulariser must be at"),
+        (Regulariser(0.1, 0.1, np.zeros(2), np.ones(2)), "center of regulariser must have shape"),
+        (Regulariser(0.1, 0.1, np.zeros(1), np.ones(1)), "prior of regulariser must have shape"),
+    ],
+)
+def test_a_regulariser_of_another_game_is_refused(regulariser, start):
+    with pytest.raises((ValueError, TypeError), match=f"^{start}"):
+        primal_risk(ByHand(), [0.5], regulariser=regulariser)
 
 
 def test_a_loss_with_kinks_is_refused_where_the_minimum_cannot_be_certified():

@@ -13,7 +13,7 @@ from sklearn_dpwg.privacy import SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.centring.problem import CentredProblem, centred_problem
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan
-from sklearn_dpwg.solvers.phased_erm.parameters import PhasedERMParameters
+from sklearn_dpwg.solvers.phased_erm.parameters import MOST_PHASES, PhasedERMParameters
 from sklearn_dpwg.solvers.phased_erm.planning import (
     descent_bound,
     is_centred,
@@ -51,6 +51,11 @@ def learned_problem(
 
 def plan_of_calls(problem: Problem, calls: Calls, parameters: PhasedERMParameters) -> MixturePlan:
     """Return the plan of the least bound over strengths, averages and the width of kinks."""
+    if calls.n_calls > MOST_PHASES:
+        raise ValueError(
+            f"n_rounds must be at most {MOST_PHASES} where phases of PhasedERM answer, got "
+            f"{calls.n_calls}."
+        )
     multipliers = tuple(1.0 / mu for mu in calls.mus)
     prior, least, best = np.asarray(problem.prior), math.inf, None
     for width, solved in solved_problems(problem, parameters.smoothing_width):

@@ -10,6 +10,9 @@ from sklearn_dpwg._checks import Rules, flag, one_of, positive, share, whole, wi
 # Below it the noise overflows, whatever the records are.
 _WEAKEST = 1e-30
 
+# Strengths that grow tenfold stay squarable so long; planning takes the square of the phases.
+MOST_PHASES = 128
+
 
 @dataclass(eq=False, repr=False)
 class PhasedERMParameters:
@@ -30,6 +33,14 @@ class PhasedERMParameters:
     centring: bool | None = None
 
 
+def _not_too_many(parameters: PhasedERMParameters) -> None:
+    """Refuse more phases than can be planned."""
+    if (parameters.n_phases or 1) > MOST_PHASES:
+        raise ValueError(
+            f"n_phases of PhasedERM must be at most {MOST_PHASES}, got {parameters.n_phases}."
+        )
+
+
 def _paper_sets_the_rest(parameters: PhasedERMParameters) -> None:
     """Refuse what the paper's schedule sets itself."""
     if parameters.schedule != "paper":
@@ -46,6 +57,7 @@ def _paper_sets_the_rest(parameters: PhasedERMParameters) -> None:
 RULES = Rules(
     "PhasedERM",
     _paper_sets_the_rest,
+    _not_too_many,
     schedule=one_of("planned", "paper"),
     centring=flag(or_none=True),
     composition=one_of("sequential", "parallel"),

@@ -47,7 +47,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
     Parameters
     ----------
     n_phases : int, optional
-        Number of phases T; one is allowed. Planned: at most what `max_passes` pays for.
+        Number of phases T, from 1 to 128. Planned: at most what `max_passes` pays for.
     schedule : {"planned", "paper"}, default="planned"
         "paper" is Algorithm 1 of Zhou and Bassily with the constants of their Theorem 2 (the noise
         larger where theirs would break the budget); it sets everything else but `smoothing_width`.

@@ -307,6 +307,7 @@ WRONG = [
     ({"base": "oco"}, r"^base of BestResponse must be one of \['mgr', 'moments', 'phased-erm'"),
     ({"base": 3}, r"^base of BestResponse must be one of .* or a solver that has run_mixture, got"),
     ({"n_rounds": 0}, r"^n_rounds of BestResponse must be a positive whole number, got 0"),
+    ({"n_rounds": 10**6}, r"^n_rounds must be at most 128 where phases of PhasedERM answer"),
     ({"composition": "both"}, r"^composition of BestResponse must be one of"),
     ({"risk_share": 1.0}, r"^risk_share of BestResponse must be between 0 and 1, got 1.0"),
     ({"base": PhasedERM(3)}, r"^n_phases of PhasedERM must be left at None where it answers for"),

@@ -327,6 +327,7 @@ def test_paper_schedule_is_the_papers(epsilon):
     ("parameters", "message"),
     [
         ({"n_phases": 0}, "n_phases of PhasedERM must be a positive whole number, got 0"),
+        ({"n_phases": 129}, "n_phases of PhasedERM must be at most 128, got 129"),
         ({"n_phases": True}, "n_phases of PhasedERM must be a positive whole number, got True"),
         ({"n_phases": 2.0}, "n_phases of PhasedERM must be a positive whole number"),
         ({"max_passes": None}, "max_passes of PhasedERM must be a positive whole number"),
@@ -379,3 +380,12 @@ def test_stand_ins_keep_their_constants(loss, width):
     assert stand_in.curvature(scores, targets).max() <= constants.smoothness + 1e-12
     steps = np.diff(slopes.reshape(4001, -1), axis=0) / 1e-3
     assert -1e-9 <= steps.min() <= steps.max() <= constants.smoothness + 1e-6
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("composition", ["sequential", "parallel"])
+def test_as_many_phases_as_are_allowed_are_planned_without_overflow(composition):
+    problem = make_problem((900, 700, 400))
+    for sharpening in (None, 10.0):
+        solver = PhasedERM(128, composition=composition, sharpening=sharpening)
+        assert np.isfinite(solver.plan(problem, Budget(1.0, 1e-6)).predicted_excess)
