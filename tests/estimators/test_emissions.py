@@ -71,6 +71,7 @@ def emitted(kind, solver, X, y, groups, capsys):
             group_table(y, model.predict(X), groups=groups)
     said = [(warning.category.__name__, str(warning.message)) for warning in seen]
     attributes = {name: facts_of(value) for name, value in vars(model).items()}
+    assert len(attributes.pop("_fit_key")) == 34  # drawn for each fit by the operating system
     pickled = pickle.loads(pickle.dumps(model))
     assert set(vars(pickled)) == set(vars(model))
     return said, shapes, capsys.readouterr(), repr(model), attributes

@@ -34,7 +34,7 @@ BOTH = [
     ({"prior": "equal"}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
     ({"prior": 2.0}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
     ({"prior": [0.5, 0.5]}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
-    ({"solver": "sgd"}, "solver must be one of ['auto', "),
+    ({"solver": "sgd"}, "solver must be one of ['ags', "),
     ({"solver": MGR}, "solver must be a name or a solver instance, got <class"),
     ({"solver": "exact"}, "solver 'exact' adds no noise and needs epsilon=inf, got epsilon=1.0"),
     ({"solver": MGR(n_steps=0)}, "n_steps of MGR must be a positive whole number, got 0"),
