@@ -16,6 +16,8 @@ from sklearn_dpwg.solvers import Plan
 _UP, _CLOSE = 4.0, 1.5
 _MOST_TRIALS = 14
 _MOST_RECORDS = 10**12
+# Where steps grow with the records, as the papers' do, numbers beyond these take long to plan for.
+_MOST_STEPS = 100_000
 _MOST_NAMED = 20
 # So many are named of groups with the same size and bound.
 _MOST_ALIKE = 3
@@ -147,6 +149,8 @@ def _least_that_does(
             return best
         if hopeless_groups(plan):
             below = number
+            if plan.n_steps > _MOST_STEPS:
+                return best
         else:
             best = number, plan
         if best is None:

@@ -11,7 +11,7 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators.weak_plans import hopeless_groups
 from sklearn_dpwg.exceptions import WeakPlanWarning
 from sklearn_dpwg.oracles import GeneratorOracle
-from sklearn_dpwg.solvers import MGR, Moments, OnlineToBatch, PhasedERM
+from sklearn_dpwg.solvers import MGR, OCO, Moments, OnlineToBatch, PhasedERM
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
@@ -173,3 +173,17 @@ def test_without_an_end_of_records_no_group_is_to_blame():
         )
     (said,) = [str(one.message) for one in seen if one.category is WeakPlanWarning]
     assert re.search(r"predicting nothing costs at most 0\.693: more records in a round, ", said)
+
+
+def test_numbers_beyond_which_plans_take_long_are_not_tried():
+    planned = []
+
+    class Long(OCO):
+        def _plan(self, problem, budget):
+            planned.append(problem.n_records)
+            return super()._plan(problem, budget)
+
+    model = CLASSIFIER.__class__(1e-3, 1e-9, solver=Long(schedule="paper"), data_norm=1.0)
+    (message,) = fit_with(model, [30, 20])
+    assert "would do" not in message
+    assert sum(n > 200_000 for n in planned) == 1
