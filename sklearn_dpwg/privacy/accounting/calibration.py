@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from scipy.optimize import brentq
 
@@ -93,6 +94,7 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
     )
 
 
+@lru_cache(maxsize=256)  # a warning plans anew for other sizes, most often with the same noise
 def _search(parts: tuple[Composition, ...], budget: Budget) -> float:
     """Return a factor at most 2e-7 from the smallest for compositions without closed form."""
 
