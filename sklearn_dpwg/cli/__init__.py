@@ -1,0 +1,1 @@
+"""Command line: schema, plan, fit, predict and audit."""
