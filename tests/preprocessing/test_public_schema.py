@@ -394,7 +394,7 @@ def test_a_template_says_what_to_fill_in_and_reads_no_value(path):
 
 def test_a_template_of_a_task_leaves_groups_and_target_out_of_the_columns():
     text = template(NoValues(TABLE), groups=["town", "member"], target="age")
-    assert list(tomllib.loads(text)["columns"]) == ["id", "grade"]
+    assert list(tomllib.loads(text)["columns"]) == ["id", "grade", "day"]
     assert text.endswith(
         '[groups]\ncolumns = ["town", "member"]\nlabels = "FILL IN"\n\n'
         '[target]\ncolumn = "age"\nlow = "FILL IN"\nhigh = "FILL IN"\n'
