@@ -71,7 +71,13 @@ class SchemaFile:
     target_bounds: tuple[float, float] | None = None
 
 
-def template(table: Any, *, groups: Sequence[str] = (), target: str | None = None) -> str:
+def template(
+    table: Any,
+    *,
+    groups: Sequence[str] = (),
+    group_labels: Sequence[str | tuple[str, ...]] | None = None,
+    target: str | None = None,
+) -> str:
     """Return a schema to fill in, from the names and types of a table's columns.
 
     Columns of groups and the target, where they are named, have tables of their own.
@@ -84,13 +90,17 @@ def template(table: Any, *, groups: Sequence[str] = (), target: str | None = Non
     if groups or target is not None:
         parts.append(TASK_HEADER)
     if groups:
-        named = ", ".join(map(_text, groups))
-        parts.append(f'\n[groups]\ncolumns = [{named}]\nlabels = "{TO_FILL}"\n')
+        labels = f'"{TO_FILL}"' if group_labels is None else _list(group_labels)
+        parts.append(f"\n[groups]\ncolumns = {_list(groups)}\nlabels = {labels}\n")
     if target is not None:
         entries = ("low", "high") if kinds[target] == "number" else ("classes",)
         lines = [f'{entry} = "{TO_FILL}"' for entry in entries]
         parts.append(f"\n[target]\ncolumn = {_text(target)}\n" + "\n".join(lines) + "\n")
     return "".join(parts)
+
+
+def _list(words: Sequence[str | tuple[str, ...]]) -> str:
+    return f"[{', '.join(_text(w) if isinstance(w, str) else _list(w) for w in words)}]"
 
 
 def _text(name: str) -> str:
@@ -173,9 +183,9 @@ def read_schema_file(path: str | Path) -> SchemaFile:
     if open_entries:
         raise ValueError(f"{path} has entries that are to be filled in: {'; '.join(open_entries)}.")
     columns = {name: _column(name, table, path) for name, table in tables.items()}
-    return SchemaFile(
-        columns, *_groups(task["groups"], path), *_target(task["target"], columns, path)
-    )
+    of_groups, labels = _groups(task["groups"], path)
+    target, classes, bounds = _target(task["target"], columns, path)
+    return SchemaFile(columns, of_groups, labels, target, classes, bounds)
 
 
 def _task_table(name: str, table: Any, path: str | Path) -> dict[str, Any]:
