@@ -29,6 +29,7 @@ TRUSTED = tuple(
         "sklearn_dpwg.losses.binary_log_loss": ("BinaryLogLoss",),
         "sklearn_dpwg.losses.hinge": ("Hinge",),
         "sklearn_dpwg.losses.huber": ("Huber",),
+        "sklearn_dpwg.losses.kinked_loss": ("_RoundedKink",),
         "sklearn_dpwg.losses.multinomial_log_loss": ("MultinomialLogLoss",),
         "sklearn_dpwg.losses.quantile": ("Quantile",),
         "sklearn_dpwg.losses.smoothed_hinge": ("SmoothedHinge",),
