@@ -8,8 +8,8 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
-from skops import io
 from sklearn.pipeline import Pipeline
+from skops import io
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.cli._answers import WrongInput
