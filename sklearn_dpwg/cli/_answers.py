@@ -65,6 +65,15 @@ class OneSentence(click.Group):
             return outcome
         sys.exit(outcome if isinstance(outcome, int) else 0)
 
+    def make_context(
+        self, info_name: str | None, args: list[str], *rest: Any, **extra: Any
+    ) -> click.Context:
+        """Keep the words of the command, which a report quotes."""
+        words = list(args)
+        ctx = super().make_context(info_name, args, *rest, **extra)
+        ctx.meta["arguments"] = words
+        return ctx
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order in which they are used."""
         return list(self.commands)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sklearn_dpwg.cli._answers import OneSentence
+from sklearn_dpwg.cli.audit import audit
 from sklearn_dpwg.cli.fit import fit
 from sklearn_dpwg.cli.plan import plan
 from sklearn_dpwg.cli.predict import predict
@@ -23,5 +24,5 @@ def main(debug: bool) -> None:
     """
 
 
-for _command in (schema, plan, fit, predict):
+for _command in (schema, plan, fit, predict, audit):
     main.add_command(_command)
