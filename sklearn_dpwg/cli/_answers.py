@@ -18,6 +18,8 @@ FAILS = 4
 CANNOT_TELL = 5
 
 _PACKAGE = __name__.partition(".")[0]
+# What the extra `cli` installs and a command imports when it needs it.
+_EXTRA = ("pyarrow", "skops", "rich", "jinja2", "matplotlib", "fairlearn")
 # click before 8.2 shows help by itself where nothing is asked for
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
@@ -111,6 +113,12 @@ def _sentences() -> Iterator[None]:
             yield
         except exceptions.BudgetExceededError as error:
             raise BudgetRefused(_words(error)) from None
+        except ModuleNotFoundError as error:
+            if error.name not in _EXTRA:
+                raise
+            raise WrongInput(
+                f"the command line needs {error.name}: pip install 'sklearn-dpwg[cli]'."
+            ) from None
         except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
             # click ends a command by a RuntimeError of its own
             if isinstance(error, click.exceptions.Exit | click.Abort):

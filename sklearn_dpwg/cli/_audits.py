@@ -72,8 +72,8 @@ def sources_of(
         )
     if (model is None) != (same_records is None):
         raise WrongInput(
-            "same_records must be said of a model, and of nothing else: --same-records where it was "
-            "fitted to these very records, whose costs then add up, and --held-out where it was not."
+            "same_records must be said of a model, and of nothing else: --same-records where it "
+            "was fitted to these very records, so that both costs add up, and --held-out where not."
         )
     fitted = None if model is None else load_model(model)
     task = _task(schema, fitted, options)
