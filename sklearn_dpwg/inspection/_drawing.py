@@ -41,9 +41,7 @@ def height_of(n_rows: int) -> float:
     return MARGINS + ROW * max(n_rows, 4)
 
 
-def axes_for(
-    owner: str, ax: Axes | None, height: float = 4.0
-) -> tuple[Axes, Figure | SubFigure]:
+def axes_for(owner: str, ax: Axes | None, height: float = 4.0) -> tuple[Axes, Figure | SubFigure]:
     """Return the axes to draw on, by default those of a new figure, and their figure."""
     plt = pyplot(f"{owner}.plot")
     if ax is None:
@@ -67,15 +65,19 @@ def write(ax: Axes, x: float, y: float, text: str, **options: Any) -> Any:
 
 
 def legend(ax: Axes, **options: Any) -> None:
-    """Draw a legend whose entries are shown as they are."""
-    made = ax.legend(fontsize="small", frameon=False, **options)
+    """Draw a legend above the axes, where it hides no data, whose entries are shown as they are."""
+    where = {"loc": "lower left", "bbox_to_anchor": (-0.01, 0.985), "ncols": 3, "borderpad": 0.0}
+    made = ax.legend(fontsize="small", frameon=False, columnspacing=1.2, **(where | options))
     for text in made.get_texts():
         text.set_parse_math(False)
 
 
-def titles(ax: Axes, title: str, xlabel: str = "", ylabel: str = "") -> None:
-    """Title axes with text that is shown as it is."""
-    ax.set_title(title, parse_math=False, loc="left", fontsize="medium")
+def titles(
+    ax: Axes, title: str, xlabel: str = "", ylabel: str = "", *, over_line: bool = False
+) -> None:
+    """Title axes with text that is shown as it is, maybe over a line of other text."""
+    pad = 20.0 if over_line else 6.0
+    ax.set_title(title, parse_math=False, loc="left", fontsize="medium", pad=pad)
     ax.set_xlabel(xlabel, parse_math=False)
     ax.set_ylabel(ylabel, parse_math=False)
 
@@ -88,8 +90,8 @@ def bare(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
-def spread(places: Sequence[float], gap: float) -> FloatArray:
-    """Return places at least a gap apart, in the same order, near those that were given.
+def spread(places: Sequence[float], gap: float, low: float, high: float) -> FloatArray:
+    """Return places a gap apart, between two ends, in the same order and near those given.
 
     Neighbours that are too close become a cluster around their mean, and clusters that then touch
     are united, as in isotonic regression.
@@ -106,7 +108,7 @@ def spread(places: Sequence[float], gap: float) -> FloatArray:
         clusters.append((mean, size))
     level = np.repeat([mean for mean, _ in clusters], [size for _, size in clusters])
     found = np.empty(len(order))
-    found[order] = level + gap * np.arange(len(order))
+    found[order] = np.clip(level, low, high - gap * (len(order) - 1)) + gap * np.arange(len(order))
     return found
 
 

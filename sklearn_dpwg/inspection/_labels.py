@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 # Joiners belong to emoji and to Persian; every other character of format is shown by its number.
 _JOINERS = "\u200c\u200d"
-_CONTROLS = {number: chr(0x2400 + number) for number in range(32)} | {0x7F: "\u2421"}
+_CONTROLS = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\0": r"\0"}
 _UNSHOWN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 # About what stands beside an axis of five inches without taking half of it.
 WIDTH = 22
@@ -23,15 +23,13 @@ def text_of(label: Hashable) -> str:
     inner = text.strip()
     before = text[: len(text) - len(text.lstrip())]
     after = text[len(before) + len(inner) :]
-    return "".join(
-        [*map(_outer_space, before), *map(_visible, inner), *map(_outer_space, after)]
-    )
+    return "".join([*map(_outer_space, before), *map(_visible, inner), *map(_outer_space, after)])
 
 
 def _visible(character: str) -> str:
+    if character in _CONTROLS:
+        return _CONTROLS[character]
     number = ord(character)
-    if number in _CONTROLS:
-        return _CONTROLS[number]
     if unicodedata.category(character) in _UNSHOWN and character not in _JOINERS:
         return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
     return character
@@ -41,7 +39,7 @@ def _outer_space(character: str) -> str:
     """Show a space that would be lost where text is trimmed."""
     shown = _visible(character)
     if character == " ":
-        return "\u2420"
+        return "\u2423"
     return f"\\u{ord(character):04x}" if shown == character else shown
 
 
