@@ -23,6 +23,10 @@ FAINT = "#808080"
 # Inches: a picture as wide as a column of text, whose rows are as high as a line.
 WIDTH, ROW, MARGINS = 6.4, 0.24, 1.3
 MANY = 12  # rows from which on letters get smaller
+# Lines that have a name, as a palette has no more colours; the last is the grey of all others.
+MOST_NAMED = len(PALETTE) - 1
+# Names beside lines are this share of the axes' height apart.
+_NAME_GAP = 0.06
 
 
 def pyplot(owner: str) -> Any:
@@ -110,6 +114,25 @@ def spread(places: Sequence[float], gap: float, low: float, high: float) -> Floa
     found = np.empty(len(order))
     found[order] = np.clip(level, low, high - gap * (len(order) - 1)) + gap * np.arange(len(order))
     return found
+
+
+def name_lines(ax: Axes, names: Sequence[str], ends: Sequence[tuple[float, float]]) -> None:
+    """Write the name of each line to the right of the axes, none over another."""
+    low, high = ax.get_ylim()
+    heights = spread([y for _, y in ends], _NAME_GAP * (high - low), low, high)
+    for colour, name, end, height in zip(PALETTE, names, ends, heights.tolist(), strict=False):
+        line = {"arrowstyle": "-", "relpos": (0.0, 0.5), "linewidth": 0.8, "color": colour}
+        ax.annotate(
+            name,
+            end,
+            xytext=(1.03, height),
+            textcoords=ax.get_yaxis_transform(),
+            va="center",
+            parse_math=False,
+            fontsize="small",
+            arrowprops=line,
+        )
+    ax.set_ylim(low, high)
 
 
 def log_scale(values: Sequence[float]) -> bool:

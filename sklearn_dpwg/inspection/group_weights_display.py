@@ -14,9 +14,6 @@ from sklearn_dpwg.inspection._labels import shortened, texts_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Lines with a name; a palette has no more colours that everybody can tell apart.
-_MOST_NAMED = len(drawing.PALETTE) - 1  # the last is the grey of the others
-
 
 class GroupWeightsDisplay:
     """Group weights of a fitted model as bars, or of several models as lines.
@@ -137,8 +134,9 @@ class GroupWeightsDisplay:
             self._draw_bars(weights, names)
             said, labels = "Weight of each group in the fit", ("weight", "")
         else:
-            self._draw_paths(weights, names)
-            said, labels = f"Weight of each group by {self.point_name}", (self.point_name, "weight")
+            unnamed = self._draw_paths(weights, names)
+            said = f"Weight of each group by {self.point_name}"
+            labels = (f"{self.point_name}{unnamed}", "weight")
         over_line = weights.ndim == 1 and self.shares is not None
         said = said if title is None else title
         drawing.titles(self.ax_, said, *labels, over_line=over_line)
@@ -161,10 +159,11 @@ class GroupWeightsDisplay:
         self.ax_.grid(visible=False, axis="y")
         drawing.percents(self.ax_.xaxis)
 
-    def _draw_paths(self, weights: Any, names: tuple[str, ...]) -> None:
+    def _draw_paths(self, weights: Any, names: tuple[str, ...]) -> str:
+        """Draw a line a group, and say what is not named."""
         points = np.arange(len(weights)) if self.points is None else np.asarray(self.points)
         order = np.argsort(-weights.max(axis=0), kind="stable").tolist()
-        named, others = order[:_MOST_NAMED], order[_MOST_NAMED:]
+        named, others = order[: drawing.MOST_NAMED], order[drawing.MOST_NAMED :]
         if len(others) == 1:  # its own name is as short as "1 other group"
             named, others = order, []
         for place in others:
@@ -179,18 +178,6 @@ class GroupWeightsDisplay:
             self.ax_.set_xticks(points, [f"{point:.3g}" for point in points])
         self.ax_.set_ylim(bottom=0.0)
         drawing.percents(self.ax_.yaxis)
-        self._name(weights[-1], named, names)
-        if others:
-            said = f"grey: {len(others)} other groups"
-            where = {"transform": self.ax_.transAxes, "fontsize": "small", "va": "top"}
-            drawing.write(self.ax_, 0.02, 0.98, said, **where)
-
-    def _name(self, last: Any, named: list[int], names: tuple[str, ...]) -> None:
-        """Write the name of each line to the right of the axes, none over another."""
-        low, high = self.ax_.get_ylim()
-        ends = [float(last[place]) for place in named]
-        places = drawing.spread(ends, 0.06 * (high - low), low, high)
-        for number, (place, y) in enumerate(zip(named, places, strict=True)):
-            where = {"transform": self.ax_.get_yaxis_transform(), "va": "center"}
-            look = {"color": drawing.PALETTE[number], "fontsize": "small"}
-            drawing.write(self.ax_, 1.02, float(y), names[place], **where, **look)
+        ends = [(float(points[-1]), float(weights[-1, place])) for place in named]
+        drawing.name_lines(self.ax_, [names[place] for place in named], ends)
+        return f" (grey: {len(others)} other groups)" if others else ""

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 # Models without privacy stand at so many times the largest ε of the others.
 _BEYOND = 2.0
-# Names beside lines are this share of the axes' height apart.
-_NAME_HEIGHT = 0.06
-# Lines with a name; a palette has no more colours that everybody can tell apart.
-_MOST_NAMED = len(drawing.PALETTE) - 1  # the last is the grey of the others
 
 
 class UtilityPoint(NamedTuple):
@@ -201,7 +197,9 @@ class PrivacyUtilityDisplay:
             self._draw_series(series[name], places, color=drawing.FAINT, linewidth=0.7, alpha=0.6)
         for name, colour, marker in zip(named, drawing.PALETTE, drawing.MARKERS, strict=False):
             self._draw_series(series[name], places, color=colour, marker=marker, linewidth=1.4)
-        self._name([series[name] for name in named], places)
+        last = [max(series[name], key=lambda point: point.epsilon) for name in named]
+        ends = [(places[point.epsilon], point.value) for point in last]
+        drawing.name_lines(self.ax_, shortened(texts_of(named)), ends)
         self._scale(places)
         drawing.bare(self.ax_)
         metric = f"{words_of(self.metric)} of the worst group"
@@ -222,7 +220,7 @@ class PrivacyUtilityDisplay:
             return list(series), []
         sign = 1.0 if greater_is_worse(self.metric) else -1.0
         order = sorted(series, key=lambda name: min(sign * point.value for point in series[name]))
-        return order[:_MOST_NAMED], order[_MOST_NAMED:]
+        return order[: drawing.MOST_NAMED], order[drawing.MOST_NAMED :]
 
     def _places(self) -> dict[float, float]:
         """Map every ε to its place on the axis; infinity has one too."""
@@ -239,27 +237,6 @@ class PrivacyUtilityDisplay:
         line = {"color": look["color"], "linewidth": look["linewidth"], "alpha": 0.6}
         for x, point in zip(xs, points, strict=True):
             self.ax_.plot([x, x], [point.low, point.high], **line)
-
-    def _name(self, series: list[list[UtilityPoint]], places: dict[float, float]) -> None:
-        """Write the name of each series to the right of the axes, none over another."""
-        names = shortened(texts_of(points[0].name for points in series))
-        ends = [max(points, key=lambda point: point.epsilon) for points in series]
-        low, high = self.ax_.get_ylim()
-        gap = _NAME_HEIGHT * (high - low)
-        heights = drawing.spread([point.value for point in ends], gap, low, high)
-        for number, (name, end, y) in enumerate(zip(names, ends, heights, strict=True)):
-            line = {"arrowstyle": "-", "relpos": (0.0, 0.5), "linewidth": 0.7, "alpha": 0.7}
-            self.ax_.annotate(
-                name,
-                (places[end.epsilon], end.value),
-                xytext=(1.03, float(y)),
-                textcoords=self.ax_.get_yaxis_transform(),
-                va="center",
-                parse_math=False,
-                fontsize="small",
-                arrowprops=line | {"color": drawing.PALETTE[number]},
-            )
-        self.ax_.set_ylim(low, high)
 
     def _scale(self, places: dict[float, float]) -> None:
         used = {point.epsilon for point in self.points}
