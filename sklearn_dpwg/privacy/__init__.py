@@ -27,6 +27,7 @@ from sklearn_dpwg.privacy.noise import (
     SECONDS_PER_SECURE_CALL,
     SECONDS_PER_SECURE_COORDINATE,
     GaussianRows,
+    IntegerNoise,
     NoiseSource,
     poisson_sample,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "Budget",
     "Draw",
     "GaussianRows",
+    "IntegerNoise",
     "NoiseSource",
     "PrivacyGuarantee",
     "Release",
