@@ -49,7 +49,7 @@ return [...document.querySelectorAll(".sphx-glr-thumbcontainer")]
   .filter(card => !card.querySelector("img") || card.querySelector("img").src.includes("no_image"))
   .map(card => `has a card without a figure: ${card.textContent.trim()}`);
 """
-SEARCHES = ("fairness", "fairlearn", "missing values")
+SEARCHES = ("fairness", "fairlearn", "missing values", "audit", "model card")
 FOUND = "return document.querySelectorAll('#search-results ul.search li a').length"
 SECONDS_TO_SEARCH = 20
 

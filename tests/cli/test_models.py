@@ -12,8 +12,9 @@ from sklearn.pipeline import Pipeline
 from skops import io
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.cli import TRUSTED_TYPES
 from sklearn_dpwg.cli._answers import WrongInput
-from sklearn_dpwg.cli._models import TRUSTED, load_model, save_model
+from sklearn_dpwg.cli._models import load_model, save_model
 from sklearn_dpwg.losses import LOSSES
 from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
 from sklearn_dpwg.solvers import SOLVERS
@@ -82,7 +83,7 @@ def test_every_solver_and_loss_is_saved_and_read_by_the_types_that_are_trusted(t
         assert (again.predict(table()) == model.predict(table())).all(), (solver, loss)
         assert again[-1].privacy_ == model[-1].privacy_
         assert again[-1].plan_ == model[-1].plan_
-    assert seen == set(TRUSTED)
+    assert seen == set(TRUSTED_TYPES)
 
 
 class Stranger:
