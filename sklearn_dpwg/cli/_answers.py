@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+FAULT = 1
 WRONG_INPUT = 2
 BUDGET_REFUSED = 3
 FAILS = 4
@@ -20,6 +21,8 @@ CANNOT_TELL = 5
 _PACKAGE = __name__.partition(".")[0]
 # What the extra `cli` installs and a command imports when it needs it.
 _EXTRA = ("pyarrow", "skops", "rich", "jinja2", "matplotlib", "fairlearn")
+# The types of the errors that this package words itself.
+_TOLD = (ValueError, TypeError, OSError, RuntimeError)
 # click before 8.2 shows help by itself where nothing is asked for
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
@@ -28,6 +31,12 @@ class WrongInput(click.ClickException):
     """Something that the caller can put right; nothing was spent."""
 
     exit_code = WRONG_INPUT
+
+
+class Fault(click.ClickException):
+    """Something unexpected, whose own words may hold values of records."""
+
+    exit_code = FAULT
 
 
 class BudgetRefused(click.ClickException):
@@ -62,7 +71,7 @@ class OneSentence(click.Group):
             if not standalone_mode:
                 raise
             _say("Error", "interrupted; what a ledger says is spent stays spent.")
-            sys.exit(1)
+            sys.exit(FAULT)
         if not standalone_mode:
             return outcome
         sys.exit(outcome if isinstance(outcome, int) else 0)
@@ -119,10 +128,9 @@ def _sentences() -> Iterator[None]:
             raise WrongInput(
                 f"the command line needs {error.name}: pip install 'sklearn-dpwg[cli]'."
             ) from None
-        except (ValueError, TypeError, OSError, RuntimeError, MemoryError) as error:
-            # click ends a command by a RuntimeError of its own
-            if isinstance(error, click.exceptions.Exit | click.Abort):
-                raise
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
             _refuse(error)
 
 
@@ -130,13 +138,13 @@ def _refuse(error: Exception) -> NoReturn:
     """Show the message of this package's errors; that of others may hold values of records."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     place = frame.f_globals.get("__name__", "")
-    if place.partition(".")[0] != _PACKAGE:
-        notes = " ".join(getattr(error, "__notes__", ()))
-        raise WrongInput(
-            f"an unexpected {type(error).__name__} came from {place}, whose message is not shown "
-            f"as it may hold values of records; --debug before the command shows it. {notes}"
-        ) from None
-    raise WrongInput(_words(error)) from None
+    if place.partition(".")[0] == _PACKAGE and isinstance(error, _TOLD):
+        raise WrongInput(_words(error)) from None
+    notes = " ".join(getattr(error, "__notes__", ()))
+    raise Fault(
+        f"an unexpected {type(error).__name__} came from {place}, whose message is not shown as it "
+        f"may hold values of records; --debug before the command shows it. {notes}"
+    ) from None
 
 
 def _words(error: Exception) -> str:
