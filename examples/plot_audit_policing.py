@@ -34,7 +34,7 @@ audit = GroupAudit(
     classes=("traffic", "suspicious"),
     random_state=0,
 )  # seeded, so that this page repeats itself: never do so with records of people
-# print(audit.plan(group_sizes=dict(stops.groups.value_counts())))
+print(audit.plan(group_sizes=dict(stops.groups.value_counts())))
 
 # %%
 # The release, and who may be searched most often. A search is no favour: the *largest* rate is the
@@ -68,5 +68,6 @@ for ax, (metric, name) in zip(axes, columns.items(), strict=True):
         is_private=True,
         confidence=result.confidence,
     )
-    display.plot(ax=ax, title=f"Share searched, {name}")
+    display.plot(ax=ax, title=f"Share searched: {name}")
+    ax.set(xlabel="", xlim=(0.0, 0.4))
 plt.show()
