@@ -60,7 +60,7 @@ class IntegerNoise:
     2.799
     >>> numbers, probabilities = noise.law(n_cells=2)
     >>> round(float(probabilities[numbers == 0][0]), 4)
-    0.1265
+    0.1298
     """
 
     mechanism: Literal["laplace", "gaussian"]
