@@ -17,7 +17,7 @@ from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.inspection import GroupAudit, GroupMetricDisplay
 
 stops = load_dataset("minneapolis-stops", as_frame=True)
-searched = stops.target
+searched = stops.target.astype(float)  # a decision as a score: 0 or 1
 kind = np.where(stops.data["problem=suspicious"] == 1.0, "suspicious", "traffic")
 
 # %%

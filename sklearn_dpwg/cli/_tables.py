@@ -123,7 +123,12 @@ class TableFile:
         if suffix not in CSV_DELIMITERS:
             allowed = ", ".join((*CSV_DELIMITERS, *PARQUET))
             raise WrongInput(f"{self.path} must have a name that ends in one of {allowed}.")
-        return CSV_DELIMITERS[suffix] if self.delimiter is None else self.delimiter
+        if self.delimiter is None:
+            return CSV_DELIMITERS[suffix]
+        delimiter = self.delimiter.replace("\\t", "\t")  # as it is typed in a shell
+        if len(delimiter) != 1:
+            raise WrongInput(f"delimiter must be one character, got {self.delimiter!r}.")
+        return delimiter
 
     def _read_csv(self, names: list[str]) -> Any:
         import pyarrow as pa

@@ -111,6 +111,7 @@ FILES = [
     ("predict people.csv people.csv -o out.csv", "people.csv must be a model that `fit` or skops"),
     ("predict model.skops people.csv -o out.xlsx", "out.xlsx must have a name that ends in .csv"),
     ("schema people.csv -o s.toml --groups rac", "columns of --groups, and has no 'rac': did you"),
+    (f"{FIT} --delimiter ;;", "delimiter must be one character, got ';;'"),
     (f"{FIT} --delimiter ;", "people.csv must have cells with ';' between them.*--delimiter ','"),
 ]
 
