@@ -81,6 +81,7 @@ from sklearn_dpwg.cli._options import (
 @click.pass_context
 def audit(
     ctx: click.Context,
+    /,
     table: Path,
     scores: str | None,
     predictions: str | None,

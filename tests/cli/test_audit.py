@@ -163,3 +163,25 @@ def test_a_wrong_audit_is_answered_in_one_sentence(command, says, monkeypatch):
     monkeypatch.setattr(NoiseSource, "integers", refuse)
     changed(id=SECRET).assign(hired2="no").to_csv("people.csv", index=False)
     answer_to(command, says)
+
+
+def test_a_plan_of_an_audit_needs_no_records():
+    arguments = ("plan", "--audit", "--group-sizes", "a=500,b=90", "--epsilon", 0.5)
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("Private audit: epsilon = 0.5 at delta = 1e-06")
+    assert "\na " in result.stdout
+    assert run(*arguments, "--base-rate", 0.01).stdout != result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--audit --solver mgr", "solver is for a plan of a fit, and --audit asks for another"),
+        ("--n-features 3 --base-rate 0.1", "base_rate is for a plan of an audit: say --audit too"),
+        ("--audit --base-rate 2", "base_rate"),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_a_wrong_plan_of_an_audit(options, says):
+    answer_to(f"plan --group-sizes a=50,b=40 {options}", says)
