@@ -26,6 +26,11 @@ def text_of(label: Hashable) -> str:
     return "".join([*map(_outer_space, before), *map(_visible, inner), *map(_outer_space, after)])
 
 
+def visible_line(text: str) -> str:
+    """Return a line in which every character shows."""
+    return "".join(map(_visible, text))
+
+
 def _visible(character: str) -> str:
     if character in _CONTROLS:
         return _CONTROLS[character]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from sklearn_dpwg.inspection._cells import RATES
+from sklearn_dpwg.inspection._labels import visible_line
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.group_rate import GroupRate
 
@@ -55,3 +56,8 @@ def listed(texts: list[str] | tuple[str, ...], conjunction: str = "and", most: i
     if len(texts) < 2:
         return "".join(texts)
     return f"{', '.join(texts[:-1])} {conjunction} {texts[-1]}"
+
+
+def visible(text: str) -> str:
+    """Return text in which every character shows; lines stay lines."""
+    return "\n".join(visible_line(line) for line in str(text).split("\n"))

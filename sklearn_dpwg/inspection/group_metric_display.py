@@ -123,6 +123,28 @@ class GroupMetricDisplay:
         GroupMetricDisplay
             The display, drawn.
         """
+        return cls.of(result, metric, ratio=ratio, at_least=at_least).plot(ax)
+
+    @classmethod
+    def of(cls, result: AuditResult, metric: str, *, ratio: bool, at_least: float) -> Self:
+        """Return the display of an audit without drawing it.
+
+        Parameters
+        ----------
+        result : AuditResult
+            The audit.
+        metric : str
+            A rate, or a loss of the audit.
+        ratio : bool
+            Whether of each group's rate over the largest one.
+        at_least : float
+            What ratios are held against.
+
+        Returns
+        -------
+        GroupMetricDisplay
+            The display, to be drawn by `plot`.
+        """
         facts: dict[str, Any] = {
             "is_private": result.is_private,
             "confidence": result.confidence,
@@ -138,7 +160,7 @@ class GroupMetricDisplay:
             worst = result.worst_groups(metric).groups
             facts["answers"] = [MAY_BE_WORST if one.group in worst else "" for one in rates]
             facts["reference"] = overall_rate(result, metric)
-        return cls(rates, **facts).plot(ax)
+        return cls(rates, **facts)
 
     @classmethod
     def from_estimator(

@@ -122,7 +122,11 @@ class PrivacyProfileDisplay:
         return cls(result.privacy_, name=name).plot(ax, kind=kind)
 
     def plot(
-        self, ax: Axes | None = None, *, kind: Literal["tradeoff", "profile"] = "tradeoff"
+        self,
+        ax: Axes | None = None,
+        *,
+        kind: Literal["tradeoff", "profile"] = "tradeoff",
+        title: str | None = None,
     ) -> Self:
         """Draw the display.
 
@@ -132,6 +136,8 @@ class PrivacyProfileDisplay:
             Where to draw; a new figure by default.
         kind : {"tradeoff", "profile"}, default="tradeoff"
             The trade-off of an attacker, or δ over ε.
+        title : str, optional
+            What to write above.
 
         Returns
         -------
@@ -146,6 +152,8 @@ class PrivacyProfileDisplay:
             self._draw_tradeoff()
         else:
             self._draw_profile()
+        if title is not None:
+            drawing.titles(self.ax_, title, self.ax_.get_xlabel(), self.ax_.get_ylabel())
         return self
 
     def _draw_tradeoff(self) -> None:

@@ -97,6 +97,32 @@ class PrivacyUtilityDisplay:
         PrivacyUtilityDisplay
             The display, drawn.
         """
+        return cls.of(results, metric, epsilons=epsilons).plot(ax)
+
+    @classmethod
+    def of(
+        cls,
+        results: Mapping[str, AuditResult | Sequence[AuditResult]],
+        metric: str,
+        *,
+        epsilons: Mapping[str, float | Sequence[float]] | None = None,
+    ) -> Self:
+        """Return the display of audits without drawing it.
+
+        Parameters
+        ----------
+        results : mapping from name to AuditResult, or to a sequence of them
+            The audits.
+        metric : str
+            A rate, or a loss of all audits.
+        epsilons : mapping from name to float, or to a sequence of them, optional
+            ε of the models.
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+            The display, to be drawn by `plot`.
+        """
         points, is_private = [], True
         for name, given in results.items():
             audits = [given] if isinstance(given, AuditResult) else list(given)
@@ -104,7 +130,7 @@ class PrivacyUtilityDisplay:
             for audit, epsilon in zip(audits, costs, strict=True):
                 points.append(UtilityPoint(name, epsilon, *worst_value(audit, metric)))
                 is_private = is_private and audit.is_private
-        return cls(points, metric=metric, is_private=is_private).plot(ax)
+        return cls(points, metric=metric, is_private=is_private)
 
     @classmethod
     def from_estimator(
