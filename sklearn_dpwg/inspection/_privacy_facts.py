@@ -20,6 +20,7 @@ HEADLINES = {
 }
 _ATTACKER = ("No privacy", "Promise", "What an attacker gains", "Unit of privacy", "Randomness")
 _PROOF = "To check it"
+_FOR_PROGRAMMERS = ", k rows `for_records(k)`"
 
 
 def banner(results: Mapping[str, AuditResult]) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def banner(results: Mapping[str, AuditResult]) -> dict[str, Any]:
     state, guarantee = states[name], results[name].privacy_
     said = {section.title: section.text for section in sections(guarantee)}
     gains = said.get("What an attacker gains", said.get("No privacy", ""))
-    sentences = [f"At most this: {gains}" if guarantee.is_private else _capital(gains)]
+    sentences = [_capital(gains)]
     if state == "unprotected" and guarantee.is_private:
         sentences = ["The counts were released without noise and may reveal any record."]
     if state == "seeded":
@@ -91,7 +92,8 @@ def _of_all(
     for name, result in results.items():
         for section in sections(result.privacy_):
             if wanted(section.title):
-                by_text.setdefault((section.title, section.text), []).append(names[name])
+                text = section.text.replace(_FOR_PROGRAMMERS, "")
+                by_text.setdefault((section.title, text), []).append(names[name])
     return [
         {
             "title": title if len(which) == len(results) else f"{title} ({', '.join(which)})",

@@ -25,8 +25,11 @@ SECTIONS = (
     ("record", "How it was made"),
     ("glossary", "Glossary"),
 )
-# Every character that Markdown, its tables or its formulas could take for something else.
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~$^=-])")
+# What Markdown, its tables or its formulas take for something else: anywhere, and in front.
+_MARKUP = re.compile(r"([\\`*_{}\[\]|~$])")
+_IN_FRONT = re.compile(r"^(\s*(?:\d+(?=[.)]))?)([#+=.)>-])")
+# What GitHub makes into links.
+_LINKS = {"://": "&#58;//", "www.": "www&#46;", "@": "&#64;"}
 # Characters of a name in a table, unless the template says otherwise.
 _CUT = 60
 
@@ -61,11 +64,20 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
     return _environment("markdown").get_template("report.md.jinja").render(facts=facts)
 
 
+def groups_as_markdown(facts: Mapping[str, Any]) -> str:
+    """Return the table of groups as Markdown."""
+    return _environment("markdown").get_template("groups.md.jinja").render(facts=facts)
+
+
 def escape_markdown(text: object) -> str:
     """Return text that Markdown shows as it is, on one line."""
     if not isinstance(text, str):
         return str(text)
-    return html.escape(_MARKDOWN.sub(r"\\\1", " ".join(text.split("\n"))), quote=False)
+    line = _MARKUP.sub(r"\\\1", " ".join(text.split("\n")))
+    escaped = html.escape(_IN_FRONT.sub(r"\1\\\2", line), quote=False)
+    for link, harmless in _LINKS.items():
+        escaped = escaped.replace(link, harmless)
+    return escaped
 
 
 def cut(text: str, width: int = _CUT) -> str:
@@ -101,7 +113,7 @@ def _shown(value: float, in_percent: bool) -> str:
 
 def _interval(rate: Mapping[str, float], in_percent: bool) -> str:
     if in_percent:
-        return f"{100 * rate['low']:.1f} to {100 * rate['high']:.1f} %"
+        return f"{100 * rate['low']:.1f} to {100 * rate['high']:.1f}\u00a0%"
     return f"{rate['low']:.2f} to {rate['high']:.2f}"
 
 

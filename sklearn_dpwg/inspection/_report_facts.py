@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sklearn_dpwg.inspection._cells import RATES
-from sklearn_dpwg.inspection._labels import texts_of
+from sklearn_dpwg.inspection._labels import in_sentence, texts_of
 from sklearn_dpwg.inspection._privacy_facts import attacker, banner, outside, proof
 from sklearn_dpwg.inspection._words import (
     greater_is_worse,
@@ -63,7 +63,7 @@ GLOSSARY = (
     (
         "ε (epsilon)",
         "How much one person's record can change the probability of anything that was released, "
-        "as a power of e: at 0.1 next to nothing, at 1 a factor of 2.7, from 10 on nearly anything.",
+        "as a power of e: at 0.1 next to nothing, at 1 a factor of 2.7, from 10 on anything.",
     ),
     ("δ (delta)", "The small probability with which the promise of ε may be broken."),
     ("Noise", "Random whole numbers that were added to counts before anybody saw them."),
@@ -106,7 +106,7 @@ def verdict_facts(result: AuditResult, metric: str, at_least: float) -> dict[str
     worst, shown = result.worst_groups(metric), words_of(metric)
     in_percent = metric in RATES
     low, high = (number(value, in_percent=in_percent) for value in (worst.low, worst.high))
-    found = listed([names[label] for label in worst.groups], "or")
+    found = listed([in_sentence(names[label]) for label in worst.groups], "or")
     n_groups = len(result.group_labels)
     if len(worst.groups) == n_groups and n_groups > 1:
         who = f"By {shown}, any of the {n_groups} groups may be the worst off."
@@ -116,14 +116,16 @@ def verdict_facts(result: AuditResult, metric: str, at_least: float) -> dict[str
         who = f"By {shown}, the worst-off group may be {found}."
     gap = worst.gap
     unit = " percentage points" if in_percent else ""
-    factor = 100.0 if in_percent else 1.0
-    size, least, most = (f"{factor * end:.3g}" for end in (gap.estimate, gap.low, gap.high))
+    size, least, most = (
+        f"{100 * end:.1f}" if in_percent else f"{end:.3g}"
+        for end in (gap.estimate, gap.low, gap.high)
+    )
     return {
         "metric": metric,
         "at_least": at_least,
         "confidence": result.confidence,
         "worst": who,
-        "value": f"Its {shown} lies between {low} and {high}.",
+        "value": f"The worst group's {shown} lies between {low} and {high}.",
         "gap": f"It is {size}{unit} from the best-off group ({least} to {most}).",
         "may_be_worst": [names[label] for label in worst.groups],
     } | _impact(result, at_least, names)
@@ -148,7 +150,7 @@ def _impact(result: AuditResult, at_least: float, names: Mapping[Any, str]) -> d
     return {
         "answer": verdict.answer,
         "impact": ANSWERS[verdict.answer].format(at_least=at_least),
-        "deciding": f"That of {names[ratio.group]} is {limits}{others}.",
+        "deciding": f"That of {in_sentence(names[ratio.group])} is {limits}{others}.",
         "would_tell": visible(_would_tell(verdict, verdicts)),
     }
 

@@ -39,13 +39,13 @@ def number(value: float, *, in_percent: bool) -> str:
     """Write a rate in percent, another number with three digits."""
     if math.isnan(value):
         return "–"
-    return f"{100 * value:.1f} %" if in_percent else f"{value:.3g}"
+    return f"{100 * value:.1f}\u00a0%" if in_percent else f"{value:.3g}"
 
 
 def interval(rate: GroupRate, *, in_percent: bool) -> str:
     """Write both ends of an interval."""
     if in_percent:
-        return f"{100 * rate.low:.1f} to {100 * rate.high:.1f} %"
+        return f"{100 * rate.low:.1f} to {100 * rate.high:.1f}\u00a0%"
     return f"{rate.low:.2f} to {rate.high:.2f}"
 
 

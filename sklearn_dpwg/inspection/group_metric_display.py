@@ -24,7 +24,7 @@ _LOOKS = {
     "": ("o", drawing.BLUE),
     MAY_BE_WORST: ("D", drawing.VERMILION),
     "passes": ("o", drawing.BLUE),
-    "fails": ("X", drawing.VERMILION),
+    "fails": ("x", drawing.VERMILION),
     "cannot tell": ("s", drawing.FAINT),
 }
 
@@ -314,7 +314,10 @@ class GroupMetricDisplay:
         marker, colour = _LOOKS[answer]
         line = {"color": colour, "linewidth": 2.2, "solid_capstyle": "butt"}
         self.ax_.plot([rate.low, rate.high], [row, row], **line)
-        self.ax_.plot([rate.estimate], [row], marker=marker, color=colour, markersize=6.5)
+        dot = {"marker": marker, "color": colour, "markersize": 6.5}
+        if marker == "x":  # a cross has less ink, and a line of its own colour behind it
+            dot |= {"markersize": 9.0, "markeredgewidth": 2.4}
+        self.ax_.plot([rate.estimate], [row], **dot)
         if answer:
             where: dict[str, Any] = {
                 "transform": self.ax_.get_yaxis_transform(),

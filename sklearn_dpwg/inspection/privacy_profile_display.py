@@ -172,12 +172,13 @@ class PrivacyProfileDisplay:
         drawing.percents(self.ax_.xaxis)
         drawing.percents(self.ax_.yaxis)
         self.ax_.set(xlim=(0, 1), ylim=(0, 1.02))
-        drawing.legend(self.ax_)
+        # below the line of guesses there is never a curve
+        drawing.legend(self.ax_, loc="lower right", bbox_to_anchor=(1.0, 0.0), ncols=1)
         title = "What an attacker can find out about one record"
         if not self.guarantee.is_private:
             title = "No privacy: an attacker may find every record"
         labels = ("false alarms", "detections, at most")
-        drawing.titles(self.ax_, title, *labels, over_line=True)
+        drawing.titles(self.ax_, title, *labels)
 
     def _draw_profile(self) -> None:
         guarantee = self.guarantee
