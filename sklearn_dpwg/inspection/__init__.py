@@ -1,5 +1,7 @@
 """Private audits of what a model does to groups, their pictures and their page."""
 
+from sklearn_dpwg.inspection._model_card import model_card
+from sklearn_dpwg.inspection.audit_report import AuditReport
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.group_metric_display import GroupMetricDisplay
 from sklearn_dpwg.inspection.group_rate import GroupRate
@@ -11,6 +13,7 @@ from sklearn_dpwg.inspection.verdict import Verdict
 from sklearn_dpwg.inspection.worst_groups import WorstGroups
 
 __all__ = [
+    "AuditReport",
     "AuditResult",
     "GroupMetricDisplay",
     "GroupRate",
@@ -21,4 +24,5 @@ __all__ = [
     "UtilityPoint",
     "Verdict",
     "WorstGroups",
+    "model_card",
 ]

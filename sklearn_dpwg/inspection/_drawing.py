@@ -72,6 +72,7 @@ def legend(ax: Axes, **options: Any) -> None:
     """Draw a legend above the axes, where it hides no data, whose entries are shown as they are."""
     where = {"loc": "lower left", "bbox_to_anchor": (-0.01, 0.985), "ncols": 3, "borderpad": 0.0}
     made = ax.legend(fontsize="small", frameon=False, columnspacing=1.2, **(where | options))
+    made.set_in_layout(False)
     for text in made.get_texts():
         text.set_parse_math(False)
 

@@ -11,6 +11,8 @@ _CONTROLS = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\0": r"\0"}
 _UNSHOWN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 # About what stands beside an axis of five inches without taking half of it.
 WIDTH = 22
+# About what a reader takes in without stumbling.
+_WIDTH_IN_SENTENCE = 48
 
 
 def text_of(label: Hashable) -> str:
@@ -24,6 +26,11 @@ def text_of(label: Hashable) -> str:
     before = text[: len(text) - len(text.lstrip())]
     after = text[len(before) + len(inner) :]
     return "".join([*map(_outer_space, before), *map(_visible, inner), *map(_outer_space, after)])
+
+
+def visible_line(text: str) -> str:
+    """Return a line in which every character shows."""
+    return "".join(map(_visible, text))
 
 
 def _visible(character: str) -> str:
@@ -46,6 +53,14 @@ def _outer_space(character: str) -> str:
 def texts_of(labels: Iterable[Hashable]) -> tuple[str, ...]:
     """Return a text a label, no two the same; 1 and "1" are told apart by a number."""
     return _numbered([text_of(label) for label in labels])
+
+
+def in_sentence(text: str) -> str:
+    """Return a name as it may stand in a sentence: short, and with its own direction of writing."""
+    name = _cut(text, _WIDTH_IN_SENTENCE)
+    if any(unicodedata.bidirectional(character) in ("R", "AL") for character in name):
+        return f"\u2068{name}\u2069"
+    return name
 
 
 def shortened(texts: Sequence[str], width: int = WIDTH) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from sklearn_dpwg.inspection._cells import RATES
+from sklearn_dpwg.inspection._labels import visible_line
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.group_rate import GroupRate
 
@@ -38,13 +39,13 @@ def number(value: float, *, in_percent: bool) -> str:
     """Write a rate in percent, another number with three digits."""
     if math.isnan(value):
         return "–"
-    return f"{100 * value:.1f} %" if in_percent else f"{value:.3g}"
+    return f"{100 * value:.1f}\u00a0%" if in_percent else f"{value:.3g}"
 
 
 def interval(rate: GroupRate, *, in_percent: bool) -> str:
     """Write both ends of an interval."""
     if in_percent:
-        return f"{100 * rate.low:.1f} to {100 * rate.high:.1f} %"
+        return f"{100 * rate.low:.1f} to {100 * rate.high:.1f}\u00a0%"
     return f"{rate.low:.2f} to {rate.high:.2f}"
 
 
@@ -55,3 +56,8 @@ def listed(texts: list[str] | tuple[str, ...], conjunction: str = "and", most: i
     if len(texts) < 2:
         return "".join(texts)
     return f"{', '.join(texts[:-1])} {conjunction} {texts[-1]}"
+
+
+def visible(text: str) -> str:
+    """Return text in which every character shows; lines stay lines."""
+    return "\n".join(visible_line(line) for line in str(text).split("\n"))

@@ -24,7 +24,7 @@ _LOOKS = {
     "": ("o", drawing.BLUE),
     MAY_BE_WORST: ("D", drawing.VERMILION),
     "passes": ("o", drawing.BLUE),
-    "fails": ("X", drawing.VERMILION),
+    "fails": ("x", drawing.VERMILION),
     "cannot tell": ("s", drawing.FAINT),
 }
 
@@ -123,6 +123,28 @@ class GroupMetricDisplay:
         GroupMetricDisplay
             The display, drawn.
         """
+        return cls.of(result, metric, ratio=ratio, at_least=at_least).plot(ax)
+
+    @classmethod
+    def of(cls, result: AuditResult, metric: str, *, ratio: bool, at_least: float) -> Self:
+        """Return the display of an audit without drawing it.
+
+        Parameters
+        ----------
+        result : AuditResult
+            The audit.
+        metric : str
+            A rate, or a loss of the audit.
+        ratio : bool
+            Whether of each group's rate over the largest one.
+        at_least : float
+            What ratios are held against.
+
+        Returns
+        -------
+        GroupMetricDisplay
+            The display, to be drawn by `plot`.
+        """
         facts: dict[str, Any] = {
             "is_private": result.is_private,
             "confidence": result.confidence,
@@ -138,7 +160,7 @@ class GroupMetricDisplay:
             worst = result.worst_groups(metric).groups
             facts["answers"] = [MAY_BE_WORST if one.group in worst else "" for one in rates]
             facts["reference"] = overall_rate(result, metric)
-        return cls(rates, **facts).plot(ax)
+        return cls(rates, **facts)
 
     @classmethod
     def from_estimator(
@@ -248,8 +270,8 @@ class GroupMetricDisplay:
         self.ax_, self.figure_ = drawing.axes_for(type(self).__name__, ax, height)
         labels = shortened(texts_of(rate.group for rate in self.rates))
         self._draw_reference()
-        for row, place in enumerate(self.order):
-            self._draw_row(row, self.rates[place], self.answers[place])
+        for answer in dict.fromkeys(self.answers):
+            self._draw(answer)
         names = [labels[place] for place in self.order]
         size = drawing.letters(n_groups)
         self.ax_.set_yticks(range(n_groups), names, parse_math=False, fontsize=size)
@@ -288,15 +310,21 @@ class GroupMetricDisplay:
         }
         drawing.write(self.ax_, self.reference, 1.005, self.reference_name, **where)
 
-    def _draw_row(self, row: int, rate: GroupRate, answer: str) -> None:
+    def _draw(self, answer: str) -> None:
+        """Draw the groups about which the answer is this one."""
+        rows = [row for row, place in enumerate(self.order) if self.answers[place] == answer]
+        rates = [self.rates[self.order[row]] for row in rows]
         marker, colour = _LOOKS[answer]
-        line = {"color": colour, "linewidth": 2.2, "solid_capstyle": "butt"}
-        self.ax_.plot([rate.low, rate.high], [row, row], **line)
-        self.ax_.plot([rate.estimate], [row], marker=marker, color=colour, markersize=6.5)
-        if answer:
-            where: dict[str, Any] = {
-                "transform": self.ax_.get_yaxis_transform(),
-                "va": "center",
-                "fontsize": drawing.letters(len(self.rates)),
-            }
+        ends = ([rate.low for rate in rates], [rate.high for rate in rates])
+        self.ax_.hlines(rows, *ends, colors=colour, linewidth=2.2)
+        dot = {"marker": marker, "color": colour, "markersize": 6.5, "linestyle": "none"}
+        if marker == "x":  # a cross has less ink, and a line of its own colour behind it
+            dot |= {"markersize": 9.0, "markeredgewidth": 2.4}
+        self.ax_.plot([rate.estimate for rate in rates], rows, **dot)
+        where: dict[str, Any] = {
+            "transform": self.ax_.get_yaxis_transform(),
+            "va": "center",
+            "fontsize": drawing.letters(len(self.rates)),
+        }
+        for row in rows if answer else []:
             drawing.write(self.ax_, 1.01, row, answer, **where)

@@ -11,6 +11,7 @@ from sklearn_dpwg.inspection import _drawing as drawing
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
+from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,7 +123,11 @@ class PrivacyProfileDisplay:
         return cls(result.privacy_, name=name).plot(ax, kind=kind)
 
     def plot(
-        self, ax: Axes | None = None, *, kind: Literal["tradeoff", "profile"] = "tradeoff"
+        self,
+        ax: Axes | None = None,
+        *,
+        kind: Literal["tradeoff", "profile"] = "tradeoff",
+        title: str | None = None,
     ) -> Self:
         """Draw the display.
 
@@ -132,6 +137,8 @@ class PrivacyProfileDisplay:
             Where to draw; a new figure by default.
         kind : {"tradeoff", "profile"}, default="tradeoff"
             The trade-off of an attacker, or δ over ε.
+        title : str, optional
+            What to write above.
 
         Returns
         -------
@@ -146,6 +153,8 @@ class PrivacyProfileDisplay:
             self._draw_tradeoff()
         else:
             self._draw_profile()
+        if title is not None:
+            drawing.titles(self.ax_, title, self.ax_.get_xlabel(), self.ax_.get_ylabel())
         return self
 
     def _draw_tradeoff(self) -> None:
@@ -164,12 +173,13 @@ class PrivacyProfileDisplay:
         drawing.percents(self.ax_.xaxis)
         drawing.percents(self.ax_.yaxis)
         self.ax_.set(xlim=(0, 1), ylim=(0, 1.02))
-        drawing.legend(self.ax_)
+        # below the line of guesses there is never a curve
+        drawing.legend(self.ax_, loc="lower right", bbox_to_anchor=(1.0, 0.0), ncols=1)
         title = "What an attacker can find out about one record"
         if not self.guarantee.is_private:
             title = "No privacy: an attacker may find every record"
         labels = ("false alarms", "detections, at most")
-        drawing.titles(self.ax_, title, *labels, over_line=True)
+        drawing.titles(self.ax_, title, *labels)
 
     def _draw_profile(self) -> None:
         guarantee = self.guarantee
@@ -181,7 +191,7 @@ class PrivacyProfileDisplay:
         self.ax_.set_ylim(0.0, 1.02)
         title = "No privacy: no ε is promised"
         if guarantee.is_private:
-            said = f"stated: ε = {guarantee.epsilon:.3g} at δ = {guarantee.delta:.3g}"
+            said = f"stated: ε = {rounded_up(guarantee.epsilon)} at δ = {guarantee.delta:.3g}"
             point = {"marker": "D", "color": drawing.VERMILION, "linestyle": "none"}
             self.ax_.plot([guarantee.epsilon], [guarantee.delta], label=said, **point)
             title = "Privacy profile: for each ε the δ that it holds at"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Models without privacy stand at so many times the largest ε of the others.
 _BEYOND = 2.0
+# Models at the same ε are this share of the axis apart.
+_STEP = 0.012
 
 
 class UtilityPoint(NamedTuple):
@@ -97,6 +99,32 @@ class PrivacyUtilityDisplay:
         PrivacyUtilityDisplay
             The display, drawn.
         """
+        return cls.of(results, metric, epsilons=epsilons).plot(ax)
+
+    @classmethod
+    def of(
+        cls,
+        results: Mapping[str, AuditResult | Sequence[AuditResult]],
+        metric: str,
+        *,
+        epsilons: Mapping[str, float | Sequence[float]] | None = None,
+    ) -> Self:
+        """Return the display of audits without drawing it.
+
+        Parameters
+        ----------
+        results : mapping from name to AuditResult, or to a sequence of them
+            The audits.
+        metric : str
+            A rate, or a loss of all audits.
+        epsilons : mapping from name to float, or to a sequence of them, optional
+            ε of the models.
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+            The display, to be drawn by `plot`.
+        """
         points, is_private = [], True
         for name, given in results.items():
             audits = [given] if isinstance(given, AuditResult) else list(given)
@@ -104,7 +132,7 @@ class PrivacyUtilityDisplay:
             for audit, epsilon in zip(audits, costs, strict=True):
                 points.append(UtilityPoint(name, epsilon, *worst_value(audit, metric)))
                 is_private = is_private and audit.is_private
-        return cls(points, metric=metric, is_private=is_private).plot(ax)
+        return cls(points, metric=metric, is_private=is_private)
 
     @classmethod
     def from_estimator(
@@ -195,10 +223,12 @@ class PrivacyUtilityDisplay:
         places = self._places()
         for name in others:
             self._draw_series(series[name], places, color=drawing.FAINT, linewidth=0.7, alpha=0.6)
-        for name, colour, marker in zip(named, drawing.PALETTE, drawing.MARKERS, strict=False):
-            self._draw_series(series[name], places, color=colour, marker=marker, linewidth=1.4)
+        shifted = [self._shifted(places, number, len(named)) for number in range(len(named))]
+        for number, name in enumerate(named):
+            look = {"color": drawing.PALETTE[number], "marker": drawing.MARKERS[number]}
+            self._draw_series(series[name], shifted[number], linewidth=1.4, **look)
         last = [max(series[name], key=lambda point: point.epsilon) for name in named]
-        ends = [(places[point.epsilon], point.value) for point in last]
+        ends = [(own[point.epsilon], point.value) for own, point in zip(shifted, last, strict=True)]
         drawing.name_lines(self.ax_, shortened(texts_of(named)), ends)
         self._scale(places)
         drawing.bare(self.ax_)
@@ -227,6 +257,18 @@ class PrivacyUtilityDisplay:
         finite = sorted({point.epsilon for point in self.points if point.epsilon < math.inf})
         beyond = _BEYOND * finite[-1] if finite else 1.0
         return {epsilon: epsilon for epsilon in finite} | {math.inf: beyond}
+
+    def _shifted(
+        self, places: dict[float, float], number: int, n_series: int
+    ) -> dict[float, float]:
+        """Move the places of a series a little, so that bars at the same ε stand beside another."""
+        step = _STEP * (number - (n_series - 1) / 2.0)
+        ends = [places[point.epsilon] for point in self.points]
+        low, high = min(ends), max(ends)
+        if drawing.log_scale(ends):
+            return {epsilon: x * (high / low) ** step for epsilon, x in places.items()}
+        span = high - low or max(abs(high), 1.0)
+        return {epsilon: x + span * step for epsilon, x in places.items()}
 
     def _draw_series(
         self, points: list[UtilityPoint], places: dict[float, float], **look: Any
