@@ -130,11 +130,14 @@ def write_reports(
     title: str | None,
     notes: Sequence[str],
     command: str,
+    at_least: float,
 ) -> None:
     """Write what is asked for; nothing but the result is in it."""
     from sklearn_dpwg.inspection import AuditReport
 
-    report = AuditReport(result, title=title, notes=tuple(notes), command=command)
+    report = AuditReport(
+        result, title=title, notes=tuple(notes), command=command, at_least=at_least
+    )
     if outputs["html"] is not None:
         write(outputs["html"], lambda part: part.write_text(report.html(), encoding="utf-8"))
     if outputs["json"] is not None:

@@ -126,8 +126,9 @@ def audit(
     sources = sources_of(file, schema, scores, predictions, model, same_records, options)
     book, result = run_audit(audit_of(sources, options), sources, options)
     command = shlex.join(["python", "-m", "sklearn_dpwg", *ctx.meta.get("arguments", ())])
-    write_reports(result, outputs, title=title, notes=notes, command=command)
-    click.echo(summary(result, metric, 0.8 if fail_below is None else fail_below))
+    at_least = 0.8 if fail_below is None else fail_below  # the four-fifths rule
+    write_reports(result, outputs, title=title, notes=notes, command=command, at_least=at_least)
+    click.echo(summary(result, metric, at_least))
     for path in written:
         click.echo(f"Written: {path}")
     if book is not None:
