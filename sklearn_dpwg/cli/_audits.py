@@ -151,26 +151,53 @@ def summary(result: AuditResult, metric: str, at_least: float) -> str:
     """Return the verdict, who may be worst off, and the table of groups."""
     verdict = result.verdict(metric, at_least=at_least)
     worst = result.worst_groups("error_rate")
-    table = result.table()
-    shown = [name for name in table.columns if not name.endswith(("_low", "_high"))]
     privacy = result.privacy_
     promise = (
         f"epsilon = {privacy.epsilon:.4g} at delta = {privacy.delta:g}, {privacy.relation}"
         if privacy.is_private
         else "none: these statistics are unprotected"
     )
-    names = ", ".join(map(str, worst.groups))
+    names = ", ".join(map(_one_line, worst.groups))
     lines = [
         f"Verdict: {verdict.answer}. {verdict.sentence}",
         *([verdict.would_tell] if verdict.would_tell else []),
         f"Worst off by error rate may be: {names}; its error rate is from {worst.low:.3f} to "
         f"{worst.high:.3f}.",
         "",
-        table[shown].round(3).to_string(),
+        *_table(result, metric, at_least),
         "",
         f"Privacy: {promise}.",
     ]
     return "\n".join(lines)
+
+
+def _table(result: AuditResult, metric: str, at_least: float) -> list[str]:
+    """Return a line a group: its size and rates, each with its interval, and its own answer."""
+    name = metric.replace("_", " ")
+    rates = {name: result.rates(metric), "impact ratio": result.impact_ratios(metric)}
+    if metric != "error_rate":
+        rates["error rate"] = result.rates("error_rate")
+    answers = [one.answer for one in result.group_verdicts(metric, at_least)]
+    columns = [
+        ["group", *map(_one_line, result.group_labels)],
+        ["people", *(f"{size.low:,.0f} to {size.high:,.0f}" for size in result.group_sizes())],
+        *(
+            [title, *(f"{one.estimate:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in found)]
+            for title, found in rates.items()
+        ),
+        [f"at least {at_least:g}", *answers],
+    ]
+    widths = [max(map(len, column)) for column in columns]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def _one_line(label: Any) -> str:
+    """Return a label as a terminal may show it: in one line, without characters that act."""
+    text = "/".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def _task(schema: Path | None, fitted: Any, options: Mapping[str, Any]) -> Task:

@@ -85,7 +85,7 @@ def test_reports_are_written_and_hold_the_result_alone(decisions, tmp_path):
         content = path.read_text(encoding="utf-8")
         assert "Who is hired" in content
         assert "as of May" in content
-        assert "python -m sklearn_dpwg audit" in content.replace("&#39;", "'")
+        assert "python -m sklearn_dpwg audit" in content.replace("\\", "")
     again = AuditResult.from_json(text.read_text(encoding="utf-8"))
     assert again.group_labels == ("x", "y")
     assert again.classes == ("no", "yes")
@@ -107,7 +107,7 @@ def test_a_model_is_audited_on_its_own_records_and_on_others(folder, tmp_path):
         result = run("audit", folder / "people.csv", *model, which, "--json", path)
         assert result.exit_code == 0, result.stderr
         costs[which] = json.loads(path.read_text())["privacy_"]["epsilon"]
-    assert costs["--held-out"] == pytest.approx(1.0)
+    assert 0.999 < costs["--held-out"] <= 1.0
     assert 1.2 < costs["--same-records"] < 2.0
 
 
