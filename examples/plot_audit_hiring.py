@@ -40,18 +40,21 @@ print(f"epsilon = {result.privacy_.epsilon:.3g}\n")
 print(result.verdict("selection_rate", at_least=0.8))
 
 # %%
-# Who is called back least? Every group with a diamond may be the one: an audit that names a single
-# group would be wrong too often. Men's names are rare here, so little is known of them. And against
-# four fifths of the largest rate?
+# Who is called back least? The two groups with diamonds, whose names are given mostly to Black
+# children; which of the two is the worst off, nobody can tell, and an audit that names one would be
+# wrong too often. Whether their rates are below four fifths of the largest is another question, and
+# it stays open.
 
 figure, axes = plt.subplots(2, 1, figsize=(7, 6), layout="constrained")
 GroupMetricDisplay.from_audit(result, "selection_rate", ax=axes[0])
 GroupMetricDisplay.from_audit(result, "selection_rate", ratio=True, ax=axes[1])
+axes[0].set_xlabel("share called back")
+axes[1].set_xlabel("share called back, over the largest one")
 plt.show()
 
 # %%
-# Does quality pay? The same release knows: calls to better résumés, and to plain ones. For women's
-# names a better résumé seems to help where the name is white, and nobody can tell where it is Black.
+# Does quality pay? The same release knows: calls to better résumés, and to plain ones. The two
+# intervals overlap in every group, so that for none of them a better résumé is known to help.
 
 figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 for shift, metric, name in (

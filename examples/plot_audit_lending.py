@@ -90,6 +90,6 @@ ax.legend()
 plt.show()
 
 # %%
-# At ε = 1 privacy adds a tenth to the width for a group of 300, and nothing that can be seen from
-# 1,000 on. An interval of ten points takes some 400 loans in the group, one of three points about
-# 3,600, private or not.
+# At ε = 1 privacy adds less than a tenth to the width for a group of 300, and nothing that can be
+# seen from 1,000 on. An interval of ten points takes some 400 loans in the group, one of three
+# points about 3,600, private or not.
