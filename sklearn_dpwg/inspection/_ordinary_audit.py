@@ -22,7 +22,7 @@ def audit_predictions(
         if len(found) != 2:
             raise ValueError(f"y_true must hold two classes, or say classes=, got {len(found)}.")
         parameters = {"classes": tuple(found), **parameters}
-    from sklearn_dpwg.inspection.group_audit import GroupAudit  # type: ignore
+    from sklearn_dpwg.inspection.group_audit import GroupAudit  # type: ignore[import-not-found]
 
     return GroupAudit(**{"epsilon": math.inf, **parameters}).run(truth, y_pred, groups)
 
