@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sklearn_dpwg.inspection import _drawing as drawing
-from sklearn_dpwg.inspection._drawing import Look
 from sklearn_dpwg.inspection._cells import RATES
+from sklearn_dpwg.inspection._drawing import Look
 from sklearn_dpwg.inspection._labels import shortened, texts_of
 from sklearn_dpwg.inspection._ordinary_audit import audit_estimator, audit_predictions
 from sklearn_dpwg.inspection._words import NOT_PRIVATE, greater_is_worse, overall_rate, words_of

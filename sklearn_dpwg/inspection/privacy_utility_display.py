@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from sklearn_dpwg.inspection import _drawing as drawing
-from sklearn_dpwg.inspection._drawing import Look
 from sklearn_dpwg.inspection._cells import RATES
+from sklearn_dpwg.inspection._drawing import Look
 from sklearn_dpwg.inspection._labels import shortened, texts_of
 from sklearn_dpwg.inspection._ordinary_audit import audit_estimator
 from sklearn_dpwg.inspection._words import NOT_PRIVATE, greater_is_worse, words_of
