@@ -9,6 +9,7 @@ import numpy as np
 
 from sklearn_dpwg.inspection import _drawing as drawing
 from sklearn_dpwg.inspection._cells import RATES
+from sklearn_dpwg.inspection._drawing import Look
 from sklearn_dpwg.inspection._labels import shortened, texts_of
 from sklearn_dpwg.inspection._ordinary_audit import audit_estimator, audit_predictions
 from sklearn_dpwg.inspection._words import NOT_PRIVATE, greater_is_worse, overall_rate, words_of
@@ -300,9 +301,14 @@ class GroupMetricDisplay:
     def _draw_reference(self) -> None:
         if self.reference is None:
             return
-        style = {"color": drawing.FAINT, "linestyle": "--", "linewidth": 1.2, "zorder": 1}
+        style: Look = {
+            "color": drawing.FAINT,
+            "linestyle": "--",
+            "linewidth": 1.2,
+            "zorder": 1,
+        }
         self.ax_.axvline(self.reference, **style)
-        where: dict[str, Any] = {
+        where: Look = {
             "transform": self.ax_.get_xaxis_transform(),
             "ha": "center",
             "va": "bottom",
@@ -317,11 +323,16 @@ class GroupMetricDisplay:
         marker, colour = _LOOKS[answer]
         ends = ([rate.low for rate in rates], [rate.high for rate in rates])
         self.ax_.hlines(rows, *ends, colors=colour, linewidth=2.2)
-        dot = {"marker": marker, "color": colour, "markersize": 6.5, "linestyle": "none"}
+        dot: Look = {
+            "marker": marker,
+            "color": colour,
+            "markersize": 6.5,
+            "linestyle": "none",
+        }
         if marker == "x":  # a cross has less ink, and a line of its own colour behind it
             dot |= {"markersize": 9.0, "markeredgewidth": 2.4}
         self.ax_.plot([rate.estimate for rate in rates], rows, **dot)
-        where: dict[str, Any] = {
+        where: Look = {
             "transform": self.ax_.get_yaxis_transform(),
             "va": "center",
             "fontsize": drawing.letters(len(self.rates)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from sklearn_dpwg.inspection import _drawing as drawing
 from sklearn_dpwg.inspection._cells import RATES
+from sklearn_dpwg.inspection._drawing import Look
 from sklearn_dpwg.inspection._labels import shortened, texts_of
 from sklearn_dpwg.inspection._ordinary_audit import audit_estimator
 from sklearn_dpwg.inspection._words import NOT_PRIVATE, greater_is_worse, words_of
@@ -225,7 +226,10 @@ class PrivacyUtilityDisplay:
             self._draw_series(series[name], places, color=drawing.FAINT, linewidth=0.7, alpha=0.6)
         shifted = [self._shifted(places, number, len(named)) for number in range(len(named))]
         for number, name in enumerate(named):
-            look = {"color": drawing.PALETTE[number], "marker": drawing.MARKERS[number]}
+            look: Look = {
+                "color": drawing.PALETTE[number],
+                "marker": drawing.MARKERS[number],
+            }
             self._draw_series(series[name], shifted[number], linewidth=1.4, **look)
         last = [max(series[name], key=lambda point: point.epsilon) for name in named]
         ends = [(own[point.epsilon], point.value) for own, point in zip(shifted, last, strict=True)]
@@ -276,7 +280,7 @@ class PrivacyUtilityDisplay:
         points = sorted(points, key=lambda point: point.epsilon)
         xs = [places[point.epsilon] for point in points]
         self.ax_.plot(xs, [point.value for point in points], markersize=6, **look)
-        line = {"color": look["color"], "linewidth": look["linewidth"], "alpha": 0.6}
+        line: Look = {"color": look["color"], "linewidth": look["linewidth"], "alpha": 0.6}
         for x, point in zip(xs, points, strict=True):
             self.ax_.plot([x, x], [point.low, point.high], **line)
 

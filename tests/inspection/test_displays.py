@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -124,7 +125,7 @@ def test_forty_groups_do_not_write_over_each_other():
     display.figure_.canvas.draw()
     boxes = [label.get_window_extent() for label in display.ax_.get_yticklabels()]
     edges = sorted((box.y0, box.y1) for box in boxes)
-    assert all(low[1] <= high[0] for low, high in zip(edges, edges[1:], strict=False))
+    assert all(low[1] <= high[0] for low, high in pairwise(edges))
     assert display.figure_.get_window_extent().x0 <= min(box.x0 for box in boxes)
 
 
