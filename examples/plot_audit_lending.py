@@ -12,12 +12,12 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import train_test_split
-from sklearn_dpwg.metrics.intervals import ratio_interval
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.inspection import GroupAudit, GroupMetricDisplay
+from sklearn_dpwg.metrics.intervals import ratio_interval
 from sklearn_dpwg.privacy import IntegerNoise
 
 loans = load_dataset("german-credit")
