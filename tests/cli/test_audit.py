@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sklearn_dpwg.cli._audits import _one_line
 from sklearn_dpwg.inspection import AuditResult
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import NoiseSource
@@ -185,3 +186,8 @@ def test_a_plan_of_an_audit_needs_no_records():
 @pytest.mark.usefixtures("here")
 def test_a_wrong_plan_of_an_audit(options, says):
     answer_to(f"plan --group-sizes a=50,b=40 {options}", says)
+
+
+def test_a_terminal_gets_no_character_that_acts():
+    assert _one_line("a\x1b[2J\nb\u202e") == "a?[2J?b?"
+    assert _one_line(("x", "F")) == "x/F"
