@@ -137,20 +137,21 @@ def _lower_limit(
     if len(totals) == 0:
         return None
 
-    def piece(place: int) -> Piece:
-        return unknown_total_piece(hits, misses, noise, n_cells, place, _N_PLACES)
+    def limit_in(place: int) -> float | None:
+        piece = unknown_total_piece(hits, misses, noise, n_cells, place, _N_PLACES)
+        return least_rate(piece, totals, level, guess)
 
     place = int(np.rint(guess * _N_PLACES))
-    limit = least_rate(piece(place), totals, level)
-    while limit is None and place < _N_PLACES:
-        place += 1
-        limit = least_rate(piece(place), totals, level)
-        if limit is not None:
-            return limit
-    while limit is not None and place > 0:
+    limit = limit_in(place)
+    if limit is None:
+        while limit is None and place < _N_PLACES:
+            place += 1
+            limit = limit_in(place)
+        return limit
+    while place > 0:
         place -= 1
-        further = least_rate(piece(place), totals, level)
+        further = limit_in(place)
         if further is None:
-            return limit
+            break
         limit = further
     return limit
