@@ -247,9 +247,7 @@ def _rate_of(cell: np.ndarray, metric: int, noise: IntegerNoise) -> Callable[[fl
         (right, missed, (1, 1)),
         (wrong, kept, (1, 1)),
     ][metric]
-    return lambda level: ratio_interval(
-        hits, misses, noise=noise, n_cells=cells, confidence=level
-    )
+    return lambda level: ratio_interval(hits, misses, noise=noise, n_cells=cells, confidence=level)
 
 
 def print_speed() -> None:

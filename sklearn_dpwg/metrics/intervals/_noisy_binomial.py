@@ -89,11 +89,9 @@ def _log_steps(
     """Return successive counts from the first on, and their log probabilities relative to it."""
     x = first[:, None] + np.arange(n_terms)
     steps = np.zeros(x.shape)
-    ratios = totals[:, None] - x[:, :-1].astype(np.float64)
     # beyond the total the ratio is 0 and so is every probability: here as good as 0
-    np.maximum(ratios, _NEXT_TO_NOTHING, out=ratios)
-    ratios *= rate / (1.0 - rate)
-    ratios /= x[:, 1:]
+    ratios = np.maximum(totals[:, None] - x[:, :-1], _NEXT_TO_NOTHING)
+    ratios = ratios * (rate / (1.0 - rate)) / x[:, 1:]
     np.log(ratios, out=ratios)
     np.cumsum(ratios, axis=1, out=steps[:, 1:])
     return x, steps

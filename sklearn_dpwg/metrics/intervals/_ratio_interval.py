@@ -8,7 +8,7 @@ import numpy as np
 
 from sklearn_dpwg._checks import open_unit
 from sklearn_dpwg.metrics.intervals._closed_form import fieller_wilson
-from sklearn_dpwg.metrics.intervals._limits import Piece, least_rate, unknown_total_piece
+from sklearn_dpwg.metrics.intervals._limits import least_rate, unknown_total_piece
 from sklearn_dpwg.metrics.intervals._noisy_binomial import Counts, survival_of
 from sklearn_dpwg.metrics.intervals._rate_interval import rate_interval
 from sklearn_dpwg.metrics.intervals.checks import cell_pair, signed_count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 from sklearn_dpwg._checks import open_unit
 from sklearn_dpwg.metrics.intervals._difference_interval import difference_interval
@@ -125,15 +126,12 @@ def _negative(rate: Interval) -> Interval:
 
 
 def _not_dropped(rates: tuple[Interval, ...]) -> tuple[int, ...]:
-    def above(other: Interval, rate: Interval) -> bool:
-        return difference_interval(other, rate).low > 0.0
-
-    kept = (
+    # against itself a group's limit is below 0
+    return tuple(
         place
         for place, rate in enumerate(rates)
-        if not any(above(other, rate) for other in rates if other is not rate)
+        if all(difference_interval(other, rate).low <= 0.0 for other in rates)
     )
-    return tuple(kept)
 
 
 def _gap(at: _Levels, error: float, n_groups: int) -> Interval:
@@ -143,15 +141,6 @@ def _gap(at: _Levels, error: float, n_groups: int) -> Interval:
     if n_groups == 1:
         return Interval(0.0, 0.0, 0.0, confidence)
     simultaneous = at(error / (2 * n_groups * (n_groups - 1)))
-    low = max(_differences(simultaneous, "low"), default=0.0)
-    high = max(_differences(at(error / 2), "high"))
+    low = max(difference_interval(*pair).low for pair in permutations(simultaneous, 2))
+    high = max(difference_interval(*pair).high for pair in permutations(at(error / 2), 2))
     return Interval(estimate, max(low, 0.0), high, confidence)
-
-
-def _differences(rates: tuple[Interval, ...], limit: str) -> list[float]:
-    return [
-        getattr(difference_interval(first, second), limit)
-        for first in rates
-        for second in rates
-        if second is not first
-    ]
