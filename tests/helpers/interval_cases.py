@@ -35,6 +35,7 @@ def coverage_faults(
     law_at: Callable[[float], dict[tuple[int, ...], float]],
     rates: Iterable[float],
     confidence: float = 0.95,
+    most_unseen: float = ROUNDING,
 ) -> list[str]:
     """Return what is wrong with the intervals of all counts: empty if each side errs rarely."""
     allowed = 0.5 * (1.0 - confidence) + ROUNDING
@@ -44,7 +45,7 @@ def coverage_faults(
         chances = [(table[counts], chance) for counts, chance in law.items() if counts in table]
         unseen = 1.0 - sum(chance for _, chance in chances)
         below, above = tails(chances, rate)
-        if unseen > ROUNDING:
+        if unseen > most_unseen:
             found.append(f"counts of probability {unseen:.1e} have no interval")
         if below > allowed:
             found.append(f"{rate:.3f} is below with probability {below:.4f}")

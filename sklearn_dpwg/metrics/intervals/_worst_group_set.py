@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from sklearn_dpwg._checks import open_unit
+from sklearn_dpwg._checks import real_number
 from sklearn_dpwg.metrics.intervals._difference_interval import difference_interval
 from sklearn_dpwg.metrics.intervals.interval import Interval
 
@@ -53,8 +53,8 @@ def worst_group_set(
     greater_is_worse : bool, default=True
         Whether the worst group is the one with the largest rate, as for errors, or the smallest.
     confidence : float, default=0.95
-        Probability of each of three statements: the worst group is a member, its value is within
-        its limits, and so is the gap.
+        Above 0.5 and below 1. The probability of each of three statements: the worst group is a
+        member, its value is within its limits, and so is the gap.
 
     Returns
     -------
@@ -89,7 +89,8 @@ def worst_group_set(
     >>> print(f"[{worst.value_low:.2f}, {worst.value_high:.2f}]")
     [0.20, 0.40]
     """
-    confidence = open_unit(confidence, "confidence")
+    if not 0.5 < real_number(confidence, "confidence") < 1.0:
+        raise ValueError(f"confidence must be above 0.5 and below 1, got {confidence!r}.")
     n_groups = len(rates)
     if n_groups == 0:
         raise ValueError("rates must have at least one group, got none.")
