@@ -72,6 +72,11 @@ class Measured:
         """Share of intervals that held the truth."""
         return 1.0 - self.below - self.above
 
+    @property
+    def sides(self) -> tuple[float, float]:
+        """Shares that erred on either side."""
+        return self.below, self.above
+
 
 def opendp_noise(scale: float, shape: tuple[int, ...]) -> np.ndarray:
     """Draw discrete Laplace noise."""
