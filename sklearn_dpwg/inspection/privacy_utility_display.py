@@ -303,7 +303,9 @@ class PrivacyUtilityDisplay:
 def worst_value(result: AuditResult, metric: str) -> tuple[float, float, float]:
     """Return the worst group's metric: the worst estimate, within its bounds, and the bounds."""
     worst = result.worst_groups(metric)
-    estimates = [rate.estimate for rate in result.rates(metric) if rate.group in worst.groups]
+    rates = [rate for rate in result.rates(metric) if rate.group in worst.groups]
+    estimates = [rate.estimate for rate in rates if math.isfinite(rate.estimate)]
+    estimates = estimates or [(worst.low + worst.high) / 2.0]
     value = max(estimates) if greater_is_worse(metric) else min(estimates)
     return min(max(value, worst.low), worst.high), worst.low, worst.high
 
