@@ -25,9 +25,7 @@ SEED = 987_654_321
 def model() -> DPWorstGroupClassifier:
     rng = np.random.default_rng(0)
     X, groups = rng.uniform(-0.5, 0.5, (4000, 2)), np.repeat(["a|b", "<i>c</i>"], [3000, 1000])
-    made = DPWorstGroupClassifier(
-        4.0, data_norm=1.0, solver=MGR(n_steps=5), random_state=SEED
-    )
+    made = DPWorstGroupClassifier(4.0, data_norm=1.0, solver=MGR(n_steps=5), random_state=SEED)
     with pytest.warns(SeededNoiseWarning):
         return made.fit(X, X[:, 0] > 0, groups)
 
