@@ -32,9 +32,9 @@ COLUMNS = (
     "false_positive_rate",
 )
 ANSWERS = {
-    "passes": "Every impact ratio is large enough.",
-    "fails": "Not every impact ratio is large enough.",
-    "cannot tell": "These numbers cannot tell whether every impact ratio is large enough.",
+    "passes": "All groups pass.",
+    "fails": "Not all groups pass.",
+    "cannot tell": "These numbers cannot tell whether all groups pass.",
 }
 GLOSSARY = (
     ("Impact ratio", "A group's selection rate over that of the most selected group."),
