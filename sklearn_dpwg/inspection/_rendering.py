@@ -27,7 +27,7 @@ SECTIONS = (
 )
 # What Markdown, its tables or its formulas take for something else: anywhere, and in front.
 _MARKUP = re.compile(r"([\\`*_{}\[\]|~$])")
-_IN_FRONT = re.compile(r"^(\s*(?:\d+(?=[.)]))?)([#+=.)>-])")
+_IN_FRONT = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#+=.)>-])")
 # What GitHub makes into links.
 _LINKS = {"://": "&#58;//", "www.": "www&#46;", "@": "&#64;"}
 # Characters of a name in a table, unless the template says otherwise.
