@@ -32,6 +32,7 @@ TRUSTED_TYPES = tuple(
         ),
         "sklearn_dpwg.preprocessing.public_schema": ("PublicSchema",),
         "sklearn_dpwg.privacy.guarantee": ("PrivacyGuarantee",),
+        "sklearn_dpwg.privacy.relation": ("Relation",),
         "sklearn_dpwg.privacy.release": ("Budget", "Release"),
         "sklearn_dpwg.privacy.sensitivity._sums": ("SumGrid",),
         "sklearn_dpwg.problem": ("Problem",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,7 +13,13 @@ from sklearn_dpwg.inspection._cells import RATES
 from sklearn_dpwg.inspection._drawing import Look
 from sklearn_dpwg.inspection._labels import shortened, texts_of
 from sklearn_dpwg.inspection._ordinary_audit import audit_estimator, audit_predictions
-from sklearn_dpwg.inspection._words import NOT_PRIVATE, greater_is_worse, overall_rate, words_of
+from sklearn_dpwg.inspection._words import (
+    NOT_PRIVATE,
+    answers_of,
+    greater_is_worse,
+    overall_rate,
+    words_of,
+)
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.group_rate import GroupRate
 
@@ -152,10 +159,9 @@ class GroupMetricDisplay:
             "greater_is_worse": not ratio and greater_is_worse(metric),
         }
         if ratio:
-            verdicts = result.group_verdicts(metric, at_least)
-            facts["answers"] = [verdict.answer for verdict in verdicts]
-            facts |= {"reference": at_least, "reference_name": f"{at_least:g}"}
             rates = result.impact_ratios(metric)
+            facts["answers"] = answers_of(rates, at_least)
+            facts |= {"reference": at_least, "reference_name": f"{at_least:g}"}
         else:
             rates = result.rates(metric)
             worst = result.worst_groups(metric).groups
@@ -321,8 +327,10 @@ class GroupMetricDisplay:
         rows = [row for row, place in enumerate(self.order) if self.answers[place] == answer]
         rates = [self.rates[self.order[row]] for row in rows]
         marker, colour = _LOOKS[answer]
-        ends = ([rate.low for rate in rates], [rate.high for rate in rates])
-        self.ax_.hlines(rows, *ends, colors=colour, linewidth=2.2)
+        ends = [rate.high for rate in self.rates if math.isfinite(rate.high)]
+        edge = max([1.0, *ends])  # of a group without records nothing is known
+        highs = [min(rate.high, edge) for rate in rates]
+        self.ax_.hlines(rows, [rate.low for rate in rates], highs, colors=colour, linewidth=2.2)
         dot: Look = {
             "marker": marker,
             "color": colour,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sklearn_dpwg.inspection import _drawing as drawing
 from sklearn_dpwg.inspection._cells import RATES
@@ -13,6 +13,7 @@ from sklearn_dpwg.inspection._labels import shortened, texts_of
 from sklearn_dpwg.inspection._ordinary_audit import audit_estimator
 from sklearn_dpwg.inspection._words import NOT_PRIVATE, greater_is_worse, words_of
 from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.utility_point import UtilityPoint
 from sklearn_dpwg.ledger import privacy_of
 
 if TYPE_CHECKING:
@@ -22,16 +23,6 @@ if TYPE_CHECKING:
 _BEYOND = 2.0
 # Models at the same ε are this share of the axis apart.
 _STEP = 0.012
-
-
-class UtilityPoint(NamedTuple):
-    """A model: its name, its ε, and the worst group's metric with its limits."""
-
-    name: str
-    epsilon: float
-    value: float
-    low: float
-    high: float
 
 
 class PrivacyUtilityDisplay:
@@ -303,7 +294,9 @@ class PrivacyUtilityDisplay:
 def worst_value(result: AuditResult, metric: str) -> tuple[float, float, float]:
     """Return the worst group's metric: the worst estimate, within its bounds, and the bounds."""
     worst = result.worst_groups(metric)
-    estimates = [rate.estimate for rate in result.rates(metric) if rate.group in worst.groups]
+    rates = [rate for rate in result.rates(metric) if rate.group in worst.groups]
+    estimates = [rate.estimate for rate in rates if math.isfinite(rate.estimate)]
+    estimates = estimates or [(worst.low + worst.high) / 2.0]
     value = max(estimates) if greater_is_worse(metric) else min(estimates)
     return min(max(value, worst.low), worst.high), worst.low, worst.high
 

@@ -74,22 +74,6 @@ def report(result) -> AuditReport:
     return AuditReport(result, notes="For the board.", command="audit stops.csv")
 
 
-@pytest.fixture(scope="module")
-def hostile() -> AuditReport:
-    """Return a report in which everything that anybody may write means harm."""
-    harm = "<script>alert(9)</script>\x00|\n{{ 1 }}"
-    result = audit_result(
-        HOSTILE,
-        group_name=harm,
-        classes=("no", harm),
-        versions={harm: harm},
-        created=harm,
-        privacy_=replace(GUARANTEE, public=(harm,), outside=(harm,), groupings=(harm,)),
-        model_privacy_=MODEL_GUARANTEE,
-    )
-    return AuditReport({harm: result}, title=harm, notes=[harm], command=harm)
-
-
 # --- what the page says ------------------------------------------------------------------------
 
 
@@ -128,7 +112,7 @@ def test_the_three_answers(counts, answer, group):
     table = tuple(tuple(cells) for cells in counts)
     verdict = AuditReport(audit_result(2, noise=None, counts=table)).dict()["verdict"]
     assert verdict["answer"] == answer
-    assert f"That of {group} is" in verdict["deciding"] or answer == "passes"
+    assert f"{group} has" in verdict["deciding"]
     assert bool(verdict["would_tell"]) == (answer == "cannot tell")
 
 
@@ -290,8 +274,8 @@ def test_ids_are_unique_and_links_have_targets(report):
     assert targets <= set(ids)
 
 
-def test_forty_groups_stay_within_the_budget():
-    page = AuditReport(audit_result(40, size=50_000)).html()
+def test_forty_groups_stay_within_the_budget(forty_groups):
+    page = forty_groups.html()
     assert 100_000 < len(page.encode()) < LARGEST_PAGE
 
 
@@ -353,7 +337,8 @@ def test_hostile_labels_are_text_in_markdown(hostile):
         ("# b", r"\# b"),
         ("- b", r"\- b"),
         ("1. b", r"1\. b"),
-        ("1.5", r"1\.5"),
+        ("1.5", "1.5"),
+        ("1)", r"1\)"),
         ("2024", "2024"),
         ("a-b (c)", "a-b (c)"),
         ("<b>&", "&lt;b&gt;&amp;"),
