@@ -1,17 +1,76 @@
-"""Run the Python code blocks of README.md and docs/ as tests, one namespace a file."""
+"""Run the code of README.md and docs/ as tests, one namespace and one folder a file.
 
-from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
+Python blocks are doctests. In a ``console`` block each line after ``$ `` that calls this package is
+a command of its own, run in this process; what stands below it is what it has to print.
+"""
 
-from sybil import Sybil
-from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
+import os
+import re
+import shlex
+import tempfile
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+
+from sybil import Example, Sybil
+from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 # Sphinx's configuration and figures, and what Sphinx and its gallery write
 collect_ignore_glob = ["docs/*.py", "docs/figures/*", "docs/auto_examples/*", "docs/_build/*"]
 
+OPTIONS = ELLIPSIS | NORMALIZE_WHITESPACE
+COMMAND = "python -m sklearn_dpwg "
+
+
+def enter_folder(namespace: dict) -> None:
+    """Let a page write its files where nobody keeps any."""
+    namespace["_folder"] = tempfile.TemporaryDirectory()
+    namespace["_left"] = os.getcwd()
+    os.chdir(namespace["_folder"].name)
+
+
+def leave_folder(namespace: dict) -> None:
+    """Go back, and remove what the page wrote."""
+    os.chdir(namespace["_left"])
+    namespace["_folder"].cleanup()
+
+
+def run_console(example: Example) -> str | None:
+    """Run the commands of a console block; return what is wrong with the first that differs."""
+    from click.testing import CliRunner
+
+    from sklearn_dpwg.cli.main import main
+
+    text = example.parsed.replace("\\\n", " ")
+    outcome = None
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        if command == "echo $?":
+            printed = f"{outcome.exit_code}\n"
+        elif command.startswith(COMMAND):
+            outcome = CliRunner().invoke(main, shlex.split(command.removeprefix(COMMAND)))
+            printed = outcome.output
+        else:
+            return f"$ {command}\nis no command of this package"
+        if not OutputChecker().check_output(expected, printed, OPTIONS):
+            return f"$ {command}\nExpected:\n{expected}\nGot:\n{printed}"
+    return None
+
+
+class ConsoleParser(CodeBlockParser):
+    """Finds the console blocks."""
+
+    language = "console"
+
+    def evaluate(self, example: Example) -> str | None:
+        return run_console(example)
+
+
 pytest_collect_file = Sybil(
     parsers=[
-        PythonCodeBlockParser(doctest_optionflags=ELLIPSIS | NORMALIZE_WHITESPACE),
+        PythonCodeBlockParser(doctest_optionflags=OPTIONS),
+        ConsoleParser(),
         SkipParser(),
     ],
+    setup=enter_folder,
+    teardown=leave_folder,
     patterns=["README.md", "docs/*.md", "docs/**/*.md"],
 ).pytest()

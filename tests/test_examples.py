@@ -35,6 +35,9 @@ def test_quickstart_answers_in_the_order_of_the_question():
     "name",
     [
         "quickstart.py",
+        "plot_audit_hiring.py",
+        "plot_audit_lending.py",
+        "plot_audit_policing.py",
         "plot_choosing_epsilon.py",
         "plot_earnings.py",
         "plot_guarantee.py",

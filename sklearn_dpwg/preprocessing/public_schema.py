@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.preprocessing._column_kinds import Column
 from sklearn_dpwg.preprocessing._row_encoding import Schema
-from sklearn_dpwg.preprocessing._schema_files import read_columns, template
+from sklearn_dpwg.preprocessing.schema_files import read_columns, template
 
 
 class PublicSchema(TransformerMixin, BaseEstimator):
@@ -93,7 +93,9 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         path : str or Path
-            A TOML file with a table ``[columns.NAME]`` a column, as `write_template` writes it.
+            A TOML file with a table ``[columns.NAME]`` a column, as `write_template` writes it. It
+            may have tables ``[groups]`` and ``[target]``, which are for the command line: they are
+            checked and left alone.
         sparse_output : bool, optional
             As in the constructor.
 

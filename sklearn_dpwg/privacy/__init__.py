@@ -3,15 +3,16 @@
 A `Release` states a mechanism, its noise in units of sensitivity and how often it is used. A
 solver's plan is a tuple of releases; `calibrate` scales their noise to a `Budget` before any
 record is read; a `NoiseSource` made from them adds the noise and refuses every draw that was not
-paid for; and a `PrivacyGuarantee` states in numbers and words what follows from them. Neighbours
-are always data sets where one record of one group is replaced by another record of the same
-group, and noise multipliers are always noise over the sensitivity Δ to such a replacement.
+paid for; and a `PrivacyGuarantee` states in numbers and words what follows from them. It names its
+neighbours, a `Relation`: most often data sets where one record of one group is replaced by another
+record of the same group; noise multipliers are always noise over the sensitivity Δ to them.
 Gaussian noise has a closed form (`gdp_delta`, `gdp_epsilon`, `gdp_mu`); the rest is accounted
 for by dp_accounting's privacy-loss distributions (`delta_of`, `epsilon_of`), and what those do
 not state tightly is refused. Sensitivities that take a proof (`saddle_point_sensitivity`,
 `moment_sensitivity`) are functions of public numbers. `sklearn_dpwg.ledger` adds several fits up.
 """
 
+from sklearn_dpwg.privacy._joint_guarantee import joint_guarantee
 from sklearn_dpwg.privacy.accounting import (
     calibrate,
     delta_of,
@@ -21,15 +22,18 @@ from sklearn_dpwg.privacy.accounting import (
     predict_multiplier,
 )
 from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon, gdp_mu
-from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee, joint_guarantee
+from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
 from sklearn_dpwg.privacy.noise import (
     LARGEST_QUOTIENT,
     SECONDS_PER_SECURE_CALL,
     SECONDS_PER_SECURE_COORDINATE,
     GaussianRows,
+    IntegerNoise,
     NoiseSource,
+    noise_on_integers,
     poisson_sample,
 )
+from sklearn_dpwg.privacy.relation import Relation
 from sklearn_dpwg.privacy.release import Budget, Draw, Release, check_delta
 from sklearn_dpwg.privacy.sensitivity import (
     SumGrid,
@@ -50,8 +54,10 @@ __all__ = [
     "Budget",
     "Draw",
     "GaussianRows",
+    "IntegerNoise",
     "NoiseSource",
     "PrivacyGuarantee",
+    "Relation",
     "Release",
     "SumGrid",
     "calibrate",
@@ -66,6 +72,7 @@ __all__ = [
     "joint_guarantee",
     "lemma3_sensitivity",
     "moment_sensitivity",
+    "noise_on_integers",
     "part_events",
     "poisson_sample",
     "predict_multiplier",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
 from numpy.typing import ArrayLike
@@ -13,6 +14,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy.accounting.composition import composition_of_event
 from sklearn_dpwg.privacy.accounting.events import scaled_event
+from sklearn_dpwg.privacy.relation import Relation
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -22,6 +24,21 @@ _FALSE_ALARM = 0.05
 _MAX_EVENTS = 3
 # e to this power is about the largest floating-point number
 _NO_FACTOR = 700.0
+# What happens to one record, and to several, between neighbours.
+_CHANGES = {
+    Relation.REPLACE_IN_GROUP: (
+        "one record of one group is replaced by any other record of the same group",
+        "{} records are replaced, each by any other record of its group",
+    ),
+    Relation.REPLACE_ANY: (
+        "one record is replaced by any other record, of whatever group",
+        "{} records are replaced, each by any other record of whatever group",
+    ),
+    Relation.ADD_OR_REMOVE: (
+        "one record is added or removed",
+        "{} records are added or removed",
+    ),
+}
 
 
 class Stated(Protocol):
@@ -34,7 +51,7 @@ class Stated(Protocol):
     @property
     def requested_epsilon(self) -> float | None: ...
     @property
-    def relation(self) -> str: ...
+    def relation(self) -> Relation: ...
     @property
     def public(self) -> tuple[str, ...]: ...
     @property
@@ -54,34 +71,53 @@ class Stated(Protocol):
     def for_records(self, n_records: int, /) -> Self: ...
 
 
+@dataclass(frozen=True)
+class Section:
+    """A heading of the words, what stands under it, and lines of code behind that."""
+
+    title: str
+    text: str
+    code: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        text = textwrap.fill(
+            f"{self.title}: {self.text}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False
+        )
+        return "\n".join([text, *(f"  {line}" for line in self.code)])
+
+
 def statement(guarantee: Stated) -> str:
     """Return what a guarantee promises and does not promise, as wrapped text."""
-    sections = _private(guarantee) if guarantee.is_private else _non_private(guarantee)
-    return "\n".join(sections)
+    return "\n".join(map(str, sections(guarantee)))
 
 
-def _non_private(guarantee: Stated) -> Iterator[str]:
-    yield _section(
+def sections(guarantee: Stated) -> tuple[Section, ...]:
+    """Return what a guarantee promises and does not promise, under headings."""
+    return tuple(_private(guarantee) if guarantee.is_private else _non_private(guarantee))
+
+
+def _non_private(guarantee: Stated) -> Iterator[Section]:
+    yield Section(
         "No privacy",
         "epsilon is infinite. The result was computed without noise and may reveal any record it "
         "was computed from; nothing whatever is promised.",
     )
 
 
-def _private(guarantee: Stated) -> Iterator[str]:
-    yield _section("Differential privacy", _headline(guarantee))
-    yield _section("Promise", _promise(guarantee))
-    yield _section("What an attacker gains", _attack(guarantee))
-    yield _section("Unit of privacy", _unit(guarantee))
+def _private(guarantee: Stated) -> Iterator[Section]:
+    yield Section("Differential privacy", _headline(guarantee))
+    yield Section("Promise", _promise(guarantee))
+    yield Section("What an attacker gains", _attack(guarantee))
+    yield Section("Unit of privacy", _unit(guarantee))
     if guarantee.groupings:
-        yield _section("Groups", _groups(guarantee))
-    yield _section(
+        yield Section("Groups", _groups(guarantee))
+    yield Section(
         "Public, that is unprotected",
         "; ".join(guarantee.public) + "."
         if guarantee.public
         else "nothing was listed; whatever was not released with noise must be taken as public.",
     )
-    yield _section(
+    yield Section(
         "Outside the guarantee",
         "errors about the input (missing values, unknown labels), the time that the computation "
         "took, anything learned from the data before or around it (preprocessing, choice of "
@@ -89,13 +125,13 @@ def _private(guarantee: Stated) -> Iterator[str]:
         "of its own.",
     )
     if guarantee.outside:
-        yield _section("Not covered here", "; ".join(guarantee.outside) + ".")
-    yield _section("Randomness", _randomness(guarantee))
-    yield from _check(guarantee)
+        yield Section("Not covered here", "; ".join(guarantee.outside) + ".")
+    yield Section("Randomness", _randomness(guarantee))
+    yield _check(guarantee)
 
 
 def _headline(guarantee: Stated) -> str:
-    text = f"epsilon = {_up(guarantee.epsilon)} at delta = {guarantee.delta:.6g}"
+    text = f"epsilon = {rounded_up(guarantee.epsilon)} at delta = {guarantee.delta:.6g}"
     if guarantee.requested_epsilon is not None:
         text += f" (epsilon = {guarantee.requested_epsilon:.6g} was asked for)"
     return f"{text}, neighbours: {guarantee.relation}."
@@ -103,22 +139,20 @@ def _headline(guarantee: Stated) -> str:
 
 def _promise(guarantee: Stated) -> str:
     count = guarantee.records_per_person
-    changed = (
-        "one record of one group is replaced by any other record of the same group"
-        if count == 1
-        else f"{count} records are replaced, each by any other record of its group"
-    )
+    one, several = _CHANGES[guarantee.relation]
+    changed = one if count == 1 else several.format(count)
     if guarantee.epsilon >= _NO_FACTOR:
+        epsilon = rounded_up(guarantee.epsilon)
         return (
             f"none that protects anybody. If {changed}, the probability of any outcome may grow by "
-            f"the factor e^epsilon, which at epsilon = {_up(guarantee.epsilon)} is more than any "
-            f"number that a computer writes."
+            f"the factor e^epsilon, which at epsilon = {epsilon} is more than any number that a "
+            f"computer writes."
         )
     factor = math.exp(guarantee.epsilon)
     return (
         f"if {changed}, the probability of any outcome grows at most by the factor e^epsilon = "
-        f"{_up(factor)} plus {guarantee.delta:.6g}. This holds against anyone, whatever else "
-        "they know and however long they compute."
+        f"{rounded_up(factor)} plus {guarantee.delta:.6g}. This holds against anyone, whatever "
+        "else they know and however long they compute."
     )
 
 
@@ -127,12 +161,15 @@ def _attack(guarantee: Stated) -> str:
     others, these = "every other record", "this one"
     if count > 1:
         others, these = f"all records but these {count}", "them"
+    thought = f"thought two candidates for {these} equally likely"
+    if guarantee.relation == Relation.ADD_OR_REMOVE:
+        thought = f"thought it equally likely to find {these} among them and not to"
     total_variation = float(guarantee.profile(0.0))
     caught = 1.0 - float(guarantee.tradeoff(_FALSE_ALARM))
     return (
-        f"an attacker who knows {others} and thought two candidates for {these} "
-        f"equally likely can be right at most {_percent((1.0 + total_variation) / 2.0)} of the "
-        "time after seeing everything that was released (50% is guessing). A test for "
+        f"an attacker who knows {others} and {thought} can be right at most "
+        f"{_percent((1.0 + total_variation) / 2.0)} of the time after seeing everything that was "
+        f"released (50% is guessing). A test for "
         f"{'the record' if count == 1 else 'these records'} "
         f"that raises a false alarm {_percent(_FALSE_ALARM)} of the time detects it at most "
         f"{_percent(caught)} of the time."
@@ -147,7 +184,9 @@ def _unit(guarantee: Stated) -> str:
         several = guarantee.for_records(2)
     except UnsupportedMechanismError:
         return f"{text}; for several rows no guarantee is known."
-    return f"{text}; two rows have epsilon = {_up(several.epsilon)}, k rows `for_records(k)`."
+    return (
+        f"{text}; two rows have epsilon = {rounded_up(several.epsilon)}, k rows `for_records(k)`."
+    )
 
 
 def _groups(guarantee: Stated) -> str:
@@ -169,14 +208,20 @@ def _randomness(guarantee: Stated) -> str:
     return "the noise comes from the operating system's entropy and cannot be computed again."
 
 
-def _check(guarantee: Stated) -> Iterator[str]:
+def _check(guarantee: Stated) -> Section:
     events = list({repr(event): event for event in guarantee.events}.values())
+    moved = "added or removed" if guarantee.relation == Relation.ADD_OR_REMOVE else "replaced"
     intro = (
         "noise multipliers are noise over sensitivity Δ (standard deviation over L2 for Gaussian, "
         "scale over L1 for Laplace), where Δ is the most that the released value moves when a "
-        "record is replaced. In these units the pair of neighbours is the one of ADD_OR_REMOVE_ONE."
+        f"record is {moved}. In these units the pair of neighbours is the one of ADD_OR_REMOVE_ONE."
     )
     compositions = [composition_of_event(event) for event in events]
+    if any(composition.discrete for composition in compositions):
+        intro += (
+            " Discrete Laplace events hold one over the scale, and by how much a count moves: a "
+            "record moves two."
+        )
     if any(composition.sampled for composition in compositions):
         intro += (
             " Poisson-sampled events take Δ = 2C with C the largest norm of one record's "
@@ -190,11 +235,12 @@ def _check(guarantee: Stated) -> Iterator[str]:
             f" The records are in {len(guarantee.events)} disjoint parts. A record pays for the "
             "event of its own part, so the largest epsilon counts."
         )
-    yield _section("To check it", intro)
-    yield "  from dp_accounting.dp_event import *; from dp_accounting import NeighboringRelation"
-    yield "  from dp_accounting.pld import PLDAccountant"
-    yield "  from dp_accounting.rdp import RdpAccountant"
-    yield "  epsilons = []"
+    code = [
+        "from dp_accounting.dp_event import *; from dp_accounting import NeighboringRelation",
+        "from dp_accounting.pld import PLDAccountant",
+        "from dp_accounting.rdp import RdpAccountant",
+        "epsilons = []",
+    ]
     shown = list(zip(events, compositions, strict=True))[:_MAX_EVENTS]
     for event, composition in shown:
         accountant, relation = "PLDAccountant(", "ADD_OR_REMOVE_ONE"
@@ -202,19 +248,17 @@ def _check(guarantee: Stated) -> Iterator[str]:
             relation = "REPLACE_ONE"
         elif composition.selected:
             accountant = "RdpAccountant(neighboring_relation="
-        yield f"  accountant = {accountant}NeighboringRelation.{relation})"
-        yield f"  event = {scaled_event(event, 2.0) if composition.sampled else event!r}"
-        yield f"  epsilons += [accountant.compose(event).get_epsilon({guarantee.delta!r})]"
+        code += [
+            f"accountant = {accountant}NeighboringRelation.{relation})",
+            f"event = {scaled_event(event, 2.0) if composition.sampled else event!r}",
+            f"epsilons += [accountant.compose(event).get_epsilon({guarantee.delta!r})]",
+        ]
     if len(events) > _MAX_EVENTS:
-        yield f"  # and {len(events) - _MAX_EVENTS} other events in the attribute `events`"
-    yield "  max(epsilons)"
+        code.append(f"# and {len(events) - _MAX_EVENTS} other events in the attribute `events`")
+    return Section("To check it", intro, (*code, "max(epsilons)"))
 
 
-def _section(title: str, text: str) -> str:
-    return textwrap.fill(f"{title}: {text}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-
-
-def _up(number: float) -> str:
+def rounded_up(number: float) -> str:
     """Write a number with 4 significant digits, rounded up."""
     if number in (0.0, math.inf):
         return f"{number:g}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import pickle
 import re
+import tomllib
 from fractions import Fraction
 
 import numpy as np
@@ -31,6 +32,7 @@ from sklearn_dpwg.preprocessing import (
     PublicSchema,
 )
 from sklearn_dpwg.preprocessing._column_kinds import DATE_UNITS
+from sklearn_dpwg.preprocessing.schema_files import read_schema_file, template
 
 COLUMNS = {
     "age": Number(0, 100, missing=True, fill=30),
@@ -312,7 +314,7 @@ def test_a_schema_file(path):
     ("text", "says"),
     [
         ("[columns.age", "must be a TOML file"),
-        ("", r"must hold tables \[columns.NAME\] and nothing else, got \[\]"),
+        ("", r"must hold tables \[columns.NAME\], may hold .* and nothing else, got \[\]"),
         ("[columns]\n[other]", r"got \['columns', 'other'\]"),
         ("[columns]", "columns must name at least one column"),
         ("[columns.age]\nlow = 0", "kind of column 'age' in .* must be one of number, date"),
@@ -330,12 +332,35 @@ def test_a_schema_file(path):
         ),
         ('[columns.age]\nkind = "number"\nlow = 2\nhigh = 1', "low < high"),
         ('[columns.x]\nkind = "category"\nlevels = "ab"', "tuple of at least 1, got 'ab'"),
+        ("columns = {}\ngroups = 1", r"groups in .* must be a table \[groups\], got 1"),
+        ("[columns]\n[groups]\nlabel = 1", r"\[groups\] in .* entries of columns, labels, got"),
+        ('[columns]\n[groups]\nlabels = "FILL IN"', r"to be filled in: labels of \[groups\]"),
+        ("[columns]\n[groups]\ncolumns = [1]", r"columns of \[groups\] in .* must be names"),
+        ('[columns]\n[groups]\nlabels = "ab"', r"labels of \[groups\] in .* must be a list"),
+        ("[columns]\n[target]\ncolumn = 1", r"column of \[target\] in .* must be a name"),
+        ('[columns]\n[target]\nclasses = "ab"', r"classes of \[target\] in .* must be a list"),
+        ("[columns]\n[target]\nlow = 1", r"or else both low and high, got \['low'\]"),
+        ("[columns]\n[target]\nlow = 0\nhigh = 1\nclasses = [0]", "classes, or else both low"),
+        ('[columns]\n[target]\nlow = "a"\nhigh = 1', r"bound of \[target\] in .* a number"),
+        (
+            '[columns.a]\nkind = "boolean"\n[target]\ncolumn = "a"',
+            r"column of \[target\] in .* must not be one of \[columns\]",
+        ),
     ],
 )
 def test_wrong_files_are_refused_by_name(path, text, says):
     path.write_text(text, encoding="utf-8")
     with pytest.raises((TypeError, ValueError), match=says):
         PublicSchema.from_toml(path)
+
+
+def test_a_file_may_say_what_groups_and_target_are(path):
+    task = '[groups]\ncolumns = "town"\nlabels = ["A", "B"]\n[target]\ncolumn = "y"\nlow = 0\n'
+    path.write_text(f"{FILE}\n{task}high = 1", encoding="utf-8")
+    found = read_schema_file(path)
+    assert found.columns == PublicSchema.from_toml(path).columns
+    assert (found.group_columns, found.group_labels) == (("town",), ("A", "B"))
+    assert (found.target, found.classes, found.target_bounds) == ("y", None, (0.0, 1.0))
 
 
 class NoValues(pd.DataFrame):
@@ -365,6 +390,16 @@ def test_a_template_says_what_to_fill_in_and_reads_no_value(path):
         PublicSchema.from_toml(path)
     with pytest.raises(FileExistsError):
         PublicSchema.write_template(table, path)
+
+
+def test_a_template_of_a_task_leaves_groups_and_target_out_of_the_columns():
+    text = template(NoValues(TABLE), groups=["town", "member"], target="age")
+    assert list(tomllib.loads(text)["columns"]) == ["id", "grade", "day"]
+    assert text.endswith(
+        '[groups]\ncolumns = ["town", "member"]\nlabels = "FILL IN"\n\n'
+        '[target]\ncolumn = "age"\nlow = "FILL IN"\nhigh = "FILL IN"\n'
+    )
+    assert 'classes = "FILL IN"' in template(TABLE, target="town")
 
 
 def test_the_template_does_not_depend_on_the_records(tmp_path):

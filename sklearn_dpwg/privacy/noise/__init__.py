@@ -4,14 +4,17 @@ A `NoiseSource` is made of the releases of a plan. Without a seed its noise is O
 exact, on a grid far finer than the noise, so that no floating-point attack applies; with one it is
 NumPy's, for tests. Every value that leaves a solver passes one of its methods: one vector,
 one value that several disjoint parts pay for, or the rows of a matrix, which `GaussianRows` takes
-one by one. `poisson_sample` lets records join a sample by secret coins. ``docs/theory/noise.md``
-proves that rounding to the grid is paid for.
+one by one. `IntegerNoise` is the law of the noise on counts, for intervals. `poisson_sample` lets
+records join a sample by secret coins. ``docs/theory/noise.md`` proves that rounding to the grid is
+paid for.
 """
 
+from sklearn_dpwg.privacy.noise._on_integers import noise_on_integers
+from sklearn_dpwg.privacy.noise._values import LARGEST_QUOTIENT
+from sklearn_dpwg.privacy.noise.integer_noise import IntegerNoise
 from sklearn_dpwg.privacy.noise.poisson import poisson_sample
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.privacy.noise.source import (
-    LARGEST_QUOTIENT,
     SECONDS_PER_SECURE_CALL,
     SECONDS_PER_SECURE_COORDINATE,
     NoiseSource,
@@ -22,6 +25,8 @@ __all__ = [
     "SECONDS_PER_SECURE_CALL",
     "SECONDS_PER_SECURE_COORDINATE",
     "GaussianRows",
+    "IntegerNoise",
     "NoiseSource",
+    "noise_on_integers",
     "poisson_sample",
 ]

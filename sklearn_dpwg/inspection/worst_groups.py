@@ -1,0 +1,31 @@
+"""The groups that may be worst off."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from sklearn_dpwg.metrics.intervals import Interval
+
+
+@dataclass(frozen=True)
+class WorstGroups:
+    """Which groups may be worst by a metric, and how bad the worst is.
+
+    Parameters
+    ----------
+    metric : str
+        The metric.
+    groups : tuple of labels
+        Every group that may be the worst; the worst is among them with the audit's confidence.
+    low, high : float
+        Bounds of the metric in the worst group.
+    gap : Interval
+        How far the worst group is from the best.
+    """
+
+    metric: str
+    groups: tuple[Hashable, ...]
+    low: float
+    high: float
+    gap: Interval

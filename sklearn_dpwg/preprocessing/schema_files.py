@@ -1,0 +1,269 @@
+"""Schemas in TOML: a template that a person fills in, and what is read from it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pandas as pd
+
+from sklearn_dpwg._checks import real_number
+from sklearn_dpwg.preprocessing._column_kinds import (
+    Boolean,
+    Category,
+    Column,
+    Date,
+    Number,
+    Ordered,
+)
+
+KINDS: Mapping[str, type[Any]] = MappingProxyType(
+    {"number": Number, "date": Date, "ordered": Ordered, "boolean": Boolean, "category": Category}
+)
+
+TO_FILL = "FILL IN"
+
+HEADER = """\
+# What is public of the columns of a table, for sklearn_dpwg.preprocessing.PublicSchema.
+#
+# Written from the names and types of the columns: no value was read. Replace each "FILL IN" by
+# what you know without the records (a code book, a form, a law), never by a minimum or a list
+# that was read from them. Correct the kinds. Delete the columns that the model is not to use:
+# the target, the groups, whatever tells one person from all others.
+#
+# kind        entries
+# "number"    low, high; log = true for amounts from 0; fill, for missing values
+# "date"      first, last; unit = "year", "month", "week", "day", "hour", "minute", "second";
+#             format of dates that are strings, as "%d.%m.%Y"; fill
+# "ordered"   levels, lowest first
+# "boolean"   true and false: the values that stand for yes and no
+# "category"  levels; other = false refuses unknown values, which are "other" otherwise
+# missing = false refuses missing values, which have an indicator column otherwise.
+"""
+
+# What a file may say beside its columns, and the entries of each table.
+TASK = MappingProxyType(
+    {"groups": ("columns", "labels"), "target": ("column", "classes", "low", "high")}
+)
+
+TASK_HEADER = """
+# What the command line reads of the same file (a PublicSchema checks it and leaves it alone).
+# [groups]: the columns that say in which group a record is, and all labels; of several columns a
+#           label is a list of as many values.
+# [target]: the column to predict, with its classes, or with low and high where it is a number.
+"""
+
+
+@dataclass(frozen=True)
+class SchemaFile:
+    """A schema file: its columns, and what it says of groups and target, None where nothing."""
+
+    columns: dict[str, Column]
+    group_columns: tuple[str, ...] | None = None
+    group_labels: tuple[Any, ...] | None = None
+    target: str | None = None
+    classes: tuple[Any, ...] | None = None
+    target_bounds: tuple[float, float] | None = None
+
+
+def template(
+    table: Any,
+    *,
+    groups: Sequence[str] = (),
+    group_labels: Sequence[str | tuple[str, ...]] | None = None,
+    target: str | None = None,
+) -> str:
+    """Return a schema to fill in, from the names and types of a table's columns.
+
+    Columns of groups and the target, where they are named, have tables of their own.
+    """
+    parts, kinds = [HEADER], dict(_declared_kinds(table))
+    for name, kind in kinds.items():
+        if name not in (*groups, target):
+            key = _text(name)
+            parts.append(f"\n[columns.{key}]\n" + "\n".join(_entries(kind)) + "\nmissing = true\n")
+    if groups or target is not None:
+        parts.append(TASK_HEADER)
+    if groups:
+        labels = f'"{TO_FILL}"' if group_labels is None else _list(group_labels)
+        parts.append(f"\n[groups]\ncolumns = {_list(groups)}\nlabels = {labels}\n")
+    if target is not None:
+        entries = ("low", "high") if kinds[target] == "number" else ("classes",)
+        lines = [f'{entry} = "{TO_FILL}"' for entry in entries]
+        parts.append(f"\n[target]\ncolumn = {_text(target)}\n" + "\n".join(lines) + "\n")
+    return "".join(parts)
+
+
+def _list(words: Sequence[str | tuple[str, ...]]) -> str:
+    return f"[{', '.join(_text(w) if isinstance(w, str) else _list(w) for w in words)}]"
+
+
+def _text(name: str) -> str:
+    """Return a name as TOML writes a string."""
+    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _entries(kind: str) -> list[str]:
+    """Return the lines of a kind, those that nobody has chosen yet marked."""
+    lines = [f'kind = "{kind}"']
+    if kind == "category":
+        lines[0] += '  # or "ordered", "boolean", "date", "number"'
+    needed = [part.name for part in fields(KINDS[kind]) if part.default is MISSING]
+    lines += [f'{name} = "{TO_FILL}"' for name in needed]
+    if kind == "date":
+        lines.append('unit = "day"')
+    return lines
+
+
+def _declared_kinds(table: Any) -> Iterator[tuple[str, str]]:
+    """Yield the name of each column and the kind that its type suggests."""
+    if isinstance(table, pd.DataFrame):
+        columns = list(zip(table.columns, table.dtypes, strict=True))
+    elif hasattr(table, "get_column"):
+        columns = list(table.schema.items())
+    else:
+        raise TypeError(
+            f"X must be a frame of pandas or polars, as it needs names, got {type(table).__name__}."
+        )
+    for name, dtype in columns:
+        if not isinstance(name, str):
+            raise TypeError(f"X must have strings as names of columns, got {name!r}.")
+        yield name, _kind_of_pandas(dtype) if hasattr(dtype, "kind") else _kind_of_polars(dtype)
+
+
+def _kind_of_pandas(dtype: Any) -> str:
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "category"
+    if pd.api.types.is_datetime64_any_dtype(dtype):
+        return "date"
+    if pd.api.types.is_bool_dtype(dtype):
+        return "boolean"
+    return "number" if pd.api.types.is_numeric_dtype(dtype) else "category"
+
+
+def _kind_of_polars(dtype: Any) -> str:
+    if dtype.is_temporal():
+        return "date"
+    if dtype.is_numeric():
+        return "number"
+    return "boolean" if str(dtype) == "Boolean" else "category"
+
+
+def read_columns(path: str | Path) -> dict[str, Column]:
+    """Read the columns of a schema file, or say what is wrong with it."""
+    return read_schema_file(path).columns
+
+
+def read_schema_file(path: str | Path) -> SchemaFile:
+    """Read a schema file, or say what is wrong with it."""
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} must be a TOML file: {error}") from None
+    tables = content.get("columns")
+    if not set(content) <= {"columns", *TASK} or not isinstance(tables, dict):
+        raise ValueError(
+            f"{path} must hold tables [columns.NAME], may hold [groups] and [target], and nothing "
+            f"else, got {sorted(content)!r}."
+        )
+    task = {name: _task_table(name, content.get(name, {}), path) for name in TASK}
+    of_task = {f"[{name}]": table for name, table in task.items()}
+    of_columns = {repr(name): table for name, table in tables.items() if isinstance(table, dict)}
+    open_entries = [
+        f"{entry} of {name}"
+        for name, table in (of_columns | of_task).items()
+        for entry, value in table.items()
+        if value == TO_FILL
+    ]
+    if open_entries:
+        raise ValueError(f"{path} has entries that are to be filled in: {'; '.join(open_entries)}.")
+    columns = {name: _column(name, table, path) for name, table in tables.items()}
+    of_groups, labels = _groups(task["groups"], path)
+    target, classes, bounds = _target(task["target"], columns, path)
+    return SchemaFile(columns, of_groups, labels, target, classes, bounds)
+
+
+def _task_table(name: str, table: Any, path: str | Path) -> dict[str, Any]:
+    """Return a table of what is not about a column, its entries known."""
+    if not isinstance(table, dict):
+        raise ValueError(f"{name} in {path} must be a table [{name}], got {table!r}.")
+    for entry in table:
+        if entry not in TASK[name]:
+            raise ValueError(
+                f"[{name}] in {path} must have entries of {', '.join(TASK[name])}, got {entry!r}."
+            )
+    return table
+
+
+def _groups(
+    table: Mapping[str, Any], path: str | Path
+) -> tuple[tuple[str, ...] | None, tuple[Any, ...] | None]:
+    """Return the columns of the groups and the labels, a tuple each of several columns."""
+    columns, labels = table.get("columns"), table.get("labels")
+    if isinstance(columns, str):
+        columns = [columns]
+    if columns is not None and not (_is_list(columns) and all(isinstance(c, str) for c in columns)):
+        raise ValueError(f"columns of [groups] in {path} must be names, got {columns!r}.")
+    if labels is not None and not _is_list(labels):
+        raise ValueError(f"labels of [groups] in {path} must be a list, got {labels!r}.")
+    if labels is not None:
+        labels = tuple(tuple(label) if isinstance(label, list) else label for label in labels)
+    return None if columns is None else tuple(columns), labels
+
+
+def _target(
+    table: Mapping[str, Any], columns: Mapping[str, Column], path: str | Path
+) -> tuple[str | None, tuple[Any, ...] | None, tuple[float, float] | None]:
+    """Return the name of the target, and either its classes or its bounds, or neither."""
+    name, classes = table.get("column"), table.get("classes")
+    if name is not None and not isinstance(name, str):
+        raise ValueError(f"column of [target] in {path} must be a name, got {name!r}.")
+    if name in columns:
+        raise ValueError(
+            f"column of [target] in {path} must not be one of [columns], which the model may see, "
+            f"got {name!r}."
+        )
+    if classes is not None and not _is_list(classes):
+        raise ValueError(f"classes of [target] in {path} must be a list, got {classes!r}.")
+    bounds = tuple(table[entry] for entry in ("low", "high") if entry in table)
+    if len(bounds) == 1 or (bounds and classes is not None):
+        raise ValueError(
+            f"[target] in {path} must have classes, or else both low and high, got "
+            f"{sorted(table)!r}."
+        )
+    if bounds:
+        low, high = (real_number(bound, f"a bound of [target] in {path}") for bound in bounds)
+        return name, None, (low, high)
+    return name, None if classes is None else tuple(classes), None
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and bool(value)
+
+
+def _column(name: str, table: Any, path: str | Path) -> Column:
+    """Return a column by its entries."""
+    entries = dict(table) if isinstance(table, dict) else {}
+    kind = entries.pop("kind", None)
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(
+            f"kind of column {name!r} in {path} must be one of {', '.join(KINDS)}, got {kind!r}."
+        )
+    parts = fields(KINDS[kind])
+    allowed = [part.name for part in parts]
+    for entry in entries:
+        if entry not in allowed:
+            raise ValueError(
+                f"column {name!r} in {path} must have entries of {', '.join(allowed)}, "
+                f"got {entry!r}."
+            )
+    for part in parts:
+        if part.default is MISSING and part.name not in entries:
+            raise ValueError(f"column {name!r} in {path} must have an entry {part.name!r}.")
+    column: Column = KINDS[kind](**entries)
+    return column

@@ -1,0 +1,193 @@
+"""Audits from the command line: verdicts, files, exit codes, budgets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sklearn_dpwg.cli._audits import _one_line
+from sklearn_dpwg.inspection import AuditResult
+from sklearn_dpwg.ledger import PrivacyLedger
+from sklearn_dpwg.privacy import NoiseSource
+from tests.cli.conftest import SECRET, run
+from tests.cli.test_wrong_inputs import answer_to, changed, here  # noqa: F401
+
+TASK = "--groups race --group-labels x,y --target hired --classes no,yes"
+
+
+@pytest.fixture
+def decisions(tmp_path: Path) -> Path:
+    """Return decisions that favour x: rates 0.6 and 0.3, or what a test asks for."""
+    return write(tmp_path / "decisions.csv", 0.6, 0.3)
+
+
+def write(path: Path, x: float, y: float, n_records: int = 2000) -> Path:
+    rng = np.random.default_rng(0)
+    race = np.repeat(["x", "y"], n_records // 2)
+    score = np.concatenate([np.arange(n_records // 2) / (n_records // 2)] * 2)
+    picked = score < np.where(race == "x", x, y)
+    table = pd.DataFrame(
+        {
+            "race": race,
+            "score": np.where(picked, 0.9, 0.1),
+            "decided": np.where(picked, "yes", "no"),
+            "hired": rng.choice(["no", "yes"], n_records),
+        }
+    )
+    table.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("rates", "options", "code", "answer"),
+    [
+        ((0.6, 0.3), "--fail-below 0.8", 4, "fails"),
+        ((0.6, 0.6), "--fail-below 0.8", 0, "passes"),
+        ((0.6, 0.48), "--fail-below 0.8", 5, "cannot tell"),
+        ((0.6, 0.3), "--fail-below 0.3", 0, "passes"),
+        ((0.6, 0.3), "", 0, "fails"),
+    ],
+)
+def test_the_verdict_is_the_exit_code_where_that_is_asked_for(
+    tmp_path, rates, options, code, answer
+):
+    path = write(tmp_path / "decisions.csv", *rates)
+    result = run("audit", path, "--predictions", "decided", *TASK.split(), *options.split())
+    assert result.exit_code == code, result.stderr
+    assert result.stdout.startswith(f"Verdict: {answer}. ")
+    assert "Privacy: epsilon = 1 at delta = 1e-06" in result.stdout
+    assert result.stderr == ""
+
+
+def test_scores_and_predictions_say_the_same(decisions):
+    by_column = [
+        run("audit", decisions, *each, *TASK.split(), "--epsilon", "inf")
+        for each in (("--scores", "score"), ("--predictions", "decided"))
+    ]
+    assert by_column[0].stdout == by_column[1].stdout
+    assert "none: these statistics are unprotected" in by_column[0].stdout
+
+
+def test_reports_are_written_and_hold_the_result_alone(decisions, tmp_path):
+    names = ("a.html", "a.json", "a.md")
+    html, text, markdown = (tmp_path / name for name in names)
+    arguments = [
+        *("audit", decisions, "--scores", "score", *TASK.split(), "--title", "Who is hired"),
+        *("-o", html, "--json", text, "--markdown", markdown, "--note", "as of May"),
+        *("--ledger", tmp_path / "l.db"),
+    ]
+    result = run(*arguments, "--ledger-epsilon", 1.5, "--ledger-delta", 1e-6)
+    assert result.exit_code == 0, result.stderr
+    for path in (html, markdown):
+        content = path.read_text(encoding="utf-8")
+        assert "Who is hired" in content
+        assert "as of May" in content
+        assert "python -m sklearn_dpwg audit" in content.replace("\\", "")
+    again = AuditResult.from_json(text.read_text(encoding="utf-8"))
+    assert again.group_labels == ("x", "y")
+    assert again.classes == ("no", "yes")
+    assert abs(np.array(again.counts).sum() - 2000) < 200
+    assert "has spent epsilon = 1 of 1.5" in result.stdout
+    # the ledger has no room for another
+    refused = run(*arguments, "--overwrite")
+    assert refused.exit_code == 3
+    assert "Nothing was spent" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert len(PrivacyLedger(1.5, 1e-6, path=tmp_path / "l.db").rows) == 1
+
+
+def test_a_model_is_audited_on_its_own_records_and_on_others(folder, tmp_path):
+    model = ("--model", folder / "model.skops", "--schema", folder / "schema.toml")
+    costs = {}
+    for which in ("--held-out", "--same-records"):
+        path = tmp_path / f"{which}.json"
+        result = run("audit", folder / "people.csv", *model, which, "--json", path)
+        assert result.exit_code == 0, result.stderr
+        costs[which] = json.loads(path.read_text())["privacy_"]["epsilon"]
+    assert 0.999 < costs["--held-out"] <= 1.0
+    assert 1.2 < costs["--same-records"] < 2.0
+
+
+def test_a_seed_warns_and_repeats(decisions):
+    once, twice = (
+        run("audit", decisions, "--scores", "score", *TASK.split(), "--random-state", 3)
+        for _ in range(2)
+    )
+    assert once.stdout == twice.stdout
+    assert once.stderr.startswith("Warning: ")
+    assert "seed" in once.stderr
+
+
+AUDIT = f"audit people.csv --predictions hired2 {TASK}"
+WRONG = [
+    (f"audit people.csv {TASK}", "audit needs decisions, from one of --scores COLUMN, --pred"),
+    (f"{AUDIT} --scores age", "audit needs decisions, from one of"),
+    (f"{AUDIT} --held-out", "same_records must be said of a model, and of nothing else"),
+    (f"audit people.csv --model model.skops {TASK}", "same_records must be said of a model"),
+    (f"audit people.csv --scores wage {TASK}", r"'wage' \(scores\) must hold probabilities from 0"),
+    (f"audit people.csv --scores town {TASK}", r"'town' \(scores\) must hold"),
+    (f"audit people.csv --predictions sex {TASK}", r"'sex' \(predictions\) must hold none but"),
+    (f"audit people.csv --predictions town {TASK}", r"'town' \(predictions\) must have no missing"),
+    (f"audit people.csv --predictions hired {TASK}", "target must be a column of its own"),
+    (f"audit people.csv --scores ag {TASK}", "columns of --scores, and has no 'ag': did you mean"),
+    (f"{AUDIT} --metric selection", "metric must be one of selection_rate, .* got 'selection'"),
+    (f"{AUDIT} --fail-below 2", "fail_below must be above 0 and at most 1, got 2"),
+    (f"{AUDIT} --epsilon 0", "epsilon must be positive"),
+    (f"{AUDIT} --threshold median", "'median' is not a valid float"),
+    (f"{AUDIT} --sizes secret", "'secret' is not one of 'hidden', 'public'"),
+    (f"{AUDIT} --score-edges 0.2,x", "score_edges must be numbers with commas, got '0.2,x'"),
+    (f"{AUDIT} --score-edges 0.2,0.7", "score_edges"),
+    (f"{AUDIT} --classes no,yes,maybe", "classes must be two for an audit"),
+    (f"{AUDIT} --confidence 2", "confidence"),
+    (f"{AUDIT} --group-labels x", "'x'"),
+    (f"{AUDIT} -o people.csv --overwrite", "people.csv must be a file of its own, and it is read"),
+    (f"{AUDIT} -o a.html --json a.html", "a.html must be a file of its own, and it is written tw"),
+    ("audit people.csv --predictions hired2 --groups race --target hired --classes no,yes",
+     "group_labels must be declared"),
+    ("audit people.csv --predictions hired2 --groups race --target hired --group-labels x,y",
+     "classes must be declared, as an audit is about two of them"),
+    (f"audit people.csv --model people.csv --held-out {TASK}", "must be a model that `fit` or"),
+    (f"audit people.csv --model model.skops --held-out {TASK} --classes 0,1", "classes must be th"),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(("command", "says"), WRONG)
+def test_a_wrong_audit_is_answered_in_one_sentence(command, says, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("noise was drawn, so a budget is spent")
+
+    monkeypatch.setattr(NoiseSource, "integers", refuse)
+    changed(id=SECRET).assign(hired2="no").to_csv("people.csv", index=False)
+    answer_to(command, says)
+
+
+def test_a_plan_of_an_audit_needs_no_records():
+    arguments = ("plan", "--audit", "--group-sizes", "a=500,b=90", "--epsilon", 0.5)
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("Private audit: epsilon = 0.5 at delta = 1e-06")
+    assert "\na " in result.stdout
+    assert run(*arguments, "--base-rate", 0.01).stdout != result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--audit --solver mgr", "solver is for a plan of a fit, and --audit asks for another"),
+        ("--n-features 3 --base-rate 0.1", "base_rate is for a plan of an audit: say --audit too"),
+        ("--audit --base-rate 2", "base_rate"),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_a_wrong_plan_of_an_audit(options, says):
+    answer_to(f"plan --group-sizes a=50,b=40 {options}", says)
+
+
+def test_a_terminal_gets_no_character_that_acts():
+    assert _one_line("a\x1b[2J\nb\u202e") == "a?[2J?b?"
+    assert _one_line(("x", "F")) == "x/F"

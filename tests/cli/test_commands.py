@@ -1,0 +1,209 @@
+"""What each command writes and prints when all is well."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sklearn_dpwg.cli._models import load_model
+from sklearn_dpwg.ledger import PrivacyLedger
+from sklearn_dpwg.preprocessing import Number, PublicSchema
+from tests.cli.conftest import SCHEMA, run
+
+
+def test_help_names_the_commands_in_their_order_and_is_quick():
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "sklearn_dpwg", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    names = ["schema", "plan", "fit", "predict", "audit"]
+    places = [done.stdout.find(f"\n  {name} ") for name in names]
+    assert -1 not in places
+    assert places == sorted(places)
+    # seconds depend on the machine; what takes them is libraries
+    heavy = {"sklearn", "pandas", "numba", "scipy", "pyarrow", "skops", "dp_accounting", "opendp"}
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not heavy & loaded
+
+
+@pytest.mark.parametrize("name", ["schema", "plan", "fit", "predict", "audit"])
+def test_help_of_each_command_says_what_options_are_for(name):
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert "Usage: " in result.stdout
+    assert "--" in result.stdout
+
+
+# --- schema ------------------------------------------------------------------------------------
+
+
+def test_a_schema_of_a_csv_file_depends_on_its_header_alone(folder, tmp_path):
+    header = (folder / "people.csv").read_text().splitlines()[0]
+    (tmp_path / "empty.csv").write_text(header)
+    texts = []
+    for table in (folder / "people.csv", tmp_path / "empty.csv"):
+        output = tmp_path / f"{table.stem}.toml"
+        result = run("schema", table, "-o", output, "--groups", "race", "--target", "hired")
+        assert result.exit_code == 0
+        assert "8 column(s)" in result.stdout
+        texts.append(output.read_text())
+    assert texts[0] == texts[1]
+    found = tomllib.loads(texts[0])
+    assert {each["kind"] for each in found["columns"].values()} == {"category"}
+    assert found["groups"] == {"columns": ["race"], "labels": "FILL IN"}
+    assert found["target"] == {"column": "hired", "classes": "FILL IN"}
+
+
+def test_a_schema_of_a_parquet_file_has_the_declared_kinds(folder, tmp_path):
+    output = tmp_path / "new.toml"
+    run("schema", folder / "people.parquet", "-o", output, "--target", "wage", "--groups", "race",
+        "--groups", "sex", "--group-labels", "x/F,x/M,y/F,y/M")  # fmt: skip
+    found = tomllib.loads(output.read_text())
+    kinds = {name: each["kind"] for name, each in found["columns"].items()}
+    assert kinds == {
+        "id": "number", "age": "number", "town": "category", "grade": "number",
+        "member": "boolean", "since": "date", "hired": "category",
+    }  # fmt: skip
+    assert found["groups"]["labels"] == [["x", "F"], ["x", "M"], ["y", "F"], ["y", "M"]]
+    assert found["target"] == {"column": "wage", "low": "FILL IN", "high": "FILL IN"}
+
+
+def test_kinds_are_guessed_where_that_is_asked_for(folder, tmp_path):
+    result = run("schema", folder / "people.csv", "-o", tmp_path / "new.toml", "--guess-kinds")
+    assert tomllib.loads((tmp_path / "new.toml").read_text())["columns"]["age"]["kind"] == "number"
+    assert "Warning: the kinds were guessed from the values" in result.stderr
+
+
+# --- plan --------------------------------------------------------------------------------------
+
+
+def test_a_plan_needs_no_records_and_is_that_of_the_fit(folder):
+    sizes = pd.read_csv(folder / "people.csv")["race"].value_counts()
+    named = f"x={sizes['x']},y={sizes['y']}"
+    result = run("plan", "--schema", folder / "schema.toml", "--group-sizes", named)
+    assert result.exit_code == 0
+    assert result.stdout.strip() == str(load_model(folder / "model.skops")[-1].plan_).strip()
+    in_order = run(
+        *("plan", "--schema", folder / "schema.toml"),
+        *("--group-sizes", f"{sizes['x']},{sizes['y']}"),
+    )
+    assert in_order.stdout == result.stdout
+
+
+def test_a_plan_without_schema(folder):
+    result = run(
+        *("plan", "--n-features", 8, "--group-sizes", "a=3_000,b=4000", "--epsilon", 2),
+        *("--target-bounds", 0, 10, "--solver", "moments", "--prior", "uniform"),
+    )
+    assert result.exit_code == 0
+    assert "Plan of solver 'moments': 7,000 records in 2 group(s)" in result.stdout
+    assert "epsilon = 2 " in result.stdout
+
+
+# --- fit ---------------------------------------------------------------------------------------
+
+
+def test_a_fit_prints_the_statement_and_saves_a_pipeline(folder):
+    model = load_model(folder / "model.skops")
+    printed = (folder / "fit.txt").read_text(encoding="utf-8")
+    assert str(model[-1].privacy_) in printed
+    assert "Groups: column 'race'." in printed
+    assert model[-1].group_labels_.tolist() == ["x", "y"]
+    assert model[-1].classes_.tolist() == ["no", "yes"]
+    assert model[0].feature_names_in_.tolist() == ["age", "town", "grade", "member", "since"]
+    assert model[-1].random_state is None
+
+
+def test_csv_and_parquet_give_the_same_rows(folder, tmp_path):
+    for name in ("people.csv", "people.parquet"):
+        output = tmp_path / f"{name}.csv"
+        result = run("predict", folder / "model.skops", folder / name, "-o", output, "--keep", "id")
+        assert result.exit_code == 0, result.stderr
+    one, two = (pd.read_csv(tmp_path / f"people.{end}.csv") for end in ("csv", "parquet"))
+    pd.testing.assert_frame_equal(one, two)
+    assert list(one) == ["id", "prediction", "probability of no", "probability of yes"]
+    # the schema says what 1, True and 2001-02-03 are, so Python sees the same rows
+    table = pd.read_parquet(folder / "people.parquet")
+    model = load_model(folder / "model.skops")
+    assert (model.predict(table) == one["prediction"]).all()
+    assert (table["hired"] == one["prediction"]).mean() > 0.6
+
+
+def test_a_regressor_of_two_columns_of_groups_with_a_seed_and_a_ledger(folder, tmp_path):
+    (tmp_path / "wages.toml").write_text(SCHEMA.partition("[groups]")[0])
+    arguments = [
+        *("fit", folder / "people.parquet", "--schema", tmp_path / "wages.toml"),
+        *("--target", "wage", "--target-bounds", 0, 10_000, "--groups", "race", "--groups", "sex"),
+        *("--group-labels", "x/F,x/M,y/F,y/M", "--ledger", tmp_path / "l.db"),
+        *("--random-state", 0, "--rows-per-person", 2, "--solver", "moments"),
+    ]
+    result = run(*arguments, "-o", tmp_path / "a.skops", *("--ledger-epsilon", 1.2),
+                 *("--ledger-delta", 1e-6))  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    assert "The noise is drawn from a seed" in result.stderr
+    assert "has spent epsilon = 1 of 1.2" in result.stdout
+    model = load_model(tmp_path / "a.skops")
+    assert model[-1].group_labels_.tolist() == [("x", "F"), ("x", "M"), ("y", "F"), ("y", "M")]
+    assert model[-1].privacy_.records_per_person == 2
+    assert model[-1].privacy_.seeded
+    with zipfile.ZipFile(tmp_path / "a.skops") as archive:
+        assert str(tmp_path) not in archive.read("schema.json").decode()
+    # the ledger has no room for another
+    refused = run(*arguments, "-o", tmp_path / "b.skops")
+    assert refused.exit_code == 3
+    assert refused.stderr.splitlines()[-1].startswith("Error: this fit (epsilon=1 at delta=1e-06)")
+    assert "Nothing was spent" in refused.stderr
+    assert not (tmp_path / "b.skops").exists()
+    assert len(PrivacyLedger(1.2, 1e-6, path=tmp_path / "l.db").rows) == 1
+    # and predictions are numbers
+    run("predict", tmp_path / "a.skops", folder / "people.csv", "-o", tmp_path / "p.parquet")
+    assert pd.read_parquet(tmp_path / "p.parquet")["prediction"].dtype == np.float64
+
+
+def test_overwriting_has_to_be_asked_for(folder, tmp_path):
+    output = tmp_path / "out.csv"
+    output.write_text("mine")
+    arguments = ("predict", folder / "model.skops", folder / "people.csv", "-o", output)
+    assert run(*arguments).exit_code == 2
+    assert output.read_text() == "mine"
+    assert run(*arguments, "--overwrite").exit_code == 0
+    assert len(pd.read_csv(output)) == 1200
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+
+
+def arrays_of(archive: zipfile.ZipFile) -> list[str]:
+    return [name for name in archive.namelist() if name.endswith(".npy")]
+
+
+def test_a_saved_model_holds_no_value_of_a_record(folder, tmp_path):
+    table = pd.read_csv(folder / "people.csv", dtype=str)
+    table.loc[0, "town"] = table.loc[0, "id"] = "s3cret"
+    table.to_csv(tmp_path / "people.csv", index=False)
+    result = run("fit", tmp_path / "people.csv", "--schema", folder / "schema.toml", "--solver",
+                 "phased-erm", "-o", tmp_path / "m.skops")  # fmt: skip
+    assert result.exit_code == 0
+    with zipfile.ZipFile(tmp_path / "m.skops") as archive:
+        content = b"".join(archive.read(name) for name in archive.namelist())
+        sizes = [np.load(archive.open(name)).size for name in arrays_of(archive)]
+        described = json.loads(archive.read("schema.json"))
+    assert b"s3cret" not in content
+    assert b"wage" not in content  # nor names of columns that the model does not use
+    assert max(sizes) < 200  # there are 1200 records
+    assert described["__class__"] == "Pipeline"
+
+
+def test_a_column_of_text_becomes_what_the_schema_says(folder):
+    found = load_model(folder / "model.skops")[0]
+    assert isinstance(found, PublicSchema)
+    assert found.columns["age"] == Number(0, 100)

@@ -1,0 +1,237 @@
+"""Wrong inputs: one sentence on stderr, exit code 2, no noise, no file, no value of a record."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from sklearn_dpwg.privacy import NoiseSource
+from tests.cli.conftest import SCHEMA, SECRET, run
+
+
+@pytest.fixture
+def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_, **__):
+        raise AssertionError("noise was drawn, so a budget is spent")
+
+    for name in ("gaussian", "shared_gaussian", "gaussian_rows", "laplace", "poisson_sample"):
+        monkeypatch.setattr(NoiseSource, name, refuse)
+
+
+@pytest.fixture
+def here(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder of copies, which a case may spoil."""
+    for name in ("people.csv", "people.parquet", "schema.toml", "model.skops"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+FIT = "fit people.csv --schema schema.toml -o m.skops"
+PREDICT = "predict model.skops people.csv -o out.csv"
+PLAN = "plan --schema schema.toml --group-sizes x=3000,y=3000"
+
+
+def answer_to(command: str, says: str, code: int = 2) -> str:
+    """Return the one sentence that a wrong command is answered with."""
+    before = {path.name: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+    result = run(*command.split())
+    assert result.exit_code == code, (result.stdout, result.stderr)
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("Error: ")
+    assert re.search(says, lines[0]), lines[0]
+    assert SECRET not in result.output
+    assert result.stdout == ""
+    after = {path.name: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+    assert after == before
+    return lines[0]
+
+
+# --- options -----------------------------------------------------------------------------------
+
+OPTIONS = [
+    ("fits people.csv", "No such command 'fits'"),
+    (f"{FIT} --epsilo 1", "No such option '?--epsilo'?.*--epsilon"),
+    (f"{FIT} --epsilon much", "'much' is not a valid float"),
+    (f"{FIT} --epsilon 0", "epsilon must be positive.*got 0"),
+    (f"{FIT} --epsilon -1", "epsilon must be positive.*got -1"),
+    (f"{FIT} --epsilon nan", "epsilon must be a number, got NaN"),
+    (f"{FIT} --delta 1", "delta must be strictly between 0 and 1, got 1"),
+    (f"{FIT} --solver newton", "solver must be one of .*got 'newton'"),
+    (f"{FIT} --loss zero_one", "loss of a classifier must be one of .*got 'zero_one'"),
+    (f"{FIT} --radius -2", "radius must be a positive finite number, got -2"),
+    (f"{FIT} --prior mine", "prior must be proportional, uniform, or a number.*got 'mine'"),
+    (f"{FIT} --prior 2", "prior must be 'proportional'.*got 2"),
+    (f"{FIT} --rows-per-person 0", "rows_per_person must be a positive whole number, got 0"),
+    (f"{FIT} --classes no,yes --target-bounds 0 1", "classes and target_bounds must not both"),
+    (f"{FIT} --classes no", "must hold none but the declared classes, 'no', and"),
+    (f"{FIT} --classes no,no", "classes must name each one once, got 'no', 'no'"),
+    (f"{FIT} --target wage --target-bounds 5 1", "target_bounds must be two finite numbers"),
+    (f"{FIT} --group-labels x,,y", "group_labels must be a list such as A,B,C, got 'x,,y'"),
+    (f"{FIT} --group-labels x,x,y", "group_labels must name each one once"),
+    (f"{FIT} --group-labels x,y,z", "group_labels contains 'z', a group without records"),
+    (f"{FIT} --group-labels x", r"\(groups\) must hold none but the declared labels, 'x', and"),
+    (f"{FIT} --groups race --groups sex", "group_labels must have a part for each of the columns"),
+    (f"{FIT} --groups race --groups race", "groups must name each column once"),
+    (f"{FIT} --ledger-epsilon 1", "ledger must be named, as --ledger FILE"),
+    (f"{FIT} --ledger new.db", "new.db is not there yet: say --ledger-epsilon and --ledger-delta"),
+    (f"{FIT} --ledger people.csv", "the ledger's file .*people.csv' cannot be used"),
+    (f"{PLAN} --n-features 3", "by --schema, or else by --n-features"),
+    ("plan --group-sizes 5,5", "by --schema, or else by --n-features"),
+    ("plan --n-features 0 --group-sizes 5,5", "n_features must be a positive whole number, got 0"),
+    ("plan --n-features 3 --group-sizes a=x", "group_sizes must be whole numbers.*got 'a=x'"),
+    ("plan --n-features 3 --group-sizes a=5,6", "group_sizes must name each group once, or none"),
+    ("plan --n-features 3 --group-sizes a=0,b=6", "entry of group_sizes must be a positive whole"),
+    ("plan --schema schema.toml --group-sizes x=5", "group_sizes must be those of .* got those of"),
+]
+
+# --- columns and files -------------------------------------------------------------------------
+
+FILES = [
+    (f"{FIT} --target hird", "columns of --target, and has no 'hird': did you mean 'hired'"),
+    (f"{FIT} --groups Race", "columns of --groups, and has no 'Race': did you mean 'race'"),
+    (f"{FIT} --groups zzzz", "columns of --groups, and has no 'zzzz'.$"),
+    (f"{FIT} --target age", "target must be a column of its own, .*'age' is one of .columns. of"),
+    (f"{FIT} --target race", "target must be a column of its own, and 'race' is one of groups too"),
+    (f"{PREDICT} --keep idd", "columns of --keep, and has no 'idd': did you mean 'id'"),
+    (f"{PREDICT} --keep prediction", "columns of --keep, and has no 'prediction'"),
+    ("fit people.csv -o m.skops", "schema must be named, as --schema FILE"),
+    ("fit gone.csv --schema schema.toml -o m.skops", "gone.csv must be a file that is there"),
+    ("fit people.csv --schema gone.toml -o m.skops", "gone.toml must be a schema file that is"),
+    ("fit people.csv --schema people.csv -o m.skops", "people.csv must be a TOML file"),
+    ("fit schema.toml --schema schema.toml -o m.skops", "schema.toml must have a name that ends"),
+    ("fit people.csv --schema schema.toml -o model.skops", "model.skops is there already: .*over"),
+    ("fit people.csv --schema schema.toml -o gone/m.skops", "gone/m.skops must be in a folder"),
+    ("fit people.csv --schema schema.toml -o .", "must be a file, and it is a folder"),
+    ("fit people.csv --schema schema.toml -o people.csv --overwrite", "people.csv .* it is read"),
+    ("predict people.csv people.csv -o out.csv", "people.csv must be a model that `fit` or skops"),
+    ("predict model.skops people.csv -o out.xlsx", "out.xlsx must have a name that ends in .csv"),
+    ("schema people.csv -o s.toml --groups rac", "columns of --groups, and has no 'rac': did you"),
+    (f"{FIT} --delimiter ;;", "delimiter must be one character, got ';;'"),
+    (f"{FIT} --delimiter ;", "people.csv must have cells with ';' between them.*--delimiter ','"),
+]
+
+
+@pytest.mark.usefixtures("here", "no_noise")
+@pytest.mark.parametrize(("command", "says"), [*OPTIONS, *FILES])
+def test_a_wrong_command_is_answered_in_one_sentence(command, says):
+    answer_to(command, says)
+
+
+# --- what stands in the files ------------------------------------------------------------------
+
+
+def changed(**cells: object) -> pd.DataFrame:
+    """Return the table with other values in its first row."""
+    table = pd.read_csv("people.csv", dtype=str)
+    for name, value in cells.items():
+        table.loc[0, name] = value
+    return table
+
+
+@pytest.mark.usefixtures("here", "no_noise")
+@pytest.mark.parametrize(
+    ("cells", "options", "says"),
+    [
+        ({"age": SECRET}, "", "column 'age' must hold numbers, and some are none"),
+        ({"age": None}, "", "column 'age' must have no missing values unless it is declared"),
+        ({"grade": SECRET}, "", "column 'grade' must hold none but its levels, and some"),
+        ({"member": SECRET}, "", "column 'member' must hold none but its levels, and some"),
+        ({"since": SECRET}, "", "column 'since' must hold dates of the form 'ISO8601', and some"),
+        (
+            {"race": SECRET},
+            "",
+            r"'race' \(groups\) must hold none but the declared labels, 'x', 'y",
+        ),
+        ({"race": None}, "", r"column 'race' \(groups\) must have no missing values"),
+        ({"race": "NA"}, "--missing-value NA", r"'race' \(groups\) must have no missing values"),
+        ({"hired": SECRET}, "", r"'hired' \(target\) must hold none but the declared classes"),
+        ({"hired": None}, "", r"column 'hired' \(target\) must have no missing values"),
+        ({"wage": SECRET}, "--target wage --target-bounds 0 1", r"'wage' \(target\) must hold num"),
+        ({"wage": None}, "--target wage --target-bounds 0 1", r"'wage' \(target\) must hold fini"),
+    ],
+)
+def test_a_wrong_cell_is_told_by_its_column(cells, options, says):
+    changed(**cells).to_csv("people.csv", index=False)
+    answer_to(f"{FIT} {options}", says)
+
+
+@pytest.mark.usefixtures("here", "no_noise")
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "people.csv must begin with the names of its columns, got none"),
+        (b"age,age\n1,2\n", "people.csv must have a name of its own for each column, got 'age'"),
+        (b"age;town\n1;2\n", "there seems to be ';': say --delimiter ';'"),
+        (b"age,town,grade,member,since,race,hired\n", "people.csv must have rows, got a header"),
+        (b"age,town,grade,member,since,race,hired\n1,s3cret\n", "more or fewer cells than the hea"),
+        (b"age,town,grade,member,since,race,hired\n1,\xff,1,1,1,x,no\n", "some text is not UTF-8"),
+        (b"\xff\xfe,town\n", "some text is not UTF-8"),
+        (b"age,town,grade,member,since,race\n1,2,3,4,5,x\n", "--target, and has no 'hired'"),
+        (b"ages,town,grade,member,since,race,hired\n1,2,3,4,5,x,no\n", "'age': did you mean 'ages"),
+    ],
+)
+def test_a_broken_csv_file(content, says):
+    Path("people.csv").write_bytes(content)
+    answer_to(FIT, says)
+
+
+@pytest.mark.usefixtures("here", "no_noise")
+def test_broken_and_nested_parquet_files():
+    Path("people.parquet").write_bytes(b"PAR1s3cret")
+    fit = FIT.replace("csv", "parquet")
+    answer_to(fit, "people.parquet must be a Parquet file, and it cannot be read")
+    table = pd.read_csv("people.csv").assign(race=[["s3cret"]] * 1200)
+    table.to_parquet("people.parquet")
+    answer_to(fit, r"column 'race' \(groups\) must hold text, numbers or yes and no, got list")
+    answer_to(f"{fit} --target id --target-bounds 0 1 --groups town --group-labels A,B",
+              r"column 'town' \(groups\) must have no missing values")  # fmt: skip
+
+
+@pytest.mark.usefixtures("here", "no_noise")
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("low = 0", 'low = "FILL IN"', "entries that are to be filled in: low of 'age'"),
+        ("low = 0", "low = 200", "column 'age' must have finite bounds with low < high"),
+        ("[columns.age]", "[columns.age", "schema.toml must be a TOML file"),
+        ('kind = "number"', 'kind = "numbre"', "kind of column 'age' in schema.toml must be one"),
+        ("low = 0", "lo = 0", "column 'age' in schema.toml must have entries of low, high"),
+        ("[groups]", "[group]", r"schema.toml must hold tables \[columns.NAME\], may hold"),
+        ('labels = ["x", "y"]', "", "group_labels must be declared, as labels that are found in"),
+        ('columns = "race"', "", "groups must be named: say --groups COLUMN"),
+        ('column = "hired"', "", "target must be named: say --target COLUMN"),
+        ('classes = ["no", "yes"]', "low = 1", "must have classes, or else both low and high"),
+        ("[columns.since]", "[columns.sinse]", "has no 'sinse': did you mean 'since'"),
+        ("first = 2000-01-01", "first = 2030-01-01", "column 'since' must have dates with first"),
+    ],
+)
+def test_a_wrong_schema_file(old, new, says):
+    assert old in SCHEMA
+    Path("schema.toml").write_text(SCHEMA.replace(old, new), encoding="utf-8")
+    answer_to(FIT, says)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_table_without_what_the_model_needs():
+    changed(age=SECRET).to_csv("people.csv", index=False)
+    answer_to(PREDICT, "column 'age' must hold numbers, and some are none")
+    changed().drop(columns="age").to_csv("people.csv", index=False)
+    answer_to(PREDICT, "the columns of model.skops, and has no 'age'")
+
+
+@pytest.mark.usefixtures("here", "no_noise")
+def test_what_another_library_says_is_not_shown(monkeypatch):
+    from sklearn.pipeline import Pipeline
+
+    source = "def fit(*args, **kwargs):\n    raise ValueError('s3cret')"
+    other: dict[str, object] = {"__name__": "elsewhere.inside"}
+    exec(source, other)
+    monkeypatch.setattr(Pipeline, "fit", other["fit"])
+    answer_to(FIT, "unexpected ValueError came from elsewhere.inside, whose message is not", 1)
+    with pytest.raises(ValueError, match="s3cret"):
+        run("--debug", *FIT.split())

@@ -1,0 +1,143 @@
+"""Laws of whole-number noise, against enumeration with fractions and against OpenDP's samplers."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sklearn_dpwg.privacy import IntegerNoise
+
+UNIT = 2**90  # probabilities as whole numbers, far finer than what is tested
+
+
+def enumerate_law(noise: IntegerNoise, terms: list[tuple[int, int]]) -> dict[int, float]:
+    """Return the law of Σ factor · (sum of n copies), each combination counted by itself."""
+    power = 1 if noise.mechanism == "laplace" else 2
+    weight = {"laplace": 1 / noise.scale, "gaussian": 0.5 / noise.scale**2}[noise.mechanism]
+    radius = math.ceil((45.0 / weight) ** (1 / power))
+    once = {x: Fraction(math.exp(-weight * abs(x) ** power)) for x in range(-radius, radius + 1)}
+    mass = sum(once.values())
+    units = {x: round(p / mass * UNIT) for x, p in once.items()}
+    total = {0: UNIT}
+    for factor, n_cells in terms:
+        for _ in range(n_cells):
+            sums = dict.fromkeys(
+                range(min(total) - factor * radius, max(total) + factor * radius + 1), 0
+            )
+            for x, p in total.items():
+                for y, q in units.items() if p else ():
+                    sums[x + factor * y] += p * q // UNIT
+            total = sums
+    return {x: p / UNIT for x, p in total.items()}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "scale", "n_cells", "weights"),
+    [
+        ("laplace", 0.1, 1, None),
+        ("laplace", 0.5, 3, None),
+        ("laplace", 1.5, 2, None),
+        ("laplace", 0.3, 18, None),
+        ("laplace", 0.5, (1, 2), (7, 13)),
+        ("gaussian", 0.3, 2, None),
+        ("gaussian", 2.9, 3, None),
+        ("gaussian", 3.1, 3, None),
+        ("gaussian", 1.2, (2, 1), (1, 20)),
+    ],
+)
+def test_laws_are_those_of_direct_enumeration(mechanism, scale, n_cells, weights):
+    noise = IntegerNoise(mechanism, scale)
+    counts = (n_cells,) if isinstance(n_cells, int) else n_cells
+    exact = enumerate_law(noise, list(zip(weights or (1,) * len(counts), counts, strict=True)))
+    support, probabilities = noise.law(n_cells, weights)
+    found = dict(zip(support.tolist(), probabilities.tolist(), strict=True))
+    error = math.fsum(
+        abs(found.get(x, 0.0) - exact.get(x, 0.0)) for x in found.keys() | exact.keys()
+    )
+    assert error < 1e-15
+
+
+def test_signs_of_weights_do_not_matter():
+    noise = IntegerNoise("laplace", 1.0)
+    assert np.array_equal(noise.law((2, 1), (7, -13))[1], noise.law((1, 2), (13, 7))[1])
+
+
+def test_numbers_are_consecutive_and_probabilities_read_only():
+    support, probabilities = IntegerNoise("laplace", 2.0).law()
+    assert np.array_equal(np.diff(support), np.ones(len(support) - 1))
+    assert support[0] == -support[-1]
+    with pytest.raises(ValueError, match="read-only"):
+        probabilities[0] = 1.0
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [0.05, 0.7, 2.0, 20.0, 400.0])
+def test_standard_deviation_is_that_of_the_law(mechanism, scale):
+    noise = IntegerNoise(mechanism, scale)
+    for n_cells in (1, 4):
+        support, probabilities = noise.law(n_cells)
+        variance = float(np.dot(support.astype(float) ** 2, probabilities))
+        assert variance == pytest.approx(n_cells * noise.std**2, rel=1e-12)
+
+
+def test_noise_too_small_to_move_a_count_has_no_spread():
+    noise = IntegerNoise("laplace", 1e-4)
+    assert noise.std == 0.0
+    assert noise.law(3)[1].max() == 1.0
+
+
+def test_large_scales_keep_their_mass():
+    for mechanism in ("laplace", "gaussian"):
+        for n_cells in (1, 40, 200):
+            law = IntegerNoise(mechanism, 40.0).law(n_cells)[1]
+            assert math.fsum(law) == pytest.approx(1.0, abs=2e-14)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_opendp_draws_follow_the_law(mechanism):
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    make = dp.m.make_laplace
+    if mechanism == "gaussian":
+        space = space[0], dp.l2_distance(T=float)
+        make = dp.m.make_gaussian
+    drawn = np.array(make(*space, scale=2.5)([0] * 20_000))
+    support, probabilities = IntegerNoise(mechanism, 2.5).law()
+    expected = probabilities * len(drawn)
+    often = expected >= 20.0
+    observed = np.array([(drawn == x).sum() for x in support[often]])
+    observed = np.append(observed, len(drawn) - observed.sum())
+    expected = np.append(expected[often], len(drawn) - expected[often].sum())
+    # true noise: one false alarm in a million runs
+    assert stats.chisquare(observed, expected).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("uniform", 1.0), 'mechanism must be "laplace" or "gaussian", got \'uniform\''),
+        (("laplace", 0.0), "scale must be positive and finite, got 0.0"),
+        (("laplace", math.inf), "scale must be positive and finite, got inf"),
+        (("gaussian", 2e4), "scale must be at most 10,000, got 20000.0"),
+    ],
+)
+def test_wrong_noise_is_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        IntegerNoise(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((0,), "n_cells must be at least 1, got 0"),
+        ((1, 0), "weights must be whole numbers other than 0, got 0"),
+        (((1, 1), (1,)), "one number for each of the 2 sums of n_cells, got 1"),
+    ],
+)
+def test_wrong_sums_are_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        IntegerNoise("laplace", 1.0).law(*arguments)
