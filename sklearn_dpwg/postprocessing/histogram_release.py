@@ -1,0 +1,50 @@
+"""Release of a histogram of scores: the only lines here that hand records to noise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Release
+
+# A record is in one cell. Replaced, its group too, it leaves one and enters another
+# (docs/theory/thresholds.md, Lemma 1).
+_SENSITIVITY = {"gaussian": math.sqrt(2.0), "laplace": 2.0}
+
+PUBLIC_FACTS = (
+    "the number of records",
+    "the group labels, the classes and the edges of the bins of scores",
+    "every parameter of the thresholds or the calibration",
+)
+
+
+def release_counts(
+    counts: NDArray[np.int64], release: Release | None, noise: NoiseSource
+) -> NDArray[np.int64]:
+    """Return counts with the noise of a release, as whole numbers; without one as they are."""
+    if release is None:
+        return counts
+    add = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
+    noisy = add(counts, sensitivity=_SENSITIVITY[release.mechanism], release=release)
+    return np.rint(noisy).astype(np.int64)
+
+
+def noise_std(release: Release | None) -> float:
+    """Return the standard deviation of the noise on a count."""
+    if release is None:
+        return 0.0
+    scale = release.noise_multiplier * _SENSITIVITY[release.mechanism]
+    return scale * (math.sqrt(2.0) if release.mechanism == "laplace" else 1.0)
+
+
+def histogram_guarantee(
+    release: Release | None, delta: float, rows_per_person: int, *, seeded: bool = False
+) -> PrivacyGuarantee:
+    """Return what a histogram costs by itself a person with so many rows."""
+    if release is None:
+        found = PrivacyGuarantee.non_private(delta, public=PUBLIC_FACTS)
+    else:
+        found = PrivacyGuarantee.from_releases([release], delta, public=PUBLIC_FACTS, seeded=seeded)
+    return found.for_records(rows_per_person)
