@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from sklearn_dpwg.exceptions import BudgetExceededError, LedgerUnreachableError
-from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
+from sklearn_dpwg.privacy import PrivacyGuarantee, Relation, joint_guarantee
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS ledger (epsilon REAL, delta REAL);
+CREATE TABLE IF NOT EXISTS demands (neighbours TEXT UNIQUE);
 CREATE TABLE IF NOT EXISTS blocks (id TEXT PRIMARY KEY, is_open INTEGER);
 CREATE TABLE IF NOT EXISTS fits (
     id INTEGER PRIMARY KEY, state TEXT, what TEXT, started TEXT, guarantee TEXT, key TEXT UNIQUE
@@ -58,8 +59,11 @@ class LedgerFile:
     block: str
     owner: int | None = field(default=None, compare=False)
 
-    def open_block(self, epsilon: float, delta: float) -> None:
-        """Make the file, or open one of the same budget again, for one more block."""
+    def open_block(self, epsilon: float, delta: float, neighbours: Relation | None = None) -> None:
+        """Make the file, or open one of the same budget again, for one more block.
+
+        From then on every fit must have a guarantee for the neighbours, if any are named.
+        """
         with self._connection(mode="rwc") as connection:
             connection.executescript(_SCHEMA)
             connection.execute("BEGIN IMMEDIATE")
@@ -71,6 +75,10 @@ class LedgerFile:
                     f"path holds a ledger of epsilon={found[0]:g} and delta={found[1]:g}, not of "
                     f"epsilon={epsilon:g} and delta={delta:g}."
                 )
+            if neighbours is not None:
+                for row in _rows(connection):
+                    row.guarantee.under(neighbours)
+                connection.execute("INSERT OR IGNORE INTO demands VALUES (?)", (str(neighbours),))
             connection.execute("INSERT INTO blocks VALUES (?, 1)", (self.block,))
 
     def close_block(self) -> None:
@@ -111,16 +119,17 @@ class LedgerFile:
                 return False
             epsilon, delta = connection.execute("SELECT epsilon, delta FROM ledger").fetchone()
             charged = [row.guarantee for row in rows]
+            neighbours = _demand(connection)
             try:
-                total = total_epsilon([*charged, guarantee], delta)
+                total = total_epsilon([*charged, guarantee], delta, neighbours)
             except ValueError as error:  # the unit of another fit, one of the same pipeline perhaps
-                spent = total_epsilon(charged, delta)
+                spent = total_epsilon(charged, delta, neighbours)
                 raise ValueError(
                     f"{error} This fit spent nothing; the ledger holds {len(charged)} fit(s), "
                     f"epsilon={spent:.4g} at delta={delta:g}, which stay charged."
                 ) from None
             if total > epsilon:
-                spent = total_epsilon(charged, delta)
+                spent = total_epsilon(charged, delta, neighbours)
                 raise BudgetExceededError(
                     f"this fit (epsilon={guarantee.epsilon:.4g} at delta={guarantee.delta:g}) "
                     f"would bring the ledger to epsilon={total:.4g} at delta={delta:g}, above its "
@@ -156,14 +165,18 @@ def rows_of(path: str) -> list[LedgerRow]:
         return _rows(connection)
 
 
-def total_epsilon(guarantees: list[PrivacyGuarantee], delta: float) -> float:
-    """Return ε at δ of all together."""
+def total_epsilon(
+    guarantees: list[PrivacyGuarantee], delta: float, neighbours: Relation | None = None
+) -> float:
+    """Return ε at δ of all together, for the neighbours that are asked for."""
     numbers = sorted({guarantee.records_per_person for guarantee in guarantees})
     if len(numbers) > 1:
         raise ValueError(
             f"a ledger counts guarantees for equally many records of a person, got {numbers!r}: "
             f"set rows_per_person={numbers[-1]} everywhere."
         )
+    if neighbours is not None:
+        guarantees = [guarantee.under(neighbours) for guarantee in guarantees]
     return joint_guarantee(guarantees, delta).epsilon if guarantees else 0.0
 
 
@@ -205,6 +218,12 @@ def _insert(connection: sqlite3.Connection, row: LedgerRow) -> None:
         "INSERT INTO fits (state, what, started, guarantee, key) VALUES (?, ?, ?, ?, ?)",
         (row.state, row.what, row.started, row.guarantee.to_json(), row.key),
     )
+
+
+def _demand(connection: sqlite3.Connection) -> Relation | None:
+    """Return the strongest relation that a block on the file asked for."""
+    found = connection.execute("SELECT neighbours FROM demands").fetchall()
+    return min((Relation(said) for (said,) in found), default=None)
 
 
 def _rows(connection: sqlite3.Connection) -> list[LedgerRow]:

@@ -26,7 +26,7 @@ from sklearn_dpwg.ledger.file import (
     total_epsilon,
 )
 from sklearn_dpwg.ledger.planned_search import PlannedSearch, plan_search
-from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, joint_guarantee
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, joint_guarantee
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +50,10 @@ class PrivacyLedger:
     path : str or Path, optional
         File to keep the ledger in, so that another session can go on with it, at the same time
         too. By default it lives as long as this object.
+    neighbours : {None, "replace-in-group", "replace-any", "add-or-remove"}, default=None
+        Neighbours that everything must have a guarantee for, or be refused; a stronger guarantee
+        counts for them. The default None takes every guarantee, and states all of them together
+        under the weakest.
 
     See Also
     --------
@@ -93,12 +97,18 @@ class PrivacyLedger:
     """
 
     def __init__(
-        self, epsilon: float, delta: float, *, path: str | os.PathLike[str] | None = None
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        neighbours: Relation | str | None = None,
     ) -> None:
         budget = Budget(epsilon, delta)
         self.epsilon = budget.epsilon
         self.delta = budget.delta
         self.path = path
+        self.neighbours = None if neighbours is None else Relation(neighbours)
         self._rows: list[LedgerRow] = []
         self._file: LedgerFile | None = None
 
@@ -109,7 +119,7 @@ class PrivacyLedger:
         block = uuid4().hex
         path = Path(_folder(os.getpid()), block) if self.path is None else Path(self.path).resolve()
         file = LedgerFile(str(path), block, os.getpid())
-        file.open_block(self.epsilon, self.delta)
+        file.open_block(self.epsilon, self.delta, self.neighbours)
         if self.path is None:
             for row in self._rows:
                 file.insert(row)
@@ -139,12 +149,13 @@ class PrivacyLedger:
     @property
     def epsilon_spent(self) -> float:
         """What all fits cost together: ε at the ledger's δ."""
-        return total_epsilon([row.guarantee for row in self.rows], self.delta)
+        return total_epsilon([row.guarantee for row in self.rows], self.delta, self.neighbours)
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What all fits so far promise together, at the ledger's δ; print it for the words."""
-        return joint_guarantee([row.guarantee for row in self.rows], self.delta)
+        joint = joint_guarantee([row.guarantee for row in self.rows], self.delta)
+        return joint if self.neighbours is None else joint.under(self.neighbours)
 
     def plan_search(
         self,
@@ -213,7 +224,8 @@ class PrivacyLedger:
                 "delta": [guarantee.delta for guarantee in guarantees],
                 "seeded": [guarantee.seeded for guarantee in guarantees],
                 "total_epsilon": [
-                    total_epsilon(guarantees[: i + 1], self.delta) for i in range(len(rows))
+                    total_epsilon(guarantees[: i + 1], self.delta, self.neighbours)
+                    for i in range(len(rows))
                 ],
             }
         )
@@ -229,6 +241,7 @@ class PrivacyLedger:
         described = {
             "epsilon": self.epsilon,
             "delta": self.delta,
+            "neighbours": None if self.neighbours is None else self.neighbours.short_name,
             "fits": [row_to_dict(row) for row in self.rows],
         }
         return json.dumps(described, allow_nan=False, indent=2)
@@ -248,7 +261,8 @@ class PrivacyLedger:
             Not open.
         """
         described: dict[str, Any] = json.loads(text)
-        ledger = cls(described["epsilon"], described["delta"])
+        demand = described.get("neighbours")
+        ledger = cls(described["epsilon"], described["delta"], neighbours=demand)
         ledger._rows = [row_from_dict(row) for row in described["fits"]]
         return ledger
 

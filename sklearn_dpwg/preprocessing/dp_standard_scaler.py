@@ -24,6 +24,7 @@ from sklearn_dpwg.privacy import (
     Budget,
     NoiseSource,
     PrivacyGuarantee,
+    Relation,
     Release,
     calibrate,
     check_delta,
@@ -192,10 +193,14 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         budget = Budget(self.epsilon, self.delta)
         rows = whole_number(self.rows_per_person, "rows_per_person", least=1)
         if budget.epsilon == math.inf:
-            found = PrivacyGuarantee.non_private(budget.delta, public=PUBLIC_FACTS)
+            found = PrivacyGuarantee.non_private(
+                budget.delta, public=PUBLIC_FACTS, relation=Relation.REPLACE_ANY
+            )
             return found.for_records(rows)
         release = _release(budget, rows)
-        of_row = PrivacyGuarantee.from_releases([release], budget.delta, public=PUBLIC_FACTS)
+        of_row = PrivacyGuarantee.from_releases(
+            [release], budget.delta, public=PUBLIC_FACTS, relation=Relation.REPLACE_ANY
+        )
         return replace(of_row.for_records(rows), requested_epsilon=budget.epsilon)
 
     def transform(self, X: Any) -> FloatArray:

@@ -15,29 +15,19 @@ from sklearn_dpwg._checks import non_negative, open_unit, real_number, whole_num
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy.accounting.accountant import part_events, worst_epsilon
-from sklearn_dpwg.privacy.accounting.composition import (
-    Composition,
-    composition_of_event,
-    joint_compositions,
-)
-from sklearn_dpwg.privacy.accounting.events import (
-    event_from_dict,
-    event_of_composition,
-    event_to_dict,
-)
+from sklearn_dpwg.privacy.accounting.composition import Composition, composition_of_event
+from sklearn_dpwg.privacy.accounting.events import event_from_dict, event_to_dict
 from sklearn_dpwg.privacy.accounting.tradeoff import (
     events_for_records,
     type_two_errors,
     worst_deltas,
 )
+from sklearn_dpwg.privacy.relation import Relation
 from sklearn_dpwg.privacy.release import Budget, Release
 from sklearn_dpwg.privacy.statement import statement
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-
-
-REPLACE_ONE_IN_GROUP = "replace one record within its group"
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,8 +40,8 @@ class PrivacyGuarantee:
         ε at ``delta``, computed from the events; infinite where nothing is private.
     delta : float
         δ, strictly between 0 and 1.
-    relation : str
-        Which data sets count as neighbours.
+    relation : Relation or str
+        Which data sets count as neighbours: "replace-in-group", "replace-any" or "add-or-remove".
     public : tuple of str
         What is public, that is unprotected.
     events : tuple of DpEvent
@@ -84,7 +74,7 @@ class PrivacyGuarantee:
 
     epsilon: float
     delta: float
-    relation: str
+    relation: Relation
     public: tuple[str, ...]
     events: tuple[DpEvent, ...]
     seeded: bool = False
@@ -96,6 +86,7 @@ class PrivacyGuarantee:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", non_negative(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", open_unit(self.delta, "delta"))
+        object.__setattr__(self, "relation", Relation(self.relation))
         if isinstance(self.public, str):
             raise TypeError("public must be a sequence of strings, got one string.")
         object.__setattr__(self, "public", tuple(self.public))
@@ -115,6 +106,7 @@ class PrivacyGuarantee:
         *,
         public: Sequence[str] = (),
         seeded: bool = False,
+        relation: Relation | str = Relation.REPLACE_IN_GROUP,
     ) -> PrivacyGuarantee:
         """Account for releases, spent or planned.
 
@@ -128,6 +120,8 @@ class PrivacyGuarantee:
             What is public, that is unprotected.
         seeded : bool
             Whether the noise comes from a seed.
+        relation : Relation or str
+            Which neighbours the sensitivities Δ are of.
 
         Returns
         -------
@@ -139,7 +133,8 @@ class PrivacyGuarantee:
         PlanExceededError
             If the releases cost more than the budget.
         """
-        return cls.from_events(part_events(releases), budget, public=public, seeded=seeded)
+        events = part_events(releases)
+        return cls.from_events(events, budget, public=public, seeded=seeded, relation=relation)
 
     @classmethod
     def from_events(
@@ -149,6 +144,7 @@ class PrivacyGuarantee:
         *,
         public: Sequence[str] = (),
         seeded: bool = False,
+        relation: Relation | str = Relation.REPLACE_IN_GROUP,
     ) -> PrivacyGuarantee:
         """Account for events, one a disjoint part of the records.
 
@@ -162,6 +158,8 @@ class PrivacyGuarantee:
             What is public, that is unprotected.
         seeded : bool
             Whether the noise comes from a seed.
+        relation : Relation or str
+            Which neighbours the sensitivities Δ are of.
 
         Returns
         -------
@@ -182,10 +180,16 @@ class PrivacyGuarantee:
                 f"The releases cost epsilon = {epsilon!r} at delta = {delta!r}, above the budget "
                 f"of {requested!r}."
             )
-        return cls(epsilon, delta, REPLACE_ONE_IN_GROUP, tuple(public), events, seeded, requested)
+        return cls(epsilon, delta, Relation(relation), tuple(public), events, seeded, requested)
 
     @classmethod
-    def non_private(cls, delta: float, *, public: Sequence[str] = ()) -> PrivacyGuarantee:
+    def non_private(
+        cls,
+        delta: float,
+        *,
+        public: Sequence[str] = (),
+        relation: Relation | str = Relation.REPLACE_IN_GROUP,
+    ) -> PrivacyGuarantee:
         """Return the guarantee of an exact solution: none.
 
         Parameters
@@ -194,6 +198,8 @@ class PrivacyGuarantee:
             The δ that was asked for; it has no effect.
         public : sequence of str
             What was called public; in truth everything is.
+        relation : Relation or str
+            Which neighbours were asked for; it has no effect.
 
         Returns
         -------
@@ -206,7 +212,7 @@ class PrivacyGuarantee:
         return cls(
             math.inf,
             delta,
-            REPLACE_ONE_IN_GROUP,
+            Relation(relation),
             tuple(public),
             events,
             requested_epsilon=math.inf,
@@ -301,6 +307,49 @@ class PrivacyGuarantee:
             records_per_person=self.records_per_person * n_records,
         )
 
+    def under(self, relation: Relation | str) -> PrivacyGuarantee:
+        """Return what the guarantee says of other neighbours.
+
+        Parameters
+        ----------
+        relation : Relation or str
+            "replace-in-group", "replace-any" or "add-or-remove".
+
+        Returns
+        -------
+        PrivacyGuarantee
+            The same for "replace-in-group" where this one is of "replace-any". One of
+            "add-or-remove" is stated for replacements as one of two records, with about twice its
+            ε.
+
+        Raises
+        ------
+        ValueError
+            If nothing follows: one of "replace-in-group" says nothing of a record that changes its
+            group.
+        UnsupportedMechanismError
+            If records are sampled, and it would have to be stated for two.
+
+        Examples
+        --------
+        >>> from sklearn_dpwg.privacy import PrivacyGuarantee, Release
+        >>> counts = Release("counts", "laplace", 1.0, max_count=1)
+        >>> one = PrivacyGuarantee.from_releases([counts], 1e-6, relation="add-or-remove")
+        >>> round(one.epsilon, 3), round(one.under("replace-any").epsilon, 3)
+        (1.0, 2.0)
+        """
+        relation = Relation(relation)
+        if not self.relation.implies(relation):
+            raise ValueError(
+                f"a guarantee for the neighbours {self.relation.short_name!r} says nothing of the "
+                f"neighbours {relation.short_name!r}, which were asked for."
+            )
+        found = self
+        if self.relation == Relation.ADD_OR_REMOVE != relation:
+            # a record is removed and another one added: two records of add-or-remove
+            found = replace(self.for_records(2), records_per_person=self.records_per_person)
+        return replace(found, relation=relation)
+
     def to_json(self) -> str:
         """Return the guarantee as a JSON object.
 
@@ -312,7 +361,7 @@ class PrivacyGuarantee:
         described: dict[str, Any] = {
             "epsilon": _to_plain(self.epsilon),
             "delta": self.delta,
-            "relation": self.relation,
+            "relation": str(self.relation),
             "public": list(self.public),
             "events": [event_to_dict(event) for event in self.events],
             "seeded": self.seeded,
@@ -362,61 +411,6 @@ class PrivacyGuarantee:
 
     def __str__(self) -> str:
         return statement(self)
-
-
-def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> PrivacyGuarantee:
-    """Return what several results on the same records promise together.
-
-    Parameters
-    ----------
-    guarantees : sequence of PrivacyGuarantee
-        One of each result, at least one; all under the same relation and of equally many records
-        of a person.
-    delta : float
-        δ of all together, strictly between 0 and 1.
-
-    Returns
-    -------
-    PrivacyGuarantee
-        Its ``events`` cover every way in which the parts of the results may overlap, and a
-        replacement that keeps the group of the record by each of its ``groupings``. Without
-        privacy if one of the results is.
-
-    Raises
-    ------
-    ValueError
-        If there are no guarantees, or they protect different things.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.privacy import PrivacyGuarantee, Release, joint_guarantee
-    >>> one = PrivacyGuarantee.from_releases([Release("w", "gaussian", 4.3, max_count=1)], 1e-6)
-    >>> joint_guarantee([one, one], 1e-6)  # μ grows by √2
-    PrivacyGuarantee(epsilon=1.42704, delta=1e-06, 'replace one record within its group')
-    """
-    kinds = {(one.relation, one.records_per_person) for one in guarantees}
-    if len(kinds) != 1:
-        raise ValueError(
-            f"guarantees must protect against the same replacements, of equally many records of a "
-            f"person, got {len(kinds)} kinds: {sorted(kinds)!r}."
-        )
-    public = tuple(dict.fromkeys(fact for one in guarantees for fact in one.public))
-    outside = tuple(dict.fromkeys(name for one in guarantees for name in one.outside))
-    groupings = tuple(dict.fromkeys(name for one in guarantees for name in one.groupings))
-    if not all(one.is_private for one in guarantees):
-        return replace(PrivacyGuarantee.non_private(delta, public=public), outside=outside)
-    totals = joint_compositions(one.events for one in guarantees)
-    return PrivacyGuarantee(
-        worst_epsilon(totals, open_unit(delta, "delta")),
-        delta,
-        guarantees[0].relation,
-        public,
-        tuple(map(event_of_composition, totals)),
-        any(one.seeded for one in guarantees),
-        records_per_person=guarantees[0].records_per_person,
-        outside=outside,
-        groupings=groupings,
-    )
 
 
 def _compositions(events: Sequence[DpEvent]) -> tuple[Composition, ...]:

@@ -13,6 +13,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy.accounting.composition import composition_of_event
 from sklearn_dpwg.privacy.accounting.events import scaled_event
+from sklearn_dpwg.privacy.relation import Relation
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -22,6 +23,21 @@ _FALSE_ALARM = 0.05
 _MAX_EVENTS = 3
 # e to this power is about the largest floating-point number
 _NO_FACTOR = 700.0
+# What happens to one record, and to several, between neighbours.
+_CHANGES = {
+    Relation.REPLACE_IN_GROUP: (
+        "one record of one group is replaced by any other record of the same group",
+        "{} records are replaced, each by any other record of its group",
+    ),
+    Relation.REPLACE_ANY: (
+        "one record is replaced by any other record, of whatever group",
+        "{} records are replaced, each by any other record of whatever group",
+    ),
+    Relation.ADD_OR_REMOVE: (
+        "one record is added or removed",
+        "{} records are added or removed",
+    ),
+}
 
 
 class Stated(Protocol):
@@ -34,7 +50,7 @@ class Stated(Protocol):
     @property
     def requested_epsilon(self) -> float | None: ...
     @property
-    def relation(self) -> str: ...
+    def relation(self) -> Relation: ...
     @property
     def public(self) -> tuple[str, ...]: ...
     @property
@@ -103,11 +119,8 @@ def _headline(guarantee: Stated) -> str:
 
 def _promise(guarantee: Stated) -> str:
     count = guarantee.records_per_person
-    changed = (
-        "one record of one group is replaced by any other record of the same group"
-        if count == 1
-        else f"{count} records are replaced, each by any other record of its group"
-    )
+    one, several = _CHANGES[guarantee.relation]
+    changed = one if count == 1 else several.format(count)
     if guarantee.epsilon >= _NO_FACTOR:
         return (
             f"none that protects anybody. If {changed}, the probability of any outcome may grow by "
@@ -127,12 +140,15 @@ def _attack(guarantee: Stated) -> str:
     others, these = "every other record", "this one"
     if count > 1:
         others, these = f"all records but these {count}", "them"
+    thought = f"thought two candidates for {these} equally likely"
+    if guarantee.relation == Relation.ADD_OR_REMOVE:
+        thought = f"thought it equally likely to find {these} among them and not to"
     total_variation = float(guarantee.profile(0.0))
     caught = 1.0 - float(guarantee.tradeoff(_FALSE_ALARM))
     return (
-        f"an attacker who knows {others} and thought two candidates for {these} "
-        f"equally likely can be right at most {_percent((1.0 + total_variation) / 2.0)} of the "
-        "time after seeing everything that was released (50% is guessing). A test for "
+        f"an attacker who knows {others} and {thought} can be right at most "
+        f"{_percent((1.0 + total_variation) / 2.0)} of the time after seeing everything that was "
+        f"released (50% is guessing). A test for "
         f"{'the record' if count == 1 else 'these records'} "
         f"that raises a false alarm {_percent(_FALSE_ALARM)} of the time detects it at most "
         f"{_percent(caught)} of the time."
@@ -171,10 +187,11 @@ def _randomness(guarantee: Stated) -> str:
 
 def _check(guarantee: Stated) -> Iterator[str]:
     events = list({repr(event): event for event in guarantee.events}.values())
+    moved = "added or removed" if guarantee.relation == Relation.ADD_OR_REMOVE else "replaced"
     intro = (
         "noise multipliers are noise over sensitivity Δ (standard deviation over L2 for Gaussian, "
         "scale over L1 for Laplace), where Δ is the most that the released value moves when a "
-        "record is replaced. In these units the pair of neighbours is the one of ADD_OR_REMOVE_ONE."
+        f"record is {moved}. In these units the pair of neighbours is the one of ADD_OR_REMOVE_ONE."
     )
     compositions = [composition_of_event(event) for event in events]
     if any(composition.sampled for composition in compositions):

@@ -176,7 +176,7 @@ def test_json_holds_no_other_class(gaussian):
     described["events"][0]["type"] = "os.system"
     with pytest.raises(ValueError, match="The type of an event must be one of"):
         PrivacyGuarantee.from_json(json.dumps(described))
-    odd = PrivacyGuarantee(1.0, 1e-6, "any", (), (dp_event.ZCDpEvent(0.1),))
+    odd = PrivacyGuarantee(1.0, 1e-6, "replace-any", (), (dp_event.ZCDpEvent(0.1),))
     with pytest.raises(UnsupportedMechanismError, match="ZCDpEvent"):
         odd.to_json()
 
@@ -186,6 +186,7 @@ def test_json_holds_no_other_class(gaussian):
     [
         ({"epsilon": math.nan}, ValueError, "epsilon must be a number, got NaN"),
         ({"delta": 0.0}, ValueError, "delta must be strictly between"),
+        ({"relation": "any"}, ValueError, "neighbours must be one of 'add-or-remove', 'rep"),
         ({"public": "everything"}, TypeError, "public must be a sequence of strings"),
         ({"events": ()}, ValueError, "events must hold at least one event"),
         ({"records_per_person": 0}, ValueError, "records_per_person must be at least 1"),
@@ -195,7 +196,7 @@ def test_refuses(change, error, said):
     facts = {
         "epsilon": 1.0,
         "delta": 1e-6,
-        "relation": "any",
+        "relation": "replace-any",
         "public": (),
         "events": (dp_event.GaussianDpEvent(4.0),),
     }

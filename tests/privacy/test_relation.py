@@ -1,0 +1,137 @@
+"""Relations: their order, what a guarantee says under another one, and mixtures."""
+
+import copy
+import itertools
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.privacy import (
+    PrivacyGuarantee,
+    Relation,
+    Release,
+    gdp_epsilon,
+    joint_guarantee,
+)
+
+NAMES = ("add-or-remove", "replace-any", "replace-in-group")
+
+
+def guarantee_of(neighbours: str, mechanism: str = "gaussian") -> PrivacyGuarantee:
+    releases = [Release("w", mechanism, 4.0, max_count=1)]
+    return PrivacyGuarantee.from_releases(releases, 1e-6, relation=neighbours)
+
+
+def test_relations_are_found_by_name_and_by_sentence():
+    for name in NAMES:
+        relation = Relation(name)
+        assert relation.short_name == name
+        assert Relation(str(relation)) == Relation(relation) == relation
+        for twin in (copy.deepcopy(relation), pickle.loads(pickle.dumps(relation))):
+            assert twin == relation
+            assert type(twin) is Relation
+    assert Relation.REPLACE_ANY == Relation("replace-any") != Relation.REPLACE_IN_GROUP
+    for wrong in ("replace", "", None, 3):
+        with pytest.raises(ValueError, match="neighbours must be one of 'add-or-remove', "):
+            Relation(wrong)
+
+
+def test_relations_are_ordered():
+    relations = [Relation(name) for name in NAMES]
+    assert sorted([relations[1], relations[2], relations[0]]) == relations
+    assert max(relations) == Relation.REPLACE_IN_GROUP
+    for (i, one), (j, other) in itertools.product(enumerate(relations), repeat=2):
+        assert one.implies(other) == (i <= j) == (one <= other) == (other >= one)
+        assert (one < other) == (i < j) == (other > one)
+
+
+def test_a_guarantee_under_every_other_relation():
+    for had, wanted in itertools.product(NAMES, repeat=2):
+        one = guarantee_of(had)
+        if NAMES.index(had) > NAMES.index(wanted):
+            with pytest.raises(ValueError, match=f"for the neighbours '{had}' says nothing of"):
+                one.under(wanted)
+            continue
+        found = one.under(wanted)
+        assert found.relation == Relation(wanted)
+        doubled = had == "add-or-remove" != wanted
+        mu = 0.5 if doubled else 0.25
+        assert found.epsilon == pytest.approx(gdp_epsilon(1e-6, mu), rel=1e-9)
+        assert found.records_per_person == 1
+        assert found.epsilon == pytest.approx(found.epsilon_at(1e-6), rel=1e-12)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+def test_a_replacement_costs_as_much_as_two_records_of_add_or_remove(mechanism):
+    """The profile is that of two steps, and no two steps are counted as two releases."""
+    one = guarantee_of("add-or-remove", mechanism)
+    found = one.under("replace-any")
+    epsilons = np.linspace(0.0, 2.0, 21)
+    np.testing.assert_allclose(found.profile(epsilons), one.for_records(2).profile(epsilons))
+    composed = joint_guarantee([one, one], 1e-6).profile(epsilons)
+    assert (found.profile(epsilons) >= composed - 1e-6).all()
+    # group privacy by hand: delta(2e) of two steps is at most (1 + exp e) delta(e)
+    bound = (1.0 + np.exp(epsilons / 2.0)) * one.profile(epsilons / 2.0)
+    assert (found.profile(epsilons) <= bound + 1e-12).all()
+
+
+def test_every_pair_together_is_stated_under_the_weaker():
+    for first, second in itertools.product(NAMES, repeat=2):
+        one, other = guarantee_of(first), guarantee_of(second)
+        joint = joint_guarantee([one, other], 1e-6)
+        weaker = max(Relation(first), Relation(second))
+        assert joint.relation == weaker
+        mus = [
+            0.5 if name == "add-or-remove" != weaker.short_name else 0.25
+            for name in (first, second)
+        ]
+        assert joint.epsilon == pytest.approx(gdp_epsilon(1e-6, math.hypot(*mus)), rel=1e-9)
+
+
+def test_persons_of_several_records_keep_their_number():
+    one = guarantee_of("add-or-remove").for_records(3)
+    found = one.under("replace-any")
+    assert found.records_per_person == 3
+    assert found.epsilon == pytest.approx(gdp_epsilon(1e-6, 6 * 0.25), rel=1e-9)
+
+
+def test_no_privacy_is_no_privacy_under_every_relation():
+    none = PrivacyGuarantee.non_private(1e-6, relation="add-or-remove")
+    assert none.under("replace-in-group").epsilon == math.inf
+    joint = joint_guarantee([none, guarantee_of("replace-any")], 1e-6)
+    assert joint.relation == Relation.REPLACE_ANY
+    assert not joint.is_private
+
+
+def test_json_of_older_guarantees_is_read():
+    one = guarantee_of("replace-in-group")
+    described = json.loads(one.to_json())
+    assert described["relation"] == "replace one record within its group"
+    assert PrivacyGuarantee.from_json(json.dumps(described)) == one
+    for name in NAMES:
+        found = guarantee_of(name)
+        assert PrivacyGuarantee.from_json(found.to_json()) == found
+        assert type(PrivacyGuarantee.from_json(found.to_json()).relation) is Relation
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "said"),
+    [
+        ("replace-in-group", ["one record of one group is replaced", "thought two candidates"]),
+        ("replace-any", ["replaced by any other record, of whatever group", "is replaced. In"]),
+        (
+            "add-or-remove",
+            ["one record is added or removed", "find this one among them", "removed."],
+        ),
+    ],
+)
+def test_words(neighbours, said):
+    text = " ".join(str(guarantee_of(neighbours)).split())
+    assert f"neighbours: {Relation(neighbours)}." in text
+    for words in said:
+        assert words in text
+    several = " ".join(str(guarantee_of(neighbours).for_records(2)).split())
+    assert "2 records are" in several
