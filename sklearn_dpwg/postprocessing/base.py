@@ -129,7 +129,13 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         noise = NoiseSource(
             None if release is None else self.random_state, [] if release is None else [release]
         )
-        alone = histogram_guarantee(release, self.delta, rows, seeded=noise.seeded)
+        alone = histogram_guarantee(
+            release,
+            self.delta,
+            rows,
+            seeded=noise.seeded,
+            labels_stated=frozen and (self.group_labels is not None or found is None),
+        )
         alone = replace(alone, groupings=grouping_names(groups, self.group_by))
         spent: list[str] = []
         # reserved before the model is fitted, which is charged by itself: both fit in or neither
@@ -309,7 +315,9 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         rows = rows_of_person(self.estimator)
         release = lone_release(budget, rows)
         n_bins = len(checked_edges(self.score_edges, self.n_bins)) - 1
-        guarantee = histogram_guarantee(release, self.delta, rows)
+        guarantee = histogram_guarantee(
+            release, self.delta, rows, labels_stated=self.group_labels is not None
+        )
         return PostprocessingPlan(None, release, budget, n_groups, n_bins, guarantee)
 
     def _codes_of(self, X: Any, groups: Any, n_records: int) -> NDArray[np.intp]:

@@ -175,4 +175,5 @@ class DPCalibratedClassifier(ScorePostprocessor):
         ndarray of shape (n_records,)
             Classes.
         """
-        return np.asarray(self.classes_[self.predict_proba(X, groups).argmax(axis=1)])
+        best = self.predict_proba(X, groups).argmax(axis=1)
+        return np.asarray(self.classes_[best])

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Release
+from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Relation, Release
 
 # A record is in one cell. Replaced, its group too, it leaves one and enters another
 # (docs/theory/thresholds.md, Lemma 1).
@@ -18,6 +18,7 @@ PUBLIC_FACTS = (
     "the group labels, the classes and the edges of the bins of scores",
     "every parameter of the thresholds or the calibration",
 )
+GROUPS = "which group each record is in"
 
 
 def release_counts(
@@ -40,11 +41,24 @@ def noise_std(release: Release | None) -> float:
 
 
 def histogram_guarantee(
-    release: Release | None, delta: float, rows_per_person: int, *, seeded: bool = False
+    release: Release | None,
+    delta: float,
+    rows_per_person: int,
+    *,
+    seeded: bool = False,
+    labels_stated: bool = False,
 ) -> PrivacyGuarantee:
-    """Return what a histogram costs by itself a person with so many rows."""
+    """Return what a histogram costs by itself a person with so many rows.
+
+    Group labels that were found in the groups tell who is in none, and so only replacements within
+    groups are covered; the counts themselves cover any.
+    """
+    relation = Relation.REPLACE_ANY if labels_stated else Relation.REPLACE_IN_GROUP
+    public = PUBLIC_FACTS if labels_stated else (*PUBLIC_FACTS, GROUPS)
     if release is None:
-        found = PrivacyGuarantee.non_private(delta, public=PUBLIC_FACTS)
+        found = PrivacyGuarantee.non_private(delta, public=public, relation=relation)
     else:
-        found = PrivacyGuarantee.from_releases([release], delta, public=PUBLIC_FACTS, seeded=seeded)
+        found = PrivacyGuarantee.from_releases(
+            [release], delta, public=public, seeded=seeded, relation=relation
+        )
     return found.for_records(rows_per_person)

@@ -78,9 +78,8 @@ def _share(
     positives: FloatArray, totals: FloatArray, usual: FloatArray, added: float
 ) -> FloatArray:
     """Return shares of positives, with so many records of the usual share added to every bin."""
-    added = max(added, 1e-9)
-    shares = (positives + added * usual) / (np.maximum(totals, 0.0) + added)
-    return np.asarray(np.clip(shares, 0.0, 1.0))
+    totals, added = np.maximum(totals, 0.0), max(added, 1e-9)
+    return np.asarray((np.clip(positives, 0.0, totals) + added * usual) / (totals + added))
 
 
 def on_simplex(cells: FloatArray) -> FloatArray:

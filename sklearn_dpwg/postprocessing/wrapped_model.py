@@ -86,7 +86,9 @@ def two_classes(model: Any) -> NDArray[Any]:
     """Return the classes of a fitted model, of which there must be two."""
     classes = np.asarray(model.classes_)
     if classes.ndim != 1 or len(classes) != 2:
-        raise ValueError(f"estimator must tell two classes apart, got {len(classes)}.")
+        raise ValueError(
+            f"Only binary classification is supported. The classes must be two, got {len(classes)}."
+        )
     return classes
 
 
@@ -136,8 +138,9 @@ def with_frozen(of_histogram: PrivacyGuarantee, model: Any, *, held_out: bool) -
     together = joint_guarantee([of_model, of_histogram], of_histogram.delta)
     if not held_out or not together.is_private:
         return together
-    events = (*of_model.events, *of_histogram.events)
-    apart = PrivacyGuarantee.from_events(events, of_histogram.delta)
+    each = (one.under(together.relation) for one in (of_model, of_histogram))
+    events = tuple(event for one in each for event in one.events)
+    apart = PrivacyGuarantee.from_events(events, together.delta, relation=together.relation)
     return replace(together, epsilon=apart.epsilon, events=apart.events)
 
 
