@@ -30,6 +30,7 @@ from sklearn_dpwg.privacy.noise import (
     GaussianRows,
     IntegerNoise,
     NoiseSource,
+    noise_on_integers,
     poisson_sample,
 )
 from sklearn_dpwg.privacy.relation import Relation
@@ -71,6 +72,7 @@ __all__ = [
     "joint_guarantee",
     "lemma3_sensitivity",
     "moment_sensitivity",
+    "noise_on_integers",
     "part_events",
     "poisson_sample",
     "predict_multiplier",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_dpwg import _html_repr as html
 from sklearn_dpwg._checks import non_negative, open_unit, real_number, whole_number
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import PlanExceededError
@@ -24,7 +25,7 @@ from sklearn_dpwg.privacy.accounting.tradeoff import (
 )
 from sklearn_dpwg.privacy.relation import Relation
 from sklearn_dpwg.privacy.release import Budget, Release
-from sklearn_dpwg.privacy.statement import statement
+from sklearn_dpwg.privacy.statement import sections, statement
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -411,6 +412,13 @@ class PrivacyGuarantee:
 
     def __str__(self) -> str:
         return statement(self)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the promise, and all the rest folded away."""
+        headline, *rest = sections(self)
+        words = [html.described(part.title, part.text, part.code) for part in rest]
+        folded = [html.fold("What this means, and how to check it", "".join(words))] if rest else []
+        return html.box(headline.title, [headline.text], *folded, protected=self.is_private)
 
 
 def _compositions(events: Sequence[DpEvent]) -> tuple[Composition, ...]:

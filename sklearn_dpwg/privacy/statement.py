@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
 from numpy.typing import ArrayLike
@@ -70,34 +71,53 @@ class Stated(Protocol):
     def for_records(self, n_records: int, /) -> Self: ...
 
 
+@dataclass(frozen=True)
+class Section:
+    """A heading of the words, what stands under it, and lines of code behind that."""
+
+    title: str
+    text: str
+    code: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        text = textwrap.fill(
+            f"{self.title}: {self.text}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False
+        )
+        return "\n".join([text, *(f"  {line}" for line in self.code)])
+
+
 def statement(guarantee: Stated) -> str:
     """Return what a guarantee promises and does not promise, as wrapped text."""
-    sections = _private(guarantee) if guarantee.is_private else _non_private(guarantee)
-    return "\n".join(sections)
+    return "\n".join(map(str, sections(guarantee)))
 
 
-def _non_private(guarantee: Stated) -> Iterator[str]:
-    yield _section(
+def sections(guarantee: Stated) -> tuple[Section, ...]:
+    """Return what a guarantee promises and does not promise, under headings."""
+    return tuple(_private(guarantee) if guarantee.is_private else _non_private(guarantee))
+
+
+def _non_private(guarantee: Stated) -> Iterator[Section]:
+    yield Section(
         "No privacy",
         "epsilon is infinite. The result was computed without noise and may reveal any record it "
         "was computed from; nothing whatever is promised.",
     )
 
 
-def _private(guarantee: Stated) -> Iterator[str]:
-    yield _section("Differential privacy", _headline(guarantee))
-    yield _section("Promise", _promise(guarantee))
-    yield _section("What an attacker gains", _attack(guarantee))
-    yield _section("Unit of privacy", _unit(guarantee))
+def _private(guarantee: Stated) -> Iterator[Section]:
+    yield Section("Differential privacy", _headline(guarantee))
+    yield Section("Promise", _promise(guarantee))
+    yield Section("What an attacker gains", _attack(guarantee))
+    yield Section("Unit of privacy", _unit(guarantee))
     if guarantee.groupings:
-        yield _section("Groups", _groups(guarantee))
-    yield _section(
+        yield Section("Groups", _groups(guarantee))
+    yield Section(
         "Public, that is unprotected",
         "; ".join(guarantee.public) + "."
         if guarantee.public
         else "nothing was listed; whatever was not released with noise must be taken as public.",
     )
-    yield _section(
+    yield Section(
         "Outside the guarantee",
         "errors about the input (missing values, unknown labels), the time that the computation "
         "took, anything learned from the data before or around it (preprocessing, choice of "
@@ -105,9 +125,9 @@ def _private(guarantee: Stated) -> Iterator[str]:
         "of its own.",
     )
     if guarantee.outside:
-        yield _section("Not covered here", "; ".join(guarantee.outside) + ".")
-    yield _section("Randomness", _randomness(guarantee))
-    yield from _check(guarantee)
+        yield Section("Not covered here", "; ".join(guarantee.outside) + ".")
+    yield Section("Randomness", _randomness(guarantee))
+    yield _check(guarantee)
 
 
 def _headline(guarantee: Stated) -> str:
@@ -185,7 +205,7 @@ def _randomness(guarantee: Stated) -> str:
     return "the noise comes from the operating system's entropy and cannot be computed again."
 
 
-def _check(guarantee: Stated) -> Iterator[str]:
+def _check(guarantee: Stated) -> Section:
     events = list({repr(event): event for event in guarantee.events}.values())
     moved = "added or removed" if guarantee.relation == Relation.ADD_OR_REMOVE else "replaced"
     intro = (
@@ -194,6 +214,11 @@ def _check(guarantee: Stated) -> Iterator[str]:
         f"record is {moved}. In these units the pair of neighbours is the one of ADD_OR_REMOVE_ONE."
     )
     compositions = [composition_of_event(event) for event in events]
+    if any(composition.discrete for composition in compositions):
+        intro += (
+            " Discrete Laplace events hold one over the scale, and by how much a count moves: a "
+            "record moves two."
+        )
     if any(composition.sampled for composition in compositions):
         intro += (
             " Poisson-sampled events take Δ = 2C with C the largest norm of one record's "
@@ -207,11 +232,12 @@ def _check(guarantee: Stated) -> Iterator[str]:
             f" The records are in {len(guarantee.events)} disjoint parts. A record pays for the "
             "event of its own part, so the largest epsilon counts."
         )
-    yield _section("To check it", intro)
-    yield "  from dp_accounting.dp_event import *; from dp_accounting import NeighboringRelation"
-    yield "  from dp_accounting.pld import PLDAccountant"
-    yield "  from dp_accounting.rdp import RdpAccountant"
-    yield "  epsilons = []"
+    code = [
+        "from dp_accounting.dp_event import *; from dp_accounting import NeighboringRelation",
+        "from dp_accounting.pld import PLDAccountant",
+        "from dp_accounting.rdp import RdpAccountant",
+        "epsilons = []",
+    ]
     shown = list(zip(events, compositions, strict=True))[:_MAX_EVENTS]
     for event, composition in shown:
         accountant, relation = "PLDAccountant(", "ADD_OR_REMOVE_ONE"
@@ -219,16 +245,14 @@ def _check(guarantee: Stated) -> Iterator[str]:
             relation = "REPLACE_ONE"
         elif composition.selected:
             accountant = "RdpAccountant(neighboring_relation="
-        yield f"  accountant = {accountant}NeighboringRelation.{relation})"
-        yield f"  event = {scaled_event(event, 2.0) if composition.sampled else event!r}"
-        yield f"  epsilons += [accountant.compose(event).get_epsilon({guarantee.delta!r})]"
+        code += [
+            f"accountant = {accountant}NeighboringRelation.{relation})",
+            f"event = {scaled_event(event, 2.0) if composition.sampled else event!r}",
+            f"epsilons += [accountant.compose(event).get_epsilon({guarantee.delta!r})]",
+        ]
     if len(events) > _MAX_EVENTS:
-        yield f"  # and {len(events) - _MAX_EVENTS} other events in the attribute `events`"
-    yield "  max(epsilons)"
-
-
-def _section(title: str, text: str) -> str:
-    return textwrap.fill(f"{title}: {text}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        code.append(f"# and {len(events) - _MAX_EVENTS} other events in the attribute `events`")
+    return Section("To check it", intro, (*code, "max(epsilons)"))
 
 
 def _up(number: float) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NoReturn, Self, final
 
 import numpy as np
 
+from sklearn_dpwg import _html_repr as html
 from sklearn_dpwg._short_repr import short_repr
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import PlanExceededError
@@ -179,43 +180,83 @@ class Plan:
 
     def __str__(self) -> str:
         """Return a preview for people: releases, noise, predictions, guarantee."""
-        problem, guarantee = self.problem, self.guarantee
         lines = [
-            f"Plan of solver {self.solver!r}: {problem.n_records:,} records in "
-            f"{problem.n_groups} group(s), {problem.n_weights:,} weights, {self.n_steps:,} steps",
+            _headline(self),
             *([self.remark] if self.remark else []),
             "",
             "Releases (noise is per unit of sensitivity, fixed before any record is read):",
         ]
-        # releases of several parts that differ in nothing else are one line
-        parts: dict[Release, list[int | None]] = {}
-        for release in self.releases:
-            parts.setdefault(replace(release, part=None), []).append(release.part)
         lines += [
             f"  {release.name}: {release.max_count:,} x {release.mechanism}, noise multiplier "
-            f"{release.noise_multiplier:.4g}{_who_pays(release, numbers)}"
-            for release, numbers in parts.items()
+            f"{release.noise_multiplier:.4g}{who_pays}"
+            for release, who_pays in _alike(self.releases)
         ] or ["  none: the exact solution, without any privacy"]
         lines += ["", "Schedule:"]
         lines += [f"  {line}" for line in str(self.schedule).splitlines()]
-        lines += ["", "Predicted:"]
-        if self.releases:
-            lines.append(
-                f"  planning bound on the excess worst-group loss: {self.predicted_excess:.3g}, "
-                f"averaged by prior weight over which group is the worst off; predicting nothing "
-                f"costs at most {problem.constants.zero_score:.3g}"
-            )
-            if self.is_weak:
-                lines.append("  weak: the bound promises no more than predicting nothing")
-            if problem.n_groups > 1:
-                smallest = int(np.argmin(problem.group_sizes))
-                lines.append(
-                    f"  if the smallest group ({problem.group_sizes[smallest]:,} records) is the "
-                    f"worst off: {self.predicted_excess_if_worst[smallest]:.3g}"
-                )
-        lines.append(f"  about {self.predicted_seconds:.2g} seconds")
-        lines += ["", str(guarantee)]
+        lines += ["", "Predicted:", *(f"  {line}" for line in _predictions(self))]
+        lines += ["", str(self.guarantee)]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: predictions and cost, the releases folded away."""
+        guarantee = self.guarantee
+        rows = [
+            (
+                release.name,
+                f"{release.max_count:,}",
+                release.mechanism,
+                f"{release.noise_multiplier:.4g}",
+                who_pays.removeprefix(", "),
+            )
+            for release, who_pays in _alike(self.releases)
+        ]
+        header = ("release", "times", "mechanism", "noise multiplier", "who pays")
+        schedule = html.described("Schedule", "", str(self.schedule).splitlines())
+        of_releases = html.table(header, rows) if rows else html.described("Releases", "none")
+        cost = f"Cost: epsilon = {guarantee.epsilon:.4g} at delta = {guarantee.delta:.4g}"
+        return html.box(
+            _headline(self),
+            [*([self.remark] if self.remark else []), *_predictions(self), cost],
+            html.fold("Releases and schedule", of_releases + schedule),
+            html.fold("Guarantee", guarantee._repr_html_()),
+            protected=guarantee.is_private,
+        )
+
+
+def _headline(plan: Plan) -> str:
+    problem = plan.problem
+    return (
+        f"Plan of solver {plan.solver!r}: {problem.n_records:,} records in "
+        f"{problem.n_groups} group(s), {problem.n_weights:,} weights, {plan.n_steps:,} steps"
+    )
+
+
+def _alike(releases: Sequence[Release]) -> list[tuple[Release, str]]:
+    """Return the releases and who pays for each; those that differ in their part alone are one."""
+    parts: dict[Release, list[int | None]] = {}
+    for release in releases:
+        parts.setdefault(replace(release, part=None), []).append(release.part)
+    return [(release, _who_pays(release, numbers)) for release, numbers in parts.items()]
+
+
+def _predictions(plan: Plan) -> list[str]:
+    """Say what a run can be expected to reach, and how long it takes."""
+    problem, lines = plan.problem, []
+    if plan.releases:
+        lines.append(
+            f"planning bound on the excess worst-group loss: {plan.predicted_excess:.3g}, "
+            f"averaged by prior weight over which group is the worst off; predicting nothing "
+            f"costs at most {problem.constants.zero_score:.3g}"
+        )
+        if plan.is_weak:
+            lines.append("weak: the bound promises no more than predicting nothing")
+        if problem.n_groups > 1:
+            smallest = int(np.argmin(problem.group_sizes))
+            lines.append(
+                f"if the smallest group ({problem.group_sizes[smallest]:,} records) is the "
+                f"worst off: {plan.predicted_excess_if_worst[smallest]:.3g}"
+            )
+    return [*lines, f"about {plan.predicted_seconds:.2g} seconds"]
 
 
 @lru_cache(maxsize=256)

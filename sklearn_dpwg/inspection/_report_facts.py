@@ -1,0 +1,293 @@
+"""What a report says, as plain values that follow from released numbers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sklearn_dpwg.inspection._cells import RATES
+from sklearn_dpwg.inspection._labels import in_sentence, texts_of
+from sklearn_dpwg.inspection._privacy_facts import attacker, banner, outside, proof
+from sklearn_dpwg.inspection._words import (
+    greater_is_worse,
+    interval,
+    listed,
+    number,
+    overall_rate,
+    visible,
+    words_of,
+)
+from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.group_rate import GroupRate
+from sklearn_dpwg.inspection.verdict import Verdict
+
+# NYC 6 RCNY 5-301(d): such a category may be left out of ratios, with a justification.
+SMALL_SHARE = 0.02
+COLUMNS = (
+    "selection_rate",
+    "impact_ratio",
+    "error_rate",
+    "true_positive_rate",
+    "false_positive_rate",
+)
+ANSWERS = {
+    "passes": "Every group's impact ratio is at least {at_least:g}.",
+    "fails": "At least one group's impact ratio is below {at_least:g}.",
+    "cannot tell": "These numbers cannot tell whether every impact ratio is at least {at_least:g}.",
+}
+GLOSSARY = (
+    ("Impact ratio", "A group's selection rate over that of the most selected group."),
+    (
+        "Four-fifths rule",
+        "A rule of thumb of US agencies: a ratio below 0.8 is taken as evidence of adverse impact, "
+        "tempered where numbers are small (29 CFR 1607.4 D).",
+    ),
+    ("Selection rate", "Share of a group that the model selects: predicts the second class for."),
+    ("Error rate", "Share of a group's predictions that are wrong."),
+    ("True positive rate", "Share that is selected among those who truly are of the second class."),
+    ("False positive rate", "Share that is selected among those who truly are not."),
+    (
+        "Interval",
+        "What the true value of the population may be, with the stated confidence. It covers that "
+        "the people are a sample, and the noise that protects them.",
+    ),
+    (
+        "May be worst",
+        "The data cannot exclude, with the stated confidence, that this group is the worst off. "
+        "The group with the worst estimate alone would often be the wrong one.",
+    ),
+    (
+        "Cannot tell",
+        "The interval reaches to both sides of the limit. It is neither a pass nor a fail.",
+    ),
+    (
+        "ε (epsilon)",
+        "How much one person's record can change the probability of anything that was released, "
+        "as a power of e: at 0.1 next to nothing, at 1 a factor of 2.7, from 10 on anything.",
+    ),
+    ("δ (delta)", "The small probability with which the promise of ε may be broken."),
+    ("Noise", "Random whole numbers that were added to counts before anybody saw them."),
+)
+
+
+def report_facts(
+    results: Mapping[str, AuditResult],
+    *,
+    title: str | None,
+    notes: tuple[str, ...],
+    command: str | None,
+    metric: str,
+    at_least: float,
+) -> dict[str, Any]:
+    """Return all that a page says, section by section."""
+    first = next(iter(results.values()))
+    names = dict(zip(results, texts_of(results), strict=True))
+    group_name = visible(first.group_name)
+    return {
+        "title": visible(title) if title is not None else f"Fairness audit by {group_name}",
+        "model": next(iter(names.values())) if len(results) > 1 else None,
+        "notes": [visible(note) for note in notes],
+        "verdict": verdict_facts(first, metric, at_least),
+        "privacy": banner(results),
+        "groups": group_facts(first, metric, at_least),
+        "models": [
+            _model_facts(names[name], result, metric, at_least) for name, result in results.items()
+        ],
+        "attacker": attacker(results, names),
+        "outside": outside(results, names) + _threshold(first),
+        "record": _record(results, command) | {"proof": proof(first)},
+        "glossary": [{"term": term, "text": text} for term, text in GLOSSARY],
+    }
+
+
+def verdict_facts(result: AuditResult, metric: str, at_least: float) -> dict[str, Any]:
+    """Return who may be worst off by how much, and whether impact ratios are large enough."""
+    names = dict(zip(result.group_labels, texts_of(result.group_labels), strict=True))
+    worst, shown = result.worst_groups(metric), words_of(metric)
+    in_percent = metric in RATES
+    low, high = (number(value, in_percent=in_percent) for value in (worst.low, worst.high))
+    found = listed([in_sentence(names[label]) for label in worst.groups], "or")
+    n_groups = len(result.group_labels)
+    if len(worst.groups) == n_groups and n_groups > 1:
+        who = f"By {shown}, any of the {n_groups} groups may be the worst off."
+    elif len(worst.groups) == 1:
+        who = f"By {shown}, the worst-off group is {found}."
+    else:
+        who = f"By {shown}, the worst-off group may be {found}."
+    gap = worst.gap
+    unit = " percentage points" if in_percent else ""
+    size, least, most = (
+        f"{100 * end:.1f}" if in_percent else f"{end:.3g}"
+        for end in (gap.estimate, gap.low, gap.high)
+    )
+    return {
+        "metric": metric,
+        "at_least": at_least,
+        "confidence": result.confidence,
+        "worst": who,
+        "value": f"The worst group's {shown} lies between {low} and {high}.",
+        "gap": f"It is {size}{unit} from the best-off group ({least} to {most}).",
+        "may_be_worst": [names[label] for label in worst.groups],
+    } | _impact(result, at_least, names)
+
+
+def _impact(result: AuditResult, at_least: float, names: Mapping[Any, str]) -> dict[str, Any]:
+    """Return the answer about impact ratios, with the group that decides it."""
+    verdicts = result.group_verdicts("selection_rate", at_least)
+    verdict = result.verdict("selection_rate", at_least)
+    ratios = result.impact_ratios()
+    deciding = [
+        ratio
+        for ratio, one in zip(ratios, verdicts, strict=True)
+        if one.answer == verdict.answer or verdict.answer == "passes"
+    ]
+    ratio = min(deciding or ratios, key=lambda one: one.estimate)
+    limits = f"{ratio.estimate:.2f} ({interval(ratio, in_percent=False)})"
+    count = sum(one.answer == verdict.answer for one in verdicts)
+    others = f", one of {count} groups of which this is so" if count > 1 else ""
+    if verdict.answer == "passes":
+        others = ", the lowest"
+    return {
+        "answer": verdict.answer,
+        "impact": ANSWERS[verdict.answer].format(at_least=at_least),
+        "deciding": f"That of {in_sentence(names[ratio.group])} is {limits}{others}.",
+        "would_tell": visible(_would_tell(verdict, verdicts)),
+    }
+
+
+def _would_tell(verdict: Verdict, verdicts: tuple[Verdict, ...]) -> str:
+    if verdict.answer != "cannot tell":
+        return ""
+    return verdict.would_tell or next((one.would_tell for one in verdicts if one.would_tell), "")
+
+
+def group_facts(result: AuditResult, metric: str, at_least: float) -> dict[str, Any]:
+    """Return the table of groups: a row a group, numbers and notes."""
+    texts = texts_of(result.group_labels)
+    worst = set(result.worst_groups(metric).groups)
+    answers = [one.answer for one in result.group_verdicts("selection_rate", at_least)]
+    listed_rates: dict[str, tuple[GroupRate, ...]] = {
+        name: result.impact_ratios() if name == "impact_ratio" else result.rates(name)
+        for name in _columns(result, metric)
+    }
+    sizes = result.group_sizes()
+    total = sum(size.estimate for size in sizes)
+    rows = []
+    for place, (label, text) in enumerate(zip(result.group_labels, texts, strict=True)):
+        rates = {name: rates[place] for name, rates in listed_rates.items()}
+        rows.append(
+            {
+                "group": text,
+                "size": _numbers(sizes[place]),
+                "rates": {name: _numbers(rate) for name, rate in rates.items()},
+                "answer": answers[place],
+                "may_be_worst": label in worst,
+                "notes": _notes(text, sizes[place].estimate, total, rates),
+            }
+        )
+    together = {name: overall_rate(result, name) for name in listed_rates}
+    return {
+        "name": visible(result.group_name),
+        "columns": [
+            {"key": name, "words": words_of(name), "in_percent": name in RATES}
+            for name in listed_rates
+        ],
+        "rows": rows,
+        "all": {"size": total, "rates": together},
+    }
+
+
+def _columns(result: AuditResult, metric: str) -> tuple[str, ...]:
+    losses = tuple(loss.name for loss in result.losses)
+    others = [name for name in (metric, *losses) if name not in COLUMNS]
+    return (*COLUMNS, *dict.fromkeys(others))
+
+
+def _notes(text: str, size: float, total: float, rates: Mapping[str, GroupRate]) -> list[str]:
+    notes = []
+    if total > 0 and size < SMALL_SHARE * total:
+        notes.append(f"under {100 * SMALL_SHARE:g} % of the records")
+    if "unknown" in text.casefold():
+        notes.append("group not known")
+    said: dict[str, list[str]] = {}
+    for name, rate in rates.items():
+        if rate.note:
+            said.setdefault(visible(rate.note), []).append(words_of(name))
+    for note, names in said.items():
+        of_some = f"{listed(names)}: " if len(names) < len(rates) - 1 else ""
+        notes.append(f"{of_some}{note}")
+    return notes
+
+
+def _numbers(rate: GroupRate) -> dict[str, float]:
+    return {"estimate": rate.estimate, "low": rate.low, "high": rate.high}
+
+
+def _model_facts(name: str, result: AuditResult, metric: str, at_least: float) -> dict[str, Any]:
+    verdict = verdict_facts(result, metric, at_least)
+    worst = result.worst_groups(metric)
+    ratio = min(result.impact_ratios(), key=lambda one: one.estimate)
+    model, audit = result.model_privacy_, result.privacy_
+    return {
+        "model": name,
+        "epsilon": None if model is None else f"{model.epsilon:.4g}",
+        "audit_epsilon": f"{audit.epsilon:.4g}" if result.is_private else "∞",
+        "worst": {"low": worst.low, "high": worst.high},
+        "in_percent": metric in RATES,
+        "greater_is_worse": greater_is_worse(metric),
+        "may_be_worst": verdict["may_be_worst"],
+        "ratio": _numbers(ratio),
+        "answer": verdict["answer"],
+    }
+
+
+def _threshold(result: AuditResult) -> list[dict[str, str]]:
+    of_labels = [visible(str(one)) for one in result.classes]
+    sizes = (
+        "The sizes of the groups were stated as public; they are exact and unprotected."
+        if result.sizes is not None
+        else "The sizes of the groups are hidden; the page shows estimates of them."
+    )
+    return [
+        {
+            "title": "Threshold",
+            "text": f"Scores from {result.threshold:g} on count as {of_labels[1]!r}, others as "
+            f"{of_labels[0]!r}. The threshold was given to the audit as a public number. Had it "
+            f"been chosen by looking at these records, that choice would be outside the guarantee.",
+        },
+        {"title": "Names and sizes of groups", "text": sizes},
+    ]
+
+
+def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str, Any]:
+    result = next(iter(results.values()))
+    noise = result.noise
+    n_groups, n_bins = len(result.group_labels), len(result.counts[0][0])
+    released = f"{n_groups * 2 * n_bins:,} counts: {n_groups:,} groups × 2 classes × {n_bins} "
+    released += "predictions" if result.score_edges is None else "bins of scores"
+    if noise is None:
+        drawn = "none; the counts are exact"
+    else:
+        drawn = (
+            f"discrete {noise.mechanism.capitalize()} of scale {noise.scale:.4g}, standard "
+            f"deviation {noise.std:.3g}, on each count"
+        )
+    facts = {
+        "Date": visible(result.created),
+        "Released": released,
+        "Noise": drawn,
+        "Confidence of intervals": f"{100 * result.confidence:g} %",
+        "Classes": " and ".join(repr(visible(str(one))) for one in result.classes),
+        "Threshold": f"{result.threshold:g}",
+        "Command": visible(command) if command is not None else "not stated",
+    }
+    facts |= {f"Version of {visible(name)}": visible(v) for name, v in result.versions.items()}
+    texts = texts_of(result.group_labels)
+    cells = [[*map(int, table.ravel())] for table in result.cells()]
+    header = [f"truly {y}, predicted {p}" for y in ("0", "1") for p in ("0", "1")]
+    rows = [{"group": text, "counts": row} for text, row in zip(texts, cells, strict=True)]
+    return {
+        "private": noise is not None,
+        "facts": facts,
+        "counts": {"header": header, "rows": rows},
+    }

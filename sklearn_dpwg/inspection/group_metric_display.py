@@ -1,0 +1,327 @@
+"""A metric of every group, with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from sklearn_dpwg.inspection import _drawing as drawing
+from sklearn_dpwg.inspection._cells import RATES
+from sklearn_dpwg.inspection._labels import shortened, texts_of
+from sklearn_dpwg.inspection._ordinary_audit import audit_estimator, audit_predictions
+from sklearn_dpwg.inspection._words import NOT_PRIVATE, greater_is_worse, overall_rate, words_of
+from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.group_rate import GroupRate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MAY_BE_WORST = "may be worst"
+# Shape and word, and colour only with them.
+_LOOKS = {
+    "": ("o", drawing.BLUE),
+    MAY_BE_WORST: ("D", drawing.VERMILION),
+    "passes": ("o", drawing.BLUE),
+    "fails": ("x", drawing.VERMILION),
+    "cannot tell": ("s", drawing.FAINT),
+}
+
+
+class GroupMetricDisplay:
+    """A dot a group with the interval around it, and which groups may be the worst.
+
+    Make one by `from_audit`, `from_estimator` or `from_predictions`.
+
+    Parameters
+    ----------
+    rates : sequence of GroupRate
+        A rate of each group.
+    answers : sequence of str
+        A word for each group, "" for none: "may be worst", or what a verdict answers.
+    is_private : bool
+        Whether the rates were released with noise; if not, the picture says "not private".
+    confidence : float
+        That of the intervals.
+    reference : float, optional
+        Where a dashed line goes.
+    reference_name : str, default="all records"
+        What the line is.
+    greater_is_worse : bool, default=True
+        Which end is on top: the worst group is.
+
+    Attributes
+    ----------
+    ax_ : matplotlib axes
+        What it was drawn on.
+    figure_ : matplotlib figure
+        The figure of the axes.
+
+    See Also
+    --------
+    AuditReport : Such pictures on one page, with what they mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpwg.inspection import GroupAudit, GroupMetricDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> y, groups = rng.integers(2, size=4000), np.where(rng.random(4000) < 0.3, "a", "b")
+    >>> audit = GroupAudit(epsilon=1.0, group_labels=["a", "b"])
+    >>> display = GroupMetricDisplay.from_audit(audit.run(y, y, groups), metric="selection_rate")
+    >>> display.ax_.get_title(loc="left")
+    'Selection rate by group, 95 % intervals'
+    """
+
+    def __init__(
+        self,
+        rates: Sequence[GroupRate],
+        *,
+        answers: Sequence[str],
+        is_private: bool,
+        confidence: float,
+        reference: float | None = None,
+        reference_name: str = "all records",
+        greater_is_worse: bool = True,
+    ) -> None:
+        self.rates = rates
+        self.answers = answers
+        self.is_private = is_private
+        self.confidence = confidence
+        self.reference = reference
+        self.reference_name = reference_name
+        self.greater_is_worse = greater_is_worse
+
+    @classmethod
+    def from_audit(
+        cls,
+        result: AuditResult,
+        metric: str = "error_rate",
+        *,
+        ratio: bool = False,
+        at_least: float = 0.8,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw what an audit released.
+
+        Parameters
+        ----------
+        result : AuditResult
+            The audit.
+        metric : str, default="error_rate"
+            A rate of `AuditResult.METRICS`, or a loss of the audit.
+        ratio : bool, default=False
+            Draw each group's rate over the largest one instead, and whether it passes.
+        at_least : float, default=0.8
+            What ratios are held against; 0.8 is the four-fifths rule.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        GroupMetricDisplay
+            The display, drawn.
+        """
+        return cls.of(result, metric, ratio=ratio, at_least=at_least).plot(ax)
+
+    @classmethod
+    def of(cls, result: AuditResult, metric: str, *, ratio: bool, at_least: float) -> Self:
+        """Return the display of an audit without drawing it.
+
+        Parameters
+        ----------
+        result : AuditResult
+            The audit.
+        metric : str
+            A rate, or a loss of the audit.
+        ratio : bool
+            Whether of each group's rate over the largest one.
+        at_least : float
+            What ratios are held against.
+
+        Returns
+        -------
+        GroupMetricDisplay
+            The display, to be drawn by `plot`.
+        """
+        facts: dict[str, Any] = {
+            "is_private": result.is_private,
+            "confidence": result.confidence,
+            "greater_is_worse": not ratio and greater_is_worse(metric),
+        }
+        if ratio:
+            verdicts = result.group_verdicts(metric, at_least)
+            facts["answers"] = [verdict.answer for verdict in verdicts]
+            facts |= {"reference": at_least, "reference_name": f"{at_least:g}"}
+            rates = result.impact_ratios(metric)
+        else:
+            rates = result.rates(metric)
+            worst = result.worst_groups(metric).groups
+            facts["answers"] = [MAY_BE_WORST if one.group in worst else "" for one in rates]
+            facts["reference"] = overall_rate(result, metric)
+        return cls(rates, **facts)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        groups: Any = None,
+        metric: str = "error_rate",
+        ratio: bool = False,
+        ax: Axes | None = None,
+        **audit: Any,
+    ) -> Self:
+        """Draw how a model treats groups, without any privacy.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted classifier of two classes.
+        X : array-like of shape (n_records, n_features)
+            Rows.
+        y : array-like of shape (n_records,)
+            True classes.
+        groups : array-like of shape (n_records,) or (n_records, n_columns)
+            Group of each record.
+        metric : str, default="error_rate"
+            A rate of `AuditResult.METRICS`.
+        ratio : bool, default=False
+            Draw each group's rate over the largest one instead.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        **audit : dict
+            Parameters of `GroupAudit`, such as ``epsilon``, which is infinite by default.
+
+        Returns
+        -------
+        GroupMetricDisplay
+            The display, drawn; it says "not private" unless ``epsilon`` is finite.
+        """
+        result = audit_estimator(estimator, X, y, groups, audit)
+        return cls.from_audit(result, metric, ratio=ratio, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_pred: Any,
+        *,
+        groups: Any,
+        metric: str = "error_rate",
+        ratio: bool = False,
+        ax: Axes | None = None,
+        **audit: Any,
+    ) -> Self:
+        """Draw how predictions treat groups, without any privacy.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_records,)
+            True classes.
+        y_pred : array-like of shape (n_records,)
+            Predicted classes, or probabilities of the second class.
+        groups : array-like of shape (n_records,) or (n_records, n_columns)
+            Group of each record.
+        metric : str, default="error_rate"
+            A rate of `AuditResult.METRICS`.
+        ratio : bool, default=False
+            Draw each group's rate over the largest one instead.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        **audit : dict
+            Parameters of `GroupAudit`, such as ``epsilon``, which is infinite by default.
+
+        Returns
+        -------
+        GroupMetricDisplay
+            The display, drawn; it says "not private" unless ``epsilon`` is finite.
+        """
+        result = audit_predictions(y_true, y_pred, groups, audit)
+        return cls.from_audit(result, metric, ratio=ratio, ax=ax)
+
+    @property
+    def order(self) -> list[int]:
+        """Groups from the top of the picture, the worst first."""
+        estimates = np.array([rate.estimate for rate in self.rates])
+        sign = -1.0 if self.greater_is_worse else 1.0
+        return np.argsort(sign * estimates, kind="stable").tolist()
+
+    def plot(self, ax: Axes | None = None, *, title: str | None = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        title : str, optional
+            What to write above.
+
+        Returns
+        -------
+        GroupMetricDisplay
+            The display.
+        """
+        n_groups = len(self.rates)
+        height = drawing.height_of(n_groups)
+        self.ax_, self.figure_ = drawing.axes_for(type(self).__name__, ax, height)
+        labels = shortened(texts_of(rate.group for rate in self.rates))
+        self._draw_reference()
+        for row, place in enumerate(self.order):
+            self._draw_row(row, self.rates[place], self.answers[place])
+        names = [labels[place] for place in self.order]
+        size = drawing.letters(n_groups)
+        self.ax_.set_yticks(range(n_groups), names, parse_math=False, fontsize=size)
+        self.ax_.set_ylim(n_groups - 0.5, -0.5)
+        if self._is_rate:
+            drawing.percents(self.ax_.xaxis)
+        drawing.bare(self.ax_)
+        self.ax_.tick_params(axis="y", length=0)
+        said = self._title() if title is None else title
+        drawing.titles(self.ax_, said, self._metric(), over_line=self.reference is not None)
+        return self
+
+    @property
+    def _is_rate(self) -> bool:
+        return bool(self.rates) and self.rates[0].metric in RATES
+
+    def _metric(self) -> str:
+        return words_of(self.rates[0].metric) if self.rates else ""
+
+    def _title(self) -> str:
+        metric = self._metric()
+        intervals = f"{100 * self.confidence:g} % intervals"
+        said = f"{metric[:1].upper()}{metric[1:]} by group, {intervals}"
+        return said if self.is_private else f"{said} – {NOT_PRIVATE}"
+
+    def _draw_reference(self) -> None:
+        if self.reference is None:
+            return
+        style = {"color": drawing.FAINT, "linestyle": "--", "linewidth": 1.2, "zorder": 1}
+        self.ax_.axvline(self.reference, **style)
+        where: dict[str, Any] = {
+            "transform": self.ax_.get_xaxis_transform(),
+            "ha": "center",
+            "va": "bottom",
+            "fontsize": "small",
+        }
+        drawing.write(self.ax_, self.reference, 1.005, self.reference_name, **where)
+
+    def _draw_row(self, row: int, rate: GroupRate, answer: str) -> None:
+        marker, colour = _LOOKS[answer]
+        line = {"color": colour, "linewidth": 2.2, "solid_capstyle": "butt"}
+        self.ax_.plot([rate.low, rate.high], [row, row], **line)
+        dot = {"marker": marker, "color": colour, "markersize": 6.5}
+        if marker == "x":  # a cross has less ink, and a line of its own colour behind it
+            dot |= {"markersize": 9.0, "markeredgewidth": 2.4}
+        self.ax_.plot([rate.estimate], [row], **dot)
+        if answer:
+            where: dict[str, Any] = {
+                "transform": self.ax_.get_yaxis_transform(),
+                "va": "center",
+                "fontsize": drawing.letters(len(self.rates)),
+            }
+            drawing.write(self.ax_, 1.01, row, answer, **where)

@@ -1,0 +1,28 @@
+"use strict";
+// Makes the headings of tables into buttons that sort; without it the page lacks nothing else.
+for (const table of document.querySelectorAll("table[data-sortable]")) {
+  const body = table.tBodies[0];
+  const said = document.getElementById("sorted");
+  for (const heading of table.tHead.rows[0].cells) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...heading.childNodes);
+    heading.append(button);
+    const key = (row) => {
+      const cell = row.cells[heading.cellIndex];
+      return cell.dataset.value === undefined ? cell.textContent.trim() : Number(cell.dataset.value);
+    };
+    button.addEventListener("click", () => {
+      const up = heading.getAttribute("aria-sort") !== "ascending";
+      const sign = up ? 1 : -1;
+      const rows = [...body.rows].sort((first, second) => {
+        const [a, b] = [key(first), key(second)];
+        return sign * (typeof a === "number" ? a - b : a.localeCompare(b));
+      });
+      for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+      heading.setAttribute("aria-sort", up ? "ascending" : "descending");
+      body.append(...rows);
+      said.textContent = `Sorted by ${button.textContent}, ${up ? "ascending" : "descending"}.`;
+    });
+  }
+}
