@@ -55,4 +55,6 @@ def lone_release(budget: Budget, rows_per_person: int) -> Release | None:
     """Return the release of a histogram that has its budget to itself: pure ε, δ is not used."""
     if budget.epsilon == math.inf:
         return None
-    return Release("score histogram", "laplace", rows_per_person / budget.epsilon, max_count=1)
+    return Release(
+        "score histogram", "discrete-laplace", rows_per_person / budget.epsilon, max_count=1
+    )

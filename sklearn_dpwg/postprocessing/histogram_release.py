@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Relation, Release
-
-# A record is in one cell. Replaced, its group too, it leaves one and enters another
-# (docs/theory/thresholds.md, Lemma 1).
-_SENSITIVITY = {"gaussian": math.sqrt(2.0), "laplace": 2.0}
+from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Relation, Release, noise_on_integers
 
 PUBLIC_FACTS = (
     "the number of records",
@@ -24,20 +18,17 @@ GROUPS = "which group each record is in"
 def release_counts(
     counts: NDArray[np.int64], release: Release | None, noise: NoiseSource
 ) -> NDArray[np.int64]:
-    """Return counts with the noise of a release, as whole numbers; without one as they are."""
-    if release is None:
-        return counts
-    add = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
-    noisy = add(counts, sensitivity=_SENSITIVITY[release.mechanism], release=release)
-    return np.rint(noisy).astype(np.int64)
+    """Return counts with the noise of a release, as whole numbers; without one as they are.
+
+    A record is in one cell. Replaced, its group too, it leaves one and enters another, which is
+    what `NoiseSource.integers` takes counts to be (docs/theory/thresholds.md, Lemma 1).
+    """
+    return counts if release is None else noise.integers(counts, release=release)
 
 
 def noise_std(release: Release | None) -> float:
     """Return the standard deviation of the noise on a count."""
-    if release is None:
-        return 0.0
-    scale = release.noise_multiplier * _SENSITIVITY[release.mechanism]
-    return scale * (math.sqrt(2.0) if release.mechanism == "laplace" else 1.0)
+    return 0.0 if release is None else noise_on_integers(release).std
 
 
 def histogram_guarantee(

@@ -27,6 +27,7 @@ from sklearn_dpwg.privacy import (
     Relation,
     epsilon_of,
     joint_guarantee,
+    noise_on_integers,
 )
 
 LABELS = ["a", "b", "c", "d"]
@@ -193,7 +194,9 @@ def test_noise_has_the_law_that_is_paid_for(epsilon, frozen, records):
     scale = 2.0 / epsilon
     assert model.histogram_.dtype == np.int64
     assert np.abs(noise).mean() == pytest.approx(scale, rel=0.25)
-    assert noise_std(model.plan_.release) == pytest.approx(math.sqrt(2.0) * scale)
+    law = noise_on_integers(model.plan_.release)
+    assert (law.mechanism, law.scale) == ("laplace", pytest.approx(scale))
+    assert noise_std(model.plan_.release) == law.std
     (event,) = model.privacy_.events
     assert epsilon_of(event, 1e-12) == pytest.approx(epsilon, rel=1e-3)
     assert model.privacy_.epsilon <= epsilon
@@ -254,10 +257,11 @@ def test_persons_with_several_rows(private, records, frozen):
     model = DPThresholdClassifier(several, epsilon=1.0, random_state=0).fit(*records)
     assert model.privacy_.records_per_person == 3
     assert model.privacy_.epsilon <= 1.0
-    count_std = model.plan_.count_std
+    multiplier = model.plan_.release.noise_multiplier
     one = DPThresholdClassifier(private.set_params(rows_per_person=1), epsilon=1.0)
     sizes = {"group_sizes": [10, 10], "n_features": 2, "group_labels": ["a", "b"]}
-    assert count_std == pytest.approx(3.0 * one.plan(**sizes).count_std)
+    alone = one.plan(**sizes).release
+    assert multiplier == pytest.approx(3.0 * alone.noise_multiplier)
 
 
 def test_around_a_frozen_model(private, records):
