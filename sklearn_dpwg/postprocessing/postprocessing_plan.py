@@ -36,7 +36,7 @@ class PostprocessingPlan:
     >>> model = DPThresholdClassifier(DPWorstGroupClassifier(data_norm=1.0), epsilon=2.0)
     >>> plan = model.plan(group_sizes={"a": 5000, "b": 800}, n_features=4)
     >>> round(plan.count_std, 1)
-    7.1
+    7.2
     """
 
     model: Plan | None
