@@ -75,7 +75,7 @@ def fitted(split: Halves, epsilon: float, seed: int, **parameters: Any) -> DPThr
 def of_constraint(model: DPThresholdClassifier, constraint: str, split: Halves) -> list[float]:
     """Return what a constraint reaches with the histogram that a model has released."""
     likely = likely_counts(model.histogram_, model.score_edges_, model.plan_.count_std)
-    model.thresholds_ = RULES[constraint](likely, model.score_edges_, True, 0.0)
+    model.thresholds_ = RULES[constraint](likely, model.score_edges_, True, 0.0, 1.0)
     X, y, groups = split.taken(split.measure)
     return reached(constraint, y, groups, model.predict(X, groups))
 

@@ -28,7 +28,8 @@ class DPCalibratedClassifier(ScorePostprocessor):
     estimator : estimator
         A `DPWorstGroupClassifier` of two classes, or a pipeline that ends in one and whose other
         steps learn nothing from the records: it is fitted, and its ``epsilon`` and ``delta`` are
-        set. Or any fitted classifier of two classes in scikit-learn's ``FrozenEstimator``.
+        set. Or any fitted classifier of two classes in scikit-learn's ``FrozenEstimator``, if it
+        scores each row by that row alone.
     epsilon : float, default=1.0
         ε of what a fit releases: of model and histogram together, or of the histogram alone where
         the model is frozen. ``inf`` for none.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_dpwg._checks import real_number
+from sklearn_dpwg._checks import positive_finite, real_number
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.postprocessing.base import ScorePostprocessor
 from sklearn_dpwg.postprocessing.score_counts import likely_counts
@@ -34,7 +34,8 @@ class DPThresholdClassifier(ScorePostprocessor):
     estimator : estimator
         A `DPWorstGroupClassifier` of two classes, or a pipeline that ends in one and whose other
         steps learn nothing from the records: it is fitted, and its ``epsilon`` and ``delta`` are
-        set. Or any fitted classifier of two classes in scikit-learn's ``FrozenEstimator``.
+        set. Or any fitted classifier of two classes in scikit-learn's ``FrozenEstimator``, if it
+        scores each row by that row alone.
     epsilon : float, default=1.0
         ε of what a fit releases: of model and histogram together, or of the histogram alone where
         the model is frozen. ``inf`` for none.
@@ -50,6 +51,9 @@ class DPThresholdClassifier(ScorePostprocessor):
     max_gap : float, default=0.0
         By how much the rates may differ, as far as the histogram tells; it must be positive where
         all share one threshold, which makes rates equal by choosing everybody or nobody only.
+    miss_cost : float, default=1.0
+        How many wrongly chosen records one counts as that should have been chosen and was not,
+        wherever errors are counted. Where few records are positive, 1 chooses nobody.
     group_labels : sequence, optional
         All group labels; found in the groups by default, and public either way.
     group_by : column name or index, sequence of them, or callable, optional
@@ -133,6 +137,7 @@ class DPThresholdClassifier(ScorePostprocessor):
         constraint: str = "worst_error",
         per_group: bool = True,
         max_gap: float = 0.0,
+        miss_cost: float = 1.0,
         group_labels: Sequence[Any] | None = None,
         group_by: Any = None,
         classes: Sequence[Any] | None = None,
@@ -148,6 +153,7 @@ class DPThresholdClassifier(ScorePostprocessor):
         self.constraint = constraint
         self.per_group = per_group
         self.max_gap = max_gap
+        self.miss_cost = miss_cost
         self.group_labels = group_labels
         self.group_by = group_by
         self.classes = classes
@@ -163,6 +169,7 @@ class DPThresholdClassifier(ScorePostprocessor):
         gap = real_number(self.max_gap, "max_gap")
         if not 0.0 <= gap <= 1.0:
             raise ValueError(f"max_gap must be from 0 to 1, got {gap!r}.")
+        positive_finite(self.miss_cost, "miss_cost")
         edges = super()._check_parameters()
         if self.constraint != "worst_error" and not self.per_group and gap == 0.0:
             raise ValueError(
@@ -173,8 +180,9 @@ class DPThresholdClassifier(ScorePostprocessor):
 
     def _learn(self, noisy: NDArray[np.int64], edges: FloatArray, noise_std: float) -> None:
         likely = likely_counts(noisy, edges, noise_std)
-        rule = RULES[self.constraint]
-        self.thresholds_ = rule(likely, edges, bool(self.per_group), float(self.max_gap))
+        self.thresholds_ = RULES[self.constraint](
+            likely, edges, bool(self.per_group), float(self.max_gap), float(self.miss_cost)
+        )
 
     def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:
         """Return the class of each row, by the threshold of its group.

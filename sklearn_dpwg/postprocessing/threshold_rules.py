@@ -15,10 +15,10 @@ NOBODY = np.inf
 
 
 def worst_error(
-    counts: FloatArray, edges: FloatArray, per_group: bool, max_gap: float
+    counts: FloatArray, edges: FloatArray, per_group: bool, max_gap: float, miss_cost: float
 ) -> FloatArray:
     """Return the thresholds at which the largest error rate of a group is least."""
-    errors = _errors(counts) / counts.sum(axis=(1, 2))[:, None]
+    errors = _errors(counts, miss_cost) / counts.sum(axis=(1, 2))[:, None]
     candidates = np.append(edges[:-1], NOBODY)
     if per_group:
         return np.asarray(candidates[errors.argmin(axis=1)])
@@ -26,20 +26,21 @@ def worst_error(
 
 
 def selection_rate(
-    counts: FloatArray, edges: FloatArray, per_group: bool, max_gap: float
+    counts: FloatArray, edges: FloatArray, per_group: bool, max_gap: float, miss_cost: float
 ) -> FloatArray:
     """Return thresholds with equal shares of chosen records and the fewest errors."""
-    return _equalised(counts, counts.sum(axis=1), edges, per_group, max_gap)
+    errors = _errors(counts, miss_cost)
+    return _equalised(errors, counts.sum(axis=1), edges, per_group, max_gap)
 
 
 def true_positive_rate(
-    counts: FloatArray, edges: FloatArray, per_group: bool, max_gap: float
+    counts: FloatArray, edges: FloatArray, per_group: bool, max_gap: float, miss_cost: float
 ) -> FloatArray:
     """Return thresholds with equal shares of chosen positives and the fewest errors."""
-    return _equalised(counts, counts[:, 1], edges, per_group, max_gap)
+    return _equalised(_errors(counts, miss_cost), counts[:, 1], edges, per_group, max_gap)
 
 
-Rule = Callable[[FloatArray, FloatArray, bool, float], FloatArray]
+Rule = Callable[[FloatArray, FloatArray, bool, float, float], FloatArray]
 RULES: dict[str, Rule] = {
     "selection_rate": selection_rate,
     "true_positive_rate": true_positive_rate,
@@ -47,10 +48,11 @@ RULES: dict[str, Rule] = {
 }
 
 
-def _errors(counts: FloatArray) -> FloatArray:
+def _errors(counts: FloatArray, miss_cost: float) -> FloatArray:
     """Return the errors of each group with a threshold at each edge; the last chooses nobody."""
     chosen = _from_edge_on(counts)
-    return np.asarray(chosen[:, 0] + chosen[:, 1, :1] - chosen[:, 1])
+    missed = chosen[:, 1, :1] - chosen[:, 1]
+    return np.asarray(chosen[:, 0] + miss_cost * missed)
 
 
 def _from_edge_on(counts: FloatArray) -> FloatArray:
@@ -60,16 +62,15 @@ def _from_edge_on(counts: FloatArray) -> FloatArray:
 
 
 def _equalised(
-    counts: FloatArray, counted: FloatArray, edges: FloatArray, per_group: bool, max_gap: float
+    errors: FloatArray, counted: FloatArray, edges: FloatArray, per_group: bool, max_gap: float
 ) -> FloatArray:
     """Return thresholds whose rates of what is counted differ by at most a gap."""
-    errors = _errors(counts)
     chosen = _from_edge_on(counted)
     rates = chosen / np.maximum(chosen[:, :1], np.finfo(float).tiny)
     if not per_group:
         is_near = np.ptp(rates, axis=0) <= max_gap
         total = np.where(is_near, errors.sum(axis=0), np.inf)
-        return np.full(len(counts), np.append(edges[:-1], NOBODY)[total.argmin()])
+        return np.full(len(errors), np.append(edges[:-1], NOBODY)[total.argmin()])
     places = np.stack([_places_of(of_group) for of_group in rates])
     costs = np.stack(
         [
@@ -81,7 +82,7 @@ def _equalised(
     windows = np.lib.stride_tricks.sliding_window_view(costs, width + 1, axis=1)
     start = int(windows.min(axis=2).sum(axis=0).argmin())
     best = start + windows[:, start].argmin(axis=1)
-    at = places[np.arange(len(counts)), best]
+    at = places[np.arange(len(errors)), best]
     found = np.interp(at, np.arange(len(edges)), edges)
     return np.where(best == 0, NOBODY, found)
 

@@ -300,6 +300,7 @@ def test_wrong_parameters(kind, parameters, sentence, records):
         ({"constraint": "parity"}, "constraint must be one of .*'worst_error'.*, got 'parity'"),
         ({"max_gap": 1.5}, "max_gap must be from 0 to 1, got 1.5"),
         ({"max_gap": "none"}, "max_gap must be a number, got 'none'"),
+        ({"miss_cost": 0.0}, "miss_cost must be positive and finite, got 0.0"),
         ({"constraint": "selection_rate", "per_group": False}, "max_gap must be positive where"),
         ({"classes": [1, 0]}, "classes must be those of the frozen model"),
     ],
