@@ -8,7 +8,7 @@ from typing import Any
 from sklearn_dpwg.inspection._words import visible
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.privacy import PrivacyGuarantee
-from sklearn_dpwg.privacy.statement import sections
+from sklearn_dpwg.privacy.statement import rounded_up, sections
 
 # An attacker who is right 99 times in a hundred is held back by nothing worth a blue banner.
 NEARLY_CERTAIN = 0.99
@@ -62,7 +62,7 @@ def _state(result: AuditResult) -> str:
 
 
 def _cost(guarantee: PrivacyGuarantee) -> str:
-    epsilon = f"{guarantee.epsilon:.4g}" if guarantee.is_private else "∞"
+    epsilon = rounded_up(guarantee.epsilon) if guarantee.is_private else "∞"
     return f"ε = {epsilon} at δ = {guarantee.delta:.4g}; neighbours: {visible(guarantee.relation)}"
 
 

@@ -20,6 +20,7 @@ from sklearn_dpwg.inspection._words import (
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.group_rate import GroupRate
 from sklearn_dpwg.inspection.verdict import Verdict
+from sklearn_dpwg.privacy.statement import rounded_up
 
 # NYC 6 RCNY 5-301(d): such a category may be left out of ratios, with a justification.
 SMALL_SHARE = 0.02
@@ -62,8 +63,8 @@ GLOSSARY = (
     ),
     (
         "ε (epsilon)",
-        "How much one person's record can change the probability of anything that was released, "
-        "as a power of e: at 0.1 next to nothing, at 1 a factor of 2.7, from 10 on anything.",
+        "How much one person's record can change the probability of anything that is released, "
+        "as a power of e: at 0.1 next to nothing, at 1 a factor of 2.7, at 10 nearly any.",
     ),
     ("δ (delta)", "The small probability with which the promise of ε may be broken."),
     ("Noise", "Random whole numbers that were added to counts before anybody saw them."),
@@ -230,8 +231,8 @@ def _model_facts(name: str, result: AuditResult, metric: str, at_least: float) -
     model, audit = result.model_privacy_, result.privacy_
     return {
         "model": name,
-        "epsilon": None if model is None else f"{model.epsilon:.4g}",
-        "audit_epsilon": f"{audit.epsilon:.4g}" if result.is_private else "∞",
+        "epsilon": None if model is None else rounded_up(model.epsilon),
+        "audit_epsilon": rounded_up(audit.epsilon) if result.is_private else "∞",
         "worst": {"low": worst.low, "high": worst.high},
         "in_percent": metric in RATES,
         "greater_is_worse": greater_is_worse(metric),

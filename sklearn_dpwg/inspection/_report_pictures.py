@@ -18,6 +18,7 @@ from sklearn_dpwg.inspection.privacy_profile_display import (
     tradeoff_points,
 )
 from sklearn_dpwg.inspection.privacy_utility_display import PrivacyUtilityDisplay, worst_value
+from sklearn_dpwg.privacy.statement import rounded_up
 
 _HEIGHT = 3.9  # inches of a picture with two axes of numbers
 _TABLED = 10  # points of a curve that its table lists
@@ -91,7 +92,7 @@ def _of_models(results: Mapping[str, AuditResult], metric: str, *, number: str) 
     for name, result in results.items():
         value, low, high = (_shown(end, metric in RATES) for end in worst_value(result, metric))
         model = result.model_privacy_
-        epsilon = "" if model is None else f"{model.epsilon:.4g}"
+        epsilon = "" if model is None else rounded_up(model.epsilon)
         rows.append([names[name], epsilon, value, f"{low} to {high}"])
     return {
         "title": title,

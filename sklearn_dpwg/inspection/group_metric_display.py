@@ -270,8 +270,8 @@ class GroupMetricDisplay:
         self.ax_, self.figure_ = drawing.axes_for(type(self).__name__, ax, height)
         labels = shortened(texts_of(rate.group for rate in self.rates))
         self._draw_reference()
-        for row, place in enumerate(self.order):
-            self._draw_row(row, self.rates[place], self.answers[place])
+        for answer in dict.fromkeys(self.answers):
+            self._draw(answer)
         names = [labels[place] for place in self.order]
         size = drawing.letters(n_groups)
         self.ax_.set_yticks(range(n_groups), names, parse_math=False, fontsize=size)
@@ -310,18 +310,21 @@ class GroupMetricDisplay:
         }
         drawing.write(self.ax_, self.reference, 1.005, self.reference_name, **where)
 
-    def _draw_row(self, row: int, rate: GroupRate, answer: str) -> None:
+    def _draw(self, answer: str) -> None:
+        """Draw the groups about which the answer is this one."""
+        rows = [row for row, place in enumerate(self.order) if self.answers[place] == answer]
+        rates = [self.rates[self.order[row]] for row in rows]
         marker, colour = _LOOKS[answer]
-        line = {"color": colour, "linewidth": 2.2, "solid_capstyle": "butt"}
-        self.ax_.plot([rate.low, rate.high], [row, row], **line)
-        dot = {"marker": marker, "color": colour, "markersize": 6.5}
+        ends = ([rate.low for rate in rates], [rate.high for rate in rates])
+        self.ax_.hlines(rows, *ends, colors=colour, linewidth=2.2)
+        dot = {"marker": marker, "color": colour, "markersize": 6.5, "linestyle": "none"}
         if marker == "x":  # a cross has less ink, and a line of its own colour behind it
             dot |= {"markersize": 9.0, "markeredgewidth": 2.4}
-        self.ax_.plot([rate.estimate], [row], **dot)
-        if answer:
-            where: dict[str, Any] = {
-                "transform": self.ax_.get_yaxis_transform(),
-                "va": "center",
-                "fontsize": drawing.letters(len(self.rates)),
-            }
+        self.ax_.plot([rate.estimate for rate in rates], rows, **dot)
+        where: dict[str, Any] = {
+            "transform": self.ax_.get_yaxis_transform(),
+            "va": "center",
+            "fontsize": drawing.letters(len(self.rates)),
+        }
+        for row in rows if answer else []:
             drawing.write(self.ax_, 1.01, row, answer, **where)

@@ -11,6 +11,7 @@ from sklearn_dpwg.inspection import _drawing as drawing
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
+from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -190,7 +191,7 @@ class PrivacyProfileDisplay:
         self.ax_.set_ylim(0.0, 1.02)
         title = "No privacy: no ε is promised"
         if guarantee.is_private:
-            said = f"stated: ε = {guarantee.epsilon:.3g} at δ = {guarantee.delta:.3g}"
+            said = f"stated: ε = {rounded_up(guarantee.epsilon)} at δ = {guarantee.delta:.3g}"
             point = {"marker": "D", "color": drawing.VERMILION, "linestyle": "none"}
             self.ax_.plot([guarantee.epsilon], [guarantee.delta], label=said, **point)
             title = "Privacy profile: for each ε the δ that it holds at"

@@ -131,7 +131,7 @@ def _private(guarantee: Stated) -> Iterator[Section]:
 
 
 def _headline(guarantee: Stated) -> str:
-    text = f"epsilon = {_up(guarantee.epsilon)} at delta = {guarantee.delta:.6g}"
+    text = f"epsilon = {rounded_up(guarantee.epsilon)} at delta = {guarantee.delta:.6g}"
     if guarantee.requested_epsilon is not None:
         text += f" (epsilon = {guarantee.requested_epsilon:.6g} was asked for)"
     return f"{text}, neighbours: {guarantee.relation}."
@@ -144,13 +144,13 @@ def _promise(guarantee: Stated) -> str:
     if guarantee.epsilon >= _NO_FACTOR:
         return (
             f"none that protects anybody. If {changed}, the probability of any outcome may grow by "
-            f"the factor e^epsilon, which at epsilon = {_up(guarantee.epsilon)} is more than any "
+            f"the factor e^epsilon, which at epsilon = {rounded_up(guarantee.epsilon)} is more than any "
             f"number that a computer writes."
         )
     factor = math.exp(guarantee.epsilon)
     return (
         f"if {changed}, the probability of any outcome grows at most by the factor e^epsilon = "
-        f"{_up(factor)} plus {guarantee.delta:.6g}. This holds against anyone, whatever else "
+        f"{rounded_up(factor)} plus {guarantee.delta:.6g}. This holds against anyone, whatever else "
         "they know and however long they compute."
     )
 
@@ -183,7 +183,9 @@ def _unit(guarantee: Stated) -> str:
         several = guarantee.for_records(2)
     except UnsupportedMechanismError:
         return f"{text}; for several rows no guarantee is known."
-    return f"{text}; two rows have epsilon = {_up(several.epsilon)}, k rows `for_records(k)`."
+    return (
+        f"{text}; two rows have epsilon = {rounded_up(several.epsilon)}, k rows `for_records(k)`."
+    )
 
 
 def _groups(guarantee: Stated) -> str:
@@ -255,7 +257,7 @@ def _check(guarantee: Stated) -> Section:
     return Section("To check it", intro, (*code, "max(epsilons)"))
 
 
-def _up(number: float) -> str:
+def rounded_up(number: float) -> str:
     """Write a number with 4 significant digits, rounded up."""
     if number in (0.0, math.inf):
         return f"{number:g}"

@@ -21,6 +21,7 @@ from sklearn_dpwg.privacy import (
     PrivacyGuarantee,
     Release,
 )
+from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
 
 # Cost of one pass for risks and gradients, fitted to 10^3..10^6 rows of 5..100 columns on two
@@ -213,7 +214,7 @@ class Plan:
         header = ("release", "times", "mechanism", "noise multiplier", "who pays")
         schedule = html.described("Schedule", "", str(self.schedule).splitlines())
         of_releases = html.table(header, rows) if rows else html.described("Releases", "none")
-        cost = f"Cost: epsilon = {guarantee.epsilon:.4g} at delta = {guarantee.delta:.4g}"
+        cost = f"Cost: epsilon = {rounded_up(guarantee.epsilon)} at delta = {guarantee.delta:.4g}"
         return html.box(
             _headline(self),
             [*([self.remark] if self.remark else []), *_predictions(self), cost],

@@ -1,0 +1,431 @@
+"""The page about an audit: what it says, that it says nothing else, and that it stays text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import importlib.resources
+import json
+import re
+import stat
+import webbrowser
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.inspection import AuditReport, AuditResult
+from sklearn_dpwg.inspection._rendering import SECTIONS, escape_markdown
+from sklearn_dpwg.inspection._words import overall_rate
+from sklearn_dpwg.privacy import IntegerNoise
+from tests.helpers.audit_cases import (
+    GUARANTEE,
+    HOSTILE,
+    MODEL_GUARANTEE,
+    audit_result,
+)
+
+LARGEST_PAGE = 500_000
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Page(HTMLParser):
+    """A page: its elements, text, attributes, and what is not closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("style", "script"):
+            self.texts.append(data)
+
+    def values(self, name: str) -> list[str]:
+        return [str(attrs[name]) for _, attrs in self.elements if name in attrs]
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+@pytest.fixture(scope="module")
+def result() -> AuditResult:
+    return audit_result(4)
+
+
+@pytest.fixture(scope="module")
+def report(result) -> AuditReport:
+    return AuditReport(result, notes="For the board.", command="audit stops.csv")
+
+
+@pytest.fixture(scope="module")
+def hostile() -> AuditReport:
+    """Return a report in which everything that anybody may write means harm."""
+    harm = "<script>alert(9)</script>\x00|\n{{ 1 }}"
+    result = audit_result(
+        HOSTILE,
+        group_name=harm,
+        classes=("no", harm),
+        versions={harm: harm},
+        created=harm,
+        privacy_=replace(GUARANTEE, public=(harm,), outside=(harm,), groupings=(harm,)),
+        model_privacy_=MODEL_GUARANTEE,
+    )
+    return AuditReport({harm: result}, title=harm, notes=[harm], command=harm)
+
+
+# --- what the page says ------------------------------------------------------------------------
+
+
+def test_the_nine_sections_are_in_order_and_the_verdict_is_first(report):
+    page = Page(report.html())
+    wanted = [f"#{section}" for section, _ in SECTIONS]
+    assert [link for link in page.values("href") if link in wanted] == ["#groups", *wanted]
+    places = [report.html().index(f'<h2 id="{section}"') for section, _ in SECTIONS]
+    assert places == sorted(places)
+    assert len(places) == 9
+
+
+def test_the_verdict_says_who_how_much_and_whether_it_passes(report, result):
+    verdict, worst = report.dict()["verdict"], result.worst_groups("error_rate")
+    for label in worst.groups:
+        assert label in verdict["worst"]
+    assert f"{100 * worst.low:.1f}" in verdict["value"]
+    assert f"{100 * worst.high:.1f}" in verdict["value"]
+    assert f"{100 * worst.gap.low:.1f} to {100 * worst.gap.high:.1f}" in verdict["gap"]
+    assert verdict["answer"] == result.verdict().answer
+    shown = Page(report.html()).words
+    for key in ("worst", "value", "gap", "impact", "deciding"):
+        assert " ".join(verdict[key].split()) in shown
+
+
+@pytest.mark.parametrize(
+    ("counts", "answer", "group"),
+    [
+        # selected: all alike; half as many; too few people to tell
+        ([((500, 500), (0, 0)), ((500, 500), (0, 0))], "passes", "White"),
+        ([((500, 500), (0, 0)), ((750, 250), (0, 0))], "fails", "Black"),
+        ([((500, 500), (0, 0)), ((9, 7), (0, 0))], "cannot tell", "Black"),
+    ],
+)
+def test_the_three_answers(counts, answer, group):
+    table = tuple(tuple(cells) for cells in counts)
+    verdict = AuditReport(audit_result(2, noise=None, counts=table)).dict()["verdict"]
+    assert verdict["answer"] == answer
+    assert f"That of {group} is" in verdict["deciding"] or answer == "passes"
+    assert bool(verdict["would_tell"]) == (answer == "cannot tell")
+
+
+def test_the_table_holds_the_rates_with_their_limits(report, result):
+    rows = report.dict()["groups"]["rows"]
+    listed = {
+        "impact_ratio": result.impact_ratios(),
+        "error_rate": result.rates("error_rate"),
+        "selection_rate": result.rates("selection_rate"),
+        "true_positive_rate": result.rates("true_positive_rate"),
+        "false_positive_rate": result.rates("false_positive_rate"),
+    }
+    for place, row in enumerate(rows):
+        assert row["group"] == result.group_labels[place]
+        for name, rates in listed.items():
+            shown = row["rates"][name]
+            assert (shown["estimate"], shown["low"], shown["high"]) == (
+                rates[place].estimate,
+                rates[place].low,
+                rates[place].high,
+            )
+    assert [row["may_be_worst"] for row in rows] == [
+        label in result.worst_groups("error_rate").groups for label in result.group_labels
+    ]
+    assert report.dict()["groups"]["all"]["rates"]["error_rate"] == pytest.approx(
+        overall_rate(result, "error_rate")
+    )
+
+
+def test_small_and_unknown_groups_have_notes():
+    counts = (((4000, 4000), (1000, 1000)), ((60, 40), (20, 10)), ((400, 400), (100, 100)))
+    result = audit_result(("White", "Asian", "Unknown"), counts=counts)
+    rows = AuditReport(result).dict()["groups"]["rows"]
+    assert [row["notes"] for row in rows] == [
+        [],
+        ["under 2 % of the records"],
+        ["group not known"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "facts"),
+    [
+        ("private", {}),
+        ("unprotected", {"noise": None}),
+        ("seeded", {"privacy_": replace(GUARANTEE, seeded=True)}),
+        (
+            "weak",
+            {"privacy_": replace(GUARANTEE, events=(_ for _ in GUARANTEE.events))},
+        ),
+    ],
+)
+def test_the_banner_tells_what_is_protected(state, facts):
+    if state == "weak":
+        from sklearn_dpwg.privacy import PrivacyGuarantee, Release
+
+        loud = [Release("counts", "laplace", 0.05, max_count=1)]
+        facts = {"privacy_": PrivacyGuarantee.from_releases(loud, 1e-6)}
+    report = AuditReport(audit_result(2, **facts))
+    privacy = report.dict()["privacy"]
+    assert privacy["state"] == state
+    if state == "unprotected":
+        assert "contains unprotected statistics" in privacy["headline"]
+        assert "released numbers only" not in Page(report.html()).words
+    assert f'class="banner {state}"' in report.html()
+
+
+def test_exact_counts_are_never_called_private():
+    # even if somebody says that a guarantee stands for them
+    result = replace(audit_result(2, noise=None), privacy_=GUARANTEE)
+    privacy = AuditReport(result).dict()["privacy"]
+    assert privacy["state"] == "unprotected"
+    assert "without noise" in privacy["sentences"][0]
+
+
+def test_the_weakest_of_several_models_makes_the_banner():
+    results = {"a": audit_result(2), "b": audit_result(2, noise=None)}
+    assert AuditReport(results).dict()["privacy"]["state"] == "unprotected"
+
+
+def test_several_models_are_compared():
+    results = {
+        name: audit_result(3, seed=seed, model_privacy_=MODEL_GUARANTEE)
+        for seed, name in enumerate(("new", "old"))
+    }
+    report = AuditReport(results)
+    models = report.dict()["models"]
+    assert [model["model"] for model in models] == ["new", "old"]
+    for model, result in zip(models, results.values(), strict=True):
+        worst = result.worst_groups("error_rate")
+        assert model["worst"] == {"low": worst.low, "high": worst.high}
+        assert model["answer"] == result.verdict().answer
+        assert model["epsilon"] == "0.9812"
+    page = report.html()
+    assert page.count("<svg") == 5  # one more, as both models have a known ε
+    assert AuditReport({"one": results["new"]}).html().count("<svg") == 4
+
+
+def test_the_words_of_the_guarantee_are_on_the_page(report):
+    shown = Page(report.html()).words
+    facts = report.dict()
+    for part in (*facts["attacker"], *facts["outside"]):
+        assert " ".join(part["text"].split()) in shown
+    titles = [part["title"] for part in (*facts["attacker"], *facts["outside"])]
+    for title in ("Promise", "What an attacker gains", "Public, that is unprotected", "Threshold"):
+        assert title in titles
+    assert "`" not in " ".join(part["text"] for part in facts["attacker"])
+    assert facts["record"]["proof"]["code"].endswith("max(epsilons)")
+    assert facts["record"]["facts"]["Command"] == "audit stops.csv"
+
+
+def test_each_picture_has_its_numbers_as_a_table(report, result):
+    page = report.html()
+    assert page.count("<svg") == page.count("The numbers of this picture") == 4
+    figures = re.findall(r"<figure>(.*?)</figure>", page, re.DOTALL)
+    shown = Page(figures[0]).words
+    for rate in result.rates("error_rate"):
+        assert f"{rate.group} {100 * rate.estimate:.1f} %" in shown.replace("\u00a0", " ")
+
+
+# --- released numbers and nothing else ---------------------------------------------------------
+
+
+def test_equal_results_give_equal_bytes_whatever_the_records_were(report, result):
+    written = result.to_json()
+    again = AuditReport(
+        AuditResult.from_json(written), notes="For the board.", command="audit stops.csv"
+    )
+    assert again.html() == report.html()
+    assert again.json() == report.json()
+    assert again.markdown() == report.markdown()
+
+
+def test_other_results_give_another_page(report, result):
+    (first, second), others = result.counts[0], result.counts[1:]
+    counts = (((first[0] + 1, first[1]), second), *others)
+    other = AuditReport(replace(result, counts=counts), notes="For the board.")
+    assert other.html() != report.html()
+
+
+def test_the_page_fetches_nothing_and_runs_only_what_it_brings(report):
+    page = Page(report.html())
+    (policy,) = [
+        attrs["content"]
+        for _, attrs in page.elements
+        if attrs.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert str(policy).startswith("default-src 'none'; ")
+    assert "unsafe" not in str(policy)
+    for kind in ("style", "script"):
+        (content,) = re.findall(rf"<{kind}>(.*?)</{kind}>", report.html(), re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in str(policy)
+    assert page.values("src") == []
+    assert all(link.startswith("#") for link in page.values("href"))
+    assert page.values("style") == []
+    assert [name for _, attrs in page.elements for name in attrs if name.startswith("on")] == []
+    assert not re.search(r"https?://|url\((?!#)|@import", report.html())
+
+
+def test_ids_are_unique_and_links_have_targets(report):
+    page = Page(report.html())
+    ids = page.values("id")
+    assert len(ids) == len(set(ids)) > 20
+    targets = {link[1:] for link in page.values("href")}
+    targets |= {
+        name for value in page.values("clip-path") for name in re.findall(r"#([^)]+)", value)
+    }
+    targets |= set(page.values("aria-labelledby"))
+    assert targets <= set(ids)
+
+
+def test_forty_groups_stay_within_the_budget():
+    page = AuditReport(audit_result(40, size=50_000)).html()
+    assert 100_000 < len(page.encode()) < LARGEST_PAGE
+
+
+# --- labels that mean harm ---------------------------------------------------------------------
+
+
+def test_hostile_labels_are_text_in_html(hostile):
+    page = Page(hostile.html())
+    tags = [tag for tag, _ in page.elements]
+    assert tags.count("script") == tags.count("style") == 1
+    assert not {"img", "b", "link", "iframe"} & set(tags)
+    assert [name for _, attrs in page.elements for name in attrs if name.startswith("on")] == []
+    shown = page.words
+    for label in ("<script>alert(1)</script>", "{{ 7 * 7 }}{% raw %}", r"$\frac{$", r"nul\0here"):
+        assert label in shown
+    assert "x" * 5_000 + "</td>" + "y" * 4_995 in shown
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\ud800-\udfff]", hostile.html())
+    assert len(hostile.html().encode()) < LARGEST_PAGE
+
+
+def test_hostile_labels_are_text_in_pictures(hostile):
+    picture = re.findall(r"<svg.*?</svg>", hostile.html(), re.DOTALL)[0]
+    drawn = [html.unescape(text) for text in re.findall(r"<text[^>]*>(.*?)</text>", picture)]
+    for label in (r"$\frac{$", "=1+1", "white × <b>woman</b>", r"nul\0here", "\u2423same"):
+        assert label in drawn
+    assert "<b>" not in picture
+    assert max(map(len, drawn)) < 40
+
+
+def test_hostile_labels_are_text_in_json(hostile):
+    text = hostile.json()
+    assert text.isascii()
+    assert not set("<>&\x00") & set(text)
+    facts = json.loads(text)
+    assert facts == hostile.dict()
+    assert facts["groups"]["rows"][0]["group"] == "<script>alert(1)</script>"
+    assert len({row["group"] for row in facts["groups"]["rows"]}) == len(HOSTILE)
+
+
+def test_hostile_labels_are_text_in_markdown(hostile):
+    text = hostile.markdown()
+    lines = text.split("\n")
+    header = next(line for line in lines if line.startswith("| group |"))
+    first = lines.index(header) + 2
+    rows = lines[first : first + len(HOSTILE)]
+    for row in rows:
+        assert len(re.findall(r"(?<!\\)\|", row)) == len(re.findall(r"(?<!\\)\|", header))
+    assert "<" not in text
+    assert "\x00" not in text
+    assert not [line for line in lines if line.startswith("#") and "title" in line]
+    assert re.search(r"(?<!\\)\$", text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("a|b", r"a\|b"),
+        ("a\n# b", "a # b"),
+        ("# b", r"\# b"),
+        ("- b", r"\- b"),
+        ("1. b", r"1\. b"),
+        ("1.5", r"1\.5"),
+        ("2024", "2024"),
+        ("a-b (c)", "a-b (c)"),
+        ("<b>&", "&lt;b&gt;&amp;"),
+        ("[x](javascript:y)", r"\[x\](javascript:y)"),
+        ("https://www.x", "https&#58;//www&#46;x"),
+        (r"$\frac{$", r"\$\\frac\{\$"),
+    ],
+)
+def test_markdown_shows_text_as_it_is(text, escaped):
+    assert escape_markdown(text) == escaped
+
+
+# --- ways to get it ----------------------------------------------------------------------------
+
+
+def test_the_file_is_the_page(report, tmp_path):
+    report.write_html(tmp_path / "audit.html")
+    assert (tmp_path / "audit.html").read_bytes().decode() == report.html()
+
+
+def test_open_shows_a_file_that_only_its_owner_can_read(report, monkeypatch, tmp_path):
+    shown = []
+    monkeypatch.setattr(webbrowser, "open", shown.append)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    path = report.open()
+    assert shown == [path.as_uri()]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes().decode() == report.html()
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(report):
+    page = Page(report._repr_html_())
+    ((tag, attrs),) = page.elements
+    assert tag == "iframe"
+    assert attrs["srcdoc"] == report.html()
+    assert attrs["sandbox"] == "allow-scripts"
+
+
+def test_a_change_of_the_plain_values_does_not_change_the_report(report):
+    report.dict()["verdict"]["worst"] = "Nobody."
+    assert report.dict()["verdict"]["worst"] != "Nobody."
+
+
+def test_wrong_results_are_refused():
+    with pytest.raises(ValueError, match="result must hold at least one AuditResult"):
+        AuditReport({})
+    with pytest.raises(TypeError, match="got dict for 'a'"):
+        AuditReport({"a": {}})
+
+
+def test_templates_are_package_data():
+    folder = importlib.resources.files("sklearn_dpwg.inspection") / "templates"
+    names = {path.name for path in folder.iterdir()}
+    assert {"report.html.jinja", "report.md.jinja", "groups.md.jinja"} <= names
+    assert {"report.css", "report.js"} <= names
+
+
+def test_counts_far_from_zero_and_below_it_are_shown():
+    noise = IntegerNoise("laplace", 20.0)
+    counts = (((-7, 3), (2, -1)), ((1000, 800), (200, 900)))
+    report = AuditReport(audit_result(2, noise=noise, counts=counts))
+    rows = report.dict()["groups"]["rows"]
+    assert rows[0]["answer"] == "cannot tell"
+    assert np.isfinite([rate["low"] for rate in rows[0]["rates"].values()]).all()
+    assert "-7" in Page(report.html()).words
