@@ -1,8 +1,10 @@
 """Private audits of what a model does to groups, their pictures and their page."""
 
 from sklearn_dpwg.inspection._model_card import model_card
+from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedWidth
 from sklearn_dpwg.inspection.audit_report import AuditReport
 from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.group_audit import GroupAudit
 from sklearn_dpwg.inspection.group_metric_display import GroupMetricDisplay
 from sklearn_dpwg.inspection.group_rate import GroupRate
 from sklearn_dpwg.inspection.group_weights_display import GroupWeightsDisplay
@@ -13,12 +15,15 @@ from sklearn_dpwg.inspection.verdict import Verdict
 from sklearn_dpwg.inspection.worst_groups import WorstGroups
 
 __all__ = [
+    "AuditPlan",
     "AuditReport",
     "AuditResult",
+    "GroupAudit",
     "GroupMetricDisplay",
     "GroupRate",
     "GroupWeightsDisplay",
     "LossSums",
+    "PlannedWidth",
     "PrivacyProfileDisplay",
     "PrivacyUtilityDisplay",
     "UtilityPoint",
