@@ -35,6 +35,9 @@ def test_quickstart_answers_in_the_order_of_the_question():
     "name",
     [
         "quickstart.py",
+        "plot_audit_health_insurance.py",
+        "plot_audit_law_school.py",
+        "plot_audit_wages.py",
         "plot_choosing_epsilon.py",
         "plot_earnings.py",
         "plot_guarantee.py",
