@@ -66,9 +66,9 @@ for ax, metric, title in (
 plt.show()
 
 # %%
-# Fewer of the small third group are called, though no fewer of its people are uninsured: it may be
-# that more than half of these are missed. Whether it is this group or African-Americans who are
-# missed most, nobody can tell from so few people, and the audit does not pretend to.
+# The small third group is called about as often as the others, and yet it may be that more than
+# half of its uninsured people are missed. Whether it or African-Americans are missed most nobody
+# can tell from so few people, and the audit does not pretend to.
 #
 # Why? For each group and bin of scores, the share without insurance. Where a score means what it
 # says, the interval meets the box.
