@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import sklearn_dpwg
-from sklearn_dpwg import losses, solvers
+from sklearn_dpwg import losses, postprocessing, solvers
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "defaults.md"
@@ -37,7 +37,7 @@ def rows(text: str) -> dict[str, list[str]]:
 def value_of(name: str) -> object:
     """Look up the default of a parameter, or a constant of a module."""
     owner, _, last = name.rpartition(".")
-    for package in (sklearn_dpwg, solvers, losses):
+    for package in (sklearn_dpwg, solvers, losses, postprocessing):
         if "." not in owner and inspect.isclass(getattr(package, owner, None)):
             return inspect.signature(getattr(package, owner)).parameters[last].default
     return getattr(pkgutil.resolve_name(f"sklearn_dpwg.{owner}"), last)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.learners import FTRL
+from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.solvers import MGR, OCO
 from tests.audit.front_door.data import DELTA, EPSILON, bounded, one_group, released, table
@@ -72,3 +75,21 @@ def fit_scaler(X):
 def scaled(canary, ends=(-1.0, 1.0)):
     seen, scaler = fit_scaler(bounded(canary, ends))
     return seen, scaler.privacy_
+
+
+def scores_counted(canary, around=DPThresholdClassifier):
+    """Count the scores of a public model; the canary changes its class."""
+    X, y, groups = table(canary)
+    public = FrozenEstimator(LogisticRegression(C=1e-6).fit([[-1.0, 0.0], [1.0, 0.0]], [0, 1]))
+    model = around(public, epsilon=EPSILON, delta=DELTA, group_labels=[0, 1], held_out=True)
+    model.fit(X, y, groups)
+    return model.histogram_.ravel().astype(float), model.privacy_
+
+
+def with_thresholds(canary):
+    """Learn a model and its thresholds within one budget."""
+    X, y, groups = table(canary)
+    model = DPThresholdClassifier(classifier(), epsilon=EPSILON, delta=DELTA, n_bins=2)
+    model.fit(X, y, groups)
+    seen = [released(model.estimator_), model.histogram_.ravel(), model.histogram_.sum(axis=0)[1]]
+    return np.concatenate(seen), model.privacy_

@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 from scipy.sparse import csr_array
 
+from sklearn_dpwg.postprocessing import DPCalibratedClassifier
 from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, BestResponse, Moments, PhasedERM
 from tests.audit.front_door import fits_of_oracles as oracles
 from tests.audit.front_door import fits_together as together
@@ -24,6 +25,8 @@ from tests.audit.front_door.fits import (
     ranked,
     regressor,
     scaled,
+    scores_counted,
+    with_thresholds,
 )
 
 
@@ -171,6 +174,11 @@ SCENARIOS: dict[str, Scenario] = {
     "OCO, DatabaseOracle": Scenario(oracles.from_database),
     "DPStandardScaler": Scenario(scaled),
     "DPStandardScaler, values outside": Scenario(partial(scaled, ends=(1.0, 9.0))),
+    "DPThresholdClassifier, a frozen model": Scenario(scores_counted),
+    "DPCalibratedClassifier, a frozen model": Scenario(
+        partial(scores_counted, around=DPCalibratedClassifier)
+    ),
+    "DPThresholdClassifier and its model": Scenario(with_thresholds, 100),
     "ledger: scaler and model": ledger(together.scaler_and_model),
     "ledger: a model fitted twice": ledger(together.fit_twice),
     "ledger: a scaler fitted six times": ledger(together.fit_scaler_often),

@@ -1,0 +1,339 @@
+"""Thresholds and calibration as estimators: scikit-learn's checks, routing, copies, refusals."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
+from sklearn_dpwg.postprocessing.calibration_maps import calibrated_shares
+from sklearn_dpwg.privacy import noise_on_integers
+from sklearn_dpwg.solvers import MGR
+
+BOTH = [DPThresholdClassifier, DPCalibratedClassifier]
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
+]
+
+QUICK = DPWorstGroupClassifier(data_norm=1.0, solver=MGR(n_steps=5))
+# at a small ε a fit on a few records plans again and again, for its warning
+CHECKS = parametrize_with_checks(
+    [
+        DPThresholdClassifier(QUICK, epsilon=100.0),
+        DPCalibratedClassifier(DPWorstGroupClassifier(data_norm=1.0), epsilon=math.inf),
+    ],
+    expected_failed_checks=lambda estimator: (
+        {"check_classifiers_train": "probabilities are the model's, classes follow thresholds"}
+        if isinstance(estimator, DPThresholdClassifier)
+        else {}
+    ),
+)
+
+
+# as a list, since scikit-learn 1.6 hands over a generator, which pytest 9 deprecates
+@pytest.mark.parametrize(CHECKS.args[0], list(CHECKS.args[1]), **CHECKS.kwargs)
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+def by_column(X):
+    return np.array(list("abc"))[np.rint(3 * np.asarray(X)[:, 1]).astype(int)]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_prediction_needs_the_groups(kind, frozen, records):
+    X, y, groups = records
+    model = kind(frozen, random_state=0).fit(X, y, groups)
+    with pytest.raises(ValueError, match="groups must be given to predict, or group_by set"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="'z', which is not in group_labels"):
+        model.predict(X, np.full(len(y), "z"))
+    expected = model.predict(X, groups)
+    for order in (np.argsort(groups), np.arange(len(y))[::-1]):
+        assert np.array_equal(model.predict(X[order], groups[order]), expected[order])
+    found = clone(model).set_params(group_by=by_column).fit(X, y)
+    assert np.array_equal(found.predict(X), expected)
+    with pytest.raises(ValueError, match="use one of them, not both"):
+        found.predict(X, groups)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_one_for_all_needs_no_groups(kind, frozen, records):
+    X, y, groups = records
+    model = kind(frozen, per_group=False, random_state=0).fit(X, y, groups)
+    assert np.array_equal(model.predict(X), model.predict(X, groups))
+    ungrouped = kind(frozen, random_state=0).fit(X, y)
+    assert ungrouped.predict(X).shape == y.shape
+
+
+def test_each_row_has_the_threshold_of_its_group(frozen, records):
+    X, y, groups = records
+    model = DPThresholdClassifier(frozen, constraint="selection_rate", random_state=0)
+    model.fit(X, y, groups)
+    assert len(set(model.thresholds_)) == 3
+    for label, threshold in zip(model.group_labels_, model.thresholds_, strict=True):
+        members = groups == label
+        chosen = model.predict(X[members], groups[members])
+        assert np.array_equal(chosen == 1, X[members, 0] >= threshold)
+    assert np.array_equal(model.predict_proba(X)[:, 1], X[:, 0])
+    assert model.score(X, y, groups) == np.mean(model.predict(X, groups) == y)
+
+
+@pytest.mark.parametrize("constraint", ["selection_rate", "true_positive_rate"])
+def test_rates_come_close(constraint, frozen, records):
+    X, y, groups = records
+    counted = y == 1 if constraint == "true_positive_rate" else np.ones_like(y, dtype=bool)
+
+    def gap(chosen):
+        return np.ptp([chosen[counted & (groups == label)].mean() for label in "abc"])
+
+    model = DPThresholdClassifier(frozen, epsilon=4.0, constraint=constraint, random_state=0)
+    model.fit(X, y, groups)
+    assert gap(model.predict(X, groups)) < 0.25 * gap(frozen.predict(X))
+
+
+# --- calibration ----------------------------------------------------------------------------------
+
+
+def test_calibration_rises_and_is_closer(frozen, records):
+    X, y, groups = records
+    model = DPCalibratedClassifier(frozen, epsilon=4.0, random_state=0).fit(X, y, groups)
+    assert (np.diff(model.probabilities_, axis=1) >= 0.0).all()
+    found = model.predict_proba(X, groups)
+    assert np.allclose(found.sum(axis=1), 1.0)
+    for label in "abc":
+        members = groups == label
+        order = np.argsort(X[members, 0])
+        assert (np.diff(found[members, 1][order]) >= 0.0).all()
+        before = calibration_error(y[members], X[members, 0])
+        assert calibration_error(y[members], found[members, 1]) < max(0.5 * before, 0.03)
+
+
+def calibration_error(y, probabilities):
+    """Return the mean distance between probabilities and shares, over tenths of the records."""
+    parts = np.array_split(np.argsort(probabilities), 10)
+    return np.mean([abs(y[part].mean() - probabilities[part].mean()) for part in parts])
+
+
+def test_calibration_of_exact_counts_is_the_share_in_each_bin():
+    counts = np.array([[[9, 5, 1], [1, 5, 9]], [[20, 10, 0], [0, 10, 20]]])
+    edges = np.array([0.0, 0.3, 0.6, 1.0])
+    apart = calibrated_shares(counts, edges, 0.0, True)
+    assert np.allclose(apart, [[0.1, 0.5, 0.9], [0.0, 0.5, 1.0]], atol=1e-6)
+    together = calibrated_shares(counts, edges, 0.0, False)
+    assert np.allclose(together, [[1 / 30, 0.5, 29 / 30]] * 2, atol=1e-6)
+
+
+def test_calibration_that_falls_is_pooled():
+    counts = np.array([[[1, 9, 5], [9, 1, 5]]])
+    found = calibrated_shares(counts, np.array([0.0, 0.3, 0.6, 1.0]), 0.0, True)
+    assert np.allclose(found, 0.5, atol=1e-6)
+
+
+# --- inside of scikit-learn -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_copies(kind, private, records):
+    X, y, groups = records
+    model = kind(private, epsilon=2.0, random_state=0, group_labels=["c", "b", "a"])
+    assert repr(clone(model)) == repr(model)
+    model.fit(X, y, groups)
+    assert model.group_labels_.tolist() == ["c", "b", "a"]
+    copy = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copy.predict(X, groups), model.predict(X, groups))
+    assert str(copy.privacy_) == str(model.privacy_)
+    again = clone(model).fit(X, y, groups)
+    assert np.array_equal(again.histogram_, model.histogram_)
+    assert private.epsilon == 1.0  # what was passed is not changed
+    assert not hasattr(private, "coef_")
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_grid_search_is_counted(kind, private, records):
+    X, y, _ = records
+    model = kind(private, epsilon=0.5, group_by=by_column)
+    search = GridSearchCV(model, {"estimator__radius": [1.0, 5.0]}, cv=2)
+    with PrivacyLedger(epsilon=50.0, delta=1e-6) as ledger:
+        planned = ledger.plan_search(
+            search, group_sizes={"a": 2000, "b": 1000, "c": 1000}, n_features=2
+        )
+        search.fit(X, y)
+    assert len(ledger.rows) == 10
+    assert privacy_of(search, warn=False).epsilon == pytest.approx(ledger.epsilon_spent, rel=1e-3)
+    assert planned.guarantee.epsilon == pytest.approx(ledger.epsilon_spent, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_groups_are_routed(kind, frozen, records):
+    from sklearn import config_context
+
+    X, y, groups = records
+    with config_context(enable_metadata_routing=True):
+        found = cross_validate(kind(frozen), X, y, params={"groups": groups}, cv=3)
+        steps = make_pipeline(PolynomialFeatures(1, include_bias=False), kind(frozen))
+        steps.fit(X, y, groups=groups)
+        assert steps.predict(X, groups=groups).shape == y.shape
+    assert found["test_score"].min() > 0.5
+    with_column = kind(frozen, group_by=by_column)
+    assert cross_val_predict(with_column, X, y, cv=3).shape == y.shape
+
+
+def test_pipeline_whose_steps_learn_nothing(records):
+    X, y, groups = records
+    names = pd.DataFrame(X, columns=["score", "place"])
+    steps = make_pipeline(PolynomialFeatures(2), DPWorstGroupClassifier(data_norm=3.0))
+    model = DPThresholdClassifier(steps, epsilon=2.0, random_state=0).fit(names, y, groups)
+    assert model.privacy_.epsilon == pytest.approx(2.0, rel=1e-3)
+    assert model.feature_names_in_.tolist() == ["score", "place"]
+    assert model.predict(names, groups).shape == y.shape
+    with pytest.raises(ValueError, match="got one with StandardScaler"):
+        DPThresholdClassifier(make_pipeline(StandardScaler(), QUICK)).fit(X, y, groups)
+
+
+def test_scores_of_a_model_without_probabilities(records):
+    X, y, groups = records
+    margin = DPWorstGroupClassifier(loss="hinge", data_norm=1.5, solver=MGR(n_steps=5))
+    model = DPThresholdClassifier(margin, epsilon=2.0, random_state=0).fit(X, y, groups)
+    assert not hasattr(model, "predict_proba")
+    decisions = model.estimator_.decision_function(X)
+    least = np.log(model.thresholds_ / (1.0 - model.thresholds_))
+    expected = decisions >= least[np.searchsorted(list("abc"), groups)]
+    assert np.mean(model.predict(X, groups) == expected) > 0.999
+
+
+def test_around_any_classifier(records):
+    X, y, groups = records
+    names = np.array(["no", "yes"])[y]
+    model = LogisticRegression().fit(X, names)
+    around = DPThresholdClassifier(FrozenEstimator(model), held_out=True, random_state=0)
+    assert set(around.fit(X, names, groups).predict(X, groups)) == {"no", "yes"}
+    assert around.n_features_in_ == 2
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_plan_is_what_a_fit_does(kind, private, records):
+    model = kind(private, epsilon=2.0, random_state=0)
+    sizes = dict(zip(*np.unique(records.groups, return_counts=True), strict=True))
+    planned = model.plan(group_sizes=sizes, n_features=2)
+    model.fit(*records)
+    assert planned == model.plan_
+    assert planned.count_std == noise_on_integers(planned.release).std
+    assert f"{planned.count_std:.3g}" in str(planned)
+    assert "Differential privacy: epsilon = 2" in str(planned)
+    assert planned.size_std == pytest.approx(planned.count_std * np.sqrt(20.0))
+
+
+def test_plan_around_a_frozen_model(frozen):
+    plan = DPThresholdClassifier(frozen, epsilon=1.0).plan(group_sizes=[5, 6], n_features=2)
+    assert plan.model is None
+    assert plan.n_groups == 2
+    assert plan.count_std == pytest.approx(2.8, abs=0.01)
+    exact = DPThresholdClassifier(frozen, epsilon=math.inf).plan(group_sizes=[5], n_features=2)
+    assert exact.count_std == 0.0
+    assert "No noise is added." in str(exact)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be positive"),
+        ({"delta": 1.0}, "delta must be strictly between 0 and 1"),
+        ({"per_group": "yes"}, "per_group must be True or False, got 'yes'"),
+        ({"histogram_share": 1.0}, "histogram_share must be strictly between 0 and 1"),
+        ({"n_bins": 1}, "n_bins must be at least 2, got 1"),
+        ({"score_edges": [0.5, 2.0]}, "score_edges must hold rising numbers between 0 and 1"),
+        ({"held_out": 1}, "held_out must be True or False, got 1"),
+        ({"held_out": True}, "held_out must be False where the model is fitted to the same"),
+        ({"group_labels": ["a", "b"]}, "'c', which is not in group_labels"),
+        ({"classes": [0, 1, 2]}, "Only binary classification is supported"),
+        ({"estimator": QUICK.set_params(group_by=None)}, None),
+        ({"estimator": LogisticRegression()}, "or a fitted classifier in a FrozenEstimator"),
+        ({"estimator": DPWorstGroupRegressor()}, "estimator must be a DPWorstGroupClassifier"),
+        ({"estimator": DPWorstGroupClassifier(group_by=1)}, "group_by of the estimator must be"),
+        ({"estimator": FrozenEstimator(QUICK)}, "is not fitted yet"),
+    ],
+)
+@pytest.mark.parametrize("kind", BOTH)
+def test_wrong_parameters(kind, parameters, sentence, records):
+    model = kind(**({"estimator": QUICK, "epsilon": 50.0, "random_state": 0} | parameters))
+    if sentence is None:
+        model.fit(*records)
+        return
+    with (
+        PrivacyLedger(epsilon=100.0, delta=1e-6) as ledger,
+        pytest.raises((ValueError, TypeError), match=sentence),
+    ):
+        model.fit(*records)
+    assert list(ledger.rows) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"constraint": "parity"}, "constraint must be one of .*'worst_error'.*, got 'parity'"),
+        ({"max_gap": 1.5}, "max_gap must be from 0 to 1, got 1.5"),
+        ({"max_gap": "none"}, "max_gap must be a number, got 'none'"),
+        ({"miss_cost": 0.0}, "miss_cost must be positive and finite, got 0.0"),
+        ({"constraint": "selection_rate", "per_group": False}, "max_gap must be positive where"),
+        ({"classes": [1, 0]}, "classes must be those of the frozen model"),
+    ],
+)
+def test_wrong_thresholds(parameters, sentence, frozen, records):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        DPThresholdClassifier(frozen, **parameters).fit(*records)
+
+
+def test_groups_without_records_and_no_groups(frozen, private, records):
+    X, y, groups = records
+    labels = ["a", "b", "c", "nobody"]
+    model = DPThresholdClassifier(frozen, group_labels=labels, random_state=0).fit(X, y, groups)
+    assert model.thresholds_.shape == (4,)
+    with pytest.raises(ValueError, match="'nobody', a group without records"):
+        DPThresholdClassifier(private, group_labels=labels).fit(X, y, groups)
+    for estimator in (frozen, private):
+        with pytest.raises(ValueError, match="groups must be given where group_labels is set"):
+            DPThresholdClassifier(estimator, group_labels=labels).fit(X, y)
+    with pytest.raises(ValueError, match="y must hold one class a record"):
+        DPThresholdClassifier(frozen).fit(X, y[:-1], groups)
+    held_out = DPThresholdClassifier(
+        FrozenEstimator(private.set_params(rows_per_person=2).fit(X, y, groups)), held_out=True
+    )
+    with pytest.raises(ValueError, match="held_out must be False where a person has several"):
+        held_out.fit(X, y, groups)
+
+
+def test_a_failed_fit_changes_nothing(frozen, records):
+    model = DPThresholdClassifier(frozen, random_state=0).fit(*records)
+    before = dict(vars(model))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match="y must hold"):
+            model.fit(records.X, records.y + 5, records.groups)
+    assert vars(model) == before

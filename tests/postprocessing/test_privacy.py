@@ -1,0 +1,355 @@
+"""Nothing but one histogram depends on the records, and no record moves it by more than stated."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.exceptions import BudgetExceededError, PlanExceededError
+from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier, base
+from sklearn_dpwg.postprocessing.calibration_maps import calibrated_shares
+from sklearn_dpwg.postprocessing.histogram_release import (
+    histogram_guarantee,
+    noise_std,
+    release_counts,
+)
+from sklearn_dpwg.postprocessing.score_counts import checked_edges, count_scores, likely_counts
+from sklearn_dpwg.postprocessing.threshold_rules import RULES
+from sklearn_dpwg.privacy import (
+    Budget,
+    NoiseSource,
+    PrivacyGuarantee,
+    Relation,
+    epsilon_of,
+    joint_guarantee,
+    noise_on_integers,
+)
+
+LABELS = ["a", "b", "c", "d"]
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
+]
+
+
+def neighbours(rng):
+    """Return records and neighbours: one record is anything else, in another group at times."""
+    n_records = int(rng.integers(2, 40))
+    # groups of one record, and empty ones, are common
+    groups = rng.choice(LABELS, size=n_records, p=[0.7, 0.2, 0.1, 0.0])
+    X = np.column_stack([rng.uniform(size=n_records), np.zeros(n_records)])
+    y = rng.integers(2, size=n_records)
+    other = X.copy(), y.copy(), groups.copy()
+    place = rng.integers(n_records)
+    other[0][place, 0] = rng.choice([0.0, 1.0, 0.5, rng.uniform()])
+    other[1][place] = rng.integers(2)
+    other[2][place] = rng.choice(LABELS)
+    return (X, y, groups), other
+
+
+def make(frozen, rng):
+    kind = rng.integers(4)
+    parameters = {
+        "epsilon": float(rng.choice([0.1, 1.0])),
+        "per_group": bool(rng.integers(2)),
+        "group_labels": LABELS,
+        "n_bins": int(rng.choice([2, 10])),
+    }
+    if kind == 3:
+        return DPCalibratedClassifier(frozen, **parameters)
+    return DPThresholdClassifier(frozen, constraint=sorted(RULES)[kind], max_gap=0.1, **parameters)
+
+
+def published(model, X, y, groups, predicts):
+    """Return all that a fit leaves behind, as text, and at times predictions for fixed rows."""
+    model.fit(X, y, groups)
+    rows = np.column_stack([np.linspace(0, 1, 8), np.zeros(8)])
+    facts = {name: repr(value) for name, value in vars(model).items() if name != "estimator_"}
+    return facts, model.predict(rows, LABELS * 2).tolist() if predicts else None
+
+
+def leaks(frozen, monkeypatch, n_problems):
+    """Return how often what is published differs, given the same released histogram."""
+    # what gets no record takes most of the time, and is the same for all problems
+    monkeypatch.setattr(base, "histogram_guarantee", functools.cache(histogram_guarantee))
+    monkeypatch.setattr(base, "rows_of_person", lambda estimator: 1)
+    monkeypatch.setattr(base, "with_frozen", lambda alone, model, held_out: alone)
+    monkeypatch.setattr(base, "charge", lambda *_: contextlib.nullcontext())
+    found = 0
+    for seed in range(n_problems):
+        rng = np.random.default_rng(seed)
+        one, other = neighbours(rng)
+        model = make(frozen, rng)
+        answer = np.rint(rng.normal(3.0, 5.0, size=(4, 2, model.n_bins))).astype(int)
+        monkeypatch.setattr(base, "release_counts", lambda *_, answer=answer: answer.copy())
+        predicts = seed % 10 == 0
+        found += published(model, *one, predicts) != published(model, *other, predicts)
+    return found
+
+
+def moves(n_problems, count=count_scores):
+    """Return the largest L1 and L2 distance between the counts of neighbours."""
+    farthest = [0.0, 0.0]
+    for seed in range(n_problems):
+        one, other = neighbours(np.random.default_rng(seed))
+        counts = [
+            count(
+                X[:, 0],
+                y == 1,
+                np.searchsorted(LABELS, groups),
+                4,
+                checked_edges(None, 7),
+            )
+            for X, y, groups in (one, other)
+        ]
+        difference = np.abs(counts[0] - counts[1])
+        farthest = [
+            max(farthest[0], difference.sum()),
+            max(farthest[1], math.sqrt((difference**2).sum())),
+        ]
+    return farthest
+
+
+def test_a_record_moves_two_counts_by_one():
+    """Lemma 1 of docs/theory/thresholds.md, reached exactly."""
+    assert moves(1000) == [2.0, math.sqrt(2.0)]
+
+
+def test_everything_follows_from_the_histogram(frozen, monkeypatch):
+    """Theorem 1 of docs/theory/thresholds.md, on records that differ in one, its group too."""
+    assert leaks(frozen, monkeypatch, 1000) == 0
+
+
+def with_true_counts(fault):
+    """Return a `_learn` of thresholds that looks at the exact counts, as a fault may."""
+
+    def learn(self, noisy, edges, std):
+        wrong = fault(noisy.astype(float), CAUGHT[-1], edges, std)
+        if isinstance(self, DPCalibratedClassifier):
+            self.probabilities_ = calibrated_shares(wrong, edges, std, self.per_group)
+        else:
+            rule = RULES[self.constraint]
+            self.thresholds_ = rule(wrong, edges, self.per_group, self.max_gap, 1.0)
+
+    return learn
+
+
+CAUGHT: list[np.ndarray] = []
+
+
+def one_true_group(noisy, true, edges, std):
+    found = likely_counts(noisy, edges, std)
+    found[0] = true[0] + 1e-3
+    return found
+
+
+def exact_sizes(noisy, true, edges, std):
+    found = likely_counts(noisy, edges, std)
+    sizes = true.sum(axis=(1, 2), keepdims=True) + 1e-3
+    return found / found.sum(axis=(1, 2), keepdims=True) * sizes
+
+
+def exact_smoothing(noisy, true, edges, std):
+    return likely_counts(noisy + 20.0 * true.sum(axis=0), edges, std)
+
+
+@pytest.mark.parametrize("fault", [one_true_group, exact_sizes, exact_smoothing])
+def test_planted_leaks_are_seen(fault, frozen, monkeypatch):
+    def counted(*arguments):
+        CAUGHT.append(count_scores(*arguments))
+        return CAUGHT[-1]
+
+    monkeypatch.setattr(base, "count_scores", counted)
+    for kind in (DPThresholdClassifier, DPCalibratedClassifier):
+        monkeypatch.setattr(kind, "_learn", with_true_counts(fault))
+    assert leaks(frozen, monkeypatch, 50) > 0
+
+
+def test_a_record_in_two_cells_would_be_seen():
+    def twice(scores, is_positive, codes, n_groups, edges):
+        counts = count_scores(scores, is_positive, codes, n_groups, edges)
+        return counts + counts.sum(axis=0)
+
+    assert moves(50, twice)[0] > 2.0
+
+
+# --- noise ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_noise_has_the_law_that_is_paid_for(epsilon, frozen, records):
+    model = DPThresholdClassifier(frozen, epsilon=epsilon, n_bins=50, random_state=1)
+    model.fit(*records)
+    edges = model.score_edges_
+    true = count_scores(
+        records.X[:, 0], records.y == 1, np.searchsorted(list("abc"), records.groups), 3, edges
+    )
+    noise = (model.histogram_ - true).ravel()
+    scale = 2.0 / epsilon
+    assert model.histogram_.dtype == np.int64
+    assert np.abs(noise).mean() == pytest.approx(scale, rel=0.25)
+    law = noise_on_integers(model.plan_.release)
+    assert (law.mechanism, law.scale) == ("laplace", pytest.approx(scale))
+    assert noise_std(model.plan_.release) == law.std
+    (event,) = model.privacy_.events
+    assert epsilon_of(event, 1e-12) == pytest.approx(epsilon, rel=1e-3)
+    assert model.privacy_.epsilon <= epsilon
+
+
+def test_noise_is_drawn_once_and_against_the_plan(frozen, records, monkeypatch):
+    seen = []
+
+    def release(counts, release, noise):
+        noisy = release_counts(counts, release, noise)
+        seen.append(noise)
+        with pytest.raises(PlanExceededError, match="all were made"):
+            release_counts(counts, release, noise)
+        return noisy
+
+    monkeypatch.setattr(base, "release_counts", release)
+    model = DPThresholdClassifier(frozen, epsilon=1.0).fit(*records)
+    (noise,) = seen
+    assert isinstance(noise, NoiseSource)
+    assert not noise.seeded
+    assert [draw.release for draw in noise.draws] == [model.plan_.release]
+    assert noise.draws[0].shape == (3, 2, 10)
+
+
+# --- what is promised -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("epsilon", "share"), [(1.0, 0.2), (4.0, 0.5), (0.5, 0.05)])
+def test_model_and_histogram_keep_the_total(epsilon, share, private, records):
+    model = DPThresholdClassifier(private, epsilon=epsilon, histogram_share=share, random_state=0)
+    model.fit(*records)
+    found = model.privacy_
+    of_model = model.estimator_.privacy_
+    alone = PrivacyGuarantee.from_releases([model.plan_.release], 1e-6)
+    assert found.epsilon <= epsilon
+    assert found.epsilon == pytest.approx(epsilon, rel=1e-3)
+    assert found.epsilon == joint_guarantee([of_model, alone], 1e-6).epsilon
+    assert alone.epsilon < found.epsilon
+    assert found.requested_epsilon == epsilon
+    assert found.relation == Relation.REPLACE_IN_GROUP
+    assert found.epsilon == model.plan_.guarantee.epsilon
+    mu = Budget(epsilon, 1e-6).mu
+    assert 1.0 / model.plan_.release.noise_multiplier == pytest.approx(math.sqrt(share) * mu)
+    assert privacy_of(model) == found
+
+
+def test_sampled_batches_keep_the_total(private, records):
+    from sklearn_dpwg.solvers import MGR
+
+    sampled = private.set_params(solver=MGR(n_steps=5, sampling_rate=0.1))
+    model = DPCalibratedClassifier(sampled, epsilon=1.0, random_state=0).fit(*records)
+    assert 0.97 < model.privacy_.epsilon <= 1.0
+    assert not model.estimator_.privacy_.epsilon > 1.0
+
+
+def test_persons_with_several_rows(private, records, frozen):
+    several = private.set_params(rows_per_person=3)
+    model = DPThresholdClassifier(several, epsilon=1.0, random_state=0).fit(*records)
+    assert model.privacy_.records_per_person == 3
+    assert model.privacy_.epsilon <= 1.0
+    multiplier = model.plan_.release.noise_multiplier
+    one = DPThresholdClassifier(private.set_params(rows_per_person=1), epsilon=1.0)
+    sizes = {"group_sizes": [10, 10], "n_features": 2, "group_labels": ["a", "b"]}
+    alone = one.plan(**sizes).release
+    assert multiplier == pytest.approx(3.0 * alone.noise_multiplier)
+
+
+def test_around_a_frozen_model(private, records):
+    from sklearn.frozen import FrozenEstimator
+
+    fitted = private.set_params(epsilon=0.7, random_state=0).fit(*records)
+    around = DPThresholdClassifier(FrozenEstimator(fitted), epsilon=0.5, random_state=0)
+    same = around.fit(*records).privacy_
+    assert same.epsilon > 0.7
+    assert same.epsilon <= 0.7 + 0.5
+    assert same.relation == Relation.REPLACE_IN_GROUP
+    apart = around.set_params(held_out=True).fit(*records).privacy_
+    assert apart.epsilon == pytest.approx(0.7, rel=1e-3)
+    assert len(apart.events) == 2
+    assert around.set_params(epsilon=0.9).fit(*records).privacy_.epsilon == pytest.approx(
+        0.9, rel=1e-3
+    )
+
+
+def test_what_a_public_model_learned_is_named(frozen, records):
+    model = DPThresholdClassifier(frozen, random_state=0)
+    assert model.fit(*records).privacy_.outside == ("ScoresInAColumn: all that it learned",)
+    held_out = model.set_params(held_out=True).fit(*records).privacy_
+    assert held_out.outside == ()
+    assert "by the caller's word" in str(held_out)
+
+
+def test_groups_may_change_where_their_labels_are_stated(frozen, records):
+    model = DPThresholdClassifier(frozen, random_state=0, group_labels=["a", "b", "c", "z"])
+    assert model.fit(*records).privacy_.relation == Relation.REPLACE_ANY
+    assert model.set_params(group_labels=None).fit(*records).privacy_.relation == (
+        Relation.REPLACE_IN_GROUP
+    )
+    assert "which group each record is in" in model.privacy_.public
+
+
+def test_no_privacy_says_so(private, records):
+    model = DPThresholdClassifier(private, epsilon=math.inf).fit(*records)
+    assert not model.privacy_.is_private
+    assert "No privacy" in str(model.privacy_)
+    assert model.histogram_.sum() == len(records.y)
+
+
+# --- ledgers --------------------------------------------------------------------------------------
+
+
+def test_ledger_counts_model_and_histogram(private, records):
+    with PrivacyLedger(epsilon=1.0, delta=1e-6) as ledger:
+        model = DPThresholdClassifier(private, epsilon=1.0, random_state=0).fit(*records)
+    assert sorted(row.what for row in ledger.rows) == [
+        "DPThresholdClassifier",
+        "DPWorstGroupClassifier",
+    ]
+    assert ledger.epsilon_spent == pytest.approx(model.privacy_.epsilon, rel=1e-6)
+
+
+def test_ledger_that_cannot_pay_for_both_pays_for_neither(private, records):
+    with PrivacyLedger(epsilon=0.9, delta=1e-6) as ledger:
+        with pytest.raises(BudgetExceededError):
+            DPThresholdClassifier(private, epsilon=1.0, random_state=0).fit(*records)
+        assert ledger.epsilon_spent == 0.0
+
+
+def test_wrong_input_spends_nothing(private, frozen, records):
+    X, y, groups = records
+    missing = np.where(np.arange(len(y))[:, None] == 5, np.nan, X)
+    with PrivacyLedger(epsilon=5.0, delta=1e-6) as ledger:
+        for wrong in ((missing, y, groups), (X, y[:-1], groups), (X, y, groups[:-1])):
+            with pytest.raises(ValueError):  # noqa: PT011 - of many sentences, by scikit-learn
+                DPThresholdClassifier(private).fit(*wrong)
+        with pytest.raises(ValueError, match="y must hold the classes"):
+            DPThresholdClassifier(frozen).fit(X, y + 1, groups)
+    assert ledger.epsilon_spent == 0.0
+    assert list(ledger.rows) == []
+
+
+def test_error_after_the_release_says_that_it_is_spent(frozen, private, records, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("later")
+
+    monkeypatch.setattr(DPThresholdClassifier, "_learn", fail)
+    for estimator in (frozen, private):
+        model = DPThresholdClassifier(estimator, random_state=0)
+        with (
+            PrivacyLedger(epsilon=5.0, delta=1e-6) as ledger,
+            pytest.raises(RuntimeError, match="later"),
+        ):
+            model.fit(*records)
+        assert ledger.epsilon_spent > 0.4
+        assert not hasattr(model, "histogram_")

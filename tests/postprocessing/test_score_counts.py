@@ -1,0 +1,84 @@
+"""Counts of scores, and what noisy ones are taken to stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from sklearn_dpwg.postprocessing.score_counts import (
+    checked_edges,
+    count_scores,
+    likely_counts,
+    on_simplex,
+)
+
+
+def test_every_record_is_in_one_cell():
+    edges = checked_edges([0.2, 0.5], 10)
+    scores = np.array([0.0, 0.19, 0.2, 0.5, 1.0, np.nan, -3.0, np.inf])
+    codes, positive = np.array([0, 1, 1, 0, 1, 0, 1, 1]), np.array([0, 1, 0, 1, 1, 1, 0, 0]) == 1
+    counts = count_scores(scores, positive, codes, 3, edges)
+    expected = np.zeros((3, 2, 3), dtype=int)
+    for place in zip(codes, positive.astype(int), [0, 0, 1, 2, 2, 0, 0, 2], strict=True):
+        expected[place] += 1
+    assert np.array_equal(counts, expected)
+    assert counts.sum() == len(scores)
+
+
+def test_equal_bins_are_those_of_n_bins():
+    assert np.allclose(checked_edges(None, 4), [0, 0.25, 0.5, 0.75, 1])
+
+
+@pytest.mark.parametrize(
+    "edges", [[], [0.0, 0.5], [0.5, 1.0], [0.6, 0.5], [0.5, 0.5], [np.nan], [[0.5]], "half", 0.5]
+)
+def test_wrong_edges_are_refused(edges):
+    with pytest.raises(ValueError, match=r"score_edges must hold rising numbers between 0 and 1"):
+        checked_edges(edges, 10)
+
+
+def test_nearest_counts_of_the_same_sum():
+    rng = np.random.default_rng(1)
+    for row in rng.normal(2.0, 6.0, size=(20, 5)):
+        found = on_simplex(row[None])[0]
+        total = max(row.sum(), 0.0)
+        assert found.min() >= 0.0
+        assert found.sum() == pytest.approx(total, abs=1e-9)
+        if total:
+            best = minimize(
+                lambda x, row=row: ((x - row) ** 2).sum(),
+                np.full(5, total / 5),
+                bounds=[(0, None)] * 5,
+                constraints={"type": "eq", "fun": lambda x, total=total: x.sum() - total},
+            )
+            assert ((found - row) ** 2).sum() <= best.fun + 1e-5
+
+
+def test_without_noise_counts_stay_as_they_are():
+    counts = np.random.default_rng(2).integers(1, 50, size=(4, 2, 6))
+    found = likely_counts(counts, checked_edges(None, 6), 0.0)
+    assert np.allclose(found, counts, rtol=1e-6)
+
+
+def test_where_nothing_is_known_scores_mean_what_they_say():
+    edges = checked_edges(None, 5)
+    for noisy in (np.zeros((2, 2, 5)), np.full((2, 2, 5), -9.0)):
+        found = likely_counts(noisy, edges, 4.0)
+        assert (found >= 0.0).all()
+        shares = found[:, 1] / found.sum(axis=1)
+        assert np.allclose(shares, [0.1, 0.3, 0.5, 0.7, 0.9], atol=1e-6)
+
+
+def test_small_groups_are_drawn_to_the_others():
+    edges, rng = checked_edges(None, 10), np.random.default_rng(3)
+    shape = rng.uniform(0.5, 2.0, size=(1, 2, 10))
+    counts = np.concatenate([2000.0 * shape, np.rint(2.0 * shape[:, ::-1, ::-1])])
+    errors = {trust: [] for trust in (0.0, 3.0)}
+    for _ in range(50):
+        noisy = np.rint(counts + rng.normal(0.0, 20.0, counts.shape))
+        for trust, of_trust in errors.items():
+            found = likely_counts(noisy, edges, 20.0, trust)[1].sum(axis=0)
+            pooled = shape[0].sum(axis=0)
+            of_trust.append(np.abs(found / found.sum() - pooled / pooled.sum()).sum())
+    assert np.mean(errors[3.0]) < 0.5 * np.mean(errors[0.0])

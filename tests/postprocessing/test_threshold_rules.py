@@ -1,0 +1,124 @@
+"""Thresholds from exact counts, against every choice there is."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.postprocessing.score_counts import checked_edges, count_scores
+from sklearn_dpwg.postprocessing.threshold_rules import RULES
+
+EDGES = checked_edges(None, 6)
+CANDIDATES = np.append(EDGES[:-1], np.inf)
+
+
+def problem(seed, n_records=300, n_groups=3):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(n_groups, size=n_records)
+    # in the middle of bins, so that a threshold at an edge parts whole bins
+    scores = (rng.integers(6, size=n_records) + 0.5) / 6
+    y = rng.uniform(size=n_records) < np.clip(scores + 0.2 * (codes - 1), 0, 1)
+    counts = count_scores(scores, y, codes, n_groups, EDGES).astype(float)
+    return scores, y, codes, counts
+
+
+def error_rates(scores, y, codes, thresholds):
+    wrong = (scores >= np.asarray(thresholds)[codes]) != y
+    return np.array([wrong[codes == code].mean() for code in range(len(thresholds))])
+
+
+def rates(scores, y, codes, thresholds, of_positives):
+    chosen = scores >= np.asarray(thresholds)[codes]
+    counted = y if of_positives else np.ones_like(y)
+    return np.array([chosen[counted & (codes == code)].mean() for code in range(len(thresholds))])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_least_worst_error(seed):
+    scores, y, codes, counts = problem(seed)
+    found = RULES["worst_error"](counts, EDGES, True, 0.0, 1.0)
+    best = min(error_rates(scores, y, codes, each).max() for each in product(CANDIDATES, repeat=3))
+    assert error_rates(scores, y, codes, found).max() == pytest.approx(best)
+    shared = RULES["worst_error"](counts, EDGES, False, 0.0, 1.0)
+    best = min(error_rates(scores, y, codes, [each] * 3).max() for each in CANDIDATES)
+    assert len(set(shared)) == 1
+    assert error_rates(scores, y, codes, shared).max() == pytest.approx(best)
+
+
+@pytest.mark.parametrize("constraint", ["selection_rate", "true_positive_rate"])
+@pytest.mark.parametrize("seed", range(3))
+def test_one_threshold_keeps_the_gap_with_the_fewest_errors(constraint, seed):
+    scores, y, codes, counts = problem(seed)
+    is_tpr = constraint == "true_positive_rate"
+    found = RULES[constraint](counts, EDGES, False, 0.1, 1.0)
+    allowed = [
+        each for each in CANDIDATES if np.ptp(rates(scores, y, codes, [each] * 3, is_tpr)) <= 0.1
+    ]
+    assert len(set(found)) == 1
+    assert found[0] in allowed
+    wrong = {each: ((scores >= each) != y).sum() for each in allowed}
+    assert wrong[found[0]] == min(wrong.values())
+
+
+@pytest.mark.parametrize("constraint", ["selection_rate", "true_positive_rate"])
+@pytest.mark.parametrize("max_gap", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("seed", range(3))
+def test_rates_differ_by_the_gap_at_most(constraint, max_gap, seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(3, size=30_000)
+    # even within bins, as interpolation takes them to be
+    scores = (
+        rng.choice(6, size=30_000, p=[0.3, 0.2, 0.1, 0.1, 0.2, 0.1]) + rng.uniform(size=30_000)
+    ) / 6
+    y = rng.uniform(size=30_000) < np.clip(scores + 0.2 * (codes - 1), 0, 1)
+    counts = count_scores(scores, y, codes, 3, EDGES).astype(float)
+    found = RULES[constraint](counts, EDGES, True, max_gap, 1.0)
+    is_tpr = constraint == "true_positive_rate"
+    assert np.ptp(rates(scores, y, codes, found, is_tpr)) <= max_gap + 0.03
+    assert 0.0 < rates(scores, y, codes, found, is_tpr).mean() < 1.0
+
+
+def test_a_wider_gap_has_no_more_errors():
+    _, _, _, counts = problem(11, n_records=3000)
+    for constraint in ("selection_rate", "true_positive_rate"):
+        errors = []
+        for gap in (0.0, 0.1, 0.2, 0.5, 1.0):
+            thresholds = RULES[constraint](counts, EDGES, True, gap, 1.0)
+            places = np.interp(np.minimum(thresholds, 1.0), EDGES, np.arange(7))
+            below = np.concatenate([np.zeros((3, 2, 1)), counts.cumsum(axis=2)], axis=2)
+            at = [
+                [np.interp(place, np.arange(7), of_class) for of_class in of_group]
+                for place, of_group in zip(places, below, strict=True)
+            ]
+            chosen = counts.sum(axis=2) - np.array(at)
+            errors.append((chosen[:, 0] + np.array(at)[:, 1]).sum())
+        assert errors == sorted(errors, reverse=True)
+        assert errors[0] > errors[-1]
+
+
+def test_nobody_and_everybody_can_be_chosen():
+    counts = np.zeros((2, 2, 6))
+    counts[:, 0] = 10.0  # all negative
+    assert np.isinf(RULES["worst_error"](counts, EDGES, True, 0.0, 1.0)).all()
+    assert np.isinf(RULES["selection_rate"](counts, EDGES, True, 0.0, 1.0)).all()
+    everybody = RULES["selection_rate"](counts[:, ::-1], EDGES, True, 0.0, 1.0)
+    assert everybody.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("cost", [0.2, 5.0])
+def test_what_a_miss_costs(cost):
+    scores, y, codes, counts = problem(4)
+    found = RULES["worst_error"](counts, EDGES, False, 0.0, cost)[0]
+
+    def dearest(threshold):
+        each = np.where(y, cost * (scores < threshold), scores >= threshold)
+        return max(each[codes == code].mean() for code in range(3))
+
+    assert dearest(found) == pytest.approx(min(map(dearest, CANDIDATES)))
+    rates_by_cost = [
+        rates(scores, y, codes, RULES["selection_rate"](counts, EDGES, True, 0.0, each), False)
+        for each in (0.1, 1.0, 10.0)
+    ]
+    assert rates_by_cost[0].sum() < rates_by_cost[1].sum() < rates_by_cost[2].sum()
