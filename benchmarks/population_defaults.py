@@ -66,6 +66,7 @@ BY_LOSS = {
         "ceiling": (1.5, 3.6, 4.5),
         "raised_ceiling": (0.0, 4.5, 13.0),
         "clip_share": (0.6, 1.3),
+        "shrinks": (False,),
     },
     "squared_error": {
         "step_share": (0.15, 0.2, 0.5),

@@ -45,8 +45,9 @@ def value_of(name: str) -> object:
 
 def said(cell: str) -> object:
     """Read a value as the page writes it."""
-    if cell == "planned":
-        return None
+    words = {"planned": None, "on": True}
+    if cell in words:
+        return words[cell]
     return cell.strip('"') if cell.startswith('"') else float(Fraction(cell))
 
 

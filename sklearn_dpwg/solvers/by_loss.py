@@ -29,6 +29,9 @@ class ByLoss:
         Where finite, losses of a step count up to this multiple of the mean released loss.
     is_centred : bool
         Whether rows are centred where nobody says so: slopes are bounded, most far below the bound.
+    shrinks : bool
+        Whether learned weights shrink where the worst-off group gained less than the others:
+        ``zero_score`` is the loss at weights of 0, whatever the record.
     """
 
     step_share: float = 0.18
@@ -37,9 +40,10 @@ class ByLoss:
     clip_share: float = 0.9
     ceiling_of_level: float = math.inf
     is_centred: bool = False
+    shrinks: bool = False
 
 
-LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True)
+LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True, shrinks=True)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
 # weights: the radius of a regressor is a fifth of a classifier's.
 SQUARED_ERROR = ByLoss(

@@ -24,6 +24,7 @@ from sklearn_dpwg.solvers.mgr.paper import paper_plan
 from sklearn_dpwg.solvers.mgr.parameters import RULES, MGRParameters
 from sklearn_dpwg.solvers.mgr.planning import least_bound_plan
 from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
+from sklearn_dpwg.solvers.mgr.shrinkage import Shrinkage
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution
@@ -151,6 +152,7 @@ class MGR(MGRParameters, MixtureSolver):
         gradient_noise = unit * schedule.gradient_noise(problem)
         players = GroupWeights(schedule, log_group_weights, gradient_noise)
         ball = HeavyBall(schedule, len(weights))
+        shrinkage = Shrinkage(problem.constants.zero_score, problem.n_groups)
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(problem.n_groups)
         if schedule.averaged > schedule.n_steps:
             weights_sum, group_weights_sum = weights.copy(), players.current.copy()
@@ -159,14 +161,19 @@ class MGR(MGRParameters, MixtureSolver):
             released = release(plan, data, weights, players.current, noise, limits)
             move = ball.push(released.gradient, released.noise_std)
             weights = project_to_ball(weights + move, problem.radius)
-            following.push(released.risks, released.risk_variances, players.current)
+            feedback = released.risks, released.risk_variances, players.current
+            following.push(*feedback)
             if problem.n_groups > 1 and following.is_heard:
                 players.push(released.risks, released.risk_variances)
             # after the step, so that the last releases count too
             if t >= schedule.n_steps - schedule.averaged:
                 weights_sum += weights
                 group_weights_sum += players.current
+                if schedule.shrinks and following.is_heard:
+                    shrinkage.push(*feedback)
         learned = weights_sum / schedule.averaged
+        if schedule.shrinks and start is None:
+            learned *= shrinkage.kept
         if centring is not None:
             learned = centring.from_centred(learned, problem)
         return Solution(learned, group_weights_sum / schedule.averaged, schedule.n_steps)

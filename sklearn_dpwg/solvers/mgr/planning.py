@@ -245,6 +245,7 @@ def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSc
         ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
         raised_ceiling=rule.raised_ceiling,
         raised_range=rule.sums.loss_range,
+        shrinks=adapts and of_loss.shrinks,
         centring=in_words(rule.problem.loss) if isinstance(rule.problem, CentredProblem) else "",
         **others,
     )

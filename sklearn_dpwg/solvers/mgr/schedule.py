@@ -78,6 +78,9 @@ class MGRSchedule:
     raised_ceiling, raised_range : float, default=0
         Where above `ceiling` and `feedback_range`, every tenth step counts losses up to this, and
         all of them do once that shows a group that the ceiling hides (`HiddenLosses`).
+    shrinks : bool, default=False
+        Whether the averaged weights shrink towards 0 as far as released risks ask for it
+        (`Shrinkage`).
     centring : str, default=""
         Says, where rows are taken relative to a released centre, how far slopes are limited.
     remark : str, default=""
@@ -109,6 +112,7 @@ class MGRSchedule:
     ceiling_of_level: float = math.inf
     raised_ceiling: float = 0.0
     raised_range: float = 0.0
+    shrinks: bool = False
     centring: str = ""
     remark: str = ""
 
@@ -172,6 +176,11 @@ class MGRSchedule:
                 lines.append(
                     f"every {PROBE_EVERY}th step counts losses up to {self.raised_ceiling:.3g}, "
                     "and all do once that shows a group to be worse off than it looked"
+                )
+            if self.shrinks:
+                lines.append(
+                    "up to half of the average is taken back, if the worst-off group gained less "
+                    "than the others"
                 )
         if self.remark:
             lines.append(self.remark)

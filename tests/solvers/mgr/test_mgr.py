@@ -53,7 +53,7 @@ def reference_run(plan, data, answers, drawn, start=None):
     if start is not None:
         weights, group_weights = start.weights, start.group_weights
     ball = Ball.at_rest(schedule, problem.n_weights)
-    path, group_path, heard = [weights], [group_weights], []
+    path, group_path, heard, counted = [weights], [group_weights], [], []
     first = group_weights
     ceiling, feedback_range = schedule.ceiling, schedule.feedback_range
     answers, is_raised, probes, others = iter(answers), False, [], []
@@ -87,6 +87,8 @@ def reference_run(plan, data, answers, drawn, start=None):
                 ceiling, feedback_range = schedule.ceiling, schedule.feedback_range
             else:
                 heard.append((group_weights, asked.answer / sizes, variances))
+                if t >= schedule.n_steps - schedule.averaged:
+                    counted.append(heard[-1])
                 others.append((asked.answer / sizes, variances))
             if schedule.ceiling_of_level < math.inf:
                 ceiling = ceiling_by_level(schedule, sizes, heard[-10:])
@@ -103,7 +105,18 @@ def reference_run(plan, data, answers, drawn, start=None):
         path.append(weights)
         group_path.append(group_weights)
     kept = slice(-schedule.averaged, None)  # the paper's T are one more than there are steps
-    return np.mean(path[kept], axis=0), np.mean(group_path[kept], axis=0)
+    learned = np.mean(path[kept], axis=0)
+    if schedule.shrinks and start is None:
+        learned = learned * kept_share(problem.constants.zero_score, counted)
+    return learned, np.mean(group_path[kept], axis=0)
+
+
+def kept_share(of_nothing, counted):
+    """Section 4b: half, and half of the worst-off group's drop over the mean one."""
+    drop = np.mean([of_nothing - weights @ risks for weights, risks, _ in counted])
+    risks, variances = (np.mean([each[part] for each in counted], axis=0) for part in (1, 2))
+    worst = max(0.0, min(of_nothing - risks + 0.5 * np.sqrt(variances / len(counted))))
+    return 0.5 if drop <= 0.0 else 0.5 + 0.5 * min(1.0, worst / drop)
 
 
 @pytest.mark.parametrize(
