@@ -207,3 +207,14 @@ def test_a_column_of_text_becomes_what_the_schema_says(folder):
     found = load_model(folder / "model.skops")[0]
     assert isinstance(found, PublicSchema)
     assert found.columns["age"] == Number(0, 100)
+
+
+def test_without_click_one_sentence_says_what_to_install():
+    code = "import runpy, sys; sys.modules['click'] = None; runpy.run_module('sklearn_dpwg')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: the command line needs click: pip install 'sklearn-dpwg[cli]'.\n"
+    )
