@@ -63,7 +63,8 @@ def _state(result: AuditResult) -> str:
 
 def _cost(guarantee: PrivacyGuarantee) -> str:
     epsilon = rounded_up(guarantee.epsilon) if guarantee.is_private else "∞"
-    return f"ε = {epsilon} at δ = {guarantee.delta:.4g}; neighbours: {visible(guarantee.relation)}"
+    relation = visible(str(guarantee.relation))
+    return f"ε = {epsilon} at δ = {guarantee.delta:.4g}; neighbours: {relation}"
 
 
 def attacker(results: Mapping[str, AuditResult], names: Mapping[str, str]) -> list[dict[str, str]]:

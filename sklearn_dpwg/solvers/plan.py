@@ -207,7 +207,7 @@ class Plan:
                 f"{release.max_count:,}",
                 release.mechanism,
                 f"{release.noise_multiplier:.4g}",
-                who_pays.removeprefix(", "),
+                who_pays.removeprefix(", ") or "every record",
             )
             for release, who_pays in _alike(self.releases)
         ]
