@@ -75,7 +75,7 @@ def test_neighbours_move_what_is_paid_for(name, watched):
     rng = np.random.default_rng(17)
     audit = GroupAudit(1.0, group_labels=LABELS, **AUDITS[name])
     farthest, facts = 0, audit._facts()
-    for _ in range(300):
+    for _ in range(210):
         table = random_table(rng, int(rng.integers(1, 12)))
         other = with_another_record(rng, table, group=audit.sizes == "hidden")
         before, after = handed(audit, table, facts), handed(audit, other, facts)
