@@ -40,7 +40,7 @@ SIZES, RATES, EPSILONS = (30, 100, 1000, 10_000), (0.01, 0.1, 0.5), (0.1, 1.0, 4
 POSITIVES = 0.3
 N_REPETITIONS, N_WORST = 2000, 1000
 
-# Mean widths of a first trial, by size, ε and rate; it tried three totals and took both tails as one.
+# Mean widths of a first trial, by size, ε and rate; of the unknown totals it tried three.
 TRIAL_RATE = {
     30: {0.1: (0.93, 0.93, 0.94), 1.0: (0.26, 0.34, 0.50), 4.0: (0.13, 0.23, 0.36)},
     100: {0.1: (0.57, 0.62, 0.86), 1.0: (0.09, 0.16, 0.23), 4.0: (0.06, 0.12, 0.20)},

@@ -86,7 +86,7 @@ def public_objects() -> dict[str, object]:
     """Map every name of every ``__all__`` of the public packages to what it is."""
     packages = [info.name for info in pkgutil.iter_modules(sklearn_dpwg.__path__) if info.ispkg]
     packages.remove("kernels")
-    packages.append("privacy.prefix_sums")
+    packages += ["privacy.prefix_sums", "metrics.intervals"]
     found = {}
     for name in ["sklearn_dpwg", *(f"sklearn_dpwg.{package}" for package in packages)]:
         module = importlib.import_module(name)

@@ -8,6 +8,7 @@ import numpy as np
 
 from sklearn_dpwg._checks import open_unit
 from sklearn_dpwg.metrics.intervals._closed_form import fieller_wilson
+from sklearn_dpwg.metrics.intervals._far_pieces import n_surely_rejected
 from sklearn_dpwg.metrics.intervals._limits import least_rate, unknown_total_piece
 from sklearn_dpwg.metrics.intervals._noisy_binomial import Counts, survival_of
 from sklearn_dpwg.metrics.intervals._rate_interval import rate_interval
@@ -20,8 +21,8 @@ from sklearn_dpwg.privacy import IntegerNoise
 _N_PLACES = 20
 # The error probability goes to the set of totals in this part (0.2 % of 5 %), the rest to the test.
 _PART_FOR_TOTALS = 0.04
-# A set of so many totals is searched whole, as with Laplace noise at ε ≥ 0.5 on two cells each: that
-# is a proof, and costs no more than 40 groups' audit in five seconds.
+# A set of so many totals is searched whole, as with Laplace noise at ε ≥ 0.4 on four cells: that is
+# a proof, and an audit of 40 groups still takes five seconds.
 _MOST_TOTALS = 101
 # Of a larger one so many are tried: three let p-values be up to 0.016 too small.
 _GRID_OF_TOTALS = 41
@@ -69,8 +70,8 @@ def ratio_interval(
     to twentieths, with the exact law of hits and noise. A rate is kept if neither tail rejects it
     for all P in a set that holds the true one with probability 99.8 % (Berger and Boos 1994), at
     the level 4.8 %. A set of more than 101 totals is tried on a grid of 41, which proves nothing
-    about those between; with Laplace noise of scale 4 on four cells, what ε = 0.5 needs, it is
-    searched whole, and then either limit errs with at most 2.5 %. Where no rate is
+    about those between; with Laplace noise of scale 5 on four cells, what ε = 0.4 needs, it is
+    searched whole, and then both limits together err with at most 5 %, each with 2.6 %. Where no rate is
     left, since noise made the counts impossible, the interval is Fieller's with Wilson's variance.
 
     References
@@ -136,27 +137,18 @@ def _lower_limit(
 ) -> float | None:
     """Return the least rate that a total keeps, None if there is none.
 
-    The search starts at the piece of a guess, walks left until a whole piece is rejected, and else
-    right to the first one that is not.
+    The search starts at the piece of a guess and goes left, piece by piece, until all others are
+    rejected for certain; if nothing was kept it goes right to the first of which something is.
     """
     if len(totals) == 0:
         return None
-
-    def limit_in(place: int) -> float | None:
-        piece = unknown_total_piece(hits, misses, noise, n_cells, place, _N_PLACES)
-        return least_rate(piece, totals, level, guess)
-
-    place = int(np.rint(guess * _N_PLACES))
-    limit = limit_in(place)
-    if limit is None:
-        while limit is None and place < _N_PLACES:
-            place += 1
-            limit = limit_in(place)
-        return limit
-    while place > 0:
-        place -= 1
-        further = limit_in(place)
-        if further is None:
+    start = int(np.rint(guess * _N_PLACES))
+    first = n_surely_rejected((hits, misses), noise, n_cells, int(totals[-1]), level, _N_PLACES)
+    least = None
+    for place in (*range(start, min(first, start) - 1, -1), *range(start + 1, _N_PLACES + 1)):
+        if place > start and least is not None:
             break
-        limit = further
-    return limit
+        piece = unknown_total_piece(hits, misses, noise, n_cells, place, _N_PLACES)
+        limit = least_rate(piece, totals, level, guess)
+        least = least if limit is None else limit
+    return least

@@ -10,6 +10,8 @@ from scipy import stats
 
 from sklearn_dpwg.metrics.intervals import Interval, _limits, rate_interval, ratio_interval
 from sklearn_dpwg.metrics.intervals._closed_form import fieller_wilson, wilson
+from sklearn_dpwg.metrics.intervals._far_pieces import n_surely_rejected
+from sklearn_dpwg.metrics.intervals._limits import unknown_total_piece
 from sklearn_dpwg.metrics.intervals._noisy_binomial import survival_of, upper_tail
 from sklearn_dpwg.privacy import IntegerNoise
 from tests.helpers.interval_cases import coverage_faults
@@ -222,3 +224,29 @@ def test_higher_confidence_is_wider():
 def test_wrong_arguments_are_refused(arguments, options, sentence):
     with pytest.raises(ValueError, match=sentence):
         ratio_interval(*arguments, **options)
+
+
+# --- pieces that need no search -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize(
+    ("hits", "misses", "scale", "cells", "level"),
+    [
+        (9, 3, 0.5, (1, 1), 0.024),
+        (90, 60, 2.0, (2, 1), 0.024),
+        (300, 0, 20.0, (1, 30), 0.024),
+        (9000, 300, 2.0, (1, 4), 0.024),
+        (575, 425, 0.5, (1, 1), 1e-12),
+    ],
+)
+def test_surely_rejected_pieces_are_rejected_by_every_total(
+    mechanism, hits, misses, scale, cells, level
+):
+    noise = IntegerNoise(mechanism, scale)
+    totals = np.arange(1, hits + misses + round(5 * scale) + 1, max(1, (hits + misses) // 50))
+    found = n_surely_rejected((hits, misses), noise, cells, int(totals[-1]), level, 20)
+    pieces = [unknown_total_piece(hits, misses, noise, cells, j, 20) for j in range(21)]
+    kept = [j for j in range(21) if pieces[j].tail(pieces[j].right, totals).max() > level]
+    assert 0 < found <= min(kept)
+    assert found >= min(kept) - (3 if hits > 50 else 8)
