@@ -55,8 +55,9 @@ def threshold_and_edges(threshold: Any, score_edges: Any) -> tuple[float, tuple[
 
 
 def _is_inside(value: Any) -> bool:
-    is_number = isinstance(value, Real) and type(value) is not bool
-    return is_number and 0.0 < float(value) <= 1.0
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return 0.0 < float(value) <= 1.0
 
 
 def loss_names(losses: Any) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.inspection._audited_rows import Codes, blocks
 from sklearn_dpwg.inspection.loss_sums import LossSums
 from sklearn_dpwg.privacy import Release
 
@@ -69,7 +70,7 @@ def whole_sums(
     name: str,
     positive: NDArray[np.bool_],
     score: FloatArray,
-    codes: NDArray[np.intp],
+    codes: Codes,
     n_groups: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return for each group the sums of centred losses and of centred squares, in units.
@@ -79,11 +80,12 @@ def whole_sums(
     group included, moves all sums together by at most ``UNITS``.
     """
     loss, bound = LOSSES[name]
-    centred = np.clip(loss(positive, score), 0.0, bound) / bound - 0.5
-    units = np.rint(centred * UNITS)
-    squares = np.rint(centred * centred * (4 * UNITS)) - UNITS // 2
     # whole numbers below 2**53, which floats add without error in any order
-    return (
-        np.bincount(codes, units, n_groups).astype(np.int64),
-        np.bincount(codes, squares, n_groups).astype(np.int64),
-    )
+    sums, total_squares = np.zeros(n_groups), np.zeros(n_groups)
+    for rows in blocks(len(codes)):
+        clipped = np.clip(loss(positive[rows], score[rows]), 0.0, bound)
+        centred = clipped / bound - 0.5
+        squares = np.rint(centred * centred * (4 * UNITS)) - UNITS // 2
+        sums += np.bincount(codes[rows], np.rint(centred * UNITS), n_groups)
+        total_squares += np.bincount(codes[rows], squares, n_groups)
+    return sums.astype(np.int64), total_squares.astype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -14,7 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.groups import GroupBy, encode_groups, select_groups
 
-Codes = NDArray[np.intp]
+Codes = NDArray[np.signedinteger[Any]]
+
+# Rows that are read at a time: a few megabytes of labels.
+_BLOCK = 50_000
 
 # Models whose predictions are counted together: from six on, noise on so many joint counts is
 # louder than that of an audit each.
@@ -35,10 +38,28 @@ def group_codes(
     if group_by is not None:
         _check_columns(groups, group_by)
         groups = select_groups(groups, group_by)
-    codes, labels = encode_groups(
-        groups, n_records, group_labels, may_be_empty=True, are_secret=True
-    )
-    return codes, tuple(labels)
+    length = len(groups) if hasattr(groups, "__len__") else -1
+    if group_labels is None or length != n_records:
+        codes, found = encode_groups(
+            groups, n_records, group_labels, may_be_empty=True, are_secret=True
+        )
+        return codes, tuple(found)
+    codes = np.empty(n_records, dtype=np.int32)
+    labels: tuple[Hashable, ...] = ()
+    for rows in blocks(n_records):
+        part = groups.iloc[rows] if hasattr(groups, "iloc") else groups[rows]
+        size = rows.stop - rows.start
+        codes[rows], found = encode_groups(
+            part, size, group_labels, may_be_empty=True, are_secret=True
+        )
+        labels = tuple(found)
+    return codes, labels
+
+
+def blocks(n_records: int) -> Iterator[slice]:
+    """Yield slices of so many rows that what is computed of them needs little memory."""
+    for start in range(0, n_records, _BLOCK):
+        yield slice(start, min(start + _BLOCK, n_records))
 
 
 def group_name(groups: Any, group_by: GroupBy | None) -> str:
@@ -129,19 +150,19 @@ def joint_bins(
     n_records: int,
     classes: tuple[Hashable, Hashable],
     threshold: float,
-) -> NDArray[np.intp]:
+) -> NDArray[np.int8]:
     """Return the predictions of several models as the digits of a binary number."""
     if not 1 <= len(scores) <= _MOST_MODELS:
         raise ValueError(
             f"scores must be of at most {_MOST_MODELS} models at once, got {len(scores)}: audit "
             f"each by itself, with n_audits={max(len(scores), 1)}."
         )
-    bins = np.zeros(n_records, dtype=np.intp)
+    bins = np.zeros(n_records, dtype=np.int8)
     for digit, (name, one) in enumerate(scores.items()):
         array = np.asarray(one)
         said = f"scores of {name!r}"
         selected = is_predicted(array, n_records, classes, threshold, said)
-        bins += selected.astype(np.intp) << digit
+        bins += selected.astype(np.int8) << digit
     return bins
 
 
@@ -149,7 +170,7 @@ def joint_bins(
 class AuditedRows:
     """Records as codes: group, class, bin of scores or joint predictions."""
 
-    codes: NDArray[np.intp]
+    codes: Codes
     labels: tuple[Hashable, ...]
     sizes: tuple[int, ...]
     positive: NDArray[np.bool_]
@@ -165,11 +186,14 @@ class AuditedRows:
 
     def counts(self, n_bins: int) -> NDArray[np.int64]:
         """Return the exact counts by group, class and bin: a record is in one of them."""
-        cells = self.codes * (2 * n_bins)
-        cells += self.positive * n_bins
-        cells += self.bins
         shape = (len(self.labels), 2, n_bins)
-        return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+        counts = np.zeros(math.prod(shape), dtype=np.int64)
+        for rows in blocks(len(self.codes)):
+            cells = self.codes[rows].astype(np.intp) * (2 * n_bins)
+            cells += self.positive[rows] * n_bins
+            cells += self.bins[rows]
+            counts += np.bincount(cells, minlength=counts.size)
+        return counts.reshape(shape)
 
     def of_models(self, counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Return the counts of each model, of joint ones."""

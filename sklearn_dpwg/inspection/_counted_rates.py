@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,6 +43,28 @@ class CountedRates:
         table = self.cells[group]
         total = sum(int(table[cell]) for cell in cells)
         return total, sum(self.n_noisy[predicted] for _, predicted in cells)
+
+    def group_sizes(self) -> list[float]:
+        """Return the sizes of the groups, exact where they are public."""
+        if self.sizes is not None:
+            return [float(size) for size in self.sizes]
+        return [float(total) for total in self.cells.sum(axis=(1, 2))]
+
+    @property
+    def size_std(self) -> float:
+        """Standard deviation of the noise in a size."""
+        if self.noise is None or self.sizes is not None:
+            return 0.0
+        return self.noise.std * math.sqrt(2 * sum(self.n_noisy))
+
+    def size_error(self, confidence: float) -> float:
+        """Return by how much a size is wrong, at most, with a probability."""
+        if self.noise is None or self.sizes is not None:
+            return 0.0
+        numbers, probabilities = self.noise.law(2 * sum(self.n_noisy))
+        below = np.cumsum(probabilities)
+        place = int(np.searchsorted(below, 0.5 * (1.0 - confidence), side="right"))
+        return float(-numbers[place])
 
     def scaled(self, factor: float) -> CountedRates:
         """Return counts of so many times as many people, with the same noise."""

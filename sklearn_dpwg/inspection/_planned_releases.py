@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from sklearn_dpwg.inspection._audited_losses import SHARE_OF_SUMS
 from sklearn_dpwg.privacy import Budget, IntegerNoise, Release, calibrate, noise_on_integers
@@ -32,6 +33,7 @@ class PlannedReleases:
         return noise_on_integers(self.counts)
 
 
+@lru_cache(maxsize=64)  # the accountant is slow, and every run plans
 def plan_releases(
     budget: Budget, losses: tuple[str, ...], mechanism: str, n_audits: int
 ) -> tuple[PlannedReleases, str]:

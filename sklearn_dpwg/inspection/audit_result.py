@@ -89,8 +89,7 @@ class AuditResult:
     Notes
     -----
     Intervals cover that the records are a sample and that counts are noisy: they invert exact
-    tests with the law of the noise (``sklearn_dpwg.metrics.intervals``). Means of losses have
-    normal ones. Each interval holds with the stated confidence by itself.
+    tests with the law of the noise. Means of losses have normal ones. Each holds by itself.
 
     Examples
     --------
@@ -169,14 +168,14 @@ class AuditResult:
         Returns
         -------
         tuple of GroupRate
-            One a group: exact ones where they are public, else with an interval of the noise alone,
-            and a note for groups of less than 2 % of the records.
+            Exact ones where they are public, else with an interval of the noise alone, and a note
+            for groups of less than 2 % of the records.
         """
-        sizes, half = self._sizes(), self._size_error()
-        total = sum(sizes)
+        sizes, half = self._counted.group_sizes(), self._counted.size_error(self.confidence)
+        least = _SMALL_SHARE * sum(sizes)
         found = []
         for label, size in zip(self.group_labels, sizes, strict=True):
-            note = "under 2 % of the records" if size < _SMALL_SHARE * total else ""
+            note = "under 2 % of the records" if size < least else ""
             low, high = max(0.0, size - half), max(0.0, size + half)
             found.append(GroupRate(label, "size", max(0.0, size), low, high, note))
         return tuple(found)
@@ -372,23 +371,6 @@ class AuditResult:
     def _losses(self) -> dict[str, LossSums]:
         return {loss.name: loss for loss in self.losses}
 
-    def _sizes(self) -> list[float]:
-        if self.sizes is not None:
-            return [float(size) for size in self.sizes]
-        return [float(total) for total in self._counted.cells.sum(axis=(1, 2))]
-
-    def _n_noisy_of_size(self) -> int:
-        return 2 * sum(self._counted.n_noisy)
-
-    def _size_error(self) -> float:
-        """Return by how much the noise makes sizes wrong, at most, at the audit's confidence."""
-        if self.noise is None or self.sizes is not None:
-            return 0.0
-        numbers, probabilities = self.noise.law(self._n_noisy_of_size())
-        below = np.cumsum(probabilities)
-        place = int(np.searchsorted(below, 0.5 * (1.0 - self.confidence), side="right"))
-        return float(-numbers[place])
-
     def _at(self, metric: str, group: int) -> Callable[[float], Interval]:
         return lambda confidence: self._interval(metric, group, confidence)
 
@@ -405,10 +387,7 @@ class AuditResult:
 
     def _compute(self, metric: str, group: int, confidence: float) -> Interval:
         if metric in self._losses:
-            std = 0.0
-            if self.noise is not None and self.sizes is None:
-                std = self.noise.std * math.sqrt(self._n_noisy_of_size())
-            size = self._sizes()[group]
+            size, std = self._counted.group_sizes()[group], self._counted.size_std
             return mean_interval(self._losses[metric], group, size, std, confidence)
         if metric not in RATES:
             known = ", ".join([*RATES, *self._losses])
@@ -430,7 +409,7 @@ class AuditResult:
     def _reference(self, metric: str) -> int:
         """Return the group that others are compared with."""
         rates = self._intervals(metric, None)
-        sizes = self._sizes()
+        sizes = self._counted.group_sizes()
         least = _SMALL_SHARE * sum(sizes)
         known = [i for i, rate in enumerate(rates) if not math.isnan(rate.estimate)]
         quiet = [i for i in known if not self._note(metric, i)]

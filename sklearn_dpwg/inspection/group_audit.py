@@ -360,7 +360,7 @@ class GroupAudit(BaseEstimator):
             )
         score = probabilities(array, n_records, "scores")
         edges = facts.edges or (facts.threshold,)
-        bins = np.searchsorted(np.array(edges), score, side="right")
+        bins = np.searchsorted(np.array(edges), score, side="right").astype(np.int16)
         return AuditedRows(codes, labels, sizes, positive, bins, score, ("",), 1)
 
     def _release(self, facts: _Facts, rows: AuditedRows, guarantee: PrivacyGuarantee) -> _Released:

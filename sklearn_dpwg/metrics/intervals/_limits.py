@@ -7,15 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.metrics.intervals._noisy_binomial import Counts, survival_of, upper_tail
 from sklearn_dpwg.privacy import IntegerNoise
 
-# Limits are found to so much in the angle arcsin √rate, where a probit is nearly a line.
+# Limits are found to so much in the angle arcsin √rate, where a probit is nearly a line, or to so
+# much in that probit: in a tail of 2.5 % a part of 10⁹.
 _ANGLE_TOLERANCE = 1e-10
+_PROBIT_TOLERANCE = 4e-10
 # Probabilities at the ends of what a float holds, so that a probit stays finite.
 _LEAST_TAIL, _MOST_TAIL = 1e-300, 1.0 - 1e-16
 # A total need not be solved for if its tail is above the level by no more than this part.
@@ -70,38 +71,63 @@ def unknown_total_piece(
     return Piece(max(left, 0.0), min(right, 1.0), tail)
 
 
-def least_rate(piece: Piece, totals: Counts, level: float) -> float | None:
+def least_rate(piece: Piece, totals: Counts, level: float, guess: float) -> float | None:
     """Return the least rate of a piece that some total does not reject, None if there is none.
 
     A total rejects a rate where P(statistic ≥ observed) is at most the level. That rises with the
     rate within a piece, so what is not rejected is all that lies above the limit.
     """
-    at_right = piece.tail(piece.right, totals)
-    if at_right.max() <= level:
+    tails = piece.tail(piece.right, totals)
+    worst = int(tails.argmax())
+    if tails[worst] <= level:
         return None
-    if piece.tail(piece.left, totals).max() > level:
-        return piece.left
-    limit, worst, solved = piece.right, int(at_right.argmax()), set[int]()
+    limit, solved = piece.right, set[int]()
     while worst not in solved:
-        limit = _root(piece, totals[worst : worst + 1], level, limit)
+        total = totals[worst : worst + 1]
+        limit = _crossing(piece, total, level, (limit, float(tails[worst])), min(guess, limit))
         solved.add(worst)
-        at_limit = piece.tail(limit, totals)
-        worst = int(at_limit.argmax())
-        if at_limit[worst] <= level * (1.0 + _LEVEL_TOLERANCE):
+        guess = limit
+        tails = piece.tail(limit, totals)
+        worst = int(tails.argmax())
+        if tails[worst] <= level * (1.0 + _LEVEL_TOLERANCE):
             break
     return limit
 
 
-def _root(piece: Piece, total: Counts, level: float, right: float) -> float:
-    """Return where the tail for one total crosses the level."""
+def _crossing(
+    piece: Piece, total: Counts, level: float, above: tuple[float, float], guess: float
+) -> float:
+    """Return where the tail for one total crosses the level, the piece's left end if it does not.
+
+    By secants, as probits of tails are almost lines in the angle, with bisections where a secant
+    leaves the bracket; `above` is a rate with its tail, above the level.
+    """
     target = float(ndtri(level))
 
-    def excess(angle: float) -> float:
-        tail = float(piece.tail(math.sin(angle) ** 2, total)[0])
+    def excess(tail: float) -> float:
         return float(ndtri(min(max(tail, _LEAST_TAIL), _MOST_TAIL))) - target
 
-    low, high = (math.asin(math.sqrt(rate)) for rate in (piece.left, right))
-    if excess(high) <= 0.0:  # the end that was above the level, moved by rounding
-        return right
-    angle = brentq(excess, low, high, xtol=_ANGLE_TOLERANCE, rtol=8.9e-16)
-    return math.sin(float(angle)) ** 2
+    left = low = _angle(piece.left)
+    before = high = _angle(above[0])
+    excess_before = excess(above[1])
+    angle = min(max(_angle(guess), low), 0.999 * high + 0.001 * low)
+    while high - low > _ANGLE_TOLERANCE:
+        found = excess(float(piece.tail(math.sin(angle) ** 2, total)[0]))
+        if found > 0.0 and angle == left:
+            return piece.left
+        low, high = (low, angle) if found > 0.0 else (angle, high)
+        if abs(found) < _PROBIT_TOLERANCE:
+            break
+        rise = found - excess_before
+        step = found * (angle - before) / rise if rise else math.inf
+        before, excess_before = angle, found
+        angle -= step
+        if angle <= left == low and before > left:
+            angle = left
+        elif not low < angle < high:
+            angle = 0.5 * (low + high)
+    return math.sin(angle) ** 2
+
+
+def _angle(rate: float) -> float:
+    return math.asin(math.sqrt(rate))

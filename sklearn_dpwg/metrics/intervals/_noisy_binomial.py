@@ -12,6 +12,9 @@ from scipy.special import betainc, gammaln, xlog1py, xlogy
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import IntegerNoise
 
+# exp of its logarithm leaves nothing of a probability.
+_NEXT_TO_NOTHING = 1e-250
+
 Counts = NDArray[np.int64]
 
 
@@ -25,7 +28,7 @@ class Survival:
         self._table = np.concatenate([[1.0], np.minimum(tail, 1.0), [0.0]])
 
     def __call__(self, numbers: Counts) -> FloatArray:
-        return self._table[np.clip(numbers + (self.radius + 1), 0, len(self._table) - 1)]
+        return self._table.take(numbers + (self.radius + 1), mode="clip")
 
     def two_sided_radius(self, probability: float) -> int:
         """Return the smallest r with P(abs(N) > r) at most some probability."""
@@ -62,7 +65,8 @@ def upper_tail(
         first = np.maximum(np.floor(totals * rate).astype(np.int64) - reach, 0)
         n_terms = min(2 * reach + 2, int(totals.max()) + 1)
         x, steps = _log_steps(rate, totals, first, n_terms)
-        masses = np.exp(steps - steps.max(axis=1, keepdims=True))
+        steps -= steps.max(axis=1, keepdims=True)
+        masses = np.exp(steps, out=steps)
         noisy = survival(thresholds[:, None] - factor * x)
         return np.einsum("ij,ij->i", masses, noisy) / masses.sum(axis=1)
     first = np.clip((thresholds - survival.radius) // factor, 0, totals)
@@ -85,10 +89,10 @@ def _log_steps(
     """Return successive counts from the first on, and their log probabilities relative to it."""
     x = first[:, None] + np.arange(n_terms)
     steps = np.zeros(x.shape)
-    odds = rate / (1.0 - rate)
-    # beyond the total the ratio is 0, and so is every probability
-    with np.errstate(divide="ignore"):
-        ratios = np.log(np.maximum(totals[:, None] - x[:, :-1], 0) / (x[:, 1:]) * odds)
+    # beyond the total the ratio is 0 and so is every probability: here as good as 0
+    ratios = np.maximum(totals[:, None] - x[:, :-1], _NEXT_TO_NOTHING)
+    ratios = ratios * (rate / (1.0 - rate)) / x[:, 1:]
+    np.log(ratios, out=ratios)
     np.cumsum(ratios, axis=1, out=steps[:, 1:])
     return x, steps
 

@@ -81,14 +81,15 @@ def rate_interval(
     if total == 0:
         return Interval(math.nan, 0.0, 1.0, confidence)
     level = 0.5 * (1.0 - confidence)
+    variance = 0.0 if noise is None else n_cells * noise.std**2
+    closed = wilson(successes, total, variance, confidence)
     piece, totals = known_total_piece(successes, total, noise, n_cells)
-    low = least_rate(piece, totals, level)
+    low = least_rate(piece, totals, level, closed[0])
     piece, totals = known_total_piece(total - successes, total, noise, n_cells)
-    failures = least_rate(piece, totals, level)
+    failures = least_rate(piece, totals, level, 1.0 - closed[1])
     estimate = min(max(successes / total, 0.0), 1.0)
     if low is None or failures is None or low > 1.0 - failures:
-        variance = 0.0 if noise is None else n_cells * noise.std**2
-        low, high = wilson(successes, total, variance, confidence)
+        low, high = closed
     else:
         high = 1.0 - failures
     return Interval(estimate, min(low, estimate), max(high, estimate), confidence)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
-from sklearn_dpwg._checks import open_unit
+from sklearn_dpwg._checks import real_number
 from sklearn_dpwg.metrics.intervals._difference_interval import difference_interval
 from sklearn_dpwg.metrics.intervals.interval import Interval
 
@@ -52,8 +53,8 @@ def worst_group_set(
     greater_is_worse : bool, default=True
         Whether the worst group is the one with the largest rate, as for errors, or the smallest.
     confidence : float, default=0.95
-        Probability of each of three statements: the worst group is a member, its value is within
-        its limits, and so is the gap.
+        Above 0.5 and below 1. The probability of each of three statements: the worst group is a
+        member, its value is within its limits, and so is the gap.
 
     Returns
     -------
@@ -88,7 +89,8 @@ def worst_group_set(
     >>> print(f"[{worst.value_low:.2f}, {worst.value_high:.2f}]")
     [0.20, 0.40]
     """
-    confidence = open_unit(confidence, "confidence")
+    if not 0.5 < real_number(confidence, "confidence") < 1.0:
+        raise ValueError(f"confidence must be above 0.5 and below 1, got {confidence!r}.")
     n_groups = len(rates)
     if n_groups == 0:
         raise ValueError("rates must have at least one group, got none.")
@@ -125,15 +127,12 @@ def _negative(rate: Interval) -> Interval:
 
 
 def _not_dropped(rates: tuple[Interval, ...]) -> tuple[int, ...]:
-    def above(other: Interval, rate: Interval) -> bool:
-        return difference_interval(other, rate).low > 0.0
-
-    kept = (
+    # against itself a group's limit is below 0
+    return tuple(
         place
         for place, rate in enumerate(rates)
-        if not any(above(other, rate) for other in rates if other is not rate)
+        if all(difference_interval(other, rate).low <= 0.0 for other in rates)
     )
-    return tuple(kept)
 
 
 def _gap(at: _Levels, error: float, n_groups: int) -> Interval:
@@ -143,15 +142,6 @@ def _gap(at: _Levels, error: float, n_groups: int) -> Interval:
     if n_groups == 1:
         return Interval(0.0, 0.0, 0.0, confidence)
     simultaneous = at(error / (2 * n_groups * (n_groups - 1)))
-    low = max(_differences(simultaneous, "low"), default=0.0)
-    high = max(_differences(at(error / 2), "high"))
+    low = max(difference_interval(*pair).low for pair in permutations(simultaneous, 2))
+    high = max(difference_interval(*pair).high for pair in permutations(at(error / 2), 2))
     return Interval(estimate, max(low, 0.0), high, confidence)
-
-
-def _differences(rates: tuple[Interval, ...], limit: str) -> list[float]:
-    return [
-        getattr(difference_interval(first, second), limit)
-        for first in rates
-        for second in rates
-        if second is not first
-    ]
