@@ -2,10 +2,12 @@
 
 A page fails when it scrolls sideways, lacks a picture, cannot typeset a formula, or writes an
 error to the console; the gallery, when a card has no figure; the search, when it finds nothing for
-what newcomers look for. What the pages look like is left in ``docs/_build/pages``, to be looked at.
+what newcomers look for. A report about an audit is looked at as well. What the pages look like is
+left in ``docs/_build/pages``.
 """
 
 import functools
+import random
 import shutil
 import sys
 import threading
@@ -18,6 +20,8 @@ from selenium.common.exceptions import TimeoutException
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.wait import WebDriverWait
+
+from sklearn_dpwg.inspection import AuditReport, GroupAudit
 
 SITE = Path(__file__).parent.parent / "docs" / "_build" / "html"
 PICTURES = SITE.parent / "pages"
@@ -52,6 +56,17 @@ return [...document.querySelectorAll(".sphx-glr-thumbcontainer")]
 SEARCHES = ("fairness", "fairlearn", "missing values")
 FOUND = "return document.querySelectorAll('#search-results ul.search li a').length"
 SECONDS_TO_SEARCH = 20
+
+
+def write_report(path: Path) -> None:
+    """Write a report about groups that exist nowhere beside the pages of the site."""
+    labels = ["north", "south", "islands", "a <b>name</b> that is longer than a column should be"]
+    draw = random.Random(0)
+    groups = draw.choices(labels, weights=[60, 30, 8, 2], k=6000)
+    truth = [int(draw.random() < 0.6) for _ in groups]
+    said = [1 - y if draw.random() < 0.2 else y for y in truth]
+    result = GroupAudit(epsilon=1.0, group_labels=labels).run(truth, said, groups)
+    AuditReport(result, title="A report").write_html(path)
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -105,6 +120,8 @@ def main() -> int:
     pages = sorted(path for path in SITE.rglob("*.html") if "_static" not in path.parts)
     if not pages:
         raise SystemExit("There are no pages: run `make docs` first")
+    write_report(SITE / "a_report.html")
+    pages = sorted({*pages, SITE / "a_report.html"})
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=SITE))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     options = ChromeOptions()

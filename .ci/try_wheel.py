@@ -18,6 +18,8 @@ N_TIMINGS = 9
 LOOK_INSIDE = """
 import importlib.resources, sklearn_dpwg
 assert importlib.resources.files("sklearn_dpwg").joinpath("py.typed").is_file()
+templates = importlib.resources.files("sklearn_dpwg").joinpath("inspection", "templates")
+assert len([file for file in templates.iterdir() if file.name.startswith("report.")]) == 4
 print("sklearn-dpwg", sklearn_dpwg.__version__)
 """
 

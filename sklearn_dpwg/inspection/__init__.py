@@ -10,7 +10,8 @@ from sklearn_dpwg.inspection.group_rate import GroupRate
 from sklearn_dpwg.inspection.group_weights_display import GroupWeightsDisplay
 from sklearn_dpwg.inspection.loss_sums import LossSums
 from sklearn_dpwg.inspection.privacy_profile_display import PrivacyProfileDisplay
-from sklearn_dpwg.inspection.privacy_utility_display import PrivacyUtilityDisplay, UtilityPoint
+from sklearn_dpwg.inspection.privacy_utility_display import PrivacyUtilityDisplay
+from sklearn_dpwg.inspection.utility_point import UtilityPoint
 from sklearn_dpwg.inspection.verdict import Verdict
 from sklearn_dpwg.inspection.worst_groups import WorstGroups
 

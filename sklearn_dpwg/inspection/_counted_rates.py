@@ -32,7 +32,12 @@ class CountedRates:
         misses, n_misses = self.total(group, rate.misses)
         if self.sizes is not None and self.noise is not None and rate.is_of_all:
             return rate_interval(
-                hits, self.sizes[group], noise=self.noise, n_cells=n_hits, confidence=confidence
+                hits,
+                self.sizes[group],
+                failures=misses,
+                noise=self.noise,
+                n_cells=(n_hits, n_misses),
+                confidence=confidence,
             )
         return ratio_interval(
             hits, misses, noise=self.noise, n_cells=(n_hits, n_misses), confidence=confidence

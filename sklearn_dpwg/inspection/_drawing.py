@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Its blue and vermilion keep a contrast of 3 on white and on near-black.
 BLUE, VERMILION = "#0072b2", "#d55e00"
 PALETTE = (BLUE, VERMILION, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#808080")
+# How a line, a mark or a text is to look.
+Look = dict[str, Any]
 MARKERS = "osD^vPX"
 FAINT = "#808080"
 # Inches: a picture as wide as a column of text, whose rows are as high as a line.
@@ -70,7 +72,12 @@ def write(ax: Axes, x: float, y: float, text: str, **options: Any) -> Any:
 
 def legend(ax: Axes, **options: Any) -> None:
     """Draw a legend above the axes, where it hides no data, whose entries are shown as they are."""
-    where = {"loc": "lower left", "bbox_to_anchor": (-0.01, 0.985), "ncols": 3, "borderpad": 0.0}
+    where: Look = {
+        "loc": "lower left",
+        "bbox_to_anchor": (-0.01, 0.985),
+        "ncols": 3,
+        "borderpad": 0.0,
+    }
     made = ax.legend(fontsize="small", frameon=False, columnspacing=1.2, **(where | options))
     made.set_in_layout(False)
     for text in made.get_texts():

@@ -10,6 +10,7 @@ import numpy as np
 
 from sklearn_dpwg.groups import find_groups
 from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.group_audit import GroupAudit
 
 
 def audit_predictions(
@@ -22,8 +23,6 @@ def audit_predictions(
         if len(found) != 2:
             raise ValueError(f"y_true must hold two classes, or say classes=, got {len(found)}.")
         parameters = {"classes": tuple(found), **parameters}
-    from sklearn_dpwg.inspection.group_audit import GroupAudit  # type: ignore
-
     return GroupAudit(**{"epsilon": math.inf, **parameters}).run(truth, y_pred, groups)
 
 

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from sklearn_dpwg.inspection._labels import shortened
-from sklearn_dpwg.inspection._words import listed, number, words_of
+from sklearn_dpwg.inspection._words import interval, listed, number, words_of
 
 SECTIONS = (
     ("verdict", "Verdict"),
@@ -27,7 +27,7 @@ SECTIONS = (
 )
 # What Markdown, its tables or its formulas take for something else: anywhere, and in front.
 _MARKUP = re.compile(r"([\\`*_{}\[\]|~$])")
-_IN_FRONT = re.compile(r"^(\s*(?:\d+(?=[.)]))?)([#+=.)>-])")
+_IN_FRONT = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#+=.)>-])")
 # What GitHub makes into links.
 _LINKS = {"://": "&#58;//", "www.": "www&#46;", "@": "&#64;"}
 # Characters of a name in a table, unless the template says otherwise.
@@ -107,14 +107,12 @@ def _environment(kind: str) -> Any:
     return made
 
 
-def _shown(value: float, in_percent: bool) -> str:
-    return number(value, in_percent=True) if in_percent else f"{value:.2f}"
+def _shown(value: float | None, in_percent: bool) -> str:
+    return number(value, in_percent=in_percent)
 
 
-def _interval(rate: Mapping[str, float], in_percent: bool) -> str:
-    if in_percent:
-        return f"{100 * rate['low']:.1f} to {100 * rate['high']:.1f}\u00a0%"
-    return f"{rate['low']:.2f} to {rate['high']:.2f}"
+def _interval(rate: Mapping[str, float | None], in_percent: bool) -> str:
+    return interval(rate["low"], rate["high"], in_percent=in_percent)
 
 
 @cache

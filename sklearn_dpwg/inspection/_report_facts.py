@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,21 +10,20 @@ from sklearn_dpwg.inspection._cells import RATES
 from sklearn_dpwg.inspection._labels import in_sentence, texts_of
 from sklearn_dpwg.inspection._privacy_facts import attacker, banner, outside, proof
 from sklearn_dpwg.inspection._words import (
+    answers_of,
     greater_is_worse,
-    interval,
     listed,
     number,
     overall_rate,
+    smallest,
     visible,
+    with_short_names,
     words_of,
 )
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.group_rate import GroupRate
-from sklearn_dpwg.inspection.verdict import Verdict
 from sklearn_dpwg.privacy.statement import rounded_up
 
-# NYC 6 RCNY 5-301(d): such a category may be left out of ratios, with a justification.
-SMALL_SHARE = 0.02
 COLUMNS = (
     "selection_rate",
     "impact_ratio",
@@ -32,9 +32,9 @@ COLUMNS = (
     "false_positive_rate",
 )
 ANSWERS = {
-    "passes": "Every group's impact ratio is at least {at_least:g}.",
-    "fails": "At least one group's impact ratio is below {at_least:g}.",
-    "cannot tell": "These numbers cannot tell whether every impact ratio is at least {at_least:g}.",
+    "passes": "All groups pass.",
+    "fails": "Not all groups pass.",
+    "cannot tell": "These numbers cannot tell whether all groups pass.",
 }
 GLOSSARY = (
     ("Impact ratio", "A group's selection rate over that of the most selected group."),
@@ -84,15 +84,17 @@ def report_facts(
     first = next(iter(results.values()))
     names = dict(zip(results, texts_of(results), strict=True))
     group_name = visible(first.group_name)
+    verdicts = {name: verdict_facts(one, metric, at_least) for name, one in results.items()}
     return {
         "title": visible(title) if title is not None else f"Fairness audit by {group_name}",
         "model": next(iter(names.values())) if len(results) > 1 else None,
         "notes": [visible(note) for note in notes],
-        "verdict": verdict_facts(first, metric, at_least),
+        "verdict": next(iter(verdicts.values())),
         "privacy": banner(results),
         "groups": group_facts(first, metric, at_least),
         "models": [
-            _model_facts(names[name], result, metric, at_least) for name, result in results.items()
+            _model_facts(names[name], result, metric, verdicts[name])
+            for name, result in results.items()
         ],
         "attacker": attacker(results, names),
         "outside": outside(results, names) + _threshold(first),
@@ -115,7 +117,7 @@ def verdict_facts(result: AuditResult, metric: str, at_least: float) -> dict[str
         who = f"By {shown}, the worst-off group is {found}."
     else:
         who = f"By {shown}, the worst-off group may be {found}."
-    gap = worst.gap
+    gap, verdict = worst.gap, result.verdict("selection_rate", at_least)
     unit = " percentage points" if in_percent else ""
     size, least, most = (
         f"{100 * end:.1f}" if in_percent else f"{end:.3g}"
@@ -129,44 +131,18 @@ def verdict_facts(result: AuditResult, metric: str, at_least: float) -> dict[str
         "value": f"The worst group's {shown} lies between {low} and {high}.",
         "gap": f"It is {size}{unit} from the best-off group ({least} to {most}).",
         "may_be_worst": [names[label] for label in worst.groups],
-    } | _impact(result, at_least, names)
-
-
-def _impact(result: AuditResult, at_least: float, names: Mapping[Any, str]) -> dict[str, Any]:
-    """Return the answer about impact ratios, with the group that decides it."""
-    verdicts = result.group_verdicts("selection_rate", at_least)
-    verdict = result.verdict("selection_rate", at_least)
-    ratios = result.impact_ratios()
-    deciding = [
-        ratio
-        for ratio, one in zip(ratios, verdicts, strict=True)
-        if one.answer == verdict.answer or verdict.answer == "passes"
-    ]
-    ratio = min(deciding or ratios, key=lambda one: one.estimate)
-    limits = f"{ratio.estimate:.2f} ({interval(ratio, in_percent=False)})"
-    count = sum(one.answer == verdict.answer for one in verdicts)
-    others = f", one of {count} groups of which this is so" if count > 1 else ""
-    if verdict.answer == "passes":
-        others = ", the lowest"
-    return {
         "answer": verdict.answer,
-        "impact": ANSWERS[verdict.answer].format(at_least=at_least),
-        "deciding": f"That of {in_sentence(names[ratio.group])} is {limits}{others}.",
-        "would_tell": visible(_would_tell(verdict, verdicts)),
+        "impact": ANSWERS[verdict.answer],
+        "deciding": with_short_names(verdict.sentence, result),
+        "would_tell": with_short_names(verdict.would_tell, result),
     }
-
-
-def _would_tell(verdict: Verdict, verdicts: tuple[Verdict, ...]) -> str:
-    if verdict.answer != "cannot tell":
-        return ""
-    return verdict.would_tell or next((one.would_tell for one in verdicts if one.would_tell), "")
 
 
 def group_facts(result: AuditResult, metric: str, at_least: float) -> dict[str, Any]:
     """Return the table of groups: a row a group, numbers and notes."""
     texts = texts_of(result.group_labels)
     worst = set(result.worst_groups(metric).groups)
-    answers = [one.answer for one in result.group_verdicts("selection_rate", at_least)]
+    answers = answers_of(result.impact_ratios(), at_least)
     listed_rates: dict[str, tuple[GroupRate, ...]] = {
         name: result.impact_ratios() if name == "impact_ratio" else result.rates(name)
         for name in _columns(result, metric)
@@ -183,7 +159,7 @@ def group_facts(result: AuditResult, metric: str, at_least: float) -> dict[str, 
                 "rates": {name: _numbers(rate) for name, rate in rates.items()},
                 "answer": answers[place],
                 "may_be_worst": label in worst,
-                "notes": _notes(text, sizes[place].estimate, total, rates),
+                "notes": _notes(text, sizes[place].note, rates),
             }
         )
     together = {name: overall_rate(result, name) for name in listed_rates}
@@ -204,10 +180,8 @@ def _columns(result: AuditResult, metric: str) -> tuple[str, ...]:
     return (*COLUMNS, *dict.fromkeys(others))
 
 
-def _notes(text: str, size: float, total: float, rates: Mapping[str, GroupRate]) -> list[str]:
-    notes = []
-    if total > 0 and size < SMALL_SHARE * total:
-        notes.append(f"under {100 * SMALL_SHARE:g} % of the records")
+def _notes(text: str, of_size: str, rates: Mapping[str, GroupRate]) -> list[str]:
+    notes = [visible(of_size)] if of_size else []
     if "unknown" in text.casefold():
         notes.append("group not known")
     said: dict[str, list[str]] = {}
@@ -220,14 +194,17 @@ def _notes(text: str, size: float, total: float, rates: Mapping[str, GroupRate])
     return notes
 
 
-def _numbers(rate: GroupRate) -> dict[str, float]:
-    return {"estimate": rate.estimate, "low": rate.low, "high": rate.high}
+def _numbers(rate: GroupRate) -> dict[str, float | None]:
+    """Return an estimate and its limits; None, as JSON knows no NaN, where nobody can tell."""
+    found = {"estimate": rate.estimate, "low": rate.low, "high": rate.high}
+    return {name: value if math.isfinite(value) else None for name, value in found.items()}
 
 
-def _model_facts(name: str, result: AuditResult, metric: str, at_least: float) -> dict[str, Any]:
-    verdict = verdict_facts(result, metric, at_least)
+def _model_facts(
+    name: str, result: AuditResult, metric: str, verdict: Mapping[str, Any]
+) -> dict[str, Any]:
     worst = result.worst_groups(metric)
-    ratio = min(result.impact_ratios(), key=lambda one: one.estimate)
+    ratio = smallest(result.impact_ratios())
     model, audit = result.model_privacy_, result.privacy_
     return {
         "model": name,
@@ -266,12 +243,13 @@ def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str
     n_groups, n_bins = len(result.group_labels), len(result.counts[0][0])
     released = f"{n_groups * 2 * n_bins:,} counts: {n_groups:,} groups × 2 classes × {n_bins} "
     released += "predictions" if result.score_edges is None else "bins of scores"
+    several = f", which is a sum of {result.n_cells}" if result.n_cells > 1 else ""
     if noise is None:
         drawn = "none; the counts are exact"
     else:
         drawn = (
             f"discrete {noise.mechanism.capitalize()} of scale {noise.scale:.4g}, standard "
-            f"deviation {noise.std:.3g}, on each count"
+            f"deviation {noise.std:.3g}, on each count{several}"
         )
     facts = {
         "Date": visible(result.created),

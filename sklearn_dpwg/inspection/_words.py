@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from sklearn_dpwg.inspection._cells import RATES
-from sklearn_dpwg.inspection._labels import visible_line
+from sklearn_dpwg.inspection._labels import in_sentence, text_of, visible_line
+from sklearn_dpwg.inspection._verdicts import answer_of
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.group_rate import GroupRate
+from sklearn_dpwg.metrics.intervals import Interval
 
 NOT_PRIVATE = "not private"
 
@@ -35,18 +38,40 @@ def overall_rate(result: AuditResult, metric: str) -> float | None:
     return min(1.0, max(0.0, hits / total)) if total > 0 else None
 
 
-def number(value: float, *, in_percent: bool) -> str:
-    """Write a rate in percent, another number with three digits."""
-    if math.isnan(value):
+def number(value: float | None, *, in_percent: bool) -> str:
+    """Write a rate in percent, another number with two decimals."""
+    if value is None or not math.isfinite(value):
         return "–"
-    return f"{100 * value:.1f}\u00a0%" if in_percent else f"{value:.3g}"
+    return f"{100 * value:.1f}\u00a0%" if in_percent else f"{value:.2f}"
 
 
-def interval(rate: GroupRate, *, in_percent: bool) -> str:
+def interval(low: float | None, high: float | None, *, in_percent: bool) -> str:
     """Write both ends of an interval."""
+    if low is None or high is None or not math.isfinite(low + high):
+        return "unknown"
     if in_percent:
-        return f"{100 * rate.low:.1f} to {100 * rate.high:.1f}\u00a0%"
-    return f"{rate.low:.2f} to {rate.high:.2f}"
+        return f"{100 * low:.1f} to {100 * high:.1f}\u00a0%"
+    return f"{low:.2f} to {high:.2f}"
+
+
+def answers_of(ratios: Sequence[GroupRate], at_least: float) -> list[str]:
+    """Return what `AuditResult.group_verdicts` answers, without what would tell."""
+    intervals = [Interval(one.estimate, one.low, one.high, 0.0) for one in ratios]
+    return [answer_of(one, at_least) for one in intervals]
+
+
+def smallest(rates: Sequence[GroupRate]) -> GroupRate:
+    """Return the rate with the smallest estimate, of those that have one if any has."""
+    return min(rates, key=lambda one: (math.isnan(one.estimate), one.estimate))
+
+
+def with_short_names(text: str, result: AuditResult) -> str:
+    """Return a sentence with the labels in it as short text in which every character shows."""
+    for label in sorted(result.group_labels, key=lambda one: -len(str(one))):
+        name = in_sentence(text_of(label))
+        if len(str(label)) > 1 and name != str(label):
+            text = text.replace(str(label), name)
+    return visible(text)
 
 
 def listed(texts: list[str] | tuple[str, ...], conjunction: str = "and", most: int = 6) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -9,9 +10,16 @@ import numpy as np
 
 from sklearn_dpwg.inspection import _drawing as drawing
 from sklearn_dpwg.inspection._cells import RATES
+from sklearn_dpwg.inspection._drawing import Look
 from sklearn_dpwg.inspection._labels import shortened, texts_of
 from sklearn_dpwg.inspection._ordinary_audit import audit_estimator, audit_predictions
-from sklearn_dpwg.inspection._words import NOT_PRIVATE, greater_is_worse, overall_rate, words_of
+from sklearn_dpwg.inspection._words import (
+    NOT_PRIVATE,
+    answers_of,
+    greater_is_worse,
+    overall_rate,
+    words_of,
+)
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.group_rate import GroupRate
 
@@ -151,10 +159,9 @@ class GroupMetricDisplay:
             "greater_is_worse": not ratio and greater_is_worse(metric),
         }
         if ratio:
-            verdicts = result.group_verdicts(metric, at_least)
-            facts["answers"] = [verdict.answer for verdict in verdicts]
-            facts |= {"reference": at_least, "reference_name": f"{at_least:g}"}
             rates = result.impact_ratios(metric)
+            facts["answers"] = answers_of(rates, at_least)
+            facts |= {"reference": at_least, "reference_name": f"{at_least:g}"}
         else:
             rates = result.rates(metric)
             worst = result.worst_groups(metric).groups
@@ -300,9 +307,14 @@ class GroupMetricDisplay:
     def _draw_reference(self) -> None:
         if self.reference is None:
             return
-        style = {"color": drawing.FAINT, "linestyle": "--", "linewidth": 1.2, "zorder": 1}
+        style: Look = {
+            "color": drawing.FAINT,
+            "linestyle": "--",
+            "linewidth": 1.2,
+            "zorder": 1,
+        }
         self.ax_.axvline(self.reference, **style)
-        where: dict[str, Any] = {
+        where: Look = {
             "transform": self.ax_.get_xaxis_transform(),
             "ha": "center",
             "va": "bottom",
@@ -315,13 +327,20 @@ class GroupMetricDisplay:
         rows = [row for row, place in enumerate(self.order) if self.answers[place] == answer]
         rates = [self.rates[self.order[row]] for row in rows]
         marker, colour = _LOOKS[answer]
-        ends = ([rate.low for rate in rates], [rate.high for rate in rates])
-        self.ax_.hlines(rows, *ends, colors=colour, linewidth=2.2)
-        dot = {"marker": marker, "color": colour, "markersize": 6.5, "linestyle": "none"}
+        ends = [rate.high for rate in self.rates if math.isfinite(rate.high)]
+        edge = max([1.0, *ends])  # of a group without records nothing is known
+        highs = [min(rate.high, edge) for rate in rates]
+        self.ax_.hlines(rows, [rate.low for rate in rates], highs, colors=colour, linewidth=2.2)
+        dot: Look = {
+            "marker": marker,
+            "color": colour,
+            "markersize": 6.5,
+            "linestyle": "none",
+        }
         if marker == "x":  # a cross has less ink, and a line of its own colour behind it
             dot |= {"markersize": 9.0, "markeredgewidth": 2.4}
         self.ax_.plot([rate.estimate for rate in rates], rows, **dot)
-        where: dict[str, Any] = {
+        where: Look = {
             "transform": self.ax_.get_yaxis_transform(),
             "va": "center",
             "fontsize": drawing.letters(len(self.rates)),

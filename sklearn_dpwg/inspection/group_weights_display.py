@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_dpwg.inspection import _drawing as drawing
+from sklearn_dpwg.inspection._drawing import Look
 from sklearn_dpwg.inspection._labels import shortened, texts_of
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class GroupWeightsDisplay:
         self.ax_.barh(rows, weights[order], height=0.7, color=drawing.BLUE, label="weight")
         if self.shares is not None:
             shares = np.asarray(self.shares, dtype=np.float64)[order]
-            mark = {"marker": "D", "color": drawing.VERMILION, "linestyle": "none"}
+            mark: Look = {"marker": "D", "color": drawing.VERMILION, "linestyle": "none"}
             self.ax_.plot(shares, rows, label="share of the records", markersize=5, **mark)
             drawing.legend(self.ax_)
         size = drawing.letters(len(names))
@@ -169,7 +170,10 @@ class GroupWeightsDisplay:
         for place in others:
             self.ax_.plot(points, weights[:, place], color=drawing.FAINT, linewidth=0.7, alpha=0.6)
         for number, place in enumerate(named):
-            look = {"color": drawing.PALETTE[number], "marker": drawing.MARKERS[number]}
+            look: Look = {
+                "color": drawing.PALETTE[number],
+                "marker": drawing.MARKERS[number],
+            }
             self.ax_.plot(points, weights[:, place], linewidth=1.8, markersize=5, **look)
         if drawing.log_scale(points.tolist()):
             self.ax_.set_xscale("log")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from sklearn_dpwg.inspection import _drawing as drawing
+from sklearn_dpwg.inspection._drawing import Look
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
@@ -159,14 +160,14 @@ class PrivacyProfileDisplay:
 
     def _draw_tradeoff(self) -> None:
         self.false_alarms_, self.detections_ = tradeoff_points(self.guarantee)
-        line = {"color": drawing.FAINT, "linestyle": "--", "linewidth": 1.2}
+        line: Look = {"color": drawing.FAINT, "linestyle": "--", "linewidth": 1.2}
         self.ax_.plot([0, 1], [0, 1], label="only guesses", **line)
         name = self.name or "the best attacker"
         self.ax_.plot(
             self.false_alarms_, self.detections_, color=drawing.BLUE, linewidth=2.2, label=name
         )
         caught = detection(self.guarantee)
-        mark = {"marker": "D", "color": drawing.VERMILION, "linestyle": "none"}
+        mark: Look = {"marker": "D", "color": drawing.VERMILION, "linestyle": "none"}
         caught_at_most = math.ceil(1000.0 * caught - 1e-9) / 10.0
         said = f"{100 * FALSE_ALARM:g} % false alarms: {caught_at_most:g} % detected"
         self.ax_.plot([FALSE_ALARM], [caught], label=said, **mark)
@@ -185,14 +186,18 @@ class PrivacyProfileDisplay:
         guarantee = self.guarantee
         self.epsilons_, self.deltas_ = profile_points(guarantee)
         bottom = guarantee.delta / 100.0
-        curve = {"color": drawing.BLUE, "linewidth": 2.2, "label": self.name or "δ(ε)"}
+        curve: Look = {
+            "color": drawing.BLUE,
+            "linewidth": 2.2,
+            "label": self.name or "δ(ε)",
+        }
         # a pure guarantee falls to zero, which a logarithm cannot show
         self.ax_.plot(self.epsilons_, np.maximum(self.deltas_, bottom / 100.0), **curve)
         self.ax_.set_ylim(0.0, 1.02)
         title = "No privacy: no ε is promised"
         if guarantee.is_private:
             said = f"stated: ε = {rounded_up(guarantee.epsilon)} at δ = {guarantee.delta:.3g}"
-            point = {"marker": "D", "color": drawing.VERMILION, "linestyle": "none"}
+            point: Look = {"marker": "D", "color": drawing.VERMILION, "linestyle": "none"}
             self.ax_.plot([guarantee.epsilon], [guarantee.delta], label=said, **point)
             title = "Privacy profile: for each ε the δ that it holds at"
             self.ax_.set_yscale("log")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sklearn_dpwg.inspection import _drawing as drawing
 from sklearn_dpwg.inspection._cells import RATES
+from sklearn_dpwg.inspection._drawing import Look
 from sklearn_dpwg.inspection._labels import shortened, texts_of
 from sklearn_dpwg.inspection._ordinary_audit import audit_estimator
 from sklearn_dpwg.inspection._words import NOT_PRIVATE, greater_is_worse, words_of
 from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.utility_point import UtilityPoint
 from sklearn_dpwg.ledger import privacy_of
 
 if TYPE_CHECKING:
@@ -21,16 +23,6 @@ if TYPE_CHECKING:
 _BEYOND = 2.0
 # Models at the same ε are this share of the axis apart.
 _STEP = 0.012
-
-
-class UtilityPoint(NamedTuple):
-    """A model: its name, its ε, and the worst group's metric with its limits."""
-
-    name: str
-    epsilon: float
-    value: float
-    low: float
-    high: float
 
 
 class PrivacyUtilityDisplay:
@@ -225,7 +217,10 @@ class PrivacyUtilityDisplay:
             self._draw_series(series[name], places, color=drawing.FAINT, linewidth=0.7, alpha=0.6)
         shifted = [self._shifted(places, number, len(named)) for number in range(len(named))]
         for number, name in enumerate(named):
-            look = {"color": drawing.PALETTE[number], "marker": drawing.MARKERS[number]}
+            look: Look = {
+                "color": drawing.PALETTE[number],
+                "marker": drawing.MARKERS[number],
+            }
             self._draw_series(series[name], shifted[number], linewidth=1.4, **look)
         last = [max(series[name], key=lambda point: point.epsilon) for name in named]
         ends = [(own[point.epsilon], point.value) for own, point in zip(shifted, last, strict=True)]
@@ -276,7 +271,7 @@ class PrivacyUtilityDisplay:
         points = sorted(points, key=lambda point: point.epsilon)
         xs = [places[point.epsilon] for point in points]
         self.ax_.plot(xs, [point.value for point in points], markersize=6, **look)
-        line = {"color": look["color"], "linewidth": look["linewidth"], "alpha": 0.6}
+        line: Look = {"color": look["color"], "linewidth": look["linewidth"], "alpha": 0.6}
         for x, point in zip(xs, points, strict=True):
             self.ax_.plot([x, x], [point.low, point.high], **line)
 
@@ -299,7 +294,9 @@ class PrivacyUtilityDisplay:
 def worst_value(result: AuditResult, metric: str) -> tuple[float, float, float]:
     """Return the worst group's metric: the worst estimate, within its bounds, and the bounds."""
     worst = result.worst_groups(metric)
-    estimates = [rate.estimate for rate in result.rates(metric) if rate.group in worst.groups]
+    rates = [rate for rate in result.rates(metric) if rate.group in worst.groups]
+    estimates = [rate.estimate for rate in rates if math.isfinite(rate.estimate)]
+    estimates = estimates or [(worst.low + worst.high) / 2.0]
     value = max(estimates) if greater_is_worse(metric) else min(estimates)
     return min(max(value, worst.low), worst.high), worst.low, worst.high
 

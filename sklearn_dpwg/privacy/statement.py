@@ -142,16 +142,17 @@ def _promise(guarantee: Stated) -> str:
     one, several = _CHANGES[guarantee.relation]
     changed = one if count == 1 else several.format(count)
     if guarantee.epsilon >= _NO_FACTOR:
+        epsilon = rounded_up(guarantee.epsilon)
         return (
             f"none that protects anybody. If {changed}, the probability of any outcome may grow by "
-            f"the factor e^epsilon, which at epsilon = {rounded_up(guarantee.epsilon)} is more than any "
-            f"number that a computer writes."
+            f"the factor e^epsilon, which at epsilon = {epsilon} is more than any number that a "
+            f"computer writes."
         )
     factor = math.exp(guarantee.epsilon)
     return (
         f"if {changed}, the probability of any outcome grows at most by the factor e^epsilon = "
-        f"{rounded_up(factor)} plus {guarantee.delta:.6g}. This holds against anyone, whatever else "
-        "they know and however long they compute."
+        f"{rounded_up(factor)} plus {guarantee.delta:.6g}. This holds against anyone, whatever "
+        "else they know and however long they compute."
     )
 
 

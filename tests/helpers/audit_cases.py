@@ -40,6 +40,9 @@ GUARANTEE = PrivacyGuarantee.from_releases(
 MODEL_GUARANTEE = PrivacyGuarantee.from_releases(
     [Release("weights", "gaussian", 4.3, max_count=1)], 1e-6, public=["group sizes"]
 )
+WEAK_GUARANTEE = PrivacyGuarantee.from_releases(
+    [Release("counts", "laplace", 0.05, max_count=1)], 1e-6
+)
 RACES = ("White", "Black", "Asian", "Latino", "Native American", "East African", "Other or unknown")
 
 

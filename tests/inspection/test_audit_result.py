@@ -61,11 +61,13 @@ def test_rates_are_intervals_of_the_counts():
         found.rates("auc")
 
 
-def test_known_sizes_are_used_for_rates_of_all_records():
+def test_known_sizes_narrow_rates_of_all_records():
     known = result(sizes=(500, 600, 65))
-    wanted = rate_interval(210, 500, noise=NOISE, n_cells=2)
+    wanted = rate_interval(210, 500, failures=290, noise=NOISE, n_cells=(2, 2))
     assert known.rates("selection_rate")[0].width == wanted.width
+    assert wanted.width < rate_interval(210, 500, noise=NOISE, n_cells=2).width
     hidden = result()
+    assert wanted.width < hidden.rates("selection_rate")[0].width
     shown = known.rates("true_positive_rate")[0].width
     assert shown == hidden.rates("true_positive_rate")[0].width
     assert [size.width for size in known.group_sizes()] == [0.0] * 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -124,8 +125,37 @@ def test_forty_groups_do_not_write_over_each_other():
     display.figure_.canvas.draw()
     boxes = [label.get_window_extent() for label in display.ax_.get_yticklabels()]
     edges = sorted((box.y0, box.y1) for box in boxes)
-    assert all(low[1] <= high[0] for low, high in zip(edges, edges[1:], strict=False))
+    assert all(low[1] <= high[0] for low, high in pairwise(edges))
     assert display.figure_.get_window_extent().x0 <= min(box.x0 for box in boxes)
+
+
+class Scores:
+    """A classifier whose score is its first column."""
+
+    classes_ = np.array(["no", "yes"])
+
+    def predict_proba(self, X):
+        return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+
+def test_predictions_are_audited_without_privacy_unless_it_is_asked_for():
+    rng = np.random.default_rng(0)
+    scores, groups = rng.random(3000), np.repeat(["a", "b"], [2000, 1000])
+    y = np.where(rng.random(3000) < scores, "yes", "no")
+    shown = GroupMetricDisplay.from_predictions(y, scores, groups=groups)
+    wrong = (scores >= 0.5) != (y == "yes")
+    for rate in shown.rates:
+        assert rate.estimate == pytest.approx(wrong[groups == rate.group].mean())
+    assert shown.ax_.get_title(loc="left").endswith("not private")
+    fitted = GroupMetricDisplay.from_estimator(Scores(), scores[:, None], y, groups=groups)
+    assert list(fitted.rates) == list(shown.rates)
+    private = GroupMetricDisplay.from_predictions(
+        y, scores, groups=groups, epsilon=1.0, group_labels=["a", "b"]
+    )
+    assert "not private" not in private.ax_.get_title(loc="left")
+    assert list(private.rates) != list(shown.rates)
+    with pytest.raises(ValueError, match="y_true must hold two classes"):
+        GroupMetricDisplay.from_predictions(y[:1], scores[:1], groups=groups[:1])
 
 
 # --- worst group against ε ---------------------------------------------------------------------

@@ -10,14 +10,16 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
     heading.append(button);
     const key = (row) => {
       const cell = row.cells[heading.cellIndex];
-      return cell.dataset.value === undefined ? cell.textContent.trim() : Number(cell.dataset.value);
+      const value = cell.dataset.value;
+      if (value === undefined) return cell.textContent.trim();
+      return value === "" ? -Infinity : Number(value);
     };
     button.addEventListener("click", () => {
       const up = heading.getAttribute("aria-sort") !== "ascending";
       const sign = up ? 1 : -1;
       const rows = [...body.rows].sort((first, second) => {
         const [a, b] = [key(first), key(second)];
-        return sign * (typeof a === "number" ? a - b : a.localeCompare(b));
+        return sign * (typeof a === "number" ? (a > b) - (a < b) : a.localeCompare(b));
       });
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
       heading.setAttribute("aria-sort", up ? "ascending" : "descending");

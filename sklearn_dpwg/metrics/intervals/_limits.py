@@ -49,7 +49,7 @@ def known_total_piece(
 def unknown_total_piece(
     hits: int,
     misses: int,
-    noise: IntegerNoise,
+    noise: IntegerNoise | None,
     n_cells: tuple[int, int],
     place: int,
     n_places: int,

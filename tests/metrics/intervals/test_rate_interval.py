@@ -175,3 +175,40 @@ def test_wrong_counts_are_refused(arguments, error, sentence):
 def test_wrong_options_are_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         rate_interval(3, 10, **options)
+
+
+@pytest.mark.parametrize(
+    ("noise", "total", "rate"),
+    [
+        (IntegerNoise("laplace", 2.0), 30, 0.1),
+        (IntegerNoise("laplace", 2.0), 100, 0.5),
+        (IntegerNoise("gaussian", 6.0), 100, 0.03),
+    ],
+)
+def test_failures_with_noise_of_their_own_narrow_the_interval(noise, total, rate):
+    """Coverage is exact by sums over the binomial law and the noise of both counts."""
+    numbers, probabilities = noise.law((2, 2), (1, 1))
+    statistic = {}
+    for successes, chance in enumerate(stats.binom.pmf(np.arange(total + 1), total, rate)):
+        if chance > 1e-7:
+            for number, probability in zip(2 * successes + numbers, probabilities, strict=True):
+                statistic[number] = statistic.get(number, 0.0) + chance * probability
+    covered = 0.0
+    for number, probability in statistic.items():
+        if probability > 1e-5:
+            # any pair of counts with this difference has the same interval
+            found = rate_interval(
+                int(number) - total, total, failures=0, noise=noise, n_cells=(2, 2)
+            )
+            covered += probability * (found.low <= rate <= found.high)
+    assert 0.94 <= covered <= 0.985
+    alone = rate_interval(round(rate * total), total, noise=noise, n_cells=2)
+    both = rate_interval(
+        round(rate * total),
+        total,
+        failures=total - round(rate * total),
+        noise=noise,
+        n_cells=(2, 2),
+    )
+    assert both.width < alone.width
+    assert both.estimate == pytest.approx(rate)

@@ -1,0 +1,97 @@
+"""A card says what a model promises, and keeps its seed to itself."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.exceptions import SeededNoiseWarning
+from sklearn_dpwg.inspection import model_card
+from sklearn_dpwg.privacy.statement import sections
+from sklearn_dpwg.solvers import MGR
+from tests.helpers.audit_cases import HOSTILE, audit_result
+
+pytest.importorskip("skops.card", reason="skops is not installed")
+
+SEED = 987_654_321
+
+
+@pytest.fixture(scope="module")
+def model() -> DPWorstGroupClassifier:
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(-0.5, 0.5, (4000, 2)), np.repeat(["a|b", "<i>c</i>"], [3000, 1000])
+    made = DPWorstGroupClassifier(4.0, data_norm=1.0, solver=MGR(n_steps=5), random_state=SEED)
+    with pytest.warns(SeededNoiseWarning):
+        return made.fit(X, X[:, 0] > 0, groups)
+
+
+def titles(card: str) -> list[str]:
+    return re.findall(r"^#+ .*$", card, re.MULTILINE)
+
+
+def test_a_card_has_guarantee_plan_groups_and_limits(model):
+    card = model_card(model, purpose="Who gets a loan.", limits=["Not for pensions."])
+    assert titles(card) == [
+        "# DPWorstGroupClassifier",
+        "## Purpose",
+        "## Privacy guarantee",
+        "## Plan",
+        "## Parameters",
+        "## Groups",
+        "## Limits",
+    ]
+    for section in sections(model.privacy_):
+        assert f"**{section.title}**" in card
+    assert "    Plan of solver 'mgr'" in card
+    assert r"| a\|b | 3,000 |" in card
+    assert "was not audited" in card
+    assert card.index("Not for pensions") < card.index("no promise about differences")
+
+
+def test_the_seed_is_not_on_the_card(model):
+    card = model_card(model, audit_result(2))
+    assert str(SEED) not in card
+    assert "a seed, not shown" in card
+    assert "void for anyone who knows or can guess the seed" in card
+
+
+def test_the_audit_is_on_the_card_with_its_own_guarantee(model):
+    result = audit_result(3)
+    card = model_card(model, result)
+    for rate in result.rates("error_rate"):
+        assert f"| {rate.group} " in card
+        assert f"{100 * rate.estimate:.1f}" in card
+    assert "Privacy of these numbers: Differential privacy" in card
+    exact = model_card(model, audit_result(3, noise=None))
+    assert "Privacy of these numbers: No privacy" in exact
+
+
+def test_labels_and_words_that_mean_harm_are_text(model):
+    harm = "<script>alert(1)</script>\n# title | a/b"
+    card = model_card(model, audit_result(HOSTILE, noise=None), title=harm, purpose=harm)
+    assert "<" not in card
+    assert "\x00" not in card
+    assert len(titles(card)) == 7
+    rows = [line for line in card.split("\n") if line.startswith("|")]
+    widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
+    assert widths == {3, 9}
+
+
+def test_what_is_inside_a_pipeline_is_described(model):
+    pipeline = make_pipeline(FunctionTransformer(), model)
+    assert "Plan of solver 'mgr'" in model_card(pipeline)
+
+
+def test_a_card_is_written_too(model, tmp_path):
+    card = model_card(model, path=tmp_path / "README.md")
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == card
+
+
+def test_what_is_not_private_has_no_card():
+    with pytest.raises(ValueError, match="private"):
+        model_card(FunctionTransformer())
