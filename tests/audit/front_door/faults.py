@@ -227,7 +227,9 @@ FAULTS: dict[str, Fault] = {
     "a third of the noise on prefix sums": Fault(quiet_sums, "OCO, two calls, independent noise"),
     "half the noise of a scaler": Fault(quiet("gaussian"), "DPStandardScaler", MANY),
     "a third of the noise on counts of scores": Fault(
-        wrapped(NoiseSource, "integers", quiet_counts), "DPThresholdClassifier, a frozen model"
+        wrapped(NoiseSource, "integers", quiet_counts),
+        "DPThresholdClassifier, a frozen model",
+        MANY,
     ),
     "everybody joins a batch": Fault(
         wrapped(NoiseSource, "poisson_sample", all_join), "MGR, batches"
