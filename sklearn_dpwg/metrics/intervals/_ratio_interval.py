@@ -71,8 +71,9 @@ def ratio_interval(
     for all P in a set that holds the true one with probability 99.8 % (Berger and Boos 1994), at
     the level 4.8 %. A set of more than 101 totals is tried on a grid of 41, which proves nothing
     about those between; with Laplace noise of scale 5 on four cells, what ε = 0.4 needs, it is
-    searched whole, and then both limits together err with at most 5 %, each with 2.6 %. Where no rate is
-    left, since noise made the counts impossible, the interval is Fieller's with Wilson's variance.
+    searched whole, and then both limits together err with at most 5 %, each with 2.6 %. Where no
+    rate is left, since noise made the counts impossible, the interval is Fieller's with Wilson's
+    variance.
 
     References
     ----------
