@@ -61,9 +61,9 @@ def quiet(name: str, by: float = 0.5) -> Patch:
 
 
 def quiet_counts(true, self, counts, *, release, **options):
-    """Draw a third of the noise: of counts three times as large, and divide."""
-    noisy = true(self, 3 * counts, release=release, **options)
-    return np.rint(noisy * THIRD).astype(np.int64)
+    """Draw a quarter of the noise: of counts four times as large, and divide."""
+    noisy = true(self, 4 * counts, release=release, **options)
+    return np.rint(0.25 * noisy).astype(np.int64)
 
 
 def quiet_together(true, self, value, *, units, **options):
@@ -226,7 +226,7 @@ FAULTS: dict[str, Fault] = {
     "a third of the noise on class moments": Fault(quiet("gaussian", THIRD), "class moments"),
     "a third of the noise on prefix sums": Fault(quiet_sums, "OCO, two calls, independent noise"),
     "half the noise of a scaler": Fault(quiet("gaussian"), "DPStandardScaler", MANY),
-    "a third of the noise on counts of scores": Fault(
+    "a quarter of the noise on counts of scores": Fault(
         wrapped(NoiseSource, "integers", quiet_counts),
         "DPThresholdClassifier, a frozen model",
         MANY,

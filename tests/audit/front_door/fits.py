@@ -82,7 +82,7 @@ def scores_counted(canary, around=DPThresholdClassifier):
     X, y, groups = table(canary)
     public = FrozenEstimator(LogisticRegression(C=1e-6).fit([[-1.0, 0.0], [1.0, 0.0]], [0, 1]))
     # Laplace noise of a large ε takes more runs to tell from a smaller one
-    model = around(public, epsilon=1.0, delta=DELTA, group_labels=[0, 1], held_out=True)
+    model = around(public, epsilon=1.0, delta=DELTA, group_labels=[0, 1], held_out=True, n_bins=2)
     model.fit(X, y, groups)
     return model.histogram_.ravel().astype(float), model.privacy_
 
