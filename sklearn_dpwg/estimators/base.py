@@ -17,6 +17,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators import fresh
 from sklearn_dpwg.estimators.fitting import Fitting, precisions
 from sklearn_dpwg.estimators.fresh import FreshMethod
+from sklearn_dpwg.estimators.hidden_groups import fit_hidden
 from sklearn_dpwg.estimators.inputs import advice_on_missing_values, check_columns
 from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
 from sklearn_dpwg.estimators.search_around import check_search_around
@@ -108,6 +109,9 @@ class DPWorstGroupEstimator(Fitting):
     def _fit(self, X: Any, y: ArrayLike, groups: Any) -> None:
         budget = self._check_parameters()
         rows, encoded, codes, labels, targets = self._encode(X, y, groups)
+        if self._hides_groups:
+            fit_hidden(self, budget, rows, encoded, codes, labels, targets)
+            return
         sizes = np.bincount(codes)
         problem = self._problem(targets.loss, sizes.tolist(), rows.shape[1])
         solver = self._make_solver(budget)

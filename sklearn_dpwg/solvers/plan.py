@@ -18,9 +18,11 @@ from sklearn_dpwg.privacy import (
     SECONDS_PER_SECURE_COORDINATE,
     Budget,
     PrivacyGuarantee,
+    Relation,
     Release,
 )
-from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
+from sklearn_dpwg.problem import PUBLIC_FACTS, PUBLIC_FACTS_OF_HIDDEN_GROUPS, Problem
+from sklearn_dpwg.solvers.count_stage import CountStage
 
 # Cost of one pass for risks and gradients, fitted to 10^3..10^6 rows of 5..100 columns on two
 # cores (benchmarks/pass_cost.py); good to a factor of two, which is all that a preview needs.
@@ -77,6 +79,9 @@ class Plan:
         What else a reader of the plan should know, such as why this solver was chosen.
     records_per_person : int, default=1
         How many rows of one person the budget is for. The releases cost a row less.
+    counts : CountStage, optional
+        Where groups are hidden, the first stage: its release is the first of `releases`, and what
+        the plan costs is what was fixed before it.
     """
 
     solver: str
@@ -94,6 +99,7 @@ class Plan:
     n_drawn: int | None = None
     remark: str = ""
     records_per_person: int = 1
+    counts: CountStage | None = None
 
     __repr__ = short_repr
 
@@ -166,11 +172,33 @@ class Plan:
         for kind, value in [*((Release, each) for each in self.releases), (Budget, self.budget)]:
             if type(value) is not kind:
                 raise TypeError(f"a plan is made of a Budget and of Releases, got {value!r}.")
+        if self.counts is not None:
+            if self.releases[: len(self.counts.releases)] != self.counts.releases:
+                raise PlanExceededError(
+                    "a plan with hidden groups must release their counts first."
+                )
+            if not self.counts.covers(self.releases[len(self.counts.releases) :]):
+                raise PlanExceededError(
+                    "what follows the counts of hidden groups must cost no more than what was "
+                    f"fixed before them, {self.counts.reserved!r}, got {self.releases!r}."
+                )
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What the releases cost together, of which no plan may state anything else."""
-        return _guarantee(self.releases, self.budget, self.records_per_person)
+        if self.counts is None:
+            return _guarantee(self.releases, self.budget, self.records_per_person)
+        paid = (*self.counts.releases, *self.counts.reserved)
+        return _guarantee(paid, self.budget, self.records_per_person, hides_groups=True)
+
+    @property
+    def second_stage(self) -> Plan:
+        """The solver's own plan: this one, or what comes after the counts of hidden groups."""
+        if self.counts is None:
+            return replace(self)
+        releases = self.releases[len(self.counts.releases) :]
+        budget = self.counts.budget
+        return replace(self, releases=releases, budget=budget, counts=None, records_per_person=1)
 
     @property
     def is_weak(self) -> bool:
@@ -184,6 +212,7 @@ class Plan:
             f"Plan of solver {self.solver!r}: {problem.n_records:,} records in "
             f"{problem.n_groups} group(s), {problem.n_weights:,} weights, {self.n_steps:,} steps",
             *([self.remark] if self.remark else []),
+            *(["", *str(self.counts).splitlines()] if self.counts is not None else []),
             "",
             "Releases (noise is per unit of sensitivity, fixed before any record is read):",
         ]
@@ -209,9 +238,10 @@ class Plan:
                 lines.append("  weak: the bound promises no more than predicting nothing")
             if problem.n_groups > 1:
                 smallest = int(np.argmin(problem.group_sizes))
+                about = "" if self.counts is None else "about "
                 lines.append(
-                    f"  if the smallest group ({problem.group_sizes[smallest]:,} records) is the "
-                    f"worst off: {self.predicted_excess_if_worst[smallest]:.3g}"
+                    f"  if the smallest group ({about}{problem.group_sizes[smallest]:,} records) "
+                    f"is the worst off: {self.predicted_excess_if_worst[smallest]:.3g}"
                 )
         lines.append(f"  about {self.predicted_seconds:.2g} seconds")
         lines += ["", str(guarantee)]
@@ -220,7 +250,11 @@ class Plan:
 
 @lru_cache(maxsize=256)
 def _guarantee(
-    releases: tuple[Release, ...], budget: Budget, records_per_person: int
+    releases: tuple[Release, ...],
+    budget: Budget,
+    records_per_person: int,
+    *,
+    hides_groups: bool = False,
 ) -> PrivacyGuarantee:
     """Account for the releases of a plan; kept by value, so that no plan can hold another."""
     if not releases:
@@ -229,9 +263,12 @@ def _guarantee(
                 f"a plan without releases promises nothing and needs epsilon=inf, got {budget!r}."
             )
         return PrivacyGuarantee.non_private(budget.delta).for_records(records_per_person)
+    stated: dict[str, Any] = {"public": PUBLIC_FACTS}
+    if hides_groups:
+        stated = {"public": PUBLIC_FACTS_OF_HIDDEN_GROUPS, "relation": Relation.REPLACE_ANY}
     if records_per_person == 1:
-        return PrivacyGuarantee.from_releases(releases, budget, public=PUBLIC_FACTS)
-    of_row = PrivacyGuarantee.from_releases(releases, budget.delta, public=PUBLIC_FACTS)
+        return PrivacyGuarantee.from_releases(releases, budget, **stated)
+    of_row = PrivacyGuarantee.from_releases(releases, budget.delta, **stated)
     of_person = of_row.for_records(records_per_person)
     if of_person.epsilon > budget.epsilon:
         raise PlanExceededError(
