@@ -141,8 +141,10 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
             read = data.part(parts[t]) if parallel else data
             part = t if parallel else None
             if t > 0 and schedule.risks_multiplier > 0.0:
+                # what stands for the sizes of hidden groups
+                divisors = () if problem.hidden is None else (schedule.sizes[t],)
                 noisy_risks = release_risks(
-                    read, weights, schedule, noise, releases[RISKS, part], schedule.sizes[t]
+                    read, weights, schedule, noise, releases[RISKS, part], *divisors
                 )
                 noisy_risks, _ = heard(noisy_risks, np.zeros_like(noisy_risks), problem)
                 log_prior = log_prior + schedule.group_rate * noisy_risks
