@@ -54,7 +54,8 @@ class DPWorstGroupEstimator(Fitting):
         y : array-like of shape (n_records,)
             Targets.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Public group of each record; cells of several columns are intersected.
+            Group of each record, public or, with ``neighbours="replace-any"``, protected; cells of
+            several columns are intersected.
         **refused : dict
             Nothing else is accepted; ``sample_weight`` is refused with a reason.
 

@@ -126,7 +126,7 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         Public sizes of the groups; with ``neighbours="replace-any"`` the noisy counts, a private
         release, brought to the number of records.
     count_std_ : float
-        Standard deviation of the noise on a count, with ``neighbours="replace-any"`` only.
+        Standard deviation of the noise on a count of `group_sizes_`; 0 where they are public.
     group_weights_ : ndarray of shape (n_groups,)
         Weights that the learner gave the groups; a private release, which not every solver makes.
     n_iter_ : int

@@ -269,6 +269,12 @@ class Fitting(Progress, BaseEstimator):
         if not plan.releases:
             return
         warn_of_small_groups(plan, labels, replan)
+        if plan.counts is None:  # else said before the counts
+            self._warn_about_budget(plan, budget)
+        warn_of_weak_bound(plan, labels, replan)
+
+    def _warn_about_budget(self, plan: Plan, budget: Budget) -> None:
+        """Warn of an ε or δ that protects nobody."""
         if budget.epsilon > NO_PROTECTION:
             warn(
                 f"epsilon={budget.epsilon:g} is no protection: whoever knows all records but one "
@@ -277,7 +283,6 @@ class Fitting(Progress, BaseEstimator):
             )
         n_records = plan.problem.n_records if plan.n_drawn is None else plan.n_drawn
         check_delta(budget.delta, n_records)
-        warn_of_weak_bound(plan, labels, replan)
 
     def _learn_nothing(self, X: Any, y: ArrayLike, groups: Any) -> None:
         """Take the form of a fitted model without reading a value, to try what uses one."""
@@ -320,9 +325,7 @@ class Fitting(Progress, BaseEstimator):
         self.privacy_ = guarantee
         self.group_labels_ = labels
         self.group_sizes_ = sizes
-        self.__dict__.pop("count_std_", None)
-        if plan.counts is not None:
-            self.count_std_ = plan.counts.count_std
+        self.count_std_ = 0.0 if plan.counts is None else plan.counts.count_std
         self.n_iter_ = solution.n_iter
         self._group_weights = solution.group_weights
         matrix = weights.reshape(problem.loss.n_outputs, problem.n_columns)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.estimators.fitting import Fitting
 from sklearn_dpwg.estimators.spending import check_solution, spending
 from sklearn_dpwg.estimators.targets import Targets
 from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning
 from sklearn_dpwg.privacy import Budget, Draw, NoiseSource
 from sklearn_dpwg.problem import equal_sizes
-
-if TYPE_CHECKING:
-    from sklearn_dpwg.estimators.fitting import Fitting
+from sklearn_dpwg.solvers.counts.releases import release_sizes
 
 
 class StagedNoise:
@@ -72,12 +71,13 @@ def fit_hidden(
     first = estimator._first_weights(targets, expected)
     plan = estimator._plan_of(solver, expected, budget, first)
     estimator._begin_fit()
+    estimator._warn_about_budget(plan, budget)
     stage = plan.counts
     assert stage is not None
     noise = NoiseSource(estimator.random_state, stage.releases)
     both = StagedNoise(noise)
     with spending(both, budget, plan, estimator, estimator._fit_key) as guarantee:
-        sizes = stage.count(codes, n_groups, noise)
+        sizes = release_sizes(stage, codes, n_groups, noise)
         problem = estimator._problem(targets.loss, sizes, n_features, n_records)
         plan = estimator._plan_of(solver, problem, budget, first)
         if plan.counts != stage:

@@ -11,7 +11,7 @@ from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate, gdp_epsilon
 from sklearn_dpwg.problem import Problem, with_equal_groups
 from sklearn_dpwg.solvers import Plan, Solver
-from sklearn_dpwg.solvers.count_stage import COUNTS, RESERVED, CountStage
+from sklearn_dpwg.solvers.counts.stage import COUNTS, RESERVED, CountStage
 
 # Share of the budget by which a second stage that samples is planned again, at most so often.
 _SHADE, _MOST_PLANS = 0.999, 12

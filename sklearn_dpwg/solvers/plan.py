@@ -22,7 +22,7 @@ from sklearn_dpwg.privacy import (
     Release,
 )
 from sklearn_dpwg.problem import PUBLIC_FACTS, PUBLIC_FACTS_OF_HIDDEN_GROUPS, Problem
-from sklearn_dpwg.solvers.count_stage import CountStage
+from sklearn_dpwg.solvers.counts.stage import CountStage
 
 # Cost of one pass for risks and gradients, fitted to 10^3..10^6 rows of 5..100 columns on two
 # cores (benchmarks/pass_cost.py); good to a factor of two, which is all that a preview needs.

@@ -5,6 +5,7 @@ by at most what it states, and nothing else may differ. docs/theory/replace-any.
 """
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from sklearn_dpwg.privacy import Budget, Release, SumGrid
 from sklearn_dpwg.problem import HiddenGroups, Problem
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, SOLVERS, Auto, FreshPhasedERM, Moments, PhasedERM
-from sklearn_dpwg.solvers.count_stage import CountStage, whole_sizes
+from sklearn_dpwg.solvers.counts.stage import CountStage, whole_sizes
 from sklearn_dpwg.solvers.mgr import releases as mgr_releases
 from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
 from sklearn_dpwg.solvers.phased_erm import phased_erm as phased_module
@@ -231,7 +232,7 @@ def parts_by_group(patch):
         public = dataclasses.replace(problem, group_sizes=data.group_sizes, hidden=None)
         sizes = np.array(data.group_sizes)
         cuts = [sizes * t // schedule.n_phases for t in range(schedule.n_phases + 1)]
-        parts = [tuple(last - first) for first, last in zip(cuts, cuts[1:], strict=False)]
+        parts = [tuple(last - first) for first, last in itertools.pairwise(cuts)]
         return real(public, data, dataclasses.replace(schedule, sizes=tuple(parts)), noise)
 
     wrap(patch, phased_module, "_draw_parts", within)

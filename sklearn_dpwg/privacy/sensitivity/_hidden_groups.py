@@ -77,7 +77,7 @@ def hidden_group_sensitivities(
     >>> hidden_group_sensitivities(**facts, entropy_weight=float("inf")).round(3)
     array([0.04])
     >>> hidden_group_sensitivities(**facts, entropy_weight=0.1).round(3)
-    array([0.185])
+    array([0.184])
     """
     sizes, weights = np.asarray(normalisers, dtype=float), np.asarray(prior, dtype=float)
     lipschitz = positive_finite(lipschitz, "lipschitz")

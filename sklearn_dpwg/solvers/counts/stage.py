@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.privacy import Budget, NoiseSource, Release
+from sklearn_dpwg.privacy import Budget, Release
 from sklearn_dpwg.problem import HiddenGroups
 
 COUNTS, RESERVED = "group counts", "everything after the counts"
@@ -70,31 +69,6 @@ class CountStage:
         if all(map(_is_plain, (*self.reserved, *releases))):
             return _worst_square(releases) <= _worst_square(self.reserved)
         return _sorted(releases) == _sorted(self.reserved)
-
-    def count(self, codes: NDArray[np.intp], n_groups: int, noise: NoiseSource) -> tuple[int, ...]:
-        """Release the sizes of the groups, and make of them what stands for sizes for ever.
-
-        Parameters
-        ----------
-        codes : ndarray of shape (n_records,)
-            Group of each record.
-        n_groups : int
-            Number of groups.
-        noise : NoiseSource
-            Which pays for the counts.
-
-        Returns
-        -------
-        tuple of int
-            Positive whole numbers: the counts, brought to the number of records, and at least so
-            large as to be told from noise.
-        """
-        if self.release is None:
-            return (len(codes),)
-        counts = np.bincount(codes, minlength=n_groups).astype(float)
-        noisy = noise.gaussian(counts, sensitivity=SENSITIVITY, release=self.release)
-        hidden = HiddenGroups(len(codes), 0.0, self.count_std)
-        return whole_sizes(noisy, n_records=len(codes), floor=hidden.floor)
 
     def __str__(self) -> str:
         """Return a few lines for people."""
