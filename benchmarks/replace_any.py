@@ -4,7 +4,7 @@ What it costs to protect who is in which group
 
 Mean excess worst-group risk over the reference optimum at delta = 1e-5, of fits with public groups
 and with neighbours="replace-any", 16 pairs with the same seed. The ratio is that of the means, its
-interval 95 % of a bootstrap over the pairs. Solvers, data sets, epsilon=1 and seeds=16 may be named:
+interval 95 % of a bootstrap over the pairs. Solvers, data sets, epsilon=1, seeds=16 may be named:
 
     python benchmarks/replace_any.py [mgr] [phased-erm] [moments] [adult] [epsilon=1] [share]
 

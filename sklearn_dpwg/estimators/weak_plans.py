@@ -52,9 +52,10 @@ def warn_of_small_groups(plan: Plan, labels: NDArray[np.object_], replan: Replan
         )
     if len(hopeless) == 1:
         (worst,) = hopeless
+        about = "" if plan.counts is None else "about "  # of hidden groups a noisy count is known
         who = (
-            f"group {labels[worst]!r} has {sizes[worst]:,} record(s), too few to learn from if it "
-            f"is the worst off (the plan's bound is then {bounds[worst]:.3g}, predicting nothing "
+            f"group {labels[worst]!r} has {about}{sizes[worst]:,} record(s), too few to learn from "
+            f"if it is the worst off (the plan's bound is then {bounds[worst]:.3g}, predicting nothing "
             f"costs at most {cost:.3g})"
         )
     else:

@@ -304,8 +304,8 @@ def test_a_solver_that_spends_more_for_some_counts_is_refused(monkeypatch):
         return type(plan)(**{**vars(plan), "releases": tuple(cheaper)})
 
     monkeypatch.setattr(MGR, "_plan", louder)
+    X, y, groups = records(800)
     with pytest.raises(PlanExceededError):
-        X, y, groups = records(800)
         classifier(random_state=0).fit(X, y, groups=groups)
 
 

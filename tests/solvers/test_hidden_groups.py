@@ -130,7 +130,10 @@ def test_no_record_moves_a_batch_by_more_than_is_stated():
         problem = hidden_problem(rng, LOSSES[index % 7], n_groups=int(rng.integers(2, 5)))
         rate, share = float(rng.choice([0.1, 0.3, 0.9])), float(rng.choice([0.05, 0.5]))
         step = "sampled" if index % 3 == 0 else "weighted"
-        solver = MGR(n_steps=3, step=step, sampling_rate=rate, risk_share=share, centring=False)
+        is_centred = index % 2 == 0 and problem.intercept_scaling > 0.0
+        solver = MGR(
+            n_steps=3, step=step, sampling_rate=rate, risk_share=share, centring=is_centred
+        )
         plans.append((solver.plan(problem, Budget(0.5, 1e-5)), solver))
     for seed in range(1000):
         plan, solver = plans[seed % len(plans)]
