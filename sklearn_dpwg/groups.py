@@ -99,12 +99,13 @@ def encode_groups(
     group_labels: Sequence[Hashable] | None,
     *,
     may_be_empty: bool = False,
+    are_secret: bool = False,
 ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
     """Return each record's index into the labels, and the labels.
 
     Cells of several columns are intersected, and labels then are tuples. Labels that are not given
     are those found, sorted. A group that is missing, unknown or (unless it may be) empty is an
-    error.
+    error, which does not show the label of a record where these are secret.
     """
     values = _one_column(groups)
     if len(values) != n_records:
@@ -117,6 +118,10 @@ def encode_groups(
         labels = _index(_checked_labels(group_labels))
     codes = labels.get_indexer(values)
     if (codes < 0).any():
+        if are_secret:
+            raise ValueError(
+                f"groups must hold labels of group_labels={list(labels)!r} alone, and some differ."
+            )
         raise ValueError(
             f"groups contains {values[codes < 0][0]!r}, which is not in group_labels="
             f"{list(labels)!r}."

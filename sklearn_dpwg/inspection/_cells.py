@@ -9,6 +9,7 @@ from types import MappingProxyType
 # A cell is (is truly of the second class, is predicted to be).
 Cell = tuple[int, int]
 TRUE_NEGATIVE, FALSE_POSITIVE, FALSE_NEGATIVE, TRUE_POSITIVE = (0, 0), (0, 1), (1, 0), (1, 1)
+CELLS = (TRUE_NEGATIVE, FALSE_POSITIVE, FALSE_NEGATIVE, TRUE_POSITIVE)
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,11 @@ class CellRate:
     misses: frozenset[Cell]
     greater_is_worse: bool
     words: str
+
+    @property
+    def is_of_all(self) -> bool:
+        """Whether every record counts."""
+        return len(self.hits | self.misses) == len(CELLS)
 
 
 def _rate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Hashable
 from dataclasses import asdict, fields
 from typing import Any
@@ -33,6 +34,7 @@ def plain_label(label: Any) -> Hashable:
 def result_to_dict(result: Any) -> dict[str, Any]:
     """Return plain values."""
     plain: dict[str, Any] = {name: getattr(result, name) for name in _PLAIN}
+    plain["epsilon"] = "inf" if math.isinf(result.epsilon) else result.epsilon
     for name in ("privacy_", "model_privacy_"):
         guarantee = getattr(result, name)
         plain[name] = None if guarantee is None else json.loads(guarantee.to_json())
@@ -53,6 +55,7 @@ def result_to_dict(result: Any) -> dict[str, Any]:
 def result_from_dict(described: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of the result that `result_to_dict` described."""
     found: dict[str, Any] = {name: described[name] for name in _PLAIN}
+    found["epsilon"] = float(described["epsilon"])
     for name in ("privacy_", "model_privacy_"):
         one = described[name]
         found[name] = None if one is None else PrivacyGuarantee.from_json(json.dumps(one))

@@ -6,36 +6,102 @@ import json
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg.inspection._cells import RATES, Cell
-from sklearn_dpwg.inspection._provisional import (
-    Interval,
-    impact_ratios,
-    rate_interval,
-    ratio_interval,
-    worst_group_set,
-)
+from sklearn_dpwg.inspection._cells import RATES
+from sklearn_dpwg.inspection._counted_rates import CountedRates
+from sklearn_dpwg.inspection._mean_interval import mean_interval
 from sklearn_dpwg.inspection._result_files import result_from_dict, result_to_dict
+from sklearn_dpwg.inspection._verdicts import Comparison
 from sklearn_dpwg.inspection.group_rate import GroupRate
 from sklearn_dpwg.inspection.loss_sums import LossSums
 from sklearn_dpwg.inspection.verdict import Verdict
 from sklearn_dpwg.inspection.worst_groups import WorstGroups
+from sklearn_dpwg.metrics.intervals import (
+    Interval,
+    impact_ratios,
+    ratio_interval,
+    worst_group_set,
+)
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Estimated records below so many deviations of the noise tell next to nothing.
+# Estimated records below so many deviations of their noise tell next to nothing.
 _LOUD = 3.0
+# Categories of a smaller share may be left out of impact ratios: 6 RCNY 5-301(d).
+_SMALL_SHARE = 0.02
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """Released numbers of an audit: counts with noise, and what follows from them."""
+    """Counts that an audit released, with the rates, ratios and verdicts that follow from them.
+
+    It holds released numbers only, so whatever is made of it costs no privacy. Made by
+    `GroupAudit.run`.
+
+    Parameters
+    ----------
+    group_labels : tuple of labels
+        The groups.
+    group_name : str
+        What the groups are made of, in words.
+    classes : tuple of two classes
+        The negative and the positive class.
+    counts : tuple
+        For each group and class the count of records in each bin of scores, with noise; so counts
+        may be negative.
+    noise : IntegerNoise or None
+        Law of the noise on every count; None where there is none and nothing is private.
+    sizes : tuple of int or None
+        Exact sizes of the groups where they are public.
+    threshold : float
+        Scores from here on predict the positive class.
+    score_edges : tuple of float or None
+        Inner edges of the bins, the threshold among them; None where it is the only one.
+    confidence : float
+        Probability of every interval to hold the truth.
+    privacy_ : PrivacyGuarantee
+        What the audit costs, with the model that was fitted to the same records, if one was.
+    model_privacy_ : PrivacyGuarantee or None
+        What that model costs alone.
+    created : str
+        Date, in ISO form.
+    versions : mapping from str to str
+        Versions of the libraries.
+    losses : tuple of LossSums, default=()
+        What was released of losses.
+    n_cells : int, default=1
+        Of how many noisy numbers each count is the sum; more than one where several models were
+        audited at once.
+    epsilon : float, default=inf
+        ε that was asked for this audit alone.
+
+    See Also
+    --------
+    GroupAudit : Makes results.
+
+    Notes
+    -----
+    Intervals cover that the records are a sample and that counts are noisy: they invert exact
+    tests with the law of the noise. Means of losses have normal ones. Each holds by itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpwg.inspection import GroupAudit
+    >>> rng = np.random.default_rng(0)
+    >>> groups = np.repeat(["a", "b"], 5000)
+    >>> y = rng.random(10_000) < np.where(groups == "a", 0.5, 0.3)
+    >>> result = GroupAudit(epsilon=1.0, group_labels=["a", "b"]).run(y, y * 0.9, groups)
+    >>> result.verdict("selection_rate", at_least=0.8).answer
+    'fails'
+    """
 
     group_labels: tuple[Hashable, ...]
     group_name: str
@@ -52,9 +118,10 @@ class AuditResult:
     versions: Mapping[str, str]
     losses: tuple[LossSums, ...] = ()
     n_cells: int = 1
-    _known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    epsilon: float = math.inf
+    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    METRICS = tuple(RATES)
+    METRICS: ClassVar[tuple[str, ...]] = tuple(RATES)
 
     @property
     def is_private(self) -> bool:
@@ -62,53 +129,102 @@ class AuditResult:
         return self.noise is not None
 
     def cells(self) -> NDArray[np.int64]:
-        """Return the counts of truth and prediction, an array of shape (n_groups, 2, 2)."""
-        counts = np.array(self.counts, dtype=np.int64)
-        split = counts.shape[2] - self._n_positive_bins()
-        return np.stack([counts[:, :, :split].sum(axis=2), counts[:, :, split:].sum(axis=2)], 2)
+        """Return the counts of truth and prediction.
+
+        Returns
+        -------
+        ndarray of shape (n_groups, 2, 2)
+            Counts with noise, by group, class and predicted class.
+        """
+        return self._counted.cells.copy()
 
     def rates(
         self, metric: str = "error_rate", *, confidence: float | None = None
     ) -> tuple[GroupRate, ...]:
-        """Return a rate, or the mean of a loss, of each group."""
-        known = self._intervals(metric, confidence)
+        """Return a rate, or the mean of a loss, of each group.
+
+        Parameters
+        ----------
+        metric : str
+            One of `METRICS`, or the name of a loss of the audit.
+        confidence : float, optional
+            Another one than that of the audit.
+
+        Returns
+        -------
+        tuple of GroupRate
+            One a group, with a note where little is known.
+        """
         return tuple(
             GroupRate(label, metric, one.estimate, one.low, one.high, self._note(metric, i))
-            for i, (label, one) in enumerate(zip(self.group_labels, known, strict=True))
+            for i, (label, one) in enumerate(
+                zip(self.group_labels, self._intervals(metric, confidence), strict=True)
+            )
         )
 
     def group_sizes(self) -> tuple[GroupRate, ...]:
-        """Return how many records each group has."""
-        if self.sizes is not None:
-            return tuple(
-                GroupRate(label, "size", float(size), float(size), float(size))
-                for label, size in zip(self.group_labels, self.sizes, strict=True)
-            )
-        totals = np.array(self.counts).sum(axis=(1, 2))
-        half = self._noise_quantile(2 * len(self.counts[0][0]))
-        return tuple(
-            GroupRate(
-                label, "size", max(0.0, float(n)), max(0.0, float(n - half)), max(0.0, n + half)
-            )
-            for label, n in zip(self.group_labels, totals, strict=True)
-        )
+        """Return how many records each group has.
+
+        Returns
+        -------
+        tuple of GroupRate
+            Exact ones where they are public, else with an interval of the noise alone, and a note
+            for groups of less than 2 % of the records.
+        """
+        sizes, half = self._counted.group_sizes(), self._counted.size_error(self.confidence)
+        least = _SMALL_SHARE * sum(sizes)
+        found = []
+        for label, size in zip(self.group_labels, sizes, strict=True):
+            note = "under 2 % of the records" if size < least else ""
+            low, high = max(0.0, size - half), max(0.0, size + half)
+            found.append(GroupRate(label, "size", max(0.0, size), low, high, note))
+        return tuple(found)
 
     def impact_ratios(
         self, metric: str = "selection_rate", *, confidence: float | None = None
     ) -> tuple[GroupRate, ...]:
-        """Return each group's rate over the largest one."""
-        ratios = impact_ratios(self._intervals(metric, confidence))
+        """Return each group's rate over the largest one.
+
+        The largest is taken among groups that are not lost in the noise and have 2 % of the records
+        or more, where there are any: a few records would often have the largest rate by chance.
+
+        Parameters
+        ----------
+        metric : str
+            One of `METRICS`.
+        confidence : float, optional
+            Another one than that of the audit.
+
+        Returns
+        -------
+        tuple of GroupRate
+            One a group; 1 for the group that is divided by.
+        """
+        rates = self._intervals(metric, confidence)
+        ratios = impact_ratios(rates, reference=self._reference(metric))
         return tuple(
-            GroupRate(label, f"{metric} ratio", one.estimate, one.low, one.high, "")
-            for label, one in zip(self.group_labels, ratios, strict=True)
+            GroupRate(
+                label, f"{metric} ratio", one.estimate, one.low, one.high, self._note(metric, i)
+            )
+            for i, (label, one) in enumerate(zip(self.group_labels, ratios, strict=True))
         )
 
     def worst_groups(self, metric: str = "error_rate") -> WorstGroups:
-        """Return the groups that may be worst by a metric."""
-        greater_is_worse = metric not in RATES or RATES[metric].greater_is_worse
+        """Return the groups that may be worst by a metric.
+
+        Parameters
+        ----------
+        metric : str
+            One of `METRICS`, or the name of a loss of the audit.
+
+        Returns
+        -------
+        WorstGroups
+            A set that holds the worst group with the audit's confidence.
+        """
         found = worst_group_set(
             [self._at(metric, i) for i in range(len(self.group_labels))],
-            greater_is_worse=greater_is_worse,
+            greater_is_worse=metric not in RATES or RATES[metric].greater_is_worse,
             confidence=self.confidence,
         )
         groups = tuple(self.group_labels[i] for i in found.members)
@@ -117,24 +233,64 @@ class AuditResult:
     def group_verdicts(
         self, metric: str = "selection_rate", at_least: float = 0.8
     ) -> tuple[Verdict, ...]:
-        """Return the verdict about each group."""
-        return tuple(self._verdict_of(one, at_least) for one in self.impact_ratios(metric))
+        """Return whether each group's impact ratio is large enough, each for itself.
+
+        Parameters
+        ----------
+        metric : str
+            One of `METRICS`.
+        at_least : float
+            Smallest ratio that passes; 0.8 is the rule of four fifths.
+
+        Returns
+        -------
+        tuple of Verdict
+            One a group.
+        """
+        comparison = self._comparison(metric, at_least)
+        return tuple(map(comparison.of_group, range(len(self.group_labels))))
 
     def verdict(self, metric: str = "selection_rate", at_least: float = 0.8) -> Verdict:
-        """Return whether all impact ratios are large enough, or that nobody can tell."""
-        verdicts = self.group_verdicts(metric, at_least)
-        for answer in ("fails", "cannot tell"):
-            for one in verdicts:
-                if one.answer == answer:
-                    return one
-        return Verdict("passes", f"All impact ratios are at least {at_least:g}.")
+        """Return whether every impact ratio is large enough, or that nobody can tell.
+
+        Parameters
+        ----------
+        metric : str
+            One of `METRICS`.
+        at_least : float
+            Smallest ratio that passes; 0.8 is the rule of four fifths.
+
+        Returns
+        -------
+        Verdict
+            "passes" where every ratio's lower limit is large enough, "fails" where an upper limit
+            is too small, at a confidence that counts that there are several groups.
+        """
+        return self._comparison(metric, at_least).of_all()
 
     def calibration(self, group: Hashable) -> tuple[GroupRate, ...]:
-        """Return the share of the second class among the records of each score bin of a group."""
+        """Return how often records of a group are positive, by bin of scores.
+
+        Parameters
+        ----------
+        group : label
+            The group.
+
+        Returns
+        -------
+        tuple of GroupRate
+            One a bin, in order of the scores.
+
+        Raises
+        ------
+        ValueError
+            If the audit had no ``score_edges``, or no such group.
+        """
         if self.score_edges is None:
             raise ValueError("calibration needs an audit with score_edges, got one without.")
-        place = self.group_labels.index(group)
-        negatives, positives = self.counts[place]
+        if group not in self.group_labels:
+            raise ValueError(f"group must be one of {self.group_labels!r}, got {group!r}.")
+        negatives, positives = self.counts[self.group_labels.index(group)]
         found = []
         for misses, hits in zip(negatives, positives, strict=True):
             one = ratio_interval(
@@ -148,43 +304,72 @@ class AuditResult:
         return tuple(found)
 
     def table(self) -> pd.DataFrame:
-        """Return a row a group: size, rates with limits, ratio and note."""
+        """Return a row a group.
+
+        Returns
+        -------
+        DataFrame
+            Size, rates and impact ratio of selection, each with its limits, and a note.
+        """
         import pandas as pd
 
-        columns: dict[str, list[Any]] = {}
-        listed = {"size": self.group_sizes()}
         names = ("selection_rate", "error_rate", "true_positive_rate", "false_positive_rate")
-        listed |= {metric: self.rates(metric) for metric in names}
+        listed = {"size": self.group_sizes()}
+        listed |= {metric: self.rates(metric) for metric in (*names, *self._losses)}
         listed["impact_ratio"] = self.impact_ratios()
+        columns: dict[str, list[Any]] = {}
         for name, rates in listed.items():
             columns[name] = [rate.estimate for rate in rates]
             columns[f"{name}_low"] = [rate.low for rate in rates]
             columns[f"{name}_high"] = [rate.high for rate in rates]
-        columns["note"] = [rate.note for rate in listed["selection_rate"]]
+        notes = zip(listed["size"], listed["selection_rate"], strict=True)
+        columns["note"] = ["; ".join(filter(None, (a.note, b.note))) for a, b in notes]
         index = pd.Index(self.group_labels, tupleize_cols=False, dtype=object, name=self.group_name)
         return pd.DataFrame(columns, index=index)
 
     def to_json(self) -> str:
-        """Return the result as a JSON object."""
+        """Return the result as a JSON object.
+
+        Returns
+        -------
+        str
+            Standard JSON with everything that was released.
+        """
         return json.dumps(result_to_dict(self), allow_nan=False, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> AuditResult:
-        """Return the result that `to_json` wrote."""
+        """Return the result that `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            The JSON object.
+
+        Returns
+        -------
+        AuditResult
+            Equal to the one written.
+        """
         return cls(**result_from_dict(json.loads(text)))
 
-    def _n_positive_bins(self) -> int:
-        if self.score_edges is None:
-            return 1
-        return len(self.score_edges) - self.score_edges.index(self.threshold)
+    @cached_property
+    def _counted(self) -> CountedRates:
+        counts = np.array(self.counts, dtype=np.int64)
+        n_bins = counts.shape[2]
+        positive = 1
+        if self.score_edges is not None:
+            positive = n_bins - 1 - self.score_edges.index(self.threshold)
+        split = n_bins - positive
+        cells = np.stack(
+            [counts[:, :, :split].sum(axis=2), counts[:, :, split:].sum(axis=2)], axis=2
+        )
+        n_noisy = (split * self.n_cells, positive * self.n_cells)
+        return CountedRates(cells, n_noisy, self.noise, self.sizes)
 
-    def _sum(self, group: int, cells: frozenset[Cell]) -> tuple[int, int]:
-        """Return the sum of some cells, and how many noisy numbers it is of."""
-        positive = self._n_positive_bins()
-        n_bins = {0: len(self.counts[0][0]) - positive, 1: positive}
-        table = self.cells()[group]
-        total = sum(int(table[cell]) for cell in cells)
-        return total, self.n_cells * sum(n_bins[predicted] for _, predicted in cells)
+    @cached_property
+    def _losses(self) -> dict[str, LossSums]:
+        return {loss.name: loss for loss in self.losses}
 
     def _at(self, metric: str, group: int) -> Callable[[float], Interval]:
         return lambda confidence: self._interval(metric, group, confidence)
@@ -201,49 +386,47 @@ class AuditResult:
         return found
 
     def _compute(self, metric: str, group: int, confidence: float) -> Interval:
+        if metric in self._losses:
+            size, std = self._counted.group_sizes()[group], self._counted.size_std
+            return mean_interval(self._losses[metric], group, size, std, confidence)
         if metric not in RATES:
-            raise ValueError(f"metric must be one of {', '.join(RATES)}, got {metric!r}.")
-        rate = RATES[metric]
-        hits, n_hit_cells = self._sum(group, rate.hits)
-        misses, n_miss_cells = self._sum(group, rate.misses)
-        if self.sizes is not None and len(rate.hits) + len(rate.misses) == 4:
-            return rate_interval(
-                hits,
-                self.sizes[group],
-                noise=self.noise,
-                n_cells=n_hit_cells,
-                confidence=confidence,
-            )
-        return ratio_interval(
-            hits,
-            misses,
-            noise=self.noise,
-            n_cells=(n_hit_cells, n_miss_cells),
-            confidence=confidence,
-        )
+            known = ", ".join([*RATES, *self._losses])
+            raise ValueError(f"metric must be one of {known}, got {metric!r}.")
+        return self._counted.interval(metric, group, confidence)
 
     def _note(self, metric: str, group: int) -> str:
         if metric not in RATES:
             return ""
         rate = RATES[metric]
-        total, n_noisy = self._sum(group, rate.hits | rate.misses)
-        if self.sizes is not None and len(rate.hits | rate.misses) == 4:
-            return "no records" if self.sizes[group] == 0 else ""
+        total, n_noisy = self._counted.total(group, rate.hits | rate.misses)
+        if self.sizes is not None and rate.is_of_all:
+            return "" if self.sizes[group] else "no records"
         if self.noise is None:
-            return "no records" if total == 0 else ""
+            return "" if total else "no records"
         loud = total < _LOUD * self.noise.std * math.sqrt(n_noisy)
         return "fewer than three noise deviations" if loud else ""
 
-    def _noise_quantile(self, n_noisy: int) -> float:
-        if self.noise is None:
-            return 0.0
-        return 1.96 * self.noise.std * math.sqrt(n_noisy * self.n_cells)
+    def _reference(self, metric: str) -> int:
+        """Return the group that others are compared with."""
+        rates = self._intervals(metric, None)
+        sizes = self._counted.group_sizes()
+        least = _SMALL_SHARE * sum(sizes)
+        known = [i for i, rate in enumerate(rates) if not math.isnan(rate.estimate)]
+        quiet = [i for i in known if not self._note(metric, i)]
+        large = [i for i in quiet if sizes[i] >= least]
+        return max(large or quiet or known or [0], key=lambda i: rates[i].estimate)
 
-    def _verdict_of(self, ratio: GroupRate, at_least: float) -> Verdict:
-        limits = f"{ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
-        said = f"The impact ratio of {ratio.group!s} is {limits}, against {at_least:g}."
-        if ratio.low >= at_least:
-            return Verdict("passes", said)
-        if ratio.high < at_least:
-            return Verdict("fails", said)
-        return Verdict("cannot tell", said, "More people would tell.")
+    def _comparison(self, metric: str, at_least: float) -> Comparison:
+        n_compared = max(1, len(self.group_labels) - 1)
+        strict = 1.0 - (1.0 - self.confidence) / n_compared
+        return Comparison(
+            labels=tuple(map(str, self.group_labels)),
+            metric=metric,
+            at_least=at_least,
+            reference=self._reference(metric),
+            rates=self._intervals(metric, None),
+            strict_rates=self._intervals(metric, strict),
+            counted=self._counted,
+            confidence=self.confidence,
+            epsilon=self.epsilon,
+        )

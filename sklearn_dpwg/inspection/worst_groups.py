@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from sklearn_dpwg.inspection._provisional import Interval
+from sklearn_dpwg.metrics.intervals import Interval
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 A `Release` states a mechanism, its noise in units of sensitivity and how often it is used. A
 solver's plan is a tuple of releases; `calibrate` scales their noise to a `Budget` before any
 record is read; a `NoiseSource` made from them adds the noise and refuses every draw that was not
-paid for; and a `PrivacyGuarantee` states in numbers and words what follows from them. Neighbours
-are always data sets where one record of one group is replaced by another record of the same
-group, and noise multipliers are always noise over the sensitivity Δ to such a replacement.
+paid for; and a `PrivacyGuarantee` states in numbers and words what follows from them. It names its
+neighbours, a `Relation`: most often data sets where one record of one group is replaced by another
+record of the same group; noise multipliers are always noise over the sensitivity Δ to them.
 Gaussian noise has a closed form (`gdp_delta`, `gdp_epsilon`, `gdp_mu`); the rest is accounted
 for by dp_accounting's privacy-loss distributions (`delta_of`, `epsilon_of`), and what those do
 not state tightly is refused. Sensitivities that take a proof (`saddle_point_sensitivity`,
@@ -30,6 +30,7 @@ from sklearn_dpwg.privacy.noise import (
     GaussianRows,
     IntegerNoise,
     NoiseSource,
+    noise_on_integers,
     poisson_sample,
 )
 from sklearn_dpwg.privacy.relation import Relation
@@ -73,6 +74,7 @@ __all__ = [
     "joint_guarantee",
     "lemma3_sensitivity",
     "moment_sensitivity",
+    "noise_on_integers",
     "part_events",
     "poisson_sample",
     "predict_multiplier",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 # What neighbours differ in by the name of the relation, the strongest relation first.
 _SENTENCES = {
@@ -12,8 +12,8 @@ _SENTENCES = {
 }
 
 
-class Relation(str):
-    """Which data sets are neighbours: a string, the sentence that guarantees state.
+class Relation:
+    """Which data sets are neighbours; ``str`` of it is the sentence that guarantees state.
 
     Relations are in order, the strongest first: what holds under one holds under every later one,
     as a replacement within a group is a replacement, and a replacement is a removal and an
@@ -21,8 +21,8 @@ class Relation(str):
 
     Parameters
     ----------
-    neighbours : {"add-or-remove", "replace-any", "replace-in-group"}
-        Its name, or the sentence that belongs to it.
+    neighbours : {"add-or-remove", "replace-any", "replace-in-group"} or Relation
+        Its name, or the sentence that belongs to it, which equals it too.
 
     Raises
     ------
@@ -48,13 +48,13 @@ class Relation(str):
     REPLACE_ANY: ClassVar[Relation]
     REPLACE_IN_GROUP: ClassVar[Relation]
 
-    def __new__(cls, neighbours: str) -> Self:
-        """Return the relation of a name or sentence."""
-        names = [name for name, said in _SENTENCES.items() if neighbours in (name, str(said))]
-        if not names:
+    def __init__(self, neighbours: str | Relation) -> None:
+        said = str(neighbours)
+        places = [place for place, pair in enumerate(_SENTENCES.items()) if said in pair]
+        if not places:
             known = ", ".join(map(repr, _SENTENCES))
             raise ValueError(f"neighbours must be one of {known}, got {neighbours!r}.")
-        return super().__new__(cls, _SENTENCES[names[0]])
+        self._rank = places[0]
 
     @property
     def short_name(self) -> str:
@@ -76,21 +76,29 @@ class Relation(str):
         """
         return self <= other
 
-    @property
-    def _rank(self) -> int:
-        return list(_SENTENCES.values()).index(str(self))
+    def __str__(self) -> str:
+        return list(_SENTENCES.values())[self._rank]
 
-    def __le__(self, other: Any) -> bool:
-        return self._rank <= Relation(other)._rank
+    def __repr__(self) -> str:
+        return repr(str(self))
 
-    def __lt__(self, other: Any) -> bool:
-        return self._rank < Relation(other)._rank
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Relation | str) and str(self) == str(other)
 
-    def __ge__(self, other: Any) -> bool:
-        return self._rank >= Relation(other)._rank
+    def __hash__(self) -> int:
+        return hash(str(self))
 
-    def __gt__(self, other: Any) -> bool:
-        return self._rank > Relation(other)._rank
+    def __le__(self, other: Relation) -> bool:
+        return self._rank <= other._rank
+
+    def __lt__(self, other: Relation) -> bool:
+        return self._rank < other._rank
+
+    def __ge__(self, other: Relation) -> bool:
+        return self._rank >= other._rank
+
+    def __gt__(self, other: Relation) -> bool:
+        return self._rank > other._rank
 
 
 Relation.ADD_OR_REMOVE = Relation("add-or-remove")

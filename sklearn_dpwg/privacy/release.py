@@ -19,7 +19,7 @@ from sklearn_dpwg.privacy.gaussian import gdp_mu
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-Mechanism = Literal["gaussian", "laplace"]
+Mechanism = Literal["gaussian", "laplace", "discrete-laplace"]
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,15 @@ class Release:
     ----------
     name : str
         What is released; a `NoiseSource` draws each name from a stream of its own.
-    mechanism : {"gaussian", "laplace"}
-        Distribution of the noise, added to every coordinate independently.
+    mechanism : {"gaussian", "laplace", "discrete-laplace"}
+        Distribution of the noise, added to every coordinate independently. The last one is noise
+        on whole numbers, on counts of records in disjoint cells, of which a record moves at most
+        two, each by one.
     noise_multiplier : float
         Noise per unit of sensitivity: σ/Δ with the standard deviation σ and Δ in the L2 norm for
         Gaussian noise, b/Δ with the scale b and Δ in the L1 norm for Laplace noise. Δ is the most
-        that the value can move when one record of one group is replaced by another record of the
-        same group.
+        that the value can move between neighbours: when one record is replaced, most often by
+        another one of the same group. It is 2 for discrete Laplace noise.
     max_count : int
         Largest number of draws; all of them are paid for, used or not.
     part : int, optional
@@ -82,12 +84,15 @@ class Release:
 
     def __post_init__(self) -> None:
         non_empty_string(self.name, "name")
-        if self.mechanism not in ("gaussian", "laplace"):
-            raise ValueError(f"mechanism must be 'gaussian' or 'laplace', got {self.mechanism!r}.")
+        if self.mechanism not in ("gaussian", "laplace", "discrete-laplace"):
+            raise ValueError(
+                f"mechanism must be 'gaussian', 'laplace' or 'discrete-laplace', got "
+                f"{self.mechanism!r}."
+            )
         rate = real_number(self.sampling_rate, "sampling_rate")
         if not 0.0 < rate <= 1.0:
             raise ValueError(f"sampling_rate must be above 0 and at most 1, got {rate!r}.")
-        if rate < 1.0 and self.mechanism == "laplace":
+        if rate < 1.0 and self.mechanism != "gaussian":
             raise UnsupportedMechanismError(
                 "Poisson-sampled Laplace noise has no tight accountant when records are replaced; "
                 "use the mechanism 'gaussian' or a sampling_rate of 1."
@@ -118,6 +123,10 @@ class Release:
 
         if self.mechanism == "gaussian":
             event = dp_event.GaussianDpEvent(self.noise_multiplier)
+        elif self.mechanism == "discrete-laplace":
+            # two counts move by one each, under noise of scale 2z
+            event = dp_event.DiscreteLaplaceDpEvent(0.5 / self.noise_multiplier, 1)
+            return dp_event.SelfComposedDpEvent(event, 2 * self.paid_count)
         else:
             event = dp_event.LaplaceDpEvent(self.noise_multiplier)
         if self.sampling_rate < 1.0:

@@ -194,6 +194,11 @@ def _check(guarantee: Stated) -> Iterator[str]:
         f"record is {moved}. In these units the pair of neighbours is the one of ADD_OR_REMOVE_ONE."
     )
     compositions = [composition_of_event(event) for event in events]
+    if any(composition.discrete for composition in compositions):
+        intro += (
+            " Discrete Laplace events hold one over the scale, and by how much a count moves: a "
+            "record moves two."
+        )
     if any(composition.sampled for composition in compositions):
         intro += (
             " Poisson-sampled events take Δ = 2C with C the largest norm of one record's "

@@ -34,6 +34,8 @@ def test_relations_are_found_by_name_and_by_sentence():
             assert twin == relation
             assert type(twin) is Relation
     assert Relation.REPLACE_ANY == Relation("replace-any") != Relation.REPLACE_IN_GROUP
+    assert Relation.REPLACE_ANY == "replace any record, its group included"
+    assert len({Relation.REPLACE_ANY, Relation("replace-any")}) == 1
     for wrong in ("replace", "", None, 3):
         with pytest.raises(ValueError, match="neighbours must be one of 'add-or-remove', "):
             Relation(wrong)

@@ -15,7 +15,7 @@ from sklearn_dpwg.privacy import Budget, Draw, Release, check_delta, part_events
     ("changes", "error", "said"),
     [
         ({"name": ""}, ValueError, "name must be a non-empty string"),
-        ({"mechanism": "uniform"}, ValueError, "mechanism must be 'gaussian' or 'laplace'"),
+        ({"mechanism": "uniform"}, ValueError, "mechanism must be 'gaussian', 'laplace' or 'disc"),
         ({"noise_multiplier": 0.0}, ValueError, "noise_multiplier must be positive"),
         ({"noise_multiplier": math.inf}, ValueError, "noise_multiplier must be positive"),
         ({"noise_multiplier": math.nan}, ValueError, "noise_multiplier must be a number"),

@@ -1,7 +1,7 @@
 """Cost of releases and of events: δ(ε) and ε(δ) for replace-one neighbours.
 
-The neighbouring relation is the same everywhere: one record of one group is replaced by any
-other record of the same group. Multipliers are in units of Δ, the sensitivity for that relation.
+Multipliers are in units of Δ, the sensitivity to the neighbours that a guarantee is about; the
+relation changes nothing else, but that sampling is about replacements.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def delta_of(event: DpEvent, epsilon: float) -> float:
     Parameters
     ----------
     event : DpEvent
-        Gaussian, Laplace and Poisson-sampled Gaussian events and compositions of them, noise
-        multipliers in units of the replace-one sensitivity Δ (see `Release`).
+        Gaussian, Laplace, discrete Laplace and Poisson-sampled Gaussian events and compositions of
+        them, noise multipliers in units of the replace-one sensitivity Δ (see `Release`).
     epsilon : float
         ε, at least 0; may be infinite.
 
@@ -209,5 +209,6 @@ def _is_one_laplace(composition: Composition) -> bool:
     return (
         composition.mu == 0.0
         and not composition.sampled
+        and not composition.discrete
         and sum(count for _, count in composition.laplace) == 1
     )

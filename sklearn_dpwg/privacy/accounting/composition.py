@@ -30,6 +30,7 @@ class Composition:
 
     Unsampled Gaussians merge into one of parameter ``mu``. ``laplace`` holds pairs (noise
     multiplier, count) and ``sampled`` triples (sampling rate, noise multiplier, count), sorted.
+    ``discrete`` holds (scale, shift, count) of discrete Laplace noise on whole numbers, sorted.
     ``selected`` holds (mean number of runs, shape of its distribution, one run, count): the best of
     a random number of runs.
     """
@@ -38,11 +39,12 @@ class Composition:
     laplace: tuple[tuple[float, int], ...] = ()
     sampled: tuple[tuple[float, float, int], ...] = ()
     selected: tuple[tuple[float, float, Composition, int], ...] = ()
+    discrete: tuple[tuple[float, int, int], ...] = ()
 
     @property
     def is_gaussian(self) -> bool:
         """Whether the closed form is exact."""
-        return not self.laplace and not self.sampled and not self.selected
+        return not (self.laplace or self.sampled or self.selected or self.discrete)
 
     @property
     def is_private(self) -> bool:
@@ -51,10 +53,11 @@ class Composition:
 
     @property
     def pure_epsilon(self) -> float:
-        """The ε at δ = 0: the sum of 1/multiplier for Laplace noise alone, else infinite."""
+        """The ε at δ = 0: the sum of shift over scale for Laplace noise alone, else infinite."""
         if self.mu > 0.0 or self.sampled or self.selected:
             return math.inf
-        return math.fsum(count / multiplier for multiplier, count in self.laplace)
+        losses = [count / multiplier for multiplier, count in self.laplace]
+        return math.fsum(losses + [count * shift / scale for scale, shift, count in self.discrete])
 
     def scaled(self, factor: float) -> Composition:
         """Multiply every noise multiplier by a factor."""
@@ -63,18 +66,23 @@ class Composition:
             tuple((multiplier * factor, count) for multiplier, count in self.laplace),
             tuple((rate, multiplier * factor, count) for rate, multiplier, count in self.sampled),
             tuple((mean, shape, run.scaled(factor), n) for mean, shape, run, n in self.selected),
+            tuple((scale * factor, shift, count) for scale, shift, count in self.discrete),
         )
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """Equal releases: Gaussian, Laplace, Gaussian after Poisson sampling, or the best of runs."""
+    """Equal releases: Gaussian, Laplace, Gaussian after Poisson sampling, or the best of runs.
+
+    Discrete Laplace noise has a shift, in units of which the multiplier is not.
+    """
 
     mechanism: str
     noise_multiplier: float
     count: int
     sampling_rate: float = 1.0
     selected: tuple[float, float, Composition] | None = None
+    shift: int = 0
 
 
 def compositions_of_releases(
@@ -98,6 +106,7 @@ def joint(compositions: Sequence[Composition]) -> Composition:
     laplace: Counter[float] = Counter()
     sampled: Counter[tuple[float, float]] = Counter()
     selected: Counter[tuple[float, float, Composition]] = Counter()
+    discrete: Counter[tuple[float, int]] = Counter()
     for composition in compositions:
         for multiplier, count in composition.laplace:
             laplace[multiplier] += count
@@ -105,15 +114,21 @@ def joint(compositions: Sequence[Composition]) -> Composition:
             sampled[rate, multiplier] += count
         for mean, shape, run, count in composition.selected:
             selected[mean, shape, run] += count
+        for scale, shift, count in composition.discrete:
+            discrete[scale, shift] += count
     return Composition(
         math.sqrt(math.fsum(composition.mu**2 for composition in compositions)),
         tuple(sorted(laplace.items())),
         tuple(sorted((rate, multiplier, n) for (rate, multiplier), n in sampled.items())),
         tuple(sorted(((*what, n) for what, n in selected.items()), key=repr)),
+        tuple(sorted((*what, n) for what, n in discrete.items())),
     )
 
 
 def _piece_of_release(release: Release) -> _Piece:
+    if release.mechanism == "discrete-laplace":  # two counts move by one each
+        scale = 2.0 * release.noise_multiplier
+        return _Piece(release.mechanism, scale, 2 * release.paid_count, shift=1)
     return _Piece(
         release.mechanism, release.noise_multiplier, release.paid_count, release.sampling_rate
     )
@@ -127,6 +142,9 @@ def _merge(pieces: Iterable[_Piece]) -> Composition:
             others.append(Composition(selected=((*piece.selected, piece.count),)))
         elif piece.noise_multiplier == 0.0:
             mu_squares.append(math.inf)
+        elif piece.shift:
+            discrete = (piece.noise_multiplier, piece.shift, piece.count)
+            others.append(Composition(discrete=(discrete,)))
         elif piece.sampling_rate < 1.0:
             sampled = (piece.sampling_rate, piece.noise_multiplier, piece.count)
             others.append(Composition(sampled=(sampled,)))
@@ -153,6 +171,9 @@ def _pieces_of_event(event: DpEvent, count: int) -> Iterator[_Piece]:
         yield _Piece("gaussian", event.noise_multiplier, count)
     elif isinstance(event, dp_event.LaplaceDpEvent):
         yield _Piece("laplace", event.noise_multiplier, count)
+    elif isinstance(event, dp_event.DiscreteLaplaceDpEvent) and event.sensitivity >= 1:
+        scale = 1.0 / event.noise_parameter if event.noise_parameter > 0.0 else 0.0
+        yield _Piece("discrete-laplace", scale, count, shift=int(event.sensitivity))
     elif (
         isinstance(event, dp_event.PoissonSampledDpEvent)
         and isinstance(event.event, dp_event.GaussianDpEvent)
@@ -171,8 +192,8 @@ def _pieces_of_event(event: DpEvent, count: int) -> Iterator[_Piece]:
     else:
         raise UnsupportedMechanismError(
             f"{event!r} has no tight accountant when one record is replaced within its group; "
-            "supported are Gaussian and Laplace events, Poisson-sampled Gaussian events, "
-            "selections among runs of the first two, and their compositions."
+            "supported are Gaussian, Laplace and discrete Laplace events, Poisson-sampled Gaussian "
+            "events, selections among runs of the first three, and their compositions."
         )
 
 
@@ -219,6 +240,12 @@ def dominating(compositions: Iterable[Composition]) -> Composition:
                 )
             ),
             *(
+                Composition(discrete=((scale, shift, count),))
+                for (scale, shift), count in _rank_by_rank(
+                    [_by_loss(one.discrete) for one in compositions], _worst_discrete
+                )
+            ),
+            *(
                 Composition(selected=((mean, shape, run, count),))
                 for (mean, shape), alike in runs.items()
                 for run, count in _rank_by_rank(alike, dominating)
@@ -252,6 +279,19 @@ def _worst_sampled(releases: Iterable[tuple[float, float]]) -> tuple[float, floa
     return max(rates), min(multipliers)
 
 
+def _by_loss(
+    discrete: Sequence[tuple[float, int, int]],
+) -> list[tuple[tuple[float, int], int]]:
+    """Return discrete Laplace noise, that of the largest privacy loss first."""
+    ordered = sorted(discrete, key=lambda one: (-one[1] / one[0], one[0]))
+    return [((scale, shift), count) for scale, shift, count in ordered]
+
+
+def _worst_discrete(noises: Iterable[tuple[float, int]]) -> tuple[float, int]:
+    scales, shifts = zip(*noises, strict=True)
+    return min(scales), max(shifts)
+
+
 def _rank_by_rank(
     sequences: Sequence[Sequence[tuple[_T, int]]], worst: Callable[[Iterable[_T]], _T]
 ) -> tuple[tuple[_T, int], ...]:
@@ -278,7 +318,12 @@ def _largest_mus(compositions: Iterable[Composition]) -> tuple[Composition, ...]
     """Keep, of compositions that differ in μ alone, the one of the largest."""
     largest: dict[tuple[object, ...], Composition] = {}
     for composition in compositions:
-        rest = (composition.laplace, composition.sampled, composition.selected)
+        rest = (
+            composition.laplace,
+            composition.sampled,
+            composition.selected,
+            composition.discrete,
+        )
         if rest not in largest or largest[rest].mu < composition.mu:
             largest[rest] = composition
     return tuple(largest.values())
@@ -305,4 +350,6 @@ def _rounded(one: Composition, step: float) -> object:
         counts[level(rate), level(multiplier)] += count
     for mean, shape, run, count in one.selected:
         counts[mean, shape, _rounded(run, step)] += count
+    for scale, shift, count in one.discrete:
+        counts["discrete", level(scale), shift] += count
     return level(one.mu), frozenset(counts.items())

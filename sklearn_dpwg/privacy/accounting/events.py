@@ -17,6 +17,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "NonPrivateDpEvent": (),
     "GaussianDpEvent": ("noise_multiplier",),
     "LaplaceDpEvent": ("noise_multiplier",),
+    "DiscreteLaplaceDpEvent": ("noise_parameter", "sensitivity"),
     "PoissonSampledDpEvent": ("sampling_probability", "event"),
     "SelfComposedDpEvent": ("event", "count"),
     "ComposedDpEvent": ("events",),
@@ -62,6 +63,9 @@ def event_of_composition(composition: Composition) -> DpEvent:
     for mean, shape, run, count in composition.selected:
         best = dp_event.RepeatAndSelectDpEvent(event_of_composition(run), mean, shape)
         parts.append(dp_event.SelfComposedDpEvent(best, count))
+    for scale, shift, count in composition.discrete:
+        discrete = dp_event.DiscreteLaplaceDpEvent(1.0 / scale, shift)
+        parts.append(dp_event.SelfComposedDpEvent(discrete, count))
     return parts[0] if len(parts) == 1 else dp_event.ComposedDpEvent(parts)
 
 
@@ -72,9 +76,25 @@ def scaled_event(event: DpEvent, factor: float) -> DpEvent:
         scaled = {field: _map_field(value, scale) for field, value in described.items()}
         if "noise_multiplier" in scaled:
             scaled["noise_multiplier"] *= factor
+        if "noise_parameter" in scaled:  # one over the scale
+            scaled["noise_parameter"] /= factor
         return scaled
 
     return event_from_dict(scale(event_to_dict(event)))
+
+
+def moved_event(event: DpEvent, times: int) -> DpEvent:
+    """Return an event with every value moved so many times as far."""
+
+    def move(described: dict[str, Any]) -> dict[str, Any]:
+        moved = {field: _map_field(value, move) for field, value in described.items()}
+        if "noise_multiplier" in moved:
+            moved["noise_multiplier"] /= times
+        if "sensitivity" in moved:
+            moved["sensitivity"] *= times
+        return moved
+
+    return event_from_dict(move(event_to_dict(event)))
 
 
 def _map_field(value: Any, convert: Callable[[Any], Any]) -> Any:

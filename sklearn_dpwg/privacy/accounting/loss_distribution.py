@@ -6,6 +6,7 @@ composed here directly, each as the worst pair of neighbours in units of Δ:
 
 - Gaussian: N(0, z²) against N(1, z²); the pair for ADD_OR_REMOVE_ONE at sensitivity 1.
 - Laplace: Lap(0, z) against Lap(1, z); likewise.
+- Discrete Laplace of scale b on whole numbers, shifted by m of them; likewise.
 - Poisson-sampled Gaussian, in units of C = Δ/2: (1-q) N(0, 4z²) + q N(±1, 4z²); the pair for
   REPLACE_ONE at standard deviation 2z.
 
@@ -15,11 +16,12 @@ A pair that dominates each release gives a product that dominates the compositio
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
-from sklearn_dpwg.privacy.accounting.composition import Composition
+from sklearn_dpwg.privacy.accounting.composition import Composition, joint
 from sklearn_dpwg.privacy.accounting.events import event_of_composition
 from sklearn_dpwg.privacy.accounting.gaussian_losses import gaussian_loss, sampled_gaussian_loss
 
@@ -61,6 +63,11 @@ def privacy_loss(
             multiplier, value_discretization_interval=interval
         )
         pieces.append((laplace, count))
+    for scale, shift, count in composition.discrete:
+        discrete = distributions.from_discrete_laplace_mechanism(
+            1.0 / scale, sensitivity=shift, value_discretization_interval=interval
+        )
+        pieces.append((discrete, count))
     for rate, multiplier, count in composition.sampled:
         pieces.append((sampled_gaussian_loss(2.0 * multiplier, rate, interval), count))
     composed = reduce(
@@ -79,10 +86,13 @@ def _interval(composition: Composition) -> float:
     ε = 0.01 is inaccurate and a wide loss exhausts memory.
     """
     variance = guess_mu(composition) ** 2
-    n_losses = 1 + sum(n for _, n in composition.laplace) + sum(n for *_, n in composition.sampled)
+    alike = (composition.laplace, composition.sampled, composition.discrete)
+    n_losses = 1 + sum(one[-1] for kind in alike for one in kind)
     widths = [2.0 * _TAIL * composition.mu]
     widths += [2.0 / multiplier for multiplier, _ in composition.laplace]
     total_width = widths[0] + sum(2.0 * n / multiplier for multiplier, n in composition.laplace)
+    widths += [2.0 * shift / scale for scale, shift, _ in composition.discrete]
+    total_width += sum(2.0 * n * shift / scale for scale, shift, n in composition.discrete)
     for rate, multiplier, count in composition.sampled:
         shift = 0.5 / multiplier  # C/σ
         unsampled = shift * (_TAIL + shift)
@@ -98,6 +108,8 @@ def guess_mu(composition: Composition) -> float:
     variance = composition.mu**2
     for multiplier, count in composition.laplace:
         variance += count * min(1.0 / multiplier, 1.7) ** 2  # a loss of Laplace noise saturates
+    for scale, shift, count in composition.discrete:
+        variance += count * min(shift / scale, 1.7) ** 2
     for rate, multiplier, count in composition.sampled:
         variance += count * math.log1p(rate**2 * math.expm1(min(multiplier**-2, 50.0)))
     for mean, _, run, count in composition.selected:
@@ -118,7 +130,8 @@ def renyi_accountant(composition: Composition) -> RdpAccountant:
     """Return dp_accounting's accountant, with everything composed; in units of Δ.
 
     In these units the worst pairs of Gaussian and Laplace noise are those of sensitivity 1, which
-    the relation ADD_OR_REMOVE_ONE stands for.
+    the relation ADD_OR_REMOVE_ONE stands for. Of discrete Laplace noise, which it does not know,
+    the continuous noise counts that dominates it (docs/theory/noise.md, Theorem 6).
     """
     from dp_accounting import NeighboringRelation
     from dp_accounting.rdp import RdpAccountant
@@ -129,4 +142,19 @@ def renyi_accountant(composition: Composition) -> RdpAccountant:
             "when one record is replaced."
         )
     accountant = RdpAccountant(_ORDERS, NeighboringRelation.ADD_OR_REMOVE_ONE)
-    return accountant.compose(event_of_composition(composition))
+    return accountant.compose(event_of_composition(_continuous(composition)))
+
+
+def _continuous(composition: Composition) -> Composition:
+    """Return a composition without discrete noise that dominates another."""
+    laplace = [Composition(laplace=composition.laplace)]
+    for scale, shift, count in composition.discrete:
+        half = 0.5 / scale
+        # log cosh(half) is half + log1p(exp(-2 half)) - log 2
+        loss = shift / scale + 2.0 * (half + math.log1p(math.exp(-2.0 * half)) - math.log(2.0))
+        laplace.append(Composition(laplace=((1.0 / loss, count),)))
+    selected = tuple(
+        (mean, shape, _continuous(run), n) for mean, shape, run, n in composition.selected
+    )
+    rest = replace(composition, laplace=(), discrete=(), selected=selected)
+    return joint([rest, *laplace])

@@ -15,7 +15,7 @@ from sklearn_dpwg.privacy.accounting.composition import (
     composition_of_event,
     dominating,
 )
-from sklearn_dpwg.privacy.accounting.events import event_of_composition, scaled_event
+from sklearn_dpwg.privacy.accounting.events import event_of_composition, moved_event
 from sklearn_dpwg.privacy.accounting.loss_distribution import guess_mu
 from sklearn_dpwg.privacy.gaussian import gdp_type_two_error
 
@@ -59,10 +59,11 @@ def events_for_records(events: Sequence[DpEvent], n_records: int) -> tuple[DpEve
     """Return events that cover the replacement of k records at once, wherever they lie.
 
     The sensitivity to k replacements is at most kΔ, so multipliers shrink k-fold where all k
-    records lie in one part. Records spread over parts are no worse off as long as the parts are
-    alike: Gaussian costs add as Σ (k_i μ)² ≤ (kμ)², and Laplace shifts of k_1 and k_2 are
-    dominated by one of k_1 + k_2 (docs/theory/noise.md). Where parts differ and are not all
-    Gaussian, one event that is at least as bad as each part takes their place.
+    records lie in one part, and discrete noise is shifted k times as far. Records spread over
+    parts are no worse off as long as the parts are alike: Gaussian costs add as
+    Σ (k_i μ)² ≤ (kμ)², and Laplace shifts of k_1 and k_2 are dominated by one of k_1 + k_2
+    (docs/theory/noise.md). Where parts differ and are not all Gaussian, one event that is at
+    least as bad as each part takes their place.
     """
     compositions = [composition_of_event(event) for event in events]
     if any(composition.sampled for composition in compositions):
@@ -77,4 +78,4 @@ def events_for_records(events: Sequence[DpEvent], n_records: int) -> tuple[DpEve
         )
     is_alike = len(set(compositions)) == 1 or all(c.is_gaussian for c in compositions)
     covering = events if is_alike else [event_of_composition(dominating(compositions))]
-    return tuple(scaled_event(event, 1.0 / n_records) for event in covering)
+    return tuple(moved_event(event, n_records) for event in covering)

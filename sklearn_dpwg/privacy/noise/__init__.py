@@ -9,11 +9,12 @@ records join a sample by secret coins. ``docs/theory/noise.md`` proves that roun
 paid for.
 """
 
+from sklearn_dpwg.privacy.noise._on_integers import noise_on_integers
+from sklearn_dpwg.privacy.noise._values import LARGEST_QUOTIENT
 from sklearn_dpwg.privacy.noise.integer_noise import IntegerNoise
 from sklearn_dpwg.privacy.noise.poisson import poisson_sample
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.privacy.noise.source import (
-    LARGEST_QUOTIENT,
     SECONDS_PER_SECURE_CALL,
     SECONDS_PER_SECURE_COORDINATE,
     NoiseSource,
@@ -26,5 +27,6 @@ __all__ = [
     "GaussianRows",
     "IntegerNoise",
     "NoiseSource",
+    "noise_on_integers",
     "poisson_sample",
 ]

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._typing import FloatArray
+
+# Pays for the rounding of the division by the sensitivities, for quotients up to 2²⁸; whoever plans
+# a per-coordinate release refuses public facts that allow for more.
+UNIT_SENSITIVITY = 1.0 + 2.0**-24
+LARGEST_QUOTIENT = 2.0**28
+
+# Beyond it a sum with noise could leave the range of 64 bits.
+LARGEST_INTEGER = 2.0**61
 
 
 def check_value(values: FloatArray) -> None:
@@ -13,6 +22,18 @@ def check_value(values: FloatArray) -> None:
         raise ValueError("value must have at least one entry.")
     if not np.isfinite(values).all():
         raise ValueError("value must be finite, got NaN or infinity.")
+
+
+def check_integers(counts: ArrayLike) -> NDArray[np.int64]:
+    """Return whole numbers as an array, empty ones and those that are none refused."""
+    values = np.asarray(counts)
+    if values.dtype.kind not in "iu":
+        raise TypeError(f"counts must be whole numbers, got {values.dtype}.")
+    if values.size == 0:
+        raise ValueError("counts must have at least one entry.")
+    if abs(float(values.max())) + abs(float(values.min())) > LARGEST_INTEGER:
+        raise ValueError(f"counts must be within {LARGEST_INTEGER:.3g}, got {values.max()!r}.")
+    return values.astype(np.int64)
 
 
 def are_positive(numbers: FloatArray) -> bool:

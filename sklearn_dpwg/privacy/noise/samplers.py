@@ -1,6 +1,7 @@
 """Samplers of noise: OpenDP's exact ones, and NumPy's seeded ones.
 
-A sampler adds noise of scale ``multiplier * sensitivity`` to a vector of floats.
+A sampler adds noise of scale ``multiplier * sensitivity`` to a vector of floats, or noise of a
+scale to whole numbers.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections import OrderedDict
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import whole_number
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.privacy.noise.integer_noise import IntegerNoise
 from sklearn_dpwg.privacy.release import Release
 
 # The grid is finer than σ or b by 2⁴⁰ and, with the rounding of all coordinates, than Δ by 2³⁰;
@@ -23,6 +26,8 @@ _LOG2_SENSITIVITY_OVER_ROUNDING = 30
 _LEAST_EXPONENT = -1000
 _MARGIN = 1.0 + 2.0**-40
 _MAX_CACHED = 64
+# Seeded discrete Gaussian noise of a larger scale is rounded normal noise: a relative 1e-8 apart.
+_LARGEST_LISTED = 2000.0
 
 
 class Sampler(Protocol):
@@ -35,6 +40,11 @@ class Sampler(Protocol):
 
         With ``n_rows`` the vector is one row of a matrix that the release is about.
         """
+
+    def add_integers(
+        self, values: NDArray[np.int64], scale: float, release: Release
+    ) -> NDArray[np.int64]:
+        """Return whole numbers with noise on the whole numbers, of a scale."""
 
 
 class SecureSampler:
@@ -59,6 +69,13 @@ class SecureSampler:
             if len(self._measurements) > _MAX_CACHED:
                 self._measurements.popitem(last=False)
         return np.array(measurement(values.tolist()), dtype=np.float64)
+
+    def add_integers(
+        self, values: NDArray[np.int64], scale: float, release: Release
+    ) -> NDArray[np.int64]:
+        """Return the numbers with discrete noise, sampled exactly."""
+        measurement = _measurement_on_integers(release.mechanism, scale, values.size)
+        return np.array(measurement(values.tolist()), dtype=np.int64)
 
 
 class SeededSampler:
@@ -89,6 +106,22 @@ class SeededSampler:
         stream = self.stream(f"noise of {release.name}")
         draw = stream.normal if release.mechanism == "gaussian" else stream.laplace
         return values + draw(0.0, release.noise_multiplier * sensitivity, values.size)
+
+    def add_integers(
+        self, values: NDArray[np.int64], scale: float, release: Release
+    ) -> NDArray[np.int64]:
+        """Return the numbers with discrete noise of the law that the secure one has."""
+        stream = self.stream(f"noise of {release.name}")
+        if release.mechanism != "gaussian":  # two geometric times apart
+            leave = -math.expm1(-1.0 / scale)
+            after = stream.geometric(leave, values.size) - stream.geometric(leave, values.size)
+            return values + after
+        if scale > _LARGEST_LISTED:
+            return values + np.rint(stream.normal(0.0, scale, values.size)).astype(np.int64)
+        numbers, probabilities = IntegerNoise("gaussian", scale).law()
+        levels = np.cumsum(probabilities)
+        places = np.searchsorted(levels, stream.random(values.size) * levels[-1], side="right")
+        return values + numbers[np.minimum(places, len(numbers) - 1)]
 
 
 def grid_exponent(
@@ -154,6 +187,26 @@ def _measurement(
         raise AssertionError(
             f"OpenDP states a privacy loss of {claimed!r} for {mechanism} noise, above the "
             f"promised {promised!r}."
+        )
+    return measurement
+
+
+def _measurement_on_integers(mechanism: str, scale: float, size: int) -> Any:
+    """Return OpenDP's measurement of whole numbers, its privacy map checked against the scale."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"), size=size)
+    if mechanism == "gaussian":
+        measurement = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
+        claimed, promised = measurement.map(1.0), 0.5 / scale**2  # type: ignore[no-untyped-call]
+    else:
+        measurement = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
+        claimed, promised = measurement.map(1), 1.0 / scale  # type: ignore[no-untyped-call]
+    if not claimed <= promised * _MARGIN:
+        raise AssertionError(
+            f"OpenDP states a privacy loss of {claimed!r} for {mechanism} noise on whole numbers, "
+            f"above the promised {promised!r}."
         )
     return measurement
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn
@@ -15,13 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_dpwg._checks import whole_number
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.exceptions import (
-    PlanExceededError,
     SeededNoiseWarning,
     UnsupportedMechanismError,
     warn,
 )
-from sklearn_dpwg.privacy.noise._payers import Payer, Payers
-from sklearn_dpwg.privacy.noise._values import are_positive, check_sensitivity, check_value
+from sklearn_dpwg.privacy.noise._on_integers import scale_on_integers
+from sklearn_dpwg.privacy.noise._paid_draws import PaidDraws
+from sklearn_dpwg.privacy.noise._payers import Payer
+from sklearn_dpwg.privacy.noise._values import (
+    UNIT_SENSITIVITY,
+    are_positive,
+    check_integers,
+    check_sensitivity,
+    check_value,
+)
 from sklearn_dpwg.privacy.noise.poisson import poisson_sample
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.privacy.noise.samplers import (
@@ -36,13 +42,6 @@ from sklearn_dpwg.privacy.release import Draw, Mechanism, Release
 # For planning: OpenDP 0.16 on one core, a call and a coordinate. NumPy's noise is free.
 SECONDS_PER_SECURE_CALL = 200e-6
 SECONDS_PER_SECURE_COORDINATE = 20e-6
-
-# Pays for the rounding of the division by the sensitivities, for quotients up to 2²⁸; whoever plans
-# a per-coordinate release refuses public facts that allow for more.
-_UNIT_SENSITIVITY = 1.0 + 2.0**-24
-LARGEST_QUOTIENT = 2.0**28
-
-Shape = tuple[int, ...]
 
 
 class NoiseSource:
@@ -94,18 +93,9 @@ class NoiseSource:
     """
 
     def __init__(self, random_state: Seed | None = None, releases: Sequence[Release] = ()) -> None:
-        if hasattr(self, "_allowed"):
+        if hasattr(self, "_paid"):
             raise RuntimeError("a NoiseSource is made once: what it may draw was fixed then.")
-        self._allowed: Counter[Release] = Counter()
-        for release in releases:
-            if type(release) is not Release:
-                raise TypeError(f"releases must hold Releases and nothing else, got {release!r}.")
-            self._allowed[release] += release.max_count
-        self._spent: Counter[Release] = Counter()
-        self._samples: Counter[Release] = Counter()
-        self._payers = Payers()
-        self._draws: list[Draw] = []
-        self.on_draw: Callable[[int], None] | None = None
+        self._paid = PaidDraws(releases)
         self._sampler: Sampler
         if random_state is None:
             self._sampler = SecureSampler()
@@ -128,7 +118,16 @@ class NoiseSource:
     @property
     def draws(self) -> tuple[Draw, ...]:
         """Every draw so far, in order; each names the release it was counted against."""
-        return tuple(self._draws)
+        return tuple(self._paid.draws)
+
+    @property
+    def on_draw(self) -> Callable[[int], None] | None:
+        """What is called with the number of draws before each."""
+        return self._paid.on_draw
+
+    @on_draw.setter
+    def on_draw(self, call: Callable[[int], None] | None) -> None:
+        self._paid.on_draw = call
 
     @property
     def rng(self) -> np.random.Generator:
@@ -183,9 +182,9 @@ class NoiseSource:
         Accounting by sampling holds if every draw has a sample of its own, so a draw of a sampled
         release uses up one sample and is refused without. Every sample has a `secret_rng`.
         """
-        self._check_allowed(release)
+        self._paid.check_allowed(release)
         rng = self.secret_rng("coins of samples")
-        self._samples[release] += 1
+        self._paid.add_sample(release)
         return tuple(poisson_sample(size, release.sampling_rate, rng) for size in group_sizes)
 
     def gaussian(
@@ -293,14 +292,14 @@ class NoiseSource:
         if len(set(releases)) < len(releases):
             raise ValueError("releases must differ: a part pays once for a value.")
         for release in releases:
-            self._check_affordable(release, "gaussian", None)
+            self._paid.check_affordable(release, "gaussian", None)
         for release in releases:
-            self._spend(release, "gaussian", values.shape)
+            self._paid.spend(release, "gaussian", values.shape)
         # the largest multiplier times what the grid adds to Δ covers that of every part
         loudest = max(releases, key=lambda release: release.noise_multiplier)
         std = max(r.noise_multiplier * bound for r, bound in zip(releases, bounds, strict=True))
         payer = replace(loudest, sampling_rate=min(release.sampling_rate for release in releases))
-        sensitivity = _UNIT_SENSITIVITY * float(std) / loudest.noise_multiplier
+        sensitivity = UNIT_SENSITIVITY * float(std) / loudest.noise_multiplier
         noisy = self._sampler.add_noise((values / scales).reshape(-1), sensitivity, payer)
         return np.asarray(noisy.reshape(values.shape) * scales)
 
@@ -330,6 +329,45 @@ class NoiseSource:
             If the value or the sensitivity is out of range. Nothing is drawn then.
         """
         return self._add_noise(value, sensitivity, release, "laplace")
+
+    def integers(
+        self, counts: ArrayLike, *, release: Release, sensitivity: int | None = None
+    ) -> NDArray[np.int64]:
+        """Add noise on the whole numbers to whole numbers, independent in every coordinate.
+
+        Parameters
+        ----------
+        counts : array-like of int
+            What to release, of any shape.
+        release : Release
+            The release of the plan that this draw is, not sampled.
+        sensitivity : int, optional
+            By how much one record can move all numbers together, in the L1 norm for Laplace and
+            the L2 norm for Gaussian noise. By default the numbers are counts of records in
+            disjoint cells, of which a record moves at most two, each by one; a release with
+            ``mechanism="discrete-laplace"`` is for these alone.
+
+        Returns
+        -------
+        ndarray of int64
+            The numbers with noise of the law that `noise_on_integers` tells.
+
+        Raises
+        ------
+        PlanExceededError
+            If the plan holds no such release, or no more of them. Nothing is drawn then.
+        TypeError
+            If the counts are not whole numbers. Nothing is drawn then.
+        UnsupportedMechanismError
+            If the release is sampled.
+        ValueError
+            If an argument is out of range. Nothing is drawn then.
+        """
+        whole = check_integers(counts)
+        scale = scale_on_integers(release, sensitivity)
+        self._paid.spend(release, release.mechanism, whole.shape)
+        noisy = self._sampler.add_integers(whole.reshape(-1), scale, release)
+        return noisy.reshape(whole.shape)
 
     def gaussian_rows(self, shape: tuple[int, int], *, release: Release) -> GaussianRows:
         """Begin one Gaussian release of a matrix whose rows become known one after another.
@@ -363,7 +401,7 @@ class NoiseSource:
                 f"The rows of a matrix cannot be a sampled release, got sampling_rate = "
                 f"{release.sampling_rate!r}."
             )
-        self._spend(release, "gaussian", (n_rows, n_columns))
+        self._paid.spend(release, "gaussian", (n_rows, n_columns))
         return GaussianRows(self._sampler, release, (n_rows, n_columns))
 
     def _add_noise(
@@ -380,7 +418,7 @@ class NoiseSource:
         bounds = np.array(sensitivity, dtype=np.float64)
         check_value(values)
         check_sensitivity(bounds, values.shape)
-        self._spend(release, mechanism, values.shape, payer)
+        self._paid.spend(release, mechanism, values.shape, payer)
         flat = values.reshape(-1)
         if bounds.ndim == 0:
             flat = self._sampler.add_noise(flat, float(bounds), release)
@@ -389,7 +427,7 @@ class NoiseSource:
             moves = units > 0.0
             if moves.any():
                 scaled = flat[moves] / units[moves]
-                noisy_units = self._sampler.add_noise(scaled, _UNIT_SENSITIVITY, release)
+                noisy_units = self._sampler.add_noise(scaled, UNIT_SENSITIVITY, release)
                 flat[moves] = noisy_units * units[moves]
         noisy: FloatArray = flat.reshape(values.shape)[()]
         return noisy if values.ndim else float(noisy)  # type: ignore[return-value]
@@ -402,47 +440,9 @@ class NoiseSource:
             raise ValueError("value must be finite, got NaN or infinity.")
         if not 0.0 < sensitivity < math.inf:
             raise ValueError(f"sensitivity must be positive and finite, got {sensitivity!r}.")
-        self._spend(release, mechanism, ())
+        self._paid.spend(release, mechanism, ())
         noisy = self._sampler.add_noise(np.array([value]), float(sensitivity), release)
         return float(noisy[0])  # type: ignore[return-value]
-
-    def _spend(self, release: Release, kind: Mechanism, shape: Shape, payer: Payer = None) -> None:
-        """Count a draw against the plan, before the noise exists."""
-        self._check_affordable(release, kind, payer)
-        self._spent[release] += 1
-        self._payers.spend(release, payer)
-        if release.sampling_rate < 1.0:
-            self._samples[release] = 0
-        self._draws.append(Draw(release, shape))
-        if self.on_draw is not None:
-            self.on_draw(len(self._draws))
-
-    def _check_affordable(self, release: Release, mechanism: Mechanism, payer: Payer) -> None:
-        self._check_allowed(release)
-        if release.mechanism != mechanism:
-            raise PlanExceededError(
-                f"The plan pays for {release.mechanism} noise on {release.name!r}, not {mechanism}."
-            )
-        n_allowed = self._allowed[release]
-        if self._spent[release] >= n_allowed:
-            raise PlanExceededError(
-                f"The plan pays for {n_allowed} draw{'s' * (n_allowed > 1)} of {release.name!r}, "
-                "and all were made."
-            )
-        self._payers.check(release, payer, n_allowed)
-        if release.sampling_rate < 1.0 and self._samples[release] == 0:
-            raise PlanExceededError(
-                f"The plan pays for draws of {release.name!r} from samples of their own, and no "
-                "sample was drawn for this one."
-            )
-
-    def _check_allowed(self, release: Release) -> None:
-        # a subclass could claim to equal what was paid for
-        if type(release) is not Release or release not in self._allowed:
-            known = sorted({repr(allowed.name) for allowed in self._allowed}) or ["nothing"]
-            raise PlanExceededError(
-                f"The plan does not hold {release!r}; it pays for {', '.join(known)}."
-            )
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

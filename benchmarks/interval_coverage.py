@@ -1,0 +1,282 @@
+"""
+Coverage and width of the intervals of a private audit
+======================================================
+
+Counts get OpenDP's discrete Laplace noise of scale 2/ε, what a histogram costs when a record may be
+replaced. "rate" is of n records, known; "true positives" is a ratio of two noisy counts about the
+30 % of the records that are positive; "hidden" is a selection rate of n records, where each of the
+two counts is a sum of two cells and n is not known. Widths stand beside those of a first trial. The
+worst group is looked for in 36 worlds of 3 or 10 groups: all equal, one worse among rare errors, or
+spread evenly; of 300 records each, or from 30 to 3,000. An interval is computed once for every
+count that occurs, which leaves most of the time to the two ratios, about ten minutes.
+
+    python benchmarks/interval_coverage.py [rate] [true-positives] [hidden] [worst] [speed]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import product
+
+import numpy as np
+import opendp.prelude as dp
+
+from sklearn_dpwg.metrics.intervals import (
+    Interval,
+    impact_ratios,
+    rate_interval,
+    ratio_interval,
+    worst_group_set,
+)
+from sklearn_dpwg.privacy import IntegerNoise
+
+dp.enable_features("contrib")
+
+SIZES, RATES, EPSILONS = (30, 100, 1000, 10_000), (0.01, 0.1, 0.5), (0.1, 1.0, 4.0)
+POSITIVES = 0.3
+N_REPETITIONS, N_WORST = 2000, 1000
+
+# Mean widths of a first trial, by size, ε and rate; it tried three totals and took both tails as one.
+TRIAL_RATE = {
+    30: {0.1: (0.93, 0.93, 0.94), 1.0: (0.26, 0.34, 0.50), 4.0: (0.13, 0.23, 0.36)},
+    100: {0.1: (0.57, 0.62, 0.86), 1.0: (0.09, 0.16, 0.23), 4.0: (0.06, 0.12, 0.20)},
+    1000: {0.1: (0.07, 0.12, 0.13), 1.0: (0.017, 0.04, 0.06), 4.0: (0.013, 0.04, 0.06)},
+    10_000: {0.1: (0.012, 0.016, 0.023), 1.0: (0.004, 0.012, 0.020), 4.0: (0.004, 0.012, 0.020)},
+}
+TRIAL_TRUE_POSITIVES = {
+    30: {0.1: (0.98, 0.98, 0.98), 1.0: (0.66, 0.73, 0.89), 4.0: (0.37, 0.48, 0.64)},
+    100: {0.1: (0.96, 0.95, 0.96), 1.0: (0.23, 0.32, 0.49), 4.0: (0.13, 0.24, 0.37)},
+    1000: {0.1: (0.18, 0.26, 0.33), 1.0: (0.04, 0.08, 0.12), 4.0: (0.03, 0.07, 0.12)},
+    10_000: {0.1: (0.03, 0.04, 0.05), 1.0: (0.009, 0.02, 0.04), 4.0: (0.008, 0.02, 0.04)},
+}
+
+Counts = tuple[int, ...]
+Method = Callable[[Counts, IntegerNoise], Interval]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How often the truth was below, within and above an interval, and how wide it was."""
+
+    rate: float
+    below: float
+    above: float
+    width: float
+
+    @property
+    def coverage(self) -> float:
+        """Share of intervals that held the truth."""
+        return 1.0 - self.below - self.above
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        """Shares that erred on either side."""
+        return self.below, self.above
+
+
+def opendp_noise(scale: float, shape: tuple[int, ...]) -> np.ndarray:
+    """Draw discrete Laplace noise."""
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    drawn = dp.m.make_laplace(*space, scale=scale)([0] * int(np.prod(shape)))
+    return np.array(drawn, dtype=np.int64).reshape(shape)
+
+
+def draw_counts(
+    kind: str, n: int, rate: float, epsilon: float, repetitions: int, rng: np.random.Generator
+) -> list[Counts]:
+    """Draw the counts that an interval is computed from."""
+    total = round(POSITIVES * n) if kind == "true-positives" else n
+    hits = rng.binomial(total, rate, repetitions)
+    cells = {"rate": (1,), "true-positives": (1, 1), "hidden": (2, 2)}[kind]
+    noise = [opendp_noise(2.0 / epsilon, (k, repetitions)).sum(axis=0) for k in cells]
+    if kind == "rate":
+        return [(int(count), n) for count in hits + noise[0]]
+    pairs = zip(hits + noise[0], total - hits + noise[1], strict=True)
+    return [(int(first), int(second)) for first, second in pairs]
+
+
+def method_of(kind: str) -> Method:
+    """Return the interval that a kind of counts is given to."""
+    if kind == "rate":
+        return lambda counts, noise: rate_interval(*counts, noise=noise)
+    cells = (1, 1) if kind == "true-positives" else (2, 2)
+    return lambda counts, noise: ratio_interval(*counts, noise=noise, n_cells=cells)
+
+
+def measure(
+    kind: str,
+    n: int,
+    epsilon: float,
+    *,
+    repetitions: int,
+    seed: int = 0,
+    method: Method | None = None,
+) -> list[Measured]:
+    """Return what was measured at each rate, the binomial counts from a seed."""
+    interval = lru_cache(maxsize=None)(method or method_of(kind))
+    noise = IntegerNoise("laplace", 2.0 / epsilon)
+    rng = np.random.default_rng(seed)
+    measured = []
+    for rate in RATES:
+        counts = draw_counts(kind, n, rate, epsilon, repetitions, rng)
+        found = [interval(count, noise) for count in counts]
+        below = np.mean([rate < one.low for one in found])
+        above = np.mean([rate > one.high for one in found])
+        width = np.mean([one.width for one in found])
+        measured.append(Measured(rate, float(below), float(above), float(width)))
+    return measured
+
+
+def print_coverage(kind: str, repetitions: int) -> None:
+    """Print one row for each size and ε, three rates side by side."""
+    trial = {"rate": TRIAL_RATE, "true-positives": TRIAL_TRUE_POSITIVES}.get(kind, {})
+    print(f"\n{kind}, {repetitions} repetitions at rates {', '.join(map(str, RATES))}")
+    print("| n | ε | coverage | mean width | of a first trial |")
+    print("|---|---|---|---|---|")
+    everything, excess = [], []
+    for n, epsilon in product(SIZES, EPSILONS):
+        measured = measure(kind, n, epsilon, repetitions=repetitions)
+        everything += [one.coverage for one in measured]
+        before = trial.get(n, {}).get(epsilon, ())
+        if epsilon == 1.0:
+            excess += [one.width / old for one, old in zip(measured, before, strict=False)]
+        coverage = " / ".join(f"{one.coverage:.3f}" for one in measured)
+        widths = " / ".join(f"{one.width:.3g}" for one in measured)
+        print(f"| {n} | {epsilon:g} | {coverage} | {widths} | {' / '.join(map(str, before))} |")
+        sys.stdout.flush()
+    below = sum(coverage < 0.94 for coverage in everything)
+    print(f"smallest coverage {min(everything):.3f}, mean {np.mean(everything):.3f}, {below} < .94")
+    if excess:
+        print(f"widths at ε = 1 over the trial's: {min(excess):.2f} to {max(excess):.2f}")
+
+
+@dataclass(frozen=True)
+class World:
+    """Groups with known sizes and true rates of error, and an ε."""
+
+    sizes: tuple[int, ...]
+    rates: tuple[float, ...]
+    epsilon: float
+
+
+def worlds() -> Iterable[tuple[str, World]]:
+    """Yield the 36 worlds with a name each."""
+    for n_groups, spread, sizes, epsilon in product(
+        (3, 10), ("equal", "rare", "even"), ("alike", "mixed"), EPSILONS
+    ):
+        rates = {
+            "equal": np.full(n_groups, 0.1),
+            "rare": np.array([0.04] + [0.02] * (n_groups - 1)),
+            "even": np.linspace(0.3, 0.1, n_groups),
+        }[spread]
+        n = np.full(n_groups, 300) if sizes == "alike" else np.geomspace(30, 3000, n_groups)
+        world = World(tuple(n.astype(int).tolist()), tuple(rates.tolist()), epsilon)
+        yield f"{n_groups} groups, {spread} rates, {sizes} sizes, ε = {epsilon:g}", world
+
+
+def measure_worst(
+    world: World,
+    *,
+    repetitions: int,
+    seed: int = 0,
+    assume: Callable[[IntegerNoise], IntegerNoise | None] = lambda noise: noise,
+) -> dict[str, float]:
+    """Return how often each statement about the worst group was true."""
+    noise = IntegerNoise("laplace", 2.0 / world.epsilon)
+    assumed = assume(noise)
+    interval = lru_cache(maxsize=None)(
+        lambda count, n, level: rate_interval(
+            count if assumed else min(max(count, 0), n), n, noise=assumed, confidence=level
+        )
+    )
+    rng = np.random.default_rng(seed)
+    sizes, rates = np.array(world.sizes), np.array(world.rates)
+    counts = rng.binomial(sizes, rates, (repetitions, len(sizes)))
+    counts += opendp_noise(noise.scale, counts.shape)
+    worst, gap = rates.max(), rates.max() - rates.min()
+    held = dict.fromkeys(("set", "value", "gap", "argmax", "members"), 0.0)
+    for row in counts.tolist():
+        pairs = zip(row, world.sizes, strict=True)
+        found = worst_group_set([partial(interval, count, n) for count, n in pairs])
+        # where all are equal each is a worst one, and each may be lost no more often
+        held["set"] += int(rates.argmax()) in found.members
+        held["value"] += found.value_low <= worst <= found.value_high
+        held["gap"] += found.gap.low <= gap <= found.gap.high
+        held["argmax"] += rates[np.argmax(np.array(row) / sizes)] == worst
+        held["members"] += len(found.members)
+    return {name: total / repetitions for name, total in held.items()}
+
+
+def print_worst(repetitions: int) -> None:
+    """Print how often the set, the value and the gap held the truth, a row for each world."""
+    print(f"\nworst group, {repetitions} repetitions; members: mean size of the set")
+    print("| world | set | value | gap | largest estimate | members |")
+    print("|---|---|---|---|---|---|")
+    rows = []
+    for name, world in worlds():
+        held = measure_worst(world, repetitions=repetitions)
+        rows.append(held)
+        print(f"| {name} | {' | '.join(f'{value:.3f}' for value in held.values())} |")
+        sys.stdout.flush()
+    for statement in ("set", "value", "gap"):
+        held_by_world = [row[statement] for row in rows]
+        print(f"{statement}: smallest {min(held_by_world):.3f}, mean {np.mean(held_by_world):.3f}")
+
+
+def audit_seconds(n_largest: int, epsilon: float, seed: int) -> float:
+    """Return the CPU time of all numbers of an audit of 40 groups by 4 metrics."""
+    noise = IntegerNoise("laplace", 2.0 / epsilon)
+    rng = np.random.default_rng(seed)
+    sizes = np.append(np.geomspace(50, 50_000, 39).astype(int), n_largest)
+    shares = np.array([[0.5, 0.2], [0.05, 0.25]])  # rows: class, columns: prediction
+    cells = np.array([rng.multinomial(n, shares.ravel()).reshape(2, 2) for n in sizes])
+    cells += opendp_noise(noise.scale, cells.shape)
+    begun = time.process_time()
+    for metric in range(4):
+        rates = [_rate_of(cell, metric, noise) for cell in cells]
+        worst_group_set(rates)
+        impact_ratios([rate(0.95) for rate in rates])
+    return time.process_time() - begun
+
+
+def _rate_of(cell: np.ndarray, metric: int, noise: IntegerNoise) -> Callable[[float], Interval]:
+    """Return selection, error, true positive or false positive rate of 2 × 2 counts."""
+    (kept, wrong), (missed, right) = cell.tolist()
+    hits, misses, cells = [
+        (wrong + right, kept + missed, (2, 2)),
+        (wrong + missed, kept + right, (2, 2)),
+        (right, missed, (1, 1)),
+        (wrong, kept, (1, 1)),
+    ][metric]
+    return lambda level: ratio_interval(hits, misses, noise=noise, n_cells=cells, confidence=level)
+
+
+def print_speed() -> None:
+    """Print the CPU time of audits."""
+    print("\nCPU seconds for 40 groups × 4 metrics with their worst sets and ratios, sizes hidden")
+    for n_largest, epsilon in product((50_000, 10**6, 10**7), (0.1, 0.5, 1.0, 4.0)):
+        seconds = audit_seconds(n_largest, epsilon, seed=0)
+        print(f"largest group {n_largest:,}, ε = {epsilon:g}: {seconds:.1f}")
+
+
+def main(names: list[str]) -> None:
+    """Print what is asked for, by default everything."""
+    parts: dict[str, Callable[[], None]] = {
+        "speed": print_speed,
+        "rate": lambda: print_coverage("rate", N_REPETITIONS),
+        "worst": lambda: print_worst(N_WORST),
+        "true-positives": lambda: print_coverage("true-positives", N_REPETITIONS),
+        "hidden": lambda: print_coverage("hidden", N_WORST),
+    }
+    for name in names or parts:
+        begun = time.process_time()
+        parts[name]()
+        print(f"({time.process_time() - begun:.0f} CPU seconds)")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,430 @@
+"""Audit of what a model does to groups, released with differential privacy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from sklearn_dpwg._checks import whole_number
+from sklearn_dpwg.groups import GroupBy, grouping_names, labelled_sizes
+from sklearn_dpwg.inspection._audit_checks import (
+    check_choices,
+    check_labels,
+    check_several,
+    loss_names,
+    threshold_and_edges,
+    two_classes,
+)
+from sklearn_dpwg.inspection._audited_losses import UNITS, loss_sums, whole_sums
+from sklearn_dpwg.inspection._audited_rows import (
+    AuditedRows,
+    are_predictions,
+    class_codes,
+    group_codes,
+    group_name,
+    is_predicted,
+    joint_bins,
+    probabilities,
+)
+from sklearn_dpwg.inspection._expected_widths import expected_widths
+from sklearn_dpwg.inspection._planned_releases import PlannedReleases, plan_releases
+from sklearn_dpwg.inspection._result_files import plain_label
+from sklearn_dpwg.inspection._same_records import model_guarantee
+from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedWidth
+from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.loss_sums import LossSums
+from sklearn_dpwg.ledger.charge import charge
+from sklearn_dpwg.privacy import (
+    Budget,
+    NoiseSource,
+    PrivacyGuarantee,
+    Relation,
+    check_delta,
+    joint_guarantee,
+)
+
+PUBLIC_FACTS = (
+    "the number of records",
+    "the labels of the groups",
+    "every parameter of the audit",
+)
+# Sizes of groups that a preview shows where none are guessed.
+_SIZES = (100, 1_000, 10_000)
+
+Sums = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+Scores = ArrayLike | Mapping[str, ArrayLike]
+
+
+class GroupAudit(BaseEstimator):
+    """Count what a model does to each group, with noise that protects every record.
+
+    One release of the counts of truth and prediction in every group gives all rates, ratios and
+    group sizes, each with an interval that covers noise and sampling.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        ε of all planned audits together; ``inf`` for exact counts without privacy.
+    delta : float, default=1e-6
+        δ at which ε is stated.
+    group_labels : sequence, optional
+        Every group, declared in advance (tuples for several columns); required at finite ε. A
+        group without records is no error: it is shown as one of which nobody can tell.
+    group_by : column name, column index, sequence of them or callable, optional
+        Finds the groups in rows that are passed as ``groups``.
+    classes : sequence of two classes, default=(0, 1)
+        The negative and the positive class.
+    threshold : float, default=0.5
+        Scores from here on predict the positive class; fixed in advance.
+    score_edges : sequence of float, optional
+        Inner edges of bins of scores, the threshold among them, for calibration; rates are of
+        sums over bins then, and √(bins/2) times as noisy.
+    sizes : {"hidden", "public"}, default="hidden"
+        Whether groups have secret sizes, so that a record may be replaced by one of any group, or
+        public ones, which narrow intervals and protect no record's group.
+    losses : sequence of {"log_loss", "squared_error"}, default=()
+        Losses whose means are released too, on a share of ε: each gets half of what the counts
+        get. Log loss counts probabilities below 0.01 as 0.01.
+    mechanism : {"auto", "laplace", "gaussian"}, default="auto"
+        Law of the noise; by default that of the smaller deviation by the accountant, which is
+        Laplace but for many audits of the same records.
+    confidence : float, default=0.95
+        Probability of each interval to hold the truth.
+    random_state : int, RandomState or Generator, optional
+        A seed makes the noise repeatable and voids the guarantee for whoever knows it.
+    n_audits : int, default=1
+        How many audits of the same records keep ε and δ together; each run is one of them.
+
+    See Also
+    --------
+    AuditResult : What a run returns.
+    sklearn_dpwg.metrics.group_table : Exact metrics, for those who may see the records.
+
+    Notes
+    -----
+    A record is in one cell of one group, so a replacement, its group included, moves two counts by
+    one each: Laplace noise of scale 2/ε hides that with δ = 0. ``docs/theory/group-audit.md``
+    proves what is promised.
+
+    On records that the model was fitted to, say so by ``same_records_as``: the cost of both is
+    stated together. On held-out records the audit costs only its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpwg.inspection import GroupAudit
+    >>> audit = GroupAudit(epsilon=1.0, group_labels=["a", "b"])
+    >>> round(audit.plan().count_std, 2)
+    2.8
+    >>> rng = np.random.default_rng(0)
+    >>> groups = np.repeat(["a", "b"], 5000)
+    >>> y = (rng.random(10_000) < 0.4).astype(int)
+    >>> result = audit.run(y, rng.random(10_000), groups)
+    >>> result.verdict().answer
+    'passes'
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        group_labels: Sequence[Hashable] | None = None,
+        group_by: GroupBy | None = None,
+        classes: Sequence[Hashable] = (0, 1),
+        threshold: float = 0.5,
+        score_edges: Sequence[float] | None = None,
+        sizes: Literal["hidden", "public"] = "hidden",
+        losses: Sequence[str] = (),
+        mechanism: Literal["auto", "laplace", "gaussian"] = "auto",
+        confidence: float = 0.95,
+        random_state: Any = None,
+        n_audits: int = 1,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.group_labels = group_labels
+        self.group_by = group_by
+        self.classes = classes
+        self.threshold = threshold
+        self.score_edges = score_edges
+        self.sizes = sizes
+        self.losses = losses
+        self.mechanism = mechanism
+        self.confidence = confidence
+        self.random_state = random_state
+        self.n_audits = n_audits
+
+    def plan(self, *, group_sizes: Any = None, base_rate: float = 0.3) -> AuditPlan:
+        """Return what an audit releases and how wide its intervals will be, without any record.
+
+        Parameters
+        ----------
+        group_sizes : sequence of int, or mapping from label to int, optional
+            Guesses of the sizes; by default widths are shown for 100, 1,000 and 10,000 records.
+        base_rate : float
+            Share of the positive class that the widths assume, with a model that selects as many
+            and is wrong half as often as by chance.
+
+        Returns
+        -------
+        AuditPlan
+            Noise, guarantee and widths; print it.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is wrong.
+        """
+        facts = self._facts()
+        if not 0.0 < base_rate < 1.0:
+            raise ValueError(f"base_rate must be strictly between 0 and 1, got {base_rate!r}.")
+        groups: list[tuple[Hashable, int]] = [(None, size) for size in _SIZES]
+        if group_sizes is not None:
+            labels, sizes = labelled_sizes(group_sizes, None, self.group_labels)
+            guessed = (whole_number(size, "group_sizes", least=0) for size in sizes)
+            groups = list(zip(labels, guessed, strict=True))
+        noise = None if facts.planned is None else facts.planned.noise
+        known = {
+            size: expected_widths(
+                size,
+                base_rate,
+                noise,
+                facts.n_bins,
+                is_public=self.sizes == "public",
+                confidence=self.confidence,
+            )
+            for size in {size for _, size in groups}
+        }
+        return AuditPlan(
+            releases=() if facts.planned is None else facts.planned.all,
+            noise=noise,
+            guarantee=facts.guarantee,
+            n_audits=self.n_audits,
+            base_rate=base_rate,
+            confidence=self.confidence,
+            widths=tuple(PlannedWidth(label, size, known[size]) for label, size in groups),
+            other_mechanism=facts.other_mechanism,
+        )
+
+    def run(
+        self,
+        y_true: ArrayLike,
+        scores: Scores,
+        groups: Any,
+        *,
+        same_records_as: Any = None,
+        model: Any = None,
+        n_boot: None = None,
+    ) -> Any:
+        """Release the counts of every group.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_records,)
+            True classes.
+        scores : array-like of shape (n_records,) or (n_records, 2), or mapping of names to such
+            Probabilities of the positive class, or predicted classes. Of several models, up to
+            five, the joint counts are released once, and the noise of a model's counts grows by
+            √2 with each further model; that is less than what audits one by one would cost.
+        groups : array-like of shape (n_records,) or (n_records, n_columns)
+            Groups; several columns are intersected. With ``group_by`` the rows to find them in.
+        same_records_as : estimator, PrivacyGuarantee, True or False, optional
+            What was fitted to these very records, whose cost is stated together with the audit's;
+            True for ``model``, False for a model that was fitted to others.
+        model : estimator, optional
+            The model that gave the scores. One that was fitted to as many records as there are here
+            needs ``same_records_as``.
+        n_boot : None
+            Refused: intervals are exact.
+
+        Returns
+        -------
+        AuditResult or dict
+            Released numbers alone; a mapping of scores has one result each, whose ``privacy_`` is
+            that of all together.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or input is wrong; nothing is spent then.
+        BudgetExceededError
+            If an open `PrivacyLedger` has less left; nothing is spent then.
+
+        Warns
+        -----
+        DeltaWarning
+            If δ is not below one over the number of records.
+        SeededNoiseWarning
+            If `random_state` is set.
+        """
+        if n_boot is not None:
+            raise ValueError(f"n_boot must be left out, as intervals are exact, got {n_boot!r}.")
+        facts = self._facts()
+        rows = self._rows(facts, y_true, scores, groups)
+        before = model_guarantee(
+            same_records_as, model, len(rows.codes), is_private=facts.planned is not None
+        )
+        named = grouping_names(groups, self.group_by)
+        guarantee = facts.guarantee
+        if self.sizes == "public" and facts.planned is not None:
+            guarantee = replace(guarantee, groupings=named)
+        if facts.planned is not None:
+            check_delta(self.delta, len(rows.codes))
+        released = self._release(facts, rows, guarantee)
+        guarantee = replace(guarantee, seeded=released.seeded)
+        total = guarantee if before is None else joint_guarantee([before, guarantee], self.delta)
+        whole = AuditResult(
+            group_labels=tuple(plain_label(label) for label in rows.labels),
+            group_name=group_name(groups, self.group_by),
+            classes=facts.classes,
+            counts=(),
+            noise=None if facts.planned is None else facts.planned.noise,
+            sizes=rows.sizes if self.sizes == "public" else None,
+            threshold=facts.threshold,
+            score_edges=facts.edges,
+            confidence=float(self.confidence),
+            privacy_=total,
+            model_privacy_=before,
+            created=datetime.now(UTC).date().isoformat(),
+            versions=_versions(),
+            losses=released.losses,
+            n_cells=rows.n_cells,
+            epsilon=float(self.epsilon),
+        )
+        found = {
+            name: replace(whole, counts=_nested(counts))
+            for name, counts in zip(rows.names, rows.of_models(released.counts), strict=True)
+        }
+        return found if isinstance(scores, Mapping) else found[""]
+
+    def _facts(self) -> _Facts:
+        """Return what follows from the parameters alone, all of them checked."""
+        budget = Budget(self.epsilon, self.delta)
+        check_choices(self)
+        is_private = budget.epsilon < math.inf
+        check_labels(self.group_labels, is_private=is_private)
+        classes = two_classes(self.classes)
+        threshold, edges = threshold_and_edges(self.threshold, self.score_edges)
+        losses = loss_names(self.losses)
+        relation = Relation.REPLACE_ANY
+        public: tuple[str, ...] = PUBLIC_FACTS
+        if self.sizes == "public":
+            relation, public = Relation.REPLACE_IN_GROUP, (*PUBLIC_FACTS, "the size of every group")
+        n_bins = (1, 1)
+        if edges is not None:
+            n_bins = (edges.index(threshold) + 1, len(edges) - edges.index(threshold))
+        if not is_private:
+            none = PrivacyGuarantee.non_private(budget.delta, public=public, relation=relation)
+            return _Facts(classes, threshold, edges, losses, n_bins, None, none, "")
+        planned, words = plan_releases(budget, losses, self.mechanism, self.n_audits)
+        guarantee = PrivacyGuarantee.from_releases(
+            planned.all, budget, public=public, relation=relation
+        )
+        return _Facts(classes, threshold, edges, losses, n_bins, planned, guarantee, words)
+
+    def _rows(self, facts: _Facts, y_true: ArrayLike, scores: Scores, groups: Any) -> AuditedRows:
+        """Return the records as codes, all of them checked."""
+        positive = class_codes(y_true, facts.classes, "y_true")
+        n_records = len(positive)
+        if n_records == 0:
+            raise ValueError("y_true must have at least one record, got none.")
+        codes, labels = group_codes(groups, n_records, self.group_labels, self.group_by)
+        check_several(len(labels))
+        sizes = tuple(np.bincount(codes, minlength=len(labels)).tolist())
+        if isinstance(scores, Mapping):
+            if facts.edges is not None or facts.losses:
+                raise ValueError(
+                    f"scores of several models must be audited without score_edges and losses, or "
+                    f"each by itself with n_audits={len(scores)}."
+                )
+            bins = joint_bins(scores, n_records, facts.classes, facts.threshold)
+            return AuditedRows(
+                codes, labels, sizes, positive, bins, None, tuple(scores), len(scores)
+            )
+        array = np.asarray(scores)
+        if facts.edges is None and not facts.losses:
+            selected = is_predicted(array, n_records, facts.classes, facts.threshold, "scores")
+            return AuditedRows(codes, labels, sizes, positive, selected, None, ("",), 1)
+        if are_predictions(array, facts.classes):
+            raise ValueError(
+                f"scores must be probabilities for score_edges and losses, got {array.dtype}."
+            )
+        score = probabilities(array, n_records, "scores")
+        edges = facts.edges or (facts.threshold,)
+        bins = np.searchsorted(np.array(edges), score, side="right").astype(np.int16)
+        return AuditedRows(codes, labels, sizes, positive, bins, score, ("",), 1)
+
+    def _release(self, facts: _Facts, rows: AuditedRows, guarantee: PrivacyGuarantee) -> _Released:
+        """Return the counts and sums of losses with noise, charged to every open ledger."""
+        n_bins = 2**rows.n_models if rows.n_models > 1 else sum(facts.n_bins)
+        counts = rows.counts(n_bins)
+        sums: Sums = [
+            whole_sums(loss, rows.positive, rows.score, rows.codes, len(rows.labels))
+            for loss in facts.losses
+            if rows.score is not None
+        ]
+        noise, planned = None, facts.planned
+        if planned is not None:
+            noise = NoiseSource(self.random_state, planned.all)
+        with charge(guarantee, noise or _Exact(), type(self).__name__):
+            if noise is None or planned is None:
+                return _Released(counts, loss_sums(facts.losses, sums, ()), seeded=False)
+            counts = noise.integers(counts, release=planned.counts)
+            noisy: Sums = [
+                (
+                    noise.integers(first, release=of_sums, sensitivity=UNITS),
+                    noise.integers(second, release=of_squares, sensitivity=UNITS),
+                )
+                for (first, second), (of_sums, of_squares) in zip(sums, planned.losses, strict=True)
+            ]
+            losses = loss_sums(facts.losses, noisy, planned.losses)
+            return _Released(counts, losses, seeded=noise.seeded)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What follows from the parameters of an audit."""
+
+    classes: tuple[Hashable, Hashable]
+    threshold: float
+    edges: tuple[float, ...] | None
+    losses: tuple[str, ...]
+    n_bins: tuple[int, int]
+    planned: PlannedReleases | None
+    guarantee: PrivacyGuarantee
+    other_mechanism: str
+
+
+@dataclass(frozen=True)
+class _Released:
+    """What an audit released."""
+
+    counts: NDArray[np.int64]
+    losses: tuple[LossSums, ...]
+    seeded: bool
+
+
+class _Exact:
+    """What draws nothing, but has released something all the same."""
+
+    draws = ("exact counts",)
+
+
+def _nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+    return tuple((tuple(table[0]), tuple(table[1])) for table in counts.tolist())
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "sklearn_dpwg": version("sklearn-dpwg"),
+        **{name: version(name) for name in ("opendp", "dp-accounting", "numpy", "scikit-learn")},
+    }

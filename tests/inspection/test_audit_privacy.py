@@ -1,0 +1,225 @@
+"""What an audit lets out: neighbours, draws, and the law of what is released."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_dpwg.inspection import GroupAudit, group_audit
+from sklearn_dpwg.inspection._audited_losses import UNITS, whole_sums
+from sklearn_dpwg.inspection._audited_rows import AuditedRows
+from sklearn_dpwg.privacy import NoiseSource, Relation
+
+LABELS = ["a", "b", "c", "nobody"]
+
+
+class Watched(NoiseSource):
+    """Adds no noise and remembers what it was handed."""
+
+    def integers(self, counts, *, release, sensitivity=None):
+        self._paid.spend(release, release.mechanism, np.shape(counts))
+        WATCHED.append((release, sensitivity, np.array(counts)))
+        return np.asarray(counts)
+
+
+WATCHED: list[tuple] = []
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Let audits hand their values to a source that remembers them."""
+    monkeypatch.setattr(group_audit, "NoiseSource", Watched)
+
+
+def handed(audit: GroupAudit, table: tuple, facts=None) -> list[tuple]:
+    """Return what an audit of a table hands to the noise."""
+    WATCHED.clear()
+    facts = facts or audit._facts()
+    audit._release(facts, audit._rows(facts, *table), facts.guarantee)
+    return list(WATCHED)
+
+
+def random_table(rng: np.random.Generator, n: int) -> tuple:
+    """Return records whose groups may be empty or hold one."""
+    shares = rng.dirichlet(np.full(3, 0.3))
+    groups = np.array(LABELS[:3], dtype=object)[rng.choice(3, n, p=shares)]
+    return rng.integers(0, 2, n), np.round(rng.random(n), 2), groups
+
+
+def with_another_record(rng: np.random.Generator, table: tuple, *, group: bool) -> tuple:
+    """Return the table with one record replaced by any other, of any group."""
+    y, scores, groups = (column.copy() for column in table)
+    place = rng.integers(len(y))
+    y[place], scores[place] = rng.integers(0, 2), rng.choice([0.0, 1.0, rng.random()])
+    if group:
+        groups[place] = rng.choice(np.array(LABELS, dtype=object))
+    return y, scores, groups
+
+
+AUDITS = {
+    "counts": {},
+    "bins": {"score_edges": (0.2, 0.5, 0.9)},
+    "losses": {"losses": ("log_loss", "squared_error")},
+    "gaussian": {"mechanism": "gaussian", "losses": ("log_loss",)},
+    "public sizes": {"sizes": "public"},
+}
+
+
+@pytest.mark.parametrize("name", AUDITS)
+def test_neighbours_move_what_is_paid_for(name, watched):
+    """A record that changes anything, its group too, moves two counts by one each at most."""
+    rng = np.random.default_rng(17)
+    audit = GroupAudit(1.0, group_labels=LABELS, **AUDITS[name])
+    farthest, facts = 0, audit._facts()
+    for _ in range(210):
+        table = random_table(rng, int(rng.integers(1, 12)))
+        other = with_another_record(rng, table, group=audit.sizes == "hidden")
+        before, after = handed(audit, table, facts), handed(audit, other, facts)
+        assert [one[:2] for one in before] == [one[:2] for one in after]
+        for (release, sensitivity, first), (_, _, second) in zip(before, after, strict=True):
+            moved = np.abs(first - second)
+            if sensitivity is None:
+                assert moved.max() <= 1
+                farthest = max(farthest, int(moved.sum()))
+                assert moved.sum() <= 2
+            else:
+                assert sensitivity == UNITS
+                norm = moved.sum() if release.mechanism == "laplace" else np.linalg.norm(moved)
+                assert norm <= UNITS
+    assert farthest == 2
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_record_is_in_one_cell(data):
+    """The counts of neighbours differ by one in two cells or in none, with any number of bins."""
+    n, n_groups, n_bins = (data.draw(st.integers(1, high)) for high in (6, 5, 4))
+    codes, positive, bins = (
+        np.array(data.draw(st.lists(st.integers(0, high - 1), min_size=n, max_size=n)))
+        for high in (n_groups, 2, n_bins)
+    )
+    place = data.draw(st.integers(0, n - 1))
+    other = [column.copy() for column in (codes, positive, bins)]
+    for column, high in zip(other, (n_groups, 2, n_bins), strict=True):
+        column[place] = data.draw(st.integers(0, high - 1))
+
+    def counts(codes, positive, bins):
+        labels = tuple(range(n_groups))
+        rows = AuditedRows(codes, labels, (), positive.astype(bool), bins, None, ("",), 1)
+        return rows.counts(n_bins)
+
+    moved = counts(codes, positive, bins) - counts(*other)
+    assert counts(codes, positive, bins).sum() == n
+    assert moved.sum() == 0
+    assert np.abs(moved).sum() in (0, 2)
+
+
+def test_joint_counts_of_several_models_are_one_release(watched):
+    rng = np.random.default_rng(3)
+    audit = GroupAudit(1.0, group_labels=LABELS)
+    facts = audit._facts()
+    for _ in range(100):
+        y, one, groups = random_table(rng, 6)
+        table = (y, {"one": one, "two": rng.random(6), "three": rng.random(6)}, groups)
+        place = rng.integers(6)
+        other = (y.copy(), {name: s.copy() for name, s in table[1].items()}, groups.copy())
+        other[0][place] = 1 - y[place]
+        other[2][place] = rng.choice(np.array(LABELS, dtype=object))
+        for scores in other[1].values():
+            scores[place] = rng.random()
+        ((*_, before),), ((*_, after),) = (handed(audit, each, facts) for each in (table, other))
+        assert before.shape == (4, 2, 8)
+        assert np.abs(before - after).sum() <= 2
+
+
+@pytest.mark.parametrize("name", ["log_loss", "squared_error"])
+def test_sums_of_losses_of_extreme_records(name):
+    """The farthest that a record can move them is just what is paid for."""
+    positive = np.array([True, True, False])
+    codes = np.array([0, 1, 0])
+    sums, squares = whole_sums(name, positive, np.array([1.0, 0.0, 0.5]), codes, 2)
+    other = whole_sums(name, positive, np.array([0.0, 0.0, 0.5]), codes, 2)
+    assert np.abs(sums - other[0]).sum() == UNITS
+    moved = whole_sums(name, positive, np.array([0.0, 0.0, 0.5]), np.array([1, 1, 0]), 2)
+    assert np.abs(sums - moved[0]).sum() == UNITS
+    assert np.abs(squares - moved[1]).sum() == UNITS
+
+
+@pytest.mark.parametrize("n_audits", [1, 8])
+@pytest.mark.parametrize("losses", [(), ("log_loss",)])
+def test_draws_are_those_of_the_plan(n_audits, losses, monkeypatch):
+    made = []
+
+    class Remembered(NoiseSource):
+        def __init__(self, *args):
+            super().__init__(*args)
+            made.append(self)
+
+    monkeypatch.setattr(group_audit, "NoiseSource", Remembered)
+    audit = GroupAudit(1.0, group_labels=LABELS, losses=losses, n_audits=n_audits)
+    rng = np.random.default_rng(0)
+    result = audit.run(*random_table(rng, 50))
+    (source,) = made
+    assert tuple(draw.release for draw in source.draws) == audit.plan().releases
+    assert [draw.shape for draw in source.draws] == [(4, 2, 2), *[(4,)] * (2 * len(losses))]
+    assert result.privacy_.events == audit.plan().guarantee.events
+    assert result.privacy_.relation == Relation.REPLACE_ANY
+
+
+def deviations_above(epsilon: float, first: np.ndarray, second: np.ndarray) -> float:
+    """Return by how many deviations a frequency is above e^epsilon times the other, at most."""
+    most, n = -math.inf, len(first)
+    for low in np.unique(np.concatenate([first, second])):
+        p, q = (first >= low).mean(), (second >= low).mean()
+        for one, other in ((p, q), (q, p), (1 - p, 1 - q), (1 - q, 1 - p)):
+            slack = math.exp(epsilon)
+            variance = one * (1 - one) + slack**2 * other * (1 - other)
+            most = max(most, (one - slack * other) / (math.sqrt(variance / n) + 3.0 / n))
+    return most
+
+
+# The first record is one of "a" that is selected, or one of "b" that is not.
+NEIGHBOURS = (
+    (np.array([1, 1, 0]), np.array([0.9, 0.2, 0.4]), np.array(["a", "b", "b"], dtype=object)),
+    (np.array([0, 1, 0]), np.array([0.1, 0.2, 0.4]), np.array(["b", "b", "b"], dtype=object)),
+)
+
+
+def released(epsilon: float, factor: float = 1.0, *, told: bool = False) -> list[np.ndarray]:
+    """Return on both neighbours, of many audits, the smaller of what speaks for the first.
+
+    The events "at least so much" of it have the largest ratio that there is.
+    """
+    audit = GroupAudit(epsilon, group_labels=LABELS, mechanism="laplace")
+    facts, n = audit._facts(), 150_000
+    release = facts.planned.counts.scaled(factor)
+    found = []
+    for seed, table in enumerate(NEIGHBOURS):
+        rows = audit._rows(facts, *table)
+        exact = rows.counts(2)
+        cells = np.tile([exact[0, 1, 1], exact[1, 0, 0]], (n, 1))
+        noisy = NoiseSource(seed, [release]).integers(cells, release=release)
+        size = float(rows.sizes[0]) if told else 0.0
+        found.append(np.minimum(noisy[:, 0], 2 - noisy[:, 1]) + 1e6 * size)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_released_law(epsilon):
+    """Frequencies on two neighbours keep epsilon, and would not keep less: nothing is wasted."""
+    first, second = released(epsilon)
+    assert deviations_above(epsilon, first, second) < 4.5
+    assert deviations_above(0.7 * epsilon, first, second) > 4.5
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("fault", [{"factor": 0.7}, {"factor": 0.5}, {"told": True}])
+def test_a_planted_fault_is_seen(epsilon, fault):
+    """A wrong scale, two moved counts paid for as one, and a size told exactly."""
+    assert deviations_above(epsilon, *released(epsilon, **fault)) > 4.5

@@ -1,0 +1,212 @@
+"""Results of audits: rates, ratios, worst sets, verdicts, files."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from sklearn_dpwg.inspection import AuditResult
+from sklearn_dpwg.metrics.intervals import rate_interval, ratio_interval
+from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee, Release
+
+NOISE = IntegerNoise("laplace", 2.0)
+COUNTS = (((260, 40), (30, 170)), ((380, 20), (60, 140)), ((40, 5), (4, 16)))
+
+
+def result(counts=COUNTS, noise=NOISE, **changes) -> AuditResult:
+    released = Release("counts", "discrete-laplace", 1.0, max_count=1)
+    guarantee = PrivacyGuarantee.from_releases([released], 1e-6, relation="replace-any")
+    facts = {
+        "group_labels": ("a", "b", "c")[: len(counts)],
+        "group_name": "place",
+        "classes": ("no", "yes"),
+        "counts": counts,
+        "noise": noise,
+        "sizes": None,
+        "threshold": 0.5,
+        "score_edges": None,
+        "confidence": 0.95,
+        "privacy_": guarantee,
+        "model_privacy_": None,
+        "created": "2026-11-22",
+        "versions": {"sklearn_dpwg": "0"},
+        "epsilon": 1.0,
+    }
+    return AuditResult(**(facts | changes))
+
+
+def test_rates_are_intervals_of_the_counts():
+    found = result()
+    expected = {
+        "selection_rate": ((210, 290), (2, 2)),
+        "error_rate": ((70, 430), (2, 2)),
+        "true_positive_rate": ((170, 30), (1, 1)),
+        "false_positive_rate": ((40, 260), (1, 1)),
+        "base_rate": ((200, 300), (2, 2)),
+        "accuracy": ((430, 70), (2, 2)),
+        "false_negative_rate": ((30, 170), (1, 1)),
+        "true_negative_rate": ((260, 40), (1, 1)),
+        "precision": ((170, 40), (1, 1)),
+    }
+    assert set(expected) == set(found.METRICS)
+    for metric, (counts, n_cells) in expected.items():
+        wanted = ratio_interval(*counts, noise=NOISE, n_cells=n_cells)
+        rate = found.rates(metric)[0]
+        assert (rate.group, rate.metric) == ("a", metric)
+        assert (rate.estimate, rate.low, rate.high) == (wanted.estimate, wanted.low, wanted.high)
+        assert rate.width == wanted.width
+    with pytest.raises(ValueError, match="metric must be one of selection_rate, error_rate"):
+        found.rates("auc")
+
+
+def test_known_sizes_narrow_rates_of_all_records():
+    known = result(sizes=(500, 600, 65))
+    wanted = rate_interval(210, 500, failures=290, noise=NOISE, n_cells=(2, 2))
+    assert known.rates("selection_rate")[0].width == wanted.width
+    assert wanted.width < rate_interval(210, 500, noise=NOISE, n_cells=2).width
+    hidden = result()
+    assert wanted.width < hidden.rates("selection_rate")[0].width
+    shown = known.rates("true_positive_rate")[0].width
+    assert shown == hidden.rates("true_positive_rate")[0].width
+    assert [size.width for size in known.group_sizes()] == [0.0] * 3
+
+
+def test_bins_are_summed_with_their_noise():
+    """Two bins above the threshold have the noise of two counts, and three below of three."""
+    binned = (((200, 40, 20, 30, 10), (10, 10, 10, 70, 100)), *[((9, 9, 9, 9, 9),) * 2] * 2)
+    found = result(binned, score_edges=(0.1, 0.3, 0.5, 0.8))
+    wanted = ratio_interval(170, 30, noise=NOISE, n_cells=(2, 3))
+    rate = found.rates("true_positive_rate")[0]
+    assert (rate.low, rate.high) == (wanted.low, wanted.high)
+    shared = result(n_cells=4).rates("true_positive_rate")[0]
+    assert shared.width == ratio_interval(170, 30, noise=NOISE, n_cells=(4, 4)).width
+
+
+def test_sizes_have_intervals_of_the_noise():
+    size = result().group_sizes()[0]
+    numbers, probabilities = NOISE.law(4)
+    inside = (numbers >= size.low - 500) & (numbers <= size.high - 500)
+    assert size.estimate == 500
+    assert 0.95 <= probabilities[inside].sum() < 0.97
+
+
+def test_notes():
+    few = result(((*COUNTS[0],), (*COUNTS[1],), ((3, 0), (2, 1))))
+    assert few.rates()[2].note == "fewer than three noise deviations"
+    assert few.group_sizes()[2].note == "under 2 % of the records"
+    assert few.rates()[0].note == few.group_sizes()[0].note == ""
+    nobody = result(((*COUNTS[0],), ((0, 0), (0, 0))), noise=None)
+    assert nobody.rates()[1].note == "no records"
+    negative = result(((*COUNTS[0],), ((-3, 1), (0, -2))))
+    assert negative.rates("error_rate")[1].note
+    assert (negative.rates("error_rate")[1].low, negative.rates("error_rate")[1].high) == (0, 1)
+    assert "fewer than three" in negative.table()["note"].iloc[1]
+
+
+def test_the_reference_is_a_group_that_is_known():
+    """Ten records that happen to be selected are not what others are compared with."""
+    lucky = result(((*COUNTS[0],), (*COUNTS[1],), ((0, 5), (0, 6))))
+    ratios = lucky.impact_ratios()
+    assert ratios[0].estimate == 1.0
+    assert ratios[2].estimate == pytest.approx(1.0 / 0.42, rel=1e-6)
+    none = result(((*COUNTS[0],), (*COUNTS[1],), ((0, 5), (0, 6))), noise=None)
+    assert none.impact_ratios()[0].estimate == 1.0  # under 2 % of the records
+
+
+def test_verdicts():
+    found = result()
+    assert [one.answer for one in found.group_verdicts()] == ["passes", "fails", "cannot tell"]
+    assert found.verdict().answer == "fails"
+    assert re.match(r"b has 0\.63 \[0\.\d\d, 0\.\d\d\] times the selection rate of a, below 0\.8\.",
+                    found.verdict().sentence)  # fmt: skip
+    equal = result((COUNTS[0], COUNTS[0]))
+    assert equal.verdict().answer == "passes"
+    assert "Every ratio is at least 0.8: " in equal.verdict().sentence
+    assert equal.verdict(at_least=0.999).answer == "cannot tell"
+
+
+def test_what_would_tell():
+    more = result(((*COUNTS[0],), ((120, 30), (20, 55)))).group_verdicts()[1]
+    assert more.answer == "cannot tell"
+    text = more.would_tell
+    assert re.search(r"^width 0\.\d{3}, of which sampling alone 0\.\d{3}", text)
+    width, sampling = map(float, re.findall(r"0\.\d{3}", text)[:2])
+    assert sampling < width
+    people = int(re.search(r"about ([\d,]+) people of b", text)[1].replace(",", ""))
+    assert people > 225
+    # with so many people of the same rates there is an answer
+    times = people / 225
+    counts = tuple(tuple(tuple(round(n * times) for n in row) for row in table) for table in
+                   ((*COUNTS[0],), ((120, 30), (20, 55))))  # fmt: skip
+    assert result(counts).group_verdicts()[1].answer != "cannot tell"
+    assert "more epsilon will not help" in text or "epsilon =" in text
+
+
+def test_more_epsilon_is_said_to_help_where_it_does():
+    loud = IntegerNoise("laplace", 20.0)
+    counts = (((26000, 4000), (3000, 17000)), ((380, 20), (20, 180)))
+    said = result(counts, noise=loud, epsilon=0.1).group_verdicts(at_least=0.7)[1]
+    assert said.answer == "cannot tell"
+    times = float(re.search(r"epsilon = ([\d.]+) would tell", said.would_tell)[1]) / 0.1
+    quieter = IntegerNoise("laplace", 20.0 / times * 0.99)
+    assert result(counts, noise=quieter).group_verdicts(at_least=0.7)[1].answer != "cannot tell"
+    exact = result(((*COUNTS[0],), ((120, 30), (20, 55))), noise=None).group_verdicts()[1]
+    assert "epsilon" not in exact.would_tell
+    assert exact.would_tell.startswith("width 0.")
+
+
+def test_all_groups_fail_at_a_stricter_level():
+    """One of many groups that is just below by itself is not said to fail with all others."""
+    same = ((300, 100), (100, 300))
+    low = ((331, 69), (131, 269))
+    alone = result((same, low), noise=None, group_labels=("a", "b"))
+    many = result((*[same] * 11, low), noise=None, group_labels=tuple("abcdefghijkl"))
+    at = alone.impact_ratios()[1].high + 0.002
+    assert alone.verdict(at_least=at).answer == "fails"
+    assert many.group_verdicts(at_least=at)[-1].answer == "fails"
+    verdict = many.verdict(at_least=at)
+    assert verdict.answer == "cannot tell"
+    assert "by chance" in verdict.sentence
+
+
+def test_worst_groups():
+    found = result().worst_groups("error_rate")
+    assert found.metric == "error_rate"
+    assert set(found.groups) >= {"a"}
+    rates = {rate.group: rate for rate in result().rates("error_rate")}
+    assert found.low <= rates["a"].estimate <= found.high
+    assert found.gap.low <= found.gap.high
+    least = result().worst_groups("selection_rate")
+    assert "b" in least.groups
+
+
+@pytest.mark.parametrize("noise", [NOISE, None, IntegerNoise("gaussian", 6.1)])
+def test_json_round_trip(noise):
+    labels = (("x", 1), "<script>\x00‮😀", 3.5)
+    changes = {
+        "group_labels": labels,
+        "sizes": (500, 600, 65),
+        "model_privacy_": result().privacy_,
+        "epsilon": math.inf if noise is None else 1.0,
+    }
+    one = result(noise=noise, **changes)
+    text = one.to_json()
+    again = AuditResult.from_json(text)
+    assert again == one
+    assert again.to_json() == text
+    assert again.group_labels == labels
+    assert again.rates() == one.rates()
+    assert str(again.verdict()) == str(one.verdict())
+
+
+def test_table():
+    table = result().table()
+    assert table.index.tolist() == ["a", "b", "c"]
+    assert table.index.name == "place"
+    names = ("size", "selection_rate", "error_rate", "true_positive_rate", "false_positive_rate")
+    for name in (*names, "impact_ratio"):
+        assert (table[f"{name}_low"] <= table[name]).all()
+        assert (table[name] <= table[f"{name}_high"]).all()
+    assert (table["note"] == "").tolist() == [True, True, True]

@@ -1,0 +1,383 @@
+"""Audits from parameters to result: plans, inputs, refusals, ledgers, models."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.exceptions import BudgetExceededError
+from sklearn_dpwg.inspection import AuditResult, GroupAudit, group_audit
+from sklearn_dpwg.inspection._mean_interval import mean_interval
+from sklearn_dpwg.ledger import PrivacyLedger
+from sklearn_dpwg.metrics import group_table
+from sklearn_dpwg.privacy import NoiseSource, Relation
+
+LABELS = ("a", "b", "c")
+N = 600
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Return classes, scores and groups of some records."""
+    rng = np.random.default_rng(5)
+    groups = rng.choice(LABELS, N, p=(0.6, 0.3, 0.1))
+    y = (rng.random(N) < np.where(groups == "a", 0.5, 0.3)).astype(int)
+    scores = np.clip(0.25 + 0.5 * y + 0.25 * rng.normal(size=N), 0.0, 1.0)
+    return y, scores, groups
+
+
+def audit(**changes) -> GroupAudit:
+    return GroupAudit(**({"group_labels": LABELS} | changes))
+
+
+def test_parameters_are_left_alone():
+    made = audit(losses=["log_loss"], score_edges=[0.2, 0.5])
+    assert clone(made).get_params() == made.get_params()
+    before = dict(made.get_params())
+    made.plan()
+    assert made.get_params() == before
+
+
+def test_plan_needs_no_records_and_tells_widths():
+    plan = audit().plan(group_sizes={"a": 300, "b": 1000, "c": 0})
+    assert plan.count_std == pytest.approx(2.80, abs=0.005)
+    assert [one.size for one in plan.widths] == [300, 1000, 0]
+    for metric, width, sampling in plan.widths[0].widths:
+        assert sampling < width < 1.6 * sampling, metric
+    text = str(plan)
+    for said in ("epsilon = 1 at delta = 1e-06", "standard deviation 2.80", "Gaussian noise would"):
+        assert said in text
+    assert "0.300" not in str(audit(epsilon=math.inf).plan())
+    assert "unprotected" in str(audit(epsilon=math.inf).plan())
+    assert "one of 8 that keep the budget" in str(audit(n_audits=8).plan())
+    with pytest.raises(ValueError, match="base_rate must be strictly between 0 and 1, got"):
+        audit().plan(base_rate=1.5)
+
+
+def test_the_quieter_mechanism_is_taken():
+    for n_audits in (1, 20):
+        known = {
+            name: audit(mechanism=name, n_audits=n_audits).plan()
+            for name in ("laplace", "gaussian", "auto")
+        }
+        stds = {name: plan.count_std for name, plan in known.items()}
+        assert stds["auto"] == min(stds["laplace"], stds["gaussian"])
+    assert audit(n_audits=1).plan().noise.mechanism == "laplace"
+    assert audit(n_audits=20).plan().noise.mechanism == "gaussian"
+
+
+def test_planned_audits_keep_the_budget_together(table):
+    made = audit(n_audits=3)
+    with PrivacyLedger(epsilon=1.0, delta=1e-6) as book:
+        for _ in range(3):
+            result = made.run(*table)
+        assert result.privacy_.epsilon < 0.4
+        with pytest.raises(BudgetExceededError):
+            made.run(*table)
+    assert book.epsilon_spent == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("form", ["scores", "two columns", "classes", "words", "booleans"])
+def test_exact_counts_in_every_form(table, form):
+    y, scores, groups = table
+    predicted = (scores >= 0.5).astype(int)
+    classes: tuple = (0, 1)
+    given: object = scores
+    if form == "two columns":
+        given = np.column_stack([1.0 - scores, scores])
+    elif form == "classes":
+        classes, y, given = (1, 2), y + 1, predicted + 1
+    elif form == "words":
+        classes = ("no", "yes")
+        y, given = np.array(classes)[y], pd.Series(np.array(classes)[predicted])
+    elif form == "booleans":
+        classes, y, given = (False, True), y == 1, predicted == 1
+    result = audit(epsilon=math.inf, classes=classes).run(y, given, groups)
+    for label, cells in zip(LABELS, result.cells(), strict=True):
+        inside = groups == label
+        for truth in (0, 1):
+            for guess in (0, 1):
+                found = (table[0] == truth) & (predicted == guess) & inside
+                assert cells[truth, guess] == found.sum()
+    assert result.privacy_.epsilon == math.inf
+    assert not result.is_private
+
+
+def test_rates_without_noise_are_those_of_the_table(table):
+    y, scores, groups = table
+    result = GroupAudit(math.inf).run(y, scores, groups)
+    exact = group_table(y, (scores >= 0.5).astype(int), groups=groups, metrics="accuracy")
+    assert result.group_labels == LABELS
+    assert [rate.estimate for rate in result.rates("accuracy")] == pytest.approx(
+        exact["accuracy"].tolist()
+    )
+    assert [rate.estimate for rate in result.group_sizes()] == exact["size"].tolist()
+
+
+def test_groups_are_found_as_models_find_them(table):
+    y, scores, groups = table
+    frame = pd.DataFrame({"place": groups, "sex": np.where(np.arange(N) % 2, "f", "m")})
+    labels = [(place, sex) for place in LABELS for sex in "fm"]
+    both = audit(epsilon=math.inf, group_labels=labels).run(y, scores, frame)
+    assert both.group_name == "place and sex"
+    named = audit(epsilon=math.inf, group_by="place").run(y, scores, frame)
+    assert named.group_name == "place"
+    assert named.cells().sum(axis=(1, 2)).tolist() == [(groups == one).sum() for one in LABELS]
+    called = audit(epsilon=math.inf, group_by=lambda rows: rows["place"]).run(y, scores, frame)
+    assert called.counts == named.counts
+    assert called.group_name == "group"
+
+
+def test_hidden_and_public_sizes(table):
+    hidden = audit().run(*table)
+    assert hidden.sizes is None
+    assert hidden.privacy_.relation == Relation.REPLACE_ANY
+    assert hidden.privacy_.epsilon <= 1.0
+    assert "the size of every group" not in hidden.privacy_.public
+    public = audit(sizes="public").run(*table)
+    assert public.sizes == tuple(int((table[2] == one).sum()) for one in LABELS)
+    assert public.privacy_.relation == Relation.REPLACE_IN_GROUP
+    assert "the size of every group" in public.privacy_.public
+
+
+def test_an_empty_group_is_one_of_which_nobody_can_tell(table):
+    result = audit(group_labels=[*LABELS, "nobody"]).run(*table)
+    size = result.group_sizes()[3]
+    assert size.low == 0.0 < size.high
+    assert result.rates()[3].note == "fewer than three noise deviations"
+    assert result.group_verdicts()[3].answer == "cannot tell"
+    exact = audit(epsilon=math.inf, group_labels=[*LABELS, "nobody"]).run(*table)
+    assert exact.rates()[3].note == "no records"
+    assert exact.group_verdicts()[3].answer == "cannot tell"
+
+
+def test_several_models_share_one_release(table):
+    y, scores, groups = table
+    models = {"one": scores, "other": 1.0 - scores, "third": np.full(N, 0.7)}
+    exact = audit(epsilon=math.inf).run(y, models, groups)
+    for name, result in exact.items():
+        alone = audit(epsilon=math.inf).run(y, models[name], groups)
+        assert result.counts == alone.counts
+        assert result.n_cells == 4
+    with PrivacyLedger(epsilon=1.01, delta=1e-6) as book:
+        noisy = audit().run(y, models, groups)
+    assert len(book.rows) == 1
+    assert noisy["one"].privacy_ == noisy["third"].privacy_
+    sizes = [result.cells().sum(axis=(1, 2)).tolist() for result in noisy.values()]
+    assert sizes[0] == sizes[1] == sizes[2]
+    alone = audit().run(*table).rates()[0]
+    assert noisy["one"].rates()[0].width > alone.width
+
+
+def test_bins_give_calibration_and_the_same_rates(table):
+    y, scores, groups = table
+    plain = audit(epsilon=math.inf).run(y, scores, groups)
+    binned = audit(epsilon=math.inf, score_edges=(0.2, 0.5, 0.8)).run(y, scores, groups)
+    assert (binned.cells() == plain.cells()).all()
+    shown = binned.calibration("a")
+    assert len(shown) == 4
+    inside = (groups == "a") & (scores >= 0.5) & (scores < 0.8)
+    assert shown[2].estimate == pytest.approx(y[inside].mean())
+    with pytest.raises(ValueError, match="needs an audit with score_edges"):
+        plain.calibration("a")
+    with pytest.raises(ValueError, match="group must be one of"):
+        binned.calibration("z")
+
+
+def test_losses_are_clipped_means(table):
+    y, scores, groups = table
+    names = ("log_loss", "squared_error")
+    exact = audit(epsilon=math.inf, losses=names).run(y, scores, groups)
+    chance = np.where(y == 1, scores, 1.0 - scores)
+    truth = {"log_loss": -np.log(np.maximum(chance, 0.01)), "squared_error": (y - scores) ** 2}
+    for name in names:
+        for rate in exact.rates(name):
+            inside = groups == rate.group
+            assert rate.estimate == pytest.approx(truth[name][inside].mean(), abs=1e-5)
+            half = 1.96 * truth[name][inside].std() / math.sqrt(inside.sum())
+            assert rate.width == pytest.approx(2 * half, rel=1e-3)
+    noisy = audit(epsilon=50.0, losses=names).run(y, scores, groups)
+    assert noisy.rates("log_loss")[0].estimate == pytest.approx(
+        exact.rates("log_loss")[0].estimate, abs=0.1
+    )
+    assert noisy.worst_groups("log_loss").groups
+    assert noisy.privacy_.epsilon == pytest.approx(50.0, rel=1e-3)
+    assert AuditResult.from_json(noisy.to_json()) == noisy
+
+
+def test_intervals_of_losses_cover():
+    """At epsilon 1 and hidden sizes; a normal interval is no exact one."""
+    rng = np.random.default_rng(0)
+    made = audit(group_labels=("a", "b"), losses=("squared_error",))
+    facts = made._facts()
+    caught, groups = 0, np.repeat(["a", "b"], 500)
+    n_runs = 300
+    for _ in range(n_runs):
+        y = (rng.random(1000) < 0.3).astype(int)
+        score = rng.beta(2.0, 3.0, 1000)
+        rows = made._rows(facts, y, score, groups)
+        released = made._release(facts, rows, facts.guarantee)
+        std = facts.planned.noise.std * 2.0
+        found = mean_interval(released.losses[0], 0, float(released.counts[0].sum()), std, 0.95)
+        # E(y − s)² with mean 0.4 and variance 0.04 of the score
+        caught += found.low <= 0.3 * 0.7 + 0.04 + 0.01 <= found.high
+    assert 0.92 <= caught / n_runs <= 0.99
+
+
+def test_an_audit_of_the_records_of_a_fit_costs_both(table):
+    y, scores, groups = table
+    X = np.column_stack([scores, np.ones(N)])
+    model = DPWorstGroupClassifier(epsilon=1.0, data_norm=2.0, radius=1.0, solver="phased-erm")
+    model.fit(X, y, groups=groups)
+    own = audit().run(y, scores, groups)
+    both = audit().run(y, scores, groups, same_records_as=model)
+    assert own.model_privacy_ is None
+    assert both.model_privacy_ == model.privacy_
+    assert 1.5 < both.privacy_.epsilon < 2.0
+    assert both.privacy_.relation == Relation.REPLACE_IN_GROUP
+    by_guarantee = audit().run(y, scores, groups, same_records_as=model.privacy_)
+    assert by_guarantee.privacy_.epsilon == pytest.approx(both.privacy_.epsilon)
+    assert audit().run(y, scores, groups, model=model, same_records_as=True).model_privacy_
+    other = audit().run(y, scores, groups, model=model, same_records_as=False)
+    assert other.privacy_.epsilon <= 1.0
+    with pytest.raises(ValueError, match="same_records_as must be the model where it was fitted"):
+        audit().run(y, scores, groups, model=model)
+    half = slice(0, N // 2)
+    assert audit().run(y[half], scores[half], groups[half], model=model).model_privacy_ is None
+
+
+def test_a_ledger_counts_audits(table):
+    with PrivacyLedger(epsilon=1.5, delta=1e-6) as book:
+        audit().run(*table)
+        with pytest.raises(BudgetExceededError, match="Nothing was spent"):
+            audit().run(*table)
+        with pytest.raises(ValueError, match="y_true must hold the classes"):
+            audit(epsilon=0.1).run(np.full(N, 7), *table[1:])
+    assert [row.what for row in book.rows] == ["GroupAudit"]
+    assert book.epsilon_spent == pytest.approx(1.0, rel=1e-3)
+    with (
+        PrivacyLedger(epsilon=2.0, delta=1e-6, neighbours="replace-any"),
+        pytest.raises(ValueError, match="says nothing of the neighbours 'replace-any'"),
+    ):
+        audit(sizes="public").run(*table)
+    with PrivacyLedger(epsilon=9.0, delta=1e-6), pytest.raises(BudgetExceededError):
+        audit(epsilon=math.inf).run(*table)
+
+
+def test_a_run_that_fails_before_its_release_costs_nothing(table, monkeypatch):
+    def fails(self, *args, **kwargs):
+        raise RuntimeError("no entropy")
+
+    monkeypatch.setattr(group_audit.NoiseSource, "integers", fails)
+    with PrivacyLedger(epsilon=1.5, delta=1e-6) as book, pytest.raises(RuntimeError, match="entro"):
+        audit().run(*table)
+    assert book.rows == []
+
+
+def test_one_that_fails_later_is_charged(table, monkeypatch):
+    integers = NoiseSource.integers
+
+    def fails(self, counts, *, release, sensitivity=None):
+        if release.name != "counts":
+            raise RuntimeError("no entropy")
+        return integers(self, counts, release=release, sensitivity=sensitivity)
+
+    monkeypatch.setattr(group_audit.NoiseSource, "integers", fails)
+    with PrivacyLedger(epsilon=1.5, delta=1e-6) as book, pytest.raises(RuntimeError, match="entro"):
+        audit(losses=["log_loss"]).run(*table)
+    assert len(book.rows) == 1
+
+
+def test_result_holds_plain_values_alone(table):
+    """Also of labels of NumPy's types, so that whatever is made of it can be written."""
+    y, scores, groups = table
+    numbers = np.array([LABELS.index(one) for one in groups])
+    result = audit(group_labels=np.arange(3)).run(y, scores, numbers)
+    assert [type(label) for label in result.group_labels] == [int] * 3
+    assert AuditResult.from_json(result.to_json()) == result
+    text = json.dumps(json.loads(result.to_json()))
+    assert len(text) < 6_000
+
+
+SEEN: dict[str, tuple[dict, dict, str]] = {
+    "epsilon": ({"epsilon": 0.0}, {}, "epsilon must be positive"),
+    "delta": ({"delta": 1.0}, {}, "delta must be strictly between 0 and 1"),
+    "no labels": ({"group_labels": None}, {}, "group_labels must be declared where epsilon is fin"),
+    "labels twice": ({"group_labels": ["a", "b", "a"]}, {}, "must name each group once, got 'a'"),
+    "one label": ({"group_labels": ["a"]}, {}, "at least two groups, as one has no ratio, got 1"),
+    "a string": ({"group_labels": "abc"}, {}, "group_labels must be a sequence of labels"),
+    "NaN group": ({}, {"groups": [None] * N}, "groups contains NaN or None"),
+    "unknown label": ({}, {"groups": ["z"] * N}, r"group_labels=\['a', 'b', 'c'\] alone, and some"),
+    "no groups": ({}, {"groups": None}, "groups must be passed"),
+    "y outside": ({}, {"y_true": np.full(N, 2)}, "y_true must hold the classes 0 and 1 alone"),
+    "y NaN": ({}, {"y_true": np.full(N, np.nan)}, "y_true must hold the classes 0 and 1 alone"),
+    "scores outside": ({}, {"scores": np.full(N, 1.2)}, "probabilities between 0 and 1, and some"),
+    "scores NaN": ({}, {"scores": np.full(N, np.nan)}, "scores must be probabilities between"),
+    "median": ({"threshold": "median"}, {}, "threshold must be a number fixed in advance"),
+    "threshold": ({"threshold": 1.5}, {}, "threshold must be above 0 and at most 1, got 1.5"),
+    "edges": ({"score_edges": (0.2, 0.8)}, {}, "score_edges must hold the threshold, 0.5"),
+    "falling edges": ({"score_edges": (0.8, 0.5)}, {}, "score_edges must increase"),
+    "odd edges": ({"score_edges": (0.0, 0.5)}, {}, "score_edges must be numbers above 0"),
+    "bootstrap": ({}, {"n_boot": 20}, "n_boot must be left out, as intervals are exact, got 20"),
+    "sizes": ({"sizes": "secret"}, {}, "sizes must be 'hidden' or 'public', got 'secret'"),
+    "mechanism": ({"mechanism": "cauchy"}, {}, "mechanism must be 'auto', 'laplace' or 'gauss"),
+    "losses": ({"losses": ["hinge"]}, {}, "losses must be some of log_loss, squared_error, got"),
+    "losses twice": ({"losses": ["log_loss"] * 2}, {}, "losses must differ"),
+    "confidence": ({"confidence": 95}, {}, "confidence must be strictly between 0 and 1, got 95"),
+    "n_audits": ({"n_audits": 0}, {}, "n_audits must be at least 1, got 0"),
+    "three classes": ({"classes": (0, 1, 2)}, {}, "audit one class against the rest"),
+    "one class": ({"classes": (1, 1)}, {}, "classes must be the negative and the positive class"),
+    "short scores": ({}, {"scores": np.zeros(5)}, r"got shape \(5,\) for 600 records"),
+    "short groups": ({}, {"groups": ["a", "b"]}, "groups must have one entry a record: got 2"),
+    "no records": ({}, {"y_true": [], "scores": [], "groups": []}, "at least one record, got none"),
+    "words for losses": (
+        {"losses": ["log_loss"], "classes": ("n", "p")},
+        {"y_true": np.full(N, "n"), "scores": np.full(N, "p")},
+        "scores must be probabilities for score_edges and losses",
+    ),
+    "wrong words": (
+        {"classes": ("n", "p")},
+        {"y_true": np.full(N, "n"), "scores": np.full(N, "x")},
+        "scores must hold the classes 'n' and 'p' alone",
+    ),
+    "many models": (
+        {},
+        {"scores": {str(i): np.zeros(N) for i in range(6)}},
+        "at most 5 models at once, got 6: audit each by itself, with n_audits=6",
+    ),
+    "models and losses": (
+        {"losses": ["log_loss"]},
+        {"scores": {"a": np.zeros(N), "b": np.zeros(N)}},
+        "several models must be audited without score_edges and losses",
+    ),
+    "unknown column": (
+        {"group_by": "plaec"},
+        {"groups": pd.DataFrame({"sex": ["f"] * N, "place": ["a"] * N})},
+        "got 'plaec'; the nearest is 'place'",
+    ),
+    "no model": ({}, {"same_records_as": True}, "must be the model or its guarantee where no"),
+}
+
+
+@pytest.mark.parametrize("what", SEEN)
+def test_one_sentence_before_anything_is_spent(what, table, monkeypatch):
+    changes, inputs, said = SEEN[what]
+    drawn = []
+    monkeypatch.setattr(NoiseSource, "integers", lambda *args, **kwargs: drawn.append(args))
+    given = dict(zip(("y_true", "scores", "groups"), table, strict=True)) | inputs
+    with (
+        PrivacyLedger(epsilon=2.0, delta=1e-6) as book,
+        pytest.raises(ValueError, match=said) as caught,
+    ):
+        audit(**changes).run(**given)
+    assert drawn == []
+    assert book.rows == []
+    sentence = str(caught.value)
+    assert sentence.endswith(".")
+    assert "\n" not in sentence

@@ -1,0 +1,233 @@
+"""Differences, ratios and the worst group, from the intervals of several groups."""
+
+import math
+from functools import cache, partial
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from sklearn_dpwg.metrics.intervals import (
+    Interval,
+    difference_interval,
+    impact_ratios,
+    rate_interval,
+    worst_group_set,
+)
+from sklearn_dpwg.metrics.intervals._closed_form import wilson
+from sklearn_dpwg.privacy import IntegerNoise
+
+NOBODY = rate_interval(0, 0)
+
+
+def wilson_interval(successes, total, confidence=0.95):
+    return Interval(successes / total, *wilson(successes, total, 0.0, confidence), confidence)
+
+
+# --- two groups ---------------------------------------------------------------------------------
+
+
+def test_a_difference_is_the_published_one():
+    # R. G. Newcombe, Statistics in Medicine 17 (1998), table II, method 10: 56/70 against 48/80
+    found = difference_interval(wilson_interval(56, 70), wilson_interval(48, 80))
+    assert found.estimate == pytest.approx(0.2)
+    assert (found.low, found.high) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+
+
+def test_differences_turned_round_change_sign():
+    first, second = rate_interval(3, 40), rate_interval(20, 90)
+    found, turned = difference_interval(first, second), difference_interval(second, first)
+    assert (found.low, found.high) == pytest.approx((-turned.high, -turned.low))
+
+
+def test_a_difference_from_nobody_says_what_both_limits_say():
+    found = difference_interval(rate_interval(30, 100), NOBODY)
+    assert math.isnan(found.estimate)
+    assert found.low == rate_interval(30, 100).low - 1.0
+    assert found.high == rate_interval(30, 100).high
+
+
+def test_a_ratio_is_where_the_difference_from_its_multiple_may_be_0():
+    rates = [rate_interval(30, 90), rate_interval(5, 60), rate_interval(0, 40)]
+    ratios = impact_ratios(rates)
+    assert ratios[0] == Interval(1.0, 1.0, 1.0, 0.95)
+
+    def limit_of_difference(factor, rate, end):
+        reference = rates[0]
+        scaled = Interval(*(factor * np.array([reference.estimate, reference.low, reference.high])),
+                          confidence=0.95)  # fmt: skip
+        return getattr(difference_interval(rate, scaled), end)
+
+    for rate, ratio in zip(rates[1:], ratios[1:], strict=True):
+        high = optimize.brentq(limit_of_difference, ratio.estimate, 20.0, (rate, "high"))
+        assert ratio.high == pytest.approx(high)
+        if rate.low > 0.0:
+            low = optimize.brentq(limit_of_difference, 0.0, ratio.estimate, (rate, "low"))
+            assert ratio.low == pytest.approx(low)
+        else:
+            assert ratio.low == 0.0
+
+
+def test_the_reference_is_the_largest_rate_or_the_named_one():
+    rates = [rate_interval(30, 100), NOBODY, rate_interval(45, 90), rate_interval(4, 60)]
+    assert [ratio.estimate for ratio in impact_ratios(rates)] == pytest.approx(
+        [0.6, math.nan, 1.0, 2 / 15], nan_ok=True
+    )
+    found = impact_ratios(rates, reference=0)
+    assert found[2].estimate == pytest.approx(5 / 3)
+    assert (found[1].low, found[1].high) == (0.0, math.inf)
+
+
+def test_a_reference_that_may_be_0_bounds_no_ratio():
+    found, _ = impact_ratios([rate_interval(3, 10), rate_interval(0, 10)], reference=1)
+    assert (found.estimate, found.high) == (math.inf, math.inf)
+    assert 0.0 < found.low < 1.0
+    both, _ = impact_ratios([rate_interval(0, 10), rate_interval(0, 10)], reference=1)
+    assert math.isnan(both.estimate)
+
+
+def test_ratios_of_limits_are_wider():
+    first, second = rate_interval(30, 100), rate_interval(80, 200)
+    found = impact_ratios([first, second])[0]
+    assert first.low / second.high < found.low < found.high < first.high / second.low
+
+
+# --- the worst group ----------------------------------------------------------------------------
+
+
+def rates_of(counts, noise=None):
+    return [partial(_rate, count, total, noise) for count, total in counts]
+
+
+def _rate(count, total, noise, level):
+    return rate_interval(count, total, noise=noise, confidence=level)
+
+
+def test_groups_that_cannot_be_told_apart_are_all_members():
+    found = worst_group_set(rates_of([(30, 100), (31, 100), (2, 400), (28, 100), (0, 3)]))
+    assert found.members == (0, 1, 3, 4)
+    assert found.value_low < 0.31 < found.value_high
+    assert found.gap.estimate == pytest.approx(0.31)
+
+
+def test_the_smallest_rate_may_be_the_worst():
+    counts = [(30, 100), (90, 100), (31, 100), (395, 400)]
+    found = worst_group_set(rates_of(counts), greater_is_worse=False)
+    flipped = worst_group_set(rates_of([(total - count, total) for count, total in counts]))
+    assert found.members == flipped.members == (0, 2)
+    assert found.value_low == pytest.approx(1.0 - flipped.value_high)
+    assert found.value_high == pytest.approx(1.0 - flipped.value_low)
+    assert (found.gap.low, found.gap.high) == pytest.approx((flipped.gap.low, flipped.gap.high))
+
+
+def test_levels_are_those_of_the_page():
+    """p = 3: groups are dropped at α/2, values are at α/6 and α/2, the gap at α/12 and α/2."""
+    asked = set()
+
+    def rate(count):
+        def at(level):
+            asked.add(round(0.5 * (1.0 - level), 12))
+            return rate_interval(count, 200, confidence=level)
+
+        return at
+
+    found = worst_group_set([rate(10), rate(20), rate(60)])
+    assert asked == {round(0.05 / n, 12) for n in (2, 6, 12)}
+    assert found.value_low == rate_interval(60, 200, confidence=1 - 0.05 / 3).low
+    assert found.value_high == rate_interval(60, 200).high
+
+
+def test_one_group_is_the_worst():
+    found = worst_group_set(rates_of([(3, 10)]))
+    known = rate_interval(3, 10)
+    assert found.members == (0,)
+    assert (found.value_low, found.value_high) == pytest.approx((known.low, known.high))
+    assert found.gap == Interval(0.0, 0.0, 0.0, 0.95)
+
+
+def test_nobody_may_be_worst_and_drops_nobody():
+    found = worst_group_set([*rates_of([(10, 1000), (200, 1000)]), *rates_of([(0, 0)])])
+    assert found.members == (1, 2)
+    assert found.value_high == 1.0
+    assert found.gap.high == pytest.approx(1.0 - rate_interval(10, 1000).low)
+
+
+NOISE = IntegerNoise("laplace", 1.0)
+SIZES, TRUE_RATES = (12, 25), (0.45, 0.1)
+
+
+def chances(total, rate):
+    """Return the counts of one group, every one with its probability."""
+    support, probabilities = NOISE.law()
+    law = np.convolve(stats.binom.pmf(np.arange(total + 1), total, rate), probabilities)
+    counts = range(int(support[0]), int(support[-1]) + total + 1)
+    return [(s, p) for s, p in zip(counts, law.tolist(), strict=True) if p > 1e-6]
+
+
+def errors(statements):
+    """Return how often statements about two groups are false, by a sum over all counts."""
+    wrong = dict.fromkeys(("set", "low", "high", "gap"), 0.0)
+    laws = [chances(total, rate) for total, rate in zip(SIZES, TRUE_RATES, strict=True)]
+    for (first, p), (second, q) in product(*laws):
+        found = statements(first, second)
+        wrong["set"] += p * q * (0 not in found.members)
+        wrong["low"] += p * q * (found.value_low > max(TRUE_RATES))
+        wrong["high"] += p * q * (found.value_high < max(TRUE_RATES))
+        gap = max(TRUE_RATES) - min(TRUE_RATES)
+        wrong["gap"] += p * q * (not found.gap.low <= gap <= found.gap.high)
+    return wrong
+
+
+@cache
+def _noisy(count, total, level, noise):
+    if noise is None:
+        return rate_interval(min(max(count, 0), total), total, confidence=level)
+    return rate_interval(count, total, noise=noise, confidence=level)
+
+
+def with_noise(first, second, noise=NOISE):
+    pairs = zip((first, second), SIZES, strict=True)
+    rates = [lambda level, c=c, n=n: _noisy(c, n, level, noise) for c, n in pairs]
+    return worst_group_set(rates)
+
+
+def test_statements_err_as_seldom_as_they_say():
+    wrong = errors(with_noise)
+    assert wrong["set"] <= 0.05
+    assert wrong["low"] <= 0.025
+    assert wrong["high"] <= 0.025
+    assert wrong["gap"] <= 0.05
+
+
+def test_ignored_noise_is_seen():
+    wrong = errors(partial(with_noise, noise=None))
+    assert wrong["low"] > 0.025 or wrong["high"] > 0.025
+
+
+def test_the_largest_estimate_alone_is_often_wrong():
+    def largest(first, second):
+        found = with_noise(first, second)
+        estimates = first / SIZES[0], second / SIZES[1]
+        return type(found)((int(np.argmax(estimates)),), 0.0, 1.0, found.gap)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "TRUE_RATES", (0.2, 0.15))
+        assert errors(largest)["set"] > 0.3
+        assert errors(with_noise)["set"] <= 0.05
+
+
+# --- refusals -----------------------------------------------------------------------------------
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(ValueError, match="All rates must have the same confidence, got"):
+        difference_interval(rate_interval(3, 10), rate_interval(3, 10, confidence=0.9))
+    with pytest.raises(ValueError, match="rates must have at least one rate, got none"):
+        impact_ratios([])
+    with pytest.raises(ValueError, match="reference=2 must be a whole number between 0 and 1"):
+        impact_ratios([rate_interval(3, 10)] * 2, reference=2)
+    with pytest.raises(ValueError, match="rates must have at least one group, got none"):
+        worst_group_set([])
+    with pytest.raises(ValueError, match=r"confidence must be above 0.5 and below 1, got 0\.5"):
+        worst_group_set(rates_of([(3, 10)]), confidence=0.5)

@@ -1,0 +1,198 @@
+"""Accounting of discrete noise on counts, against sums over its law and dp_accounting."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import NeighboringRelation
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.pld import privacy_loss_distribution as distributions
+
+from sklearn_dpwg.privacy import (
+    Budget,
+    PrivacyGuarantee,
+    Release,
+    calibrate,
+    delta_of,
+    epsilon_of,
+    joint_guarantee,
+    noise_on_integers,
+)
+from sklearn_dpwg.privacy.accounting.composition import (
+    Composition,
+    composition_of_event,
+    dominating,
+)
+from sklearn_dpwg.privacy.accounting.events import event_of_composition
+from sklearn_dpwg.privacy.accounting.loss_distribution import renyi_accountant
+
+RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+def counts(multiplier: float, max_count: int = 1) -> Release:
+    return Release("counts", "discrete-laplace", multiplier, max_count)
+
+
+def law(scale: float) -> np.ndarray:
+    """Return the probabilities from -R to R, with R far enough for a shift."""
+    radius = int(40 * scale) + 20
+    weights = np.exp(-np.abs(np.arange(-radius, radius + 1)) / scale)
+    return weights / weights.sum()
+
+
+def delta(first: np.ndarray, second: np.ndarray, epsilon: float) -> float:
+    return float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum())
+
+
+def delta_of_shifts(scale: float, shifts: tuple[int, ...], epsilon: float) -> float:
+    first = second = np.ones(())
+    for shift in shifts:
+        first = np.multiply.outer(first, law(scale))
+        second = np.multiply.outer(second, np.roll(law(scale), shift))
+    return delta(first, second, epsilon)
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0, 7.0])
+def test_profile_is_that_of_two_counts_that_move(scale):
+    event = counts(scale / 2.0).event
+    for epsilon in np.linspace(0.0, 2.2 / scale, 12):
+        exact = delta_of_shifts(scale, (1, -1), epsilon)
+        assert exact - 1e-12 <= delta_of(event, epsilon) <= exact + 2e-3
+    assert delta_of(event, 2.0 / scale + 1e-9) == 0.0
+    assert epsilon_of(event, 1e-9) <= 2.0 / scale
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])
+def test_an_independent_accountant_gives_the_stated_epsilon(mechanism, epsilon):
+    """dp_accounting's own accountant, on the law of what is drawn and not on our events."""
+    (release,) = calibrate([Release("counts", mechanism, 1.0, 1)], Budget(epsilon, 1e-6))
+    scale = noise_on_integers(release).scale
+    if mechanism == "gaussian":
+        one = distributions.from_discrete_gaussian_mechanism(
+            scale, sensitivity=1, value_discretization_interval=1e-3 * epsilon
+        )
+    else:
+        assert scale == pytest.approx(2.0 / epsilon, rel=1e-4)
+        one = distributions.from_discrete_laplace_mechanism(
+            1.0 / scale, sensitivity=1, value_discretization_interval=1e-3 * epsilon
+        )
+    found = one.compose(one).get_epsilon_for_delta(1e-6)
+    assert found <= epsilon * (1.0 + 2.1e-3)
+    if mechanism == "discrete-laplace":
+        assert found >= 0.999 * epsilon
+    stated = PrivacyGuarantee.from_releases([release], Budget(epsilon, 1e-6))
+    accountant = PLDAccountant(RELATION, 1e-3 * epsilon).compose(stated.events[0])
+    assert accountant.get_epsilon(1e-6) == pytest.approx(epsilon, rel=3e-3)
+
+
+def test_discrete_gaussian_noise_is_no_worse_than_what_pays_for_it():
+    """The proof leaves a factor of exp(2e-12); sums over the law leave less than rounding."""
+    for multiplier in (0.3, 1.0, 4.0):
+        release = Release("counts", "gaussian", multiplier, 1)
+        scale = noise_on_integers(release).scale
+        radius = int(30 * scale) + 10
+        weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / scale) ** 2)
+        one = weights / weights.sum()
+        first, second = np.outer(one, one), np.outer(np.roll(one, 1), np.roll(one, -1))
+        for epsilon in np.linspace(0.0, 4.0 / multiplier, 25):
+            stated = delta_of(release.event, epsilon)
+            assert delta(first, second, epsilon) <= stated * (1.0 + 1e-9) + 1e-15
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
+def test_a_split_shift_is_no_worse(scale):
+    for s in range(1, 4):
+        for t in range(1, 4):
+            for epsilon in np.linspace(0.0, (s + t) / scale, 40):
+                split = delta_of_shifts(scale, (s, -t), epsilon)
+                assert split <= delta_of_shifts(scale, (s + t,), epsilon) + 1e-12
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
+def test_continuous_noise_that_dominates(scale):
+    for shift in (1, 2, 5):
+        total = shift / scale + 2.0 * math.log(math.cosh(0.5 / scale))
+        gaps = []
+        for epsilon in np.linspace(-1.2 * total, 1.2 * total, 241):
+            continuous = max(0.0, 1.0 - math.exp(epsilon), -math.expm1((epsilon - total) / 2.0))
+            if epsilon <= -total:
+                continuous = 1.0 - math.exp(epsilon)
+            gaps.append(continuous - delta_of_shifts(scale, (shift,), epsilon))
+        assert min(gaps) >= -1e-12
+        assert min(gaps[121:200]) < 5e-3  # and hardly more than that
+
+
+def test_several_records_of_a_person():
+    """k records move one count by k up and one by k down, or several by less."""
+    event = PrivacyGuarantee.from_releases([counts(1.0)], 1e-6).for_records(2).events[0]
+    (discrete,) = composition_of_event(event).discrete
+    assert discrete == (2.0, 2, 2)
+    for epsilon in np.linspace(0.0, 2.0, 9):
+        stated = delta_of(event, epsilon)
+        for shifts in ((2, -2), (2, -1, -1)):
+            radius = 26
+            one = law(2.0)
+            middle = len(one) // 2
+            one = one[middle - radius : middle + radius + 1]
+            first = second = np.ones(())
+            for shift in shifts:
+                first = np.multiply.outer(first, one)
+                second = np.multiply.outer(second, np.roll(one, shift))
+            assert delta(first, second, epsilon) <= stated + 1e-5
+
+
+def test_json_scaling_and_counts():
+    guarantee = PrivacyGuarantee.from_releases([counts(1.0, 3)], 1e-6, relation="replace-any")
+    assert PrivacyGuarantee.from_json(guarantee.to_json()) == guarantee
+    composition = composition_of_event(guarantee.events[0])
+    assert composition == Composition(discrete=((2.0, 1, 6),))
+    assert composition.scaled(2.0) == Composition(discrete=((4.0, 1, 6),))
+    assert composition.pure_epsilon == pytest.approx(3.0)
+    assert composition_of_event(event_of_composition(composition)) == composition
+    assert not composition.is_gaussian
+
+
+def test_with_a_fit_on_the_same_records():
+    """The sum is no more than one of the epsilons, and no less than either."""
+    fit = PrivacyGuarantee.from_releases(
+        calibrate([Release("gradient", "gaussian", 1.0, 1)], Budget(1.0, 1e-6)), 1e-6
+    )
+    audit = PrivacyGuarantee.from_releases([counts(1.0)], 1e-6, relation="replace-any")
+    together = joint_guarantee([fit, audit], 1e-6)
+    assert 1.9 < together.epsilon < 2.0
+    accountant = PLDAccountant(RELATION).compose(together.events[0])
+    assert accountant.get_epsilon(1e-6) == pytest.approx(together.epsilon, rel=1e-2)
+
+
+def test_the_worse_at_every_rank_dominates():
+    quiet, loud = Composition(discrete=((1.0, 1, 2),)), Composition(discrete=((3.0, 2, 4),))
+    both = dominating([quiet, loud])
+    assert both.discrete == ((1.0, 2, 2), (3.0, 2, 2))
+    for epsilon in (0.0, 0.5, 1.0, 2.0):
+        worse = delta_of(event_of_composition(both), epsilon)
+        for one in (quiet, loud):
+            assert delta_of(event_of_composition(one), epsilon) <= worse + 1e-9
+
+
+def test_selections_take_the_continuous_noise_that_dominates():
+    from dp_accounting import dp_event
+
+    best = dp_event.RepeatAndSelectDpEvent(counts(2.0).event, 3.0, 1.0)
+    found = epsilon_of(best, 1e-6)
+    laplace = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(4.0), 2)
+    plain = epsilon_of(dp_event.RepeatAndSelectDpEvent(laplace, 3.0, 1.0), 1e-6)
+    assert plain < found < 1.1 * plain
+    both = composition_of_event(dp_event.ComposedDpEvent([best, counts(2.0).event]))
+    assert renyi_accountant(both).get_epsilon(1e-6) > found
+
+
+def test_calibration_finds_the_least_noise_of_several():
+    budget = Budget(1.0, 1e-6)
+    plan = calibrate([counts(1.0, 4), Release("sums", "gaussian", 2.0, 1)], budget)
+    assert PrivacyGuarantee.from_releases(plan, budget).epsilon == pytest.approx(1.0, rel=1e-5)
+    for wrong in (0.99, 0.9):
+        smaller = [release.scaled(wrong) for release in plan]
+        assert PrivacyGuarantee.from_releases(smaller, 1e-6).epsilon > 1.0

@@ -1,0 +1,148 @@
+"""Noise on whole numbers: its law, its draws against the plan, its refusals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
+from sklearn_dpwg.privacy import NoiseSource, Release, noise_on_integers
+from sklearn_dpwg.privacy.noise import samplers
+
+MECHANISMS = ("discrete-laplace", "laplace", "gaussian")
+
+
+def release_of(mechanism: str, multiplier: float = 1.0, **changes) -> Release:
+    return Release("counts", mechanism, multiplier, max_count=1, **changes)
+
+
+def p_value(noise: np.ndarray, release: Release) -> float:
+    """Return that of a chi-squared test against the stated law."""
+    numbers, probabilities = noise_on_integers(release).law()
+    expected = probabilities * noise.size
+    likely = np.flatnonzero(expected >= 10.0)
+    low, high = numbers[likely[0]], numbers[likely[-1]]
+    seen = np.bincount(np.clip(noise.ravel(), low, high) - low, minlength=len(likely))
+    wanted = expected[likely]
+    wanted[0] += expected[: likely[0]].sum()
+    wanted[-1] += expected[likely[-1] + 1 :].sum()
+    return float(chisquare(seen, wanted * seen.sum() / wanted.sum()).pvalue)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("multiplier", [0.3, 1.0, 10.0])
+@pytest.mark.parametrize("seed", [None, 0])
+def test_law(mechanism, multiplier, seed, recwarn):
+    """A wrong scale would be seen."""
+    release = release_of(mechanism, multiplier)
+    n = 8_000 if seed is None else 40_000
+    noise = NoiseSource(seed, [release]).integers(np.full(n, 7), release=release) - 7
+    assert p_value(noise, release) > 1e-4
+    if seed is not None:
+        assert p_value(noise, release.scaled(1.5 if multiplier < 1.0 else 1.1)) < 1e-4
+
+
+def test_scales():
+    z = 1.5
+    scale = {name: noise_on_integers(release_of(name, z)).scale for name in MECHANISMS}
+    assert scale["discrete-laplace"] == pytest.approx(2.0 * z, rel=1e-9)
+    assert scale["laplace"] == pytest.approx(z * 4.0, rel=1e-9)
+    assert scale["gaussian"] == pytest.approx(math.sqrt(2.0 * z * z + 1.5625), rel=1e-9)
+    wide = noise_on_integers(release_of("gaussian", z), sensitivity=100)
+    assert wide.scale == pytest.approx(100 * z, rel=1e-4)
+    assert noise_on_integers(release_of("laplace", z), sensitivity=100).scale == pytest.approx(
+        102 * z
+    )
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize("seed", [None, 0])
+def test_wide_noise(mechanism, seed, recwarn):
+    release = release_of(mechanism, 2.0)
+    values = np.full(4_000, 2**40)
+    noise = NoiseSource(seed, [release]).integers(values, release=release, sensitivity=2**20)
+    std = 2.0 * 2**20 * (math.sqrt(2.0) if mechanism == "laplace" else 1.0)
+    assert np.std(noise - values) == pytest.approx(std, rel=0.1)
+
+
+def test_draws_are_held_against_the_plan():
+    counts = release_of("discrete-laplace")
+    source = NoiseSource(releases=[counts])
+    table = source.integers(np.arange(8).reshape(2, 2, 2), release=counts)
+    assert table.shape == (2, 2, 2)
+    assert table.dtype == np.int64
+    assert [(draw.release, draw.shape) for draw in source.draws] == [(counts, (2, 2, 2))]
+    with pytest.raises(PlanExceededError, match="pays for 1 draw of 'counts', and all were made"):
+        source.integers([1, 2], release=counts)
+    with pytest.raises(PlanExceededError, match="The plan does not hold"):
+        source.integers([1, 2], release=release_of("gaussian"))
+    assert len(source.draws) == 1
+
+
+def test_seeded_noise_repeats_and_each_release_has_its_own(recwarn):
+    one, other = release_of("discrete-laplace"), Release("others", "discrete-laplace", 1.0, 1)
+
+    def drawn() -> tuple[list[int], list[int]]:
+        source = NoiseSource(3, [one, other])
+        zeros = np.zeros(50, dtype=int)
+        first = source.integers(zeros, release=one)
+        return first.tolist(), source.integers(zeros, release=other).tolist()
+
+    assert drawn() == drawn()
+    assert drawn()[0] != drawn()[1]
+
+
+def test_floats_are_not_drawn_from_a_release_of_counts():
+    counts = release_of("discrete-laplace")
+    source = NoiseSource(releases=[counts])
+    with pytest.raises(PlanExceededError, match="pays for discrete-laplace noise on 'counts'"):
+        source.laplace([1.0], sensitivity=2.0, release=counts)
+    assert source.draws == ()
+
+
+@pytest.mark.parametrize(
+    ("counts", "changes", "error", "said"),
+    [
+        ([1.0, 2.0], {}, TypeError, "counts must be whole numbers, got float64"),
+        ([True], {}, TypeError, "counts must be whole numbers, got bool"),
+        ([], {}, TypeError, "counts must be whole numbers"),
+        (np.empty(0, dtype=int), {}, ValueError, "counts must have at least one entry"),
+        ([2**62], {}, ValueError, r"counts must be within 2\.31e\+18"),
+        ([1], {"sensitivity": 3}, ValueError, "sensitivity must be None for a discrete-laplace"),
+    ],
+)
+def test_refusals(counts, changes, error, said):
+    release = release_of("discrete-laplace")
+    source = NoiseSource(releases=[release])
+    with pytest.raises(error, match=said):
+        source.integers(counts, release=release, **changes)
+    assert source.draws == ()
+
+
+def test_other_refusals():
+    sampled = Release("sampled", "gaussian", 1.0, max_count=1, sampling_rate=0.5)
+    with pytest.raises(UnsupportedMechanismError, match="cannot be a sampled release"):
+        NoiseSource(releases=[sampled]).integers([1], release=sampled)
+    for wrong in (0, -1):
+        with pytest.raises(ValueError, match="sensitivity must be at least 1"):
+            noise_on_integers(release_of("laplace"), sensitivity=wrong)
+    with pytest.raises(TypeError, match="sensitivity must be a whole number"):
+        noise_on_integers(release_of("laplace"), sensitivity=1.5)
+    with pytest.raises(UnsupportedMechanismError, match="use the mechanism 'gaussian'"):
+        release_of("discrete-laplace", sampling_rate=0.5)
+
+
+def test_what_opendp_states_is_checked(monkeypatch):
+    """Noise of half the scale would be refused before it is drawn."""
+    import opendp.prelude as dp
+
+    release = release_of("discrete-laplace")
+    make = dp.m.make_laplace
+    monkeypatch.setattr(
+        dp.m, "make_laplace", lambda domain, metric, scale: make(domain, metric, scale / 2)
+    )
+    with pytest.raises(AssertionError, match="OpenDP states a privacy loss of"):
+        samplers.SecureSampler().add_integers(np.zeros(2, dtype=np.int64), 2.0, release)
