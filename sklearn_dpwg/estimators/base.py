@@ -248,7 +248,8 @@ class DPWorstGroupEstimator(Fitting):
         group_sizes : sequence of int, or mapping from label to int
             Number of records in each group; infinity for an oracle without end. A sequence is in
             the order of `group_labels`, here or else of the estimator, or else in that of
-            ``group_labels_`` after a fit.
+            ``group_labels_`` after a fit. With ``neighbours="replace-any"`` they are a guess, which
+            a fit replaces by what it counts; what it costs does not depend on it.
         n_features : int
             Number of columns of X.
         classes : sequence, optional

@@ -190,7 +190,16 @@ def test_nothing_visible_follows_from_true_sizes(solver, monkeypatch):
         found.append(visible(model, caught))
     for other in found[1:]:
         assert other == found[0]
-    assert any("may be" in text or "too few" in text for text in found[0][11] + [found[0][8]])
+    assert any("'empty' may be empty, as a noisy count" in text for text in found[0][11])
+
+
+def test_the_group_of_what_is_not_stated_may_be_empty_without_a_warning():
+    X, y, groups = records(6000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = classifier(group_labels=["a", "b", "c", "other"], delta=1e-6, solver="auto")
+        model.fit(X, y, groups=groups)
+    assert model.group_sizes_[3] == model.plan_.problem.hidden.floor
 
 
 def test_true_sizes_that_decide_are_seen(monkeypatch):

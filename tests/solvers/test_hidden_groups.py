@@ -12,7 +12,7 @@ import pytest
 
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.kernels import Blocks
-from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, Release, SumGrid
 from sklearn_dpwg.problem import HiddenGroups, Problem
 from sklearn_dpwg.risks import GroupRisks
@@ -325,6 +325,30 @@ def test_rows_lie_alike_whatever_the_groups():
         records = Records(rows, np.ones(6), np.array(codes)).data(problem).records
         assert records.rows.flags.c_contiguous
         assert np.array_equal(records.rows, rows[records.places])
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), AbsoluteError()])
+def test_risks_are_sums_over_what_stands_for_sizes(loss):
+    rng = np.random.default_rng(0)
+    hidden = HiddenGroups(90, 0.03)
+    problem = Problem(loss, (50, 20, 5), 2, 3.0, (0.6, 0.3, 0.1), 0.5, hidden)
+    codes = np.repeat([0, 1, 2], [60, 29, 1])
+    targets = rng.integers(2, size=90).astype(float)
+    data = Records(rng.standard_normal((90, 2)), targets, rng.permutation(codes)).data(problem)
+    weights, center = rng.standard_normal(problem.n_weights), 0.8
+    risks, gradients = data.risks_and_gradients(weights)
+    ratios = np.array([60, 29, 1]) / problem.group_sizes
+    over = data.over(problem.group_sizes, loss_center=center)
+    found, slopes = over.risks_and_gradients(weights)
+    assert found == pytest.approx(center + ratios * (risks - center))
+    assert over.risks(weights) == pytest.approx(found)
+    assert slopes == pytest.approx(ratios[:, None] * gradients)
+    mixture = np.array([0.2, 0.3, 0.5])
+    if loss.smooth:
+        hessian = data.hessian(weights, ratios * mixture)
+        assert over.hessian(weights, mixture) == pytest.approx(hessian)
+    alike = data.over(data.group_sizes, loss_center=center)
+    assert alike.risks(weights) == pytest.approx(risks)
 
 
 # --- counts and stages --------------------------------------------------------------------------
