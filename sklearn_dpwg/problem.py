@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -94,7 +94,7 @@ class Problem:
     radius: float
     prior: tuple[float, ...]
     intercept_scaling: float = 1.0
-    hidden: HiddenGroups | None = field(default=None, repr=False)
+    hidden: HiddenGroups | None = None
 
     __repr__ = short_repr
 
