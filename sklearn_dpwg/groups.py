@@ -10,6 +10,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+# Takes in unknown and missing labels, where it is stated and groups are protected.
+OTHER = "other"
+
 GroupBy = Hashable | list[Hashable] | tuple[Hashable, ...] | Callable[[Any], ArrayLike]
 
 
@@ -132,6 +135,31 @@ def encode_groups(
     return codes, labels.to_numpy(dtype=object)
 
 
+def encode_hidden_groups(
+    groups: Any, n_records: int, group_labels: Sequence[Hashable]
+) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+    """Return each record's index into stated labels, where its group is protected.
+
+    A label that is missing or not stated is `OTHER`, if that is stated. Groups may be empty, and no
+    error tells a label or how many records there are of it.
+    """
+    values = _one_column(groups, may_be_missing=True)
+    if len(values) != n_records:
+        raise ValueError(
+            f"groups must have one entry a record: got {len(values)} for {n_records} records."
+        )
+    labels = _index(_checked_labels(group_labels))
+    codes = labels.get_indexer(values)
+    if OTHER in labels:
+        codes = np.where(codes < 0, labels.tolist().index(OTHER), codes)
+    elif (codes < 0).any():
+        raise ValueError(
+            f"groups must hold labels of group_labels={list(labels)!r}, got something else: state "
+            f"the label {OTHER!r} too, which takes in whatever is not stated."
+        )
+    return codes.astype(np.intp), labels.to_numpy(dtype=object)
+
+
 def ordered_sizes(
     group_sizes: Any,
     size_labels: Sequence[Hashable] | None,
@@ -197,7 +225,7 @@ def _labelled(
     return known, [by_label[label] for label in known]
 
 
-def _one_column(groups: Any) -> pd.Index[Any]:
+def _one_column(groups: Any, *, may_be_missing: bool = False) -> pd.Index[Any]:
     """Return one label a record, a tuple where there are several columns."""
     try:
         # of a sparse matrix of the older kind a frame would make one cell
@@ -214,7 +242,7 @@ def _one_column(groups: Any) -> pd.Index[Any]:
         raise ValueError(
             f"groups must have a name of its own for each column, got {twice!r} twice."
         )
-    if table.isna().to_numpy().any():
+    if not may_be_missing and table.isna().to_numpy().any():
         raise ValueError(
             "groups contains NaN or None; give records of unknown group a label of their own or "
             "leave them out."

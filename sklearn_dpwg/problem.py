@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sklearn_dpwg._short_repr import short_repr
+from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.losses import Loss, LossConstants
 
 PUBLIC_FACTS = (
@@ -18,6 +21,39 @@ PUBLIC_FACTS = (
     "the number and names of the features",
     "data_norm, target_bounds, radius, prior and every other parameter of the estimator",
 )
+
+PUBLIC_FACTS_OF_HIDDEN_GROUPS = (
+    "the number of records of all groups together, the group labels and the classes, of which a "
+    "record that replaces another has one",
+    *PUBLIC_FACTS[2:],
+)
+
+# The size of a group that is below so many standard deviations of the noise on it may be zero.
+LEAST_COUNT_STDS = 3.0
+
+
+@dataclass(frozen=True)
+class HiddenGroups:
+    """That the group of a record is protected, so that sizes are noisy counts.
+
+    Parameters
+    ----------
+    n_records : int
+        Number of records K of all groups together, which is public.
+    count_share : float
+        Share of μ² that the counts are released with, between 0 and 1.
+    count_std : float, default=0.0
+        Standard deviation of the noise on each of them; 0 where there is one group.
+    """
+
+    n_records: int
+    count_share: float
+    count_std: float = 0.0
+
+    @property
+    def floor(self) -> int:
+        """Least number that stands for a size: below it a group may as well be empty."""
+        return max(1, math.ceil(LEAST_COUNT_STDS * self.count_std))
 
 
 @dataclass(frozen=True)
@@ -41,6 +77,10 @@ class Problem:
         Public prior weights of the groups, all positive, summing to 1.
     intercept_scaling : float, default=1.0
         Value s of the constant column that carries the intercept; 0 for no intercept.
+    hidden : HiddenGroups, optional
+        Where given, neighbours differ in one record, its group included, and `group_sizes` are
+        released numbers: all that sums over a group are ever divided by. By default they are the
+        sizes, and a record's group is public.
 
     Notes
     -----
@@ -54,6 +94,7 @@ class Problem:
     radius: float
     prior: tuple[float, ...]
     intercept_scaling: float = 1.0
+    hidden: HiddenGroups | None = None
 
     __repr__ = short_repr
 
@@ -69,7 +110,35 @@ class Problem:
     @cached_property
     def n_records(self) -> int:
         """Number of records K in all groups together."""
-        return sum(self.group_sizes)
+        return sum(self.group_sizes) if self.hidden is None else self.hidden.n_records
+
+    @property
+    def most_in_a_group(self) -> int:
+        """Largest number of records that a group may have on any neighbouring data."""
+        return max(self.group_sizes) if self.hidden is None else self.n_records
+
+    @cached_property
+    def is_heard(self) -> NDArray[np.bool_]:
+        """Which groups are told from empty ones: all of them, where sizes are exact."""
+        least = 0 if self.hidden is None or self.n_groups == 1 else self.hidden.floor
+        return np.asarray(self.group_sizes) > least
+
+    @property
+    def sizes_to_plan_for(self) -> FloatArray:
+        """Sizes of the groups; of one that no weight is moved to, that of all records."""
+        sizes = np.asarray(self.group_sizes, dtype=float)
+        return sizes if self.hidden is None else np.where(self.is_heard, sizes, self.n_records)
+
+    @property
+    def pair_diameter(self) -> float:
+        """How far replacing a record moves a weighted sum of gradients, over the largest weight.
+
+        Of records of two groups with weights ``a >= b`` it is ``‖a g - b g'‖``, at most
+        ``b Γ + (a - b) L``.
+        """
+        if self.hidden is None:
+            return self.gradient_diameter
+        return max(self.gradient_diameter, self.lipschitz)
 
     @property
     def n_columns(self) -> int:
@@ -125,3 +194,40 @@ class Problem:
     def loss_range(self) -> float:
         """Range B of the loss, supremum minus infimum."""
         return self.constants.loss_range
+
+
+def with_equal_groups(problem: Problem) -> Problem:
+    """Return the problem with groups as equal as whole numbers are, and equal prior weights.
+
+    It is what is known of hidden groups before their sizes are released.
+
+    Parameters
+    ----------
+    problem : Problem
+        Public facts.
+
+    Returns
+    -------
+    Problem
+        Of as many records and groups.
+    """
+    prior = (1.0 / problem.n_groups,) * problem.n_groups
+    sizes = equal_sizes(problem.n_records, problem.n_groups)
+    return replace(problem, group_sizes=sizes, prior=prior)
+
+
+def equal_sizes(n_records: int, n_groups: int) -> tuple[int, ...]:
+    """Return sizes of groups that differ by at most 1 and add up to a number, or are all 1.
+
+    Parameters
+    ----------
+    n_records, n_groups : int
+        How many records there are in how many groups.
+
+    Returns
+    -------
+    tuple of int
+        One a group.
+    """
+    each, more = divmod(n_records, n_groups)
+    return tuple(max(1, each + (group < more)) for group in range(n_groups))

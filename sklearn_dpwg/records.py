@@ -33,6 +33,9 @@ class GroupedRecords:
         Group i holds the records ``starts[i]:starts[i + 1]``.
     slope_limits : ndarray of shape (n_records,), optional
         Bound on the derivative of each record's loss in its score; None for no bound.
+    places : ndarray of shape (n_records,), optional
+        Place of each record among all that were passed, increasing in each group: what is known of
+        a record whose group is not. None where groups are public.
 
     Notes
     -----
@@ -44,6 +47,7 @@ class GroupedRecords:
     targets: FloatArray
     starts: NDArray[np.intp]
     slope_limits: FloatArray | None = None
+    places: NDArray[np.intp] | None = None
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
@@ -70,7 +74,33 @@ class GroupedRecords:
         )
         rows = _rows_at(self.rows, taken)
         limits = None if self.slope_limits is None else self.slope_limits[taken]
-        return GroupedRecords(rows, self.row_scale[taken], self.targets[taken], starts, limits)
+        places = None if self.places is None else self.places[taken]
+        scale, targets = self.row_scale[taken], self.targets[taken]
+        return GroupedRecords(rows, scale, targets, starts, limits, places)
+
+    def at_places(self, places: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
+        """Return for each group the increasing positions in it of the records at some places.
+
+        Parameters
+        ----------
+        places : ndarray
+            Places among all records, whatever their groups.
+
+        Returns
+        -------
+        tuple of ndarray
+            One a group; may be empty.
+        """
+        assert self.places is not None
+        is_chosen = np.zeros(int(self.places.max(initial=-1)) + 1, dtype=bool)
+        is_chosen[places[places < len(is_chosen)]] = True
+        return tuple(np.flatnonzero(is_chosen[part]) for part in self.places_by_group)
+
+    @property
+    def places_by_group(self) -> list[NDArray[np.intp]]:
+        """Places of the records of each group."""
+        assert self.places is not None
+        return np.split(self.places, self.starts[1:-1])
 
 
 @dataclass(frozen=True)
@@ -84,10 +114,14 @@ class RecordEncoder:
     data_norm : float
         Public bound on the norm of a row: longer rows are shortened to it, and all are divided
         by it.
+    hides_groups : bool, default=False
+        Whether the group of a record is protected: rows then lie row by row whatever their order,
+        so that no record's group decides how others are rounded, and places are kept.
     """
 
     n_groups: int
     data_norm: float
+    hides_groups: bool = False
 
     def encode(
         self, rows: Any, targets: FloatArray, group_codes: NDArray[np.intp]
@@ -126,11 +160,13 @@ class RecordEncoder:
             # a copy that extreme rows ask for later would lie in memory otherwise, where the scores
             # of the other records might be rounded otherwise
             rows = np.ascontiguousarray(rows)
-        if np.any(group_codes[1:] < group_codes[:-1]):
+        places = None
+        if self.hides_groups or np.any(group_codes[1:] < group_codes[:-1]):
             # codes of 16 bits or less are sorted by radix
             few = group_codes.astype(np.min_scalar_type(self.n_groups))
             order = np.argsort(few, kind="stable")
             rows, targets = _rows_at(rows, order), targets[order]
+            places = order if self.hides_groups else None
         norms = row_norms(rows)
         extreme = norms > _LARGEST if self.data_norm > 1.0 / _LARGEST else norms >= 0
         scale = 1.0 / np.maximum(norms, self.data_norm, out=norms)
@@ -140,7 +176,7 @@ class RecordEncoder:
             _replace(rows, found, self.data_norm)
             # what was rounded to single precision may be longer than 1 again
             scale[found] = 1.0 / np.maximum(row_norms(rows[found]), 1.0)
-        return GroupedRecords(rows, scale, targets, starts)
+        return GroupedRecords(rows, scale, targets, starts, places=places)
 
 
 def _rows_at(rows: Any, positions: NDArray[np.intp]) -> Any:

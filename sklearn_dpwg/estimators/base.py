@@ -17,6 +17,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators import fresh
 from sklearn_dpwg.estimators.fitting import Fitting, precisions
 from sklearn_dpwg.estimators.fresh import FreshMethod
+from sklearn_dpwg.estimators.hidden_groups import fit_hidden
 from sklearn_dpwg.estimators.inputs import advice_on_missing_values, check_columns
 from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
 from sklearn_dpwg.estimators.search_around import check_search_around
@@ -53,7 +54,8 @@ class DPWorstGroupEstimator(Fitting):
         y : array-like of shape (n_records,)
             Targets.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Public group of each record; cells of several columns are intersected.
+            Group of each record, public or, with ``neighbours="replace-any"``, protected; cells of
+            several columns are intersected.
         **refused : dict
             Nothing else is accepted; ``sample_weight`` is refused with a reason.
 
@@ -108,6 +110,9 @@ class DPWorstGroupEstimator(Fitting):
     def _fit(self, X: Any, y: ArrayLike, groups: Any) -> None:
         budget = self._check_parameters()
         rows, encoded, codes, labels, targets = self._encode(X, y, groups)
+        if self._hides_groups:
+            fit_hidden(self, budget, rows, encoded, codes, labels, targets)
+            return
         sizes = np.bincount(codes)
         problem = self._problem(targets.loss, sizes.tolist(), rows.shape[1])
         solver = self._make_solver(budget)
@@ -243,7 +248,8 @@ class DPWorstGroupEstimator(Fitting):
         group_sizes : sequence of int, or mapping from label to int
             Number of records in each group; infinity for an oracle without end. A sequence is in
             the order of `group_labels`, here or else of the estimator, or else in that of
-            ``group_labels_`` after a fit.
+            ``group_labels_`` after a fit. With ``neighbours="replace-any"`` they are a guess, which
+            a fit replaces by what it counts; what it costs does not depend on it.
         n_features : int
             Number of columns of X.
         classes : sequence, optional

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +23,7 @@ from sklearn_dpwg.estimators.inputs import (
     warn_if_target_is_group,
 )
 from sklearn_dpwg.estimators.progress import Progress
-from sklearn_dpwg.estimators.public_facts import positive_whole, resolve_prior
+from sklearn_dpwg.estimators.public_facts import check_neighbours, positive_whole, resolve_prior
 from sklearn_dpwg.estimators.spending import plan_within
 from sklearn_dpwg.estimators.start import first_weights, told
 from sklearn_dpwg.estimators.targets import Targets
@@ -37,12 +38,17 @@ from sklearn_dpwg.exceptions import (
     UngroupedWarning,
     warn,
 )
-from sklearn_dpwg.groups import encode_groups, find_groups, grouping_names
+from sklearn_dpwg.groups import (
+    encode_groups,
+    encode_hidden_groups,
+    find_groups,
+    grouping_names,
+)
 from sklearn_dpwg.kernels import canonical_rows, linear_scores
 from sklearn_dpwg.ledger.starts import StartCost, costs_of_start
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, check_delta
-from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.problem import HiddenGroups, Problem, equal_sizes
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
@@ -69,6 +75,8 @@ class Fitting(Progress, BaseEstimator):
     verbose: int
     rows_per_person: int
     start: Any
+    neighbours: str
+    count_share: float
     # of the last fit: the private fits that it began with, and the key that ledgers know it by
     _start_costs: tuple[StartCost, ...] = ()
     _fit_key: str
@@ -78,6 +86,11 @@ class Fitting(Progress, BaseEstimator):
     def _row_norm(self) -> float:
         """Bound on the norm of a row: what is said, or else 1."""
         return 1.0 if self.data_norm is None else self.data_norm
+
+    @property
+    def _hides_groups(self) -> bool:
+        """Whether the group of a record is protected too."""
+        return self.neighbours == "replace-any" and self.epsilon != math.inf
 
     @abstractmethod
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> Targets:
@@ -98,6 +111,7 @@ class Fitting(Progress, BaseEstimator):
             if not isinstance(value, bool | np.bool_ | int | np.integer):
                 raise ValueError(f"{name} must be a bool or a whole number, got {value!r}.")
         positive_whole(self.rows_per_person, "rows_per_person")
+        check_neighbours(self.neighbours, self.count_share, self.group_labels)
         return Budget(self.epsilon, self.delta)
 
     def _encode(
@@ -128,7 +142,9 @@ class Fitting(Progress, BaseEstimator):
             )
         if first is None:
             targets = self._targets(np.asarray(y), classes)
-            self._groupings = grouping_names(groups, self.group_by)
+            # where it is protected, a record may change its group by whatever they are made of
+            named = () if self._hides_groups else grouping_names(groups, self.group_by)
+            self._groupings = named
         else:
             targets = first
             targets.check_later(classes)
@@ -136,7 +152,7 @@ class Fitting(Progress, BaseEstimator):
         groups = find_groups(X, groups, self.group_by)
         encode = self._encode_groups if first is None else self._encode_later_groups
         codes, labels = encode(groups, rows.shape[0])
-        if first is None:
+        if first is None and not self._hides_groups:
             found = targets.attributes.get("classes_", ())
             warn_if_target_is_group(*passed, self.group_by, labels, found)
         return rows, encoded, codes, labels, targets
@@ -159,6 +175,8 @@ class Fitting(Progress, BaseEstimator):
                 UngroupedWarning,
             )
             groups = np.zeros(n_records, dtype=int)
+        if self._hides_groups:
+            return encode_hidden_groups(groups, n_records, self.group_labels)
         codes, labels = encode_groups(groups, n_records, self.group_labels)
         if self.group_labels is None:
             check_found_groups(labels, n_records)
@@ -175,7 +193,14 @@ class Fitting(Progress, BaseEstimator):
             groups = np.full(n_records, self.group_labels_[0], dtype=object)
         return encode_groups(groups, n_records, labels, may_be_empty=True)
 
-    def _problem(self, loss: Loss, sizes: Sequence[int], n_features: int) -> Problem:
+    def _problem(
+        self, loss: Loss, sizes: Sequence[int], n_features: int, n_records: int | None = None
+    ) -> Problem:
+        """Return the public facts; sizes of hidden groups need not add up to all records."""
+        hidden = None
+        if self._hides_groups:
+            total = sum(sizes) if n_records is None else n_records
+            hidden = HiddenGroups(total, float(self.count_share))
         return Problem(
             loss=loss,
             group_sizes=tuple(sizes),
@@ -183,6 +208,7 @@ class Fitting(Progress, BaseEstimator):
             radius=float(self.radius),
             prior=resolve_prior(self.prior, sizes),
             intercept_scaling=float(self.intercept_scaling) if self.fit_intercept else 0.0,
+            hidden=hidden,
         )
 
     def _make_solver(self, budget: Budget) -> Solver:
@@ -207,19 +233,35 @@ class Fitting(Progress, BaseEstimator):
         first: Solution | None = None,
     ) -> Plan:
         """Return the plan of a fit, and warn of what it promises and of what nobody chose."""
-        rows = int(self.rows_per_person)
-        plan = told(plan_within(budget, solver, problem, rows), solver, first)
+        plan = self._plan_of(solver, problem, budget, first)
+        self._begin_fit()
+        self._warn_about(plan, labels, budget, self._replan(solver, problem, budget))
+        return plan
+
+    def _plan_of(
+        self, solver: Solver, problem: Problem, budget: Budget, first: Solution | None
+    ) -> Plan:
+        """Return the plan of a fit."""
+        plan = plan_within(budget, solver, problem, int(self.rows_per_person))
+        return told(plan, solver, first)
+
+    def _replan(self, solver: Solver, problem: Problem, budget: Budget) -> Replan:
+        """Return what plans the same for groups of other sizes."""
+
+        def replan(sizes: Sequence[int]) -> Plan:
+            more = sum(sizes) - sum(problem.group_sizes)
+            n_records = problem.n_records + more
+            other = self._problem(problem.loss, sizes, problem.n_features, n_records)
+            return plan_within(budget, solver, other, int(self.rows_per_person))
+
+        return replan
+
+    def _begin_fit(self) -> None:
+        """Note what a fit begins with, before anything is spent."""
         self._start_costs = costs_of_start(self.start)
         self._fit_key = uuid4().hex
         if self.data_norm is None:
             warn_of_row_norm()
-
-        def replan(sizes: Sequence[int]) -> Plan:
-            other = self._problem(problem.loss, sizes, problem.n_features)
-            return plan_within(budget, solver, other, rows)
-
-        self._warn_about(plan, labels, budget, replan)
-        return plan
 
     def _warn_about(
         self, plan: Plan, labels: NDArray[np.object_], budget: Budget, replan: Replan
@@ -227,6 +269,12 @@ class Fitting(Progress, BaseEstimator):
         if not plan.releases:
             return
         warn_of_small_groups(plan, labels, replan)
+        if plan.counts is None:  # else said before the counts
+            self._warn_about_budget(plan, budget)
+        warn_of_weak_bound(plan, labels, replan)
+
+    def _warn_about_budget(self, plan: Plan, budget: Budget) -> None:
+        """Warn of an ε or δ that protects nobody."""
         if budget.epsilon > NO_PROTECTION:
             warn(
                 f"epsilon={budget.epsilon:g} is no protection: whoever knows all records but one "
@@ -235,13 +283,14 @@ class Fitting(Progress, BaseEstimator):
             )
         n_records = plan.problem.n_records if plan.n_drawn is None else plan.n_drawn
         check_delta(budget.delta, n_records)
-        warn_of_weak_bound(plan, labels, replan)
 
     def _learn_nothing(self, X: Any, y: ArrayLike, groups: Any) -> None:
         """Take the form of a fitted model without reading a value, to try what uses one."""
         budget = self._check_parameters()
         rows, _, codes, labels, targets = self._encode(X, y, groups)
         sizes = np.bincount(codes)
+        if self._hides_groups:
+            sizes = np.array(equal_sizes(len(codes), len(labels)))
         problem = self._problem(targets.loss, sizes.tolist(), rows.shape[1])
         plan = plan_within(budget, self._make_solver(budget), problem, int(self.rows_per_person))
         solution = Solution(np.zeros(problem.n_weights), None, n_iter=0)
@@ -250,7 +299,8 @@ class Fitting(Progress, BaseEstimator):
     def _group_risks(
         self, rows: Any, encoded: FloatArray, codes: NDArray[np.intp], problem: Problem
     ) -> GroupRisks:
-        encoder = RecordEncoder(problem.n_groups, float(self._row_norm))
+        hides_groups = problem.hidden is not None
+        encoder = RecordEncoder(problem.n_groups, float(self._row_norm), hides_groups)
         records = encoder.encode(rows, encoded, codes)
         return GroupRisks(records, problem.loss, problem.intercept_scaling)
 
@@ -275,6 +325,7 @@ class Fitting(Progress, BaseEstimator):
         self.privacy_ = guarantee
         self.group_labels_ = labels
         self.group_sizes_ = sizes
+        self.count_std_ = 0.0 if plan.counts is None else plan.counts.count_std
         self.n_iter_ = solution.n_iter
         self._group_weights = solution.group_weights
         matrix = weights.reshape(problem.loss.n_outputs, problem.n_columns)

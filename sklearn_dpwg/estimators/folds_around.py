@@ -35,6 +35,7 @@ def check_scorers(scoring: Any, estimator: Any) -> None:
 
 def check_folds_of_search(search: Any, model: Any, known: Mapping[str, Any]) -> None:
     """Refuse a search whose folds lack a group to score; it is at the start of its ``fit``."""
+    _check_secret_groups(search.cv, model, known)
     scorers = _group_scorers(search.scoring)
     if not scorers or hasattr(search.cv, "__next__"):  # folds that can be looked at only once
         return
@@ -55,12 +56,31 @@ def check_folds_around(frame: FrameType, model: Any) -> None:
     if around is None:
         return
     known = around.f_locals
+    _check_secret_groups(known["cv"], model, known)
     scorers = _group_scorers(known["scoring"])
     if not scorers:
         return
     check_scorers(known["scoring"], known["estimator"])
     cv = check_cv(known["cv"], known.get("y"), classifier=is_classifier(known["estimator"]))
     _check_folds(scorers, known["estimator"], model, cv, known, first=first)
+
+
+def _check_secret_groups(cv: Any, model: Any, known: Mapping[str, Any]) -> None:
+    """Refuse folds that follow from groups which a model protects.
+
+    A record's group would decide which others a fold's model is fitted on. Where the model finds
+    groups in X, those that a splitter is given are others.
+    """
+    if model.neighbours != "replace-any":
+        return
+    splitter = getattr(known.get("routed_params"), "splitter", None)
+    is_given = model.group_by is None and "groups" in getattr(splitter, "split", {})
+    if is_given or getattr(cv, "stratifies_groups", False):
+        raise ValueError(
+            "cv must not follow from the groups with neighbours='replace-any', which protects "
+            "them: one record's group would decide which others a model is fitted on; got "
+            f"{type(cv).__name__}, use KFold."
+        )
 
 
 def _group_scorers(scoring: Any) -> list[Any]:

@@ -53,6 +53,11 @@ class FreshMethod:
             raise AttributeError(
                 f"{name} epsilon=inf, as the exact solution needs all records at once: use fit."
             )
+        if instance.neighbours == "replace-any":
+            raise AttributeError(
+                f"{name} neighbours='replace-any': a record that changes its group would shift "
+                "those behind it in two queues."
+            )
         return MethodType(self._method, instance)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+NEIGHBOURS = ("replace-in-group", "replace-any")
+
 _ALLOWED = (
     "prior must be 'proportional', 'uniform', a number between 0 and 1 (the share of equal "
     "weights in a mixture with the proportional ones) or one positive weight a group"
@@ -26,6 +28,26 @@ def group_size(value: Any) -> Any:
     if isinstance(value, float | np.floating) and value == math.inf:
         return math.inf
     return positive_whole(value, "an entry of group_sizes")
+
+
+def check_neighbours(neighbours: Any, count_share: Any, group_labels: Any) -> None:
+    """Refuse what neighbours a fit cannot be private for."""
+    if not isinstance(neighbours, str) or neighbours not in NEIGHBOURS:
+        raise ValueError(
+            f"neighbours must be one of {', '.join(map(repr, NEIGHBOURS))}, got {neighbours!r}."
+        )
+    is_number = isinstance(count_share, int | float | np.number) and not isinstance(
+        count_share, bool
+    )
+    if not is_number or not 0.0 < float(count_share) < 1.0:
+        raise ValueError(
+            f"count_share must be a share of the budget above 0 and below 1, got {count_share!r}."
+        )
+    if neighbours == "replace-any" and group_labels is None:
+        raise ValueError(
+            "group_labels must be stated with neighbours='replace-any', as those found in the "
+            "groups would show who is in one, got None."
+        )
 
 
 def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]:

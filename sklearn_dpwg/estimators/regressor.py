@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
@@ -89,6 +89,14 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         ledgers; that arrays and other models were not learned from these records is the caller's
         word. `aim` of a solver is the distance from them. In the grid of a search wrap models in
         scikit-learn's ``FrozenEstimator``.
+    neighbours : {"replace-in-group", "replace-any"}, default="replace-in-group"
+        What the guarantee is for: one record replaced by another of its group, where who is in
+        which group is public, or by any record at all, which protects that too. Then `group_labels`
+        must be stated, all that is learned of the groups' sizes are noisy counts, and only
+        "auto", "mgr", "moments" and "phased-erm" can learn. A label of no group counts to the group
+        "other" where that is stated.
+    count_share : float, default=0.03
+        Share of the budget (of μ²) that the counts are released with, for "replace-any".
 
     Attributes
     ----------
@@ -99,7 +107,10 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
     group_labels_ : ndarray of shape (n_groups,)
         Group labels.
     group_sizes_ : ndarray of shape (n_groups,)
-        Public sizes of the groups.
+        Public sizes of the groups; with ``neighbours="replace-any"`` the noisy counts, a private
+        release, brought to the number of records.
+    count_std_ : float
+        Standard deviation of the noise on a count of `group_sizes_`; 0 where they are public.
     group_weights_ : ndarray of shape (n_groups,)
         Weights that the learner gave the groups; a private release, which not every solver makes.
     n_iter_ : int
@@ -154,6 +165,8 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         verbose: int = 0,
         rows_per_person: int = 1,
         start: Any = None,
+        neighbours: Literal["replace-in-group", "replace-any"] = "replace-in-group",
+        count_share: float = 0.03,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -171,6 +184,8 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         self.verbose = verbose
         self.rows_per_person = rows_per_person
         self.start = start
+        self.neighbours = neighbours
+        self.count_share = count_share
 
     def predict(self, X: Any) -> FloatArray:
         """Return predictions ``X @ coef_ + intercept_``; no row is shortened.

@@ -23,6 +23,7 @@ from sklearn_dpwg.exceptions import BudgetExceededError, UnsupportedMechanismErr
 from sklearn_dpwg.groups import encode_groups, find_groups
 from sklearn_dpwg.ledger.charge import active_ledgers
 from sklearn_dpwg.ledger.planned_search import candidates_of, check_room, fits_of_search
+from sklearn_dpwg.problem import equal_sizes
 
 _MOST_CANDIDATES = 1000
 
@@ -124,7 +125,9 @@ def _budget_is_drawn(search: Any) -> bool:
 def _group_sizes(
     search: Any, model: Any, X: Any, n_records: int, passed: dict[str, Any]
 ) -> list[int]:
-    """Return the sizes of the groups where they are at hand, or else those of equal ones."""
+    """Return the sizes of the groups where they are at hand and public, or else equal ones."""
+    if model.neighbours == "replace-any":
+        return list(equal_sizes(n_records, len(model.group_labels or (0,))))
     groups = next((v for name, v in passed.items() if name.rpartition("__")[2] == "groups"), None)
     if groups is None and search.estimator is model:
         groups = find_groups(X, None, model.group_by)

@@ -6,15 +6,16 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from sklearn_dpwg.estimators.auc_plan import AUCPlan
+from sklearn_dpwg.estimators.staged_plans import plan_in_stages
 from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
 from sklearn_dpwg.ledger.charge import charge, take_payment
 from sklearn_dpwg.ledger.starts import in_words
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, gdp_epsilon
+from sklearn_dpwg.privacy import Budget, Draw, PrivacyGuarantee, gdp_epsilon
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import Plan, Solution, Solver
 
@@ -29,12 +30,23 @@ _ROUNDING = 1e-9
 _CLOSE, _SHADE, _MOST_PLANS = 0.995, 0.999, 12
 
 
+class Drawn(Protocol):
+    """What tells which values were released; a `NoiseSource` does, or several of them."""
+
+    @property
+    def draws(self) -> tuple[Draw, ...]: ...
+    @property
+    def seeded(self) -> bool: ...
+
+
 def plan_within(budget: Budget, solver: Solver, problem: Problem, rows_per_person: int = 1) -> Plan:
     """Return a copy of a solver's plan, refused if its releases cost more than the budget.
 
     What is returned shares neither releases nor budget with what the solver holds.
     """
     epsilon, delta = budget.epsilon, budget.delta
+    if problem.hidden is not None:
+        return plan_in_stages(budget, solver, problem, rows_per_person)
     if rows_per_person > 1 and epsilon < math.inf:
         return plan_for_persons(budget, solver, problem, rows_per_person)
     plan = solver.plan(problem, Budget(epsilon, delta))
@@ -127,7 +139,7 @@ def check_solution(plan: Plan, solution: Solution, solver: object) -> None:
 
 @contextmanager
 def spending(
-    noise: NoiseSource,
+    noise: Drawn,
     budget: Budget,
     plan: Plan | AUCPlan,
     estimator: Any,
@@ -158,7 +170,7 @@ def spending(
         raise
 
 
-def _stated(plan: Plan | AUCPlan, noise: NoiseSource, estimator: Any) -> PrivacyGuarantee:
+def _stated(plan: Plan | AUCPlan, noise: Drawn, estimator: Any) -> PrivacyGuarantee:
     """Return the guarantee of a fit, which says what it began with, if it began with anything."""
     guarantee, costs = plan.guarantee, estimator._start_costs
     public = guarantee.public

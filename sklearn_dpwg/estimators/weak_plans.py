@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg.exceptions import WeakPlanWarning, warn
+from sklearn_dpwg.groups import OTHER
 from sklearn_dpwg.solvers import Plan
 
 # Numbers are tried upwards by the first factor, and then between, until what is said is at most the
@@ -30,6 +31,7 @@ def warn_of_small_groups(plan: Plan, labels: NDArray[np.object_], replan: Replan
 
     Planning again for more records tells how many would do.
     """
+    _warn_of_unheard_groups(plan, labels)
     hopeless = hopeless_groups(plan)
     if plan.is_weak or not hopeless:
         return
@@ -52,9 +54,10 @@ def warn_of_small_groups(plan: Plan, labels: NDArray[np.object_], replan: Replan
         )
     if len(hopeless) == 1:
         (worst,) = hopeless
+        about = "" if plan.counts is None else "about "  # of hidden groups a noisy count is known
         who = (
-            f"group {labels[worst]!r} has {sizes[worst]:,} record(s), too few to learn from if it "
-            f"is the worst off (the plan's bound is then {bounds[worst]:.3g}, predicting nothing "
+            f"group {labels[worst]!r} has {about}{sizes[worst]:,} record(s), too few to learn from "
+            f"if it is the worst off (the plan's bound is then {bounds[worst]:.3g}, predicting nothing "
             f"costs at most {cost:.3g})"
         )
     else:
@@ -63,6 +66,23 @@ def warn_of_small_groups(plan: Plan, labels: NDArray[np.object_], replan: Replan
             f"off: {_named(hopeless, labels, plan)}; predicting nothing costs at most {cost:.3g}"
         )
     warn(f"{who}: {cure}; is a label misspelt?", WeakPlanWarning)
+
+
+def _warn_of_unheard_groups(plan: Plan, labels: NDArray[np.object_]) -> None:
+    """Name hidden groups that may be empty as far as their counts tell; that `OTHER` may be."""
+    unheard = [
+        repr(labels[i]) for i in np.flatnonzero(~plan.problem.is_heard) if labels[i] != OTHER
+    ]
+    if not unheard:
+        return
+    assert plan.problem.hidden is not None
+    more = f" and {len(unheard) - _MOST_NAMED:,} more" if len(unheard) > _MOST_NAMED else ""
+    warn(
+        f"group(s) {', '.join(unheard[:_MOST_NAMED])}{more} may be empty, as a noisy count of up to "
+        f"{plan.problem.hidden.floor:,} tells no more, and so are not learned for: more records, a "
+        "larger epsilon or count_share would help, or merge them.",
+        WeakPlanWarning,
+    )
 
 
 def warn_of_weak_bound(plan: Plan, labels: NDArray[np.object_], replan: Replan) -> None:
@@ -124,13 +144,13 @@ def hopeless_groups(plan: Plan) -> list[int]:
     """Return the groups whose own bound promises no more than predicting nothing."""
     if not plan.releases:
         return []
-    cost = plan.problem.constants.zero_score
+    cost, is_heard = plan.problem.constants.zero_score, plan.problem.is_heard
     return [
         i
         for i, (size, bound) in enumerate(
             zip(plan.problem.group_sizes, plan.predicted_excess_if_worst, strict=True)
         )
-        if bound >= cost and size < math.inf
+        if bound >= cost and size < math.inf and is_heard[i]
     ]
 
 

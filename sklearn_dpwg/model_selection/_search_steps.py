@@ -164,6 +164,11 @@ def final_step(estimator: Any) -> Any:
             f"estimator must be a private estimator of this package or a pipeline that ends in "
             f"one, got {type(final).__name__}."
         )
+    if final.neighbours == "replace-any":
+        raise ValueError(
+            "estimator of DPSearchCV must have neighbours='replace-in-group', got 'replace-any': "
+            "the search holds out a share of each group and scores each by its true size."
+        )
     return final
 
 

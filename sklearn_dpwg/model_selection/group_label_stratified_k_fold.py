@@ -47,7 +47,8 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
     replacing it changes more than one record of a training set, and the guarantee of a model
     fitted on a fold does not cover that. Use it where the models and scores of the folds stay with
     those who may see the records. With ``use_labels=False`` the folds follow from groups, positions
-    and the seed alone, which are public.
+    and the seed alone, which are public. A model with ``neighbours="replace-any"``, of which groups
+    are not, refuses to be fitted on these folds in searches and cross-validation of scikit-learn.
 
     Examples
     --------
@@ -59,6 +60,9 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
     ['a' 'a' 'b' 'b'] [0 1 0 1]
     ['a' 'a' 'b' 'b'] [0 1 0 1]
     """
+
+    # a model that protects groups refuses such folds
+    stratifies_groups = True
 
     # the groups reach split through everything that routes metadata, unless X holds them
     __metadata_request__split = {"groups": True}  # noqa: RUF012

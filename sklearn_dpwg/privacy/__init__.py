@@ -38,6 +38,7 @@ from sklearn_dpwg.privacy.release import Budget, Draw, Release, check_delta
 from sklearn_dpwg.privacy.sensitivity import (
     SumGrid,
     grid_step,
+    hidden_group_sensitivities,
     lemma3_sensitivity,
     moment_sensitivity,
     record_rounding,
@@ -68,6 +69,7 @@ __all__ = [
     "gdp_epsilon",
     "gdp_mu",
     "grid_step",
+    "hidden_group_sensitivities",
     "is_gaussian",
     "joint_guarantee",
     "lemma3_sensitivity",

@@ -28,6 +28,7 @@ from sklearn_dpwg.oracles.records import RecordOracle
 from sklearn_dpwg.privacy.sensitivity import SumGrid
 from sklearn_dpwg.records import GroupedRecords
 from sklearn_dpwg.risks._by_row import dense, exact_sum, on_grid, scores_by_row, squared_distances
+from sklearn_dpwg.risks._curvature import add_curvature, centred_hessian
 
 # A block of rows stays in the second-level cache between its two products; blocks of 128 KiB
 # to 1 MiB are within a tenth of each other on the machines tried.
@@ -58,6 +59,10 @@ class GroupRisks:
         How many times the rows have been read in full; counted, not set.
     center : ndarray of shape (n_features,), optional
         What rows are taken relative to.
+    normalisers : ndarray of shape (n_groups,), optional
+        What sums over groups are divided by where their sizes are hidden; by default the sizes.
+    loss_center : float, default=0.0
+        What losses are taken relative to before they are divided by normalisers.
     """
 
     records: GroupedRecords
@@ -65,6 +70,8 @@ class GroupRisks:
     intercept_scaling: float = 1.0
     n_passes: int = 0
     center: FloatArray | None = None
+    normalisers: FloatArray | None = None
+    loss_center: float = 0.0
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
@@ -75,6 +82,11 @@ class GroupRisks:
     def n_groups(self) -> int:
         """Number of groups."""
         return len(self.records.starts) - 1
+
+    @property
+    def hides_groups(self) -> bool:
+        """Whether sums are such that no record's group decides how others are rounded."""
+        return self.records.places is not None
 
     @property
     def n_columns(self) -> int:
@@ -90,7 +102,7 @@ class GroupRisks:
         """Return the mean loss of each group, in one pass."""
         self.n_passes += 1
         totals, _ = self._sums(weights, ceiling, self._blocks(), gradients=False)
-        return totals / self.group_sizes
+        return self._means_of_losses(totals)
 
     def risks_and_gradients(
         self, weights: FloatArray, *, ceiling: float | None = None
@@ -98,16 +110,25 @@ class GroupRisks:
         """Return risks and gradients in one pass; rows are sorted, so groups cost nothing extra."""
         self.n_passes += 1
         totals, gradients = self._sums(weights, ceiling, self._blocks())
-        sizes = np.asarray(self.group_sizes, dtype=float)
-        return totals / sizes, gradients / sizes[:, None]
+        return self._means_of_losses(totals), gradients / self._divisors[:, None]
 
     def sums(
-        self, weights: FloatArray, *, ceiling: float, grid: SumGrid, gradients: bool = True
+        self,
+        weights: FloatArray,
+        *,
+        ceiling: float,
+        grid: SumGrid,
+        gradients: bool = True,
+        center: float = 0.0,
     ) -> tuple[FloatArray, FloatArray]:
         """Return sums of losses and gradients, rounded to a grid block by block, in one pass."""
         self.n_passes += 1
-        blocks = Blocks.of(self.records.starts, grid.block_size)
-        return self._sums(weights, ceiling, blocks, grid, gradients=gradients)
+        blocks = self._public_blocks(grid.block_size)
+        losses, slopes = self._sums(weights, ceiling, blocks, grid, gradients=gradients)
+        if center:
+            # exact: multiples of the step, and the centre is one
+            losses -= center * np.asarray(self.group_sizes, dtype=float)
+        return losses, slopes
 
     def sampled_sums(
         self,
@@ -118,9 +139,10 @@ class GroupRisks:
         center: float,
         grid: SumGrid,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the sums over a copy of the records that joined, in blocks of their ranks."""
+        """Return the sums over a copy of the records that joined, in blocks of ranks or places."""
         joined = self.part(batch)
-        blocks = Blocks.of_ranks(batch, grid.block_size)
+        ranks = batch if joined.records.places is None else joined.records.places_by_group
+        blocks = Blocks.of_ranks(ranks, grid.block_size)
         losses, gradients = joined._sums(weights, ceiling, blocks, grid)
         # exact: multiples of the step, and the centre is one
         losses -= center * np.asarray(joined.group_sizes, dtype=float)
@@ -133,7 +155,7 @@ class GroupRisks:
         # each task adds up a Hessian of its own: together a quarter of dense rows at most
         n_tasks = n_records * n_columns // max(ENTRIES_PER_TASK, 4 * self.n_weights**2)
         partition = Partition.of(self.records.starts, n_tasks)
-        record_weights = group_weights / np.asarray(self.group_sizes, dtype=float)
+        record_weights = group_weights / self._divisors
 
         def task(part: slice) -> FloatArray:
             n_outputs = self.loss.n_outputs
@@ -142,14 +164,16 @@ class GroupRisks:
             for group, block, scores in self._scored_blocks(weights, wanted, square=True):
                 curvature = self.loss.curvature(scores, self.records.targets[block])
                 curvature = curvature * self._is_curved(scores, block)
-                self._add_curvature(hessian, block, record_weights[group] * curvature)
+                curvature = record_weights[group] * curvature
+                add_curvature(hessian, self.records, block, curvature, self.intercept_scaling)
             return hessian
 
         with one_blas_thread():
             hessian, *others = run_on_threads([partial(task, part) for part in partition.tasks])
         for other in others:
             hessian += other
-        return self._centred_hessian(hessian).reshape(self.n_weights, self.n_weights)
+        hessian = centred_hessian(hessian, self.center, self.intercept_scaling)
+        return hessian.reshape(self.n_weights, self.n_weights)
 
     def residual_moments(
         self,
@@ -166,14 +190,18 @@ class GroupRisks:
         self.n_passes += 1
         n_records, size = self.records.rows.shape[0], self.n_columns + 1
         n_tasks = n_records * size // max(ENTRIES_PER_TASK, 4 * self.n_groups * size**2)
-        blocks = Blocks.of(self.records.starts, block_size)
+        blocks = self._public_blocks(block_size)
         partition = Partition.of(blocks.starts, n_tasks)
+        # others behind a record that changes its group are elsewhere in a block
+        by_row = self.hides_groups
         n_features = self.records.rows.shape[1]
         tail = [np.rint(constant / step)] if self.intercept_scaling > 0 else []
 
         def block_sums(group: int, start: int, stop: int) -> FloatArray:
             sums = np.zeros((size, size))
-            for _, run, scores in self._scored_blocks(weights, [(group, start, stop)], square=True):
+            for _, run, scores in self._scored_blocks(
+                weights, [(group, start, stop)], square=True, by_row=by_row
+            ):
                 rows = row_block(self.records.rows, run.start, run.stop)
                 residuals = np.clip(self.records.targets[run] - scores, -clip, clip)
                 last = np.empty((len(scores), 1 + len(tail)))
@@ -211,7 +239,7 @@ class GroupRisks:
             records.rows,
             records.row_scale,
             np.full(len(records.targets), -1.0),
-            Blocks.of(records.starts, grid.block_size),
+            self._public_blocks(grid.block_size),
             np.zeros((1, n_features)),
             np.zeros(1),
             gradient_step=grid.gradient_step,
@@ -244,6 +272,15 @@ class GroupRisks:
         records = self.records.take(positions)
         return GroupRisks(records, self.loss, self.intercept_scaling, center=self.center)
 
+    def at_places(self, places: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
+        """Return the positions in their groups of the records at some places among all."""
+        return self.records.at_places(places)
+
+    def over(self, normalisers: Sequence[float], *, loss_center: float) -> GroupRisks:
+        """Return risks that are sums over public numbers, which hidden sizes are in place of."""
+        divisors = np.asarray(normalisers, dtype=float)
+        return replace(self, normalisers=divisors, loss_center=loss_center)
+
     def _is_curved(self, scores: FloatArray, block: slice) -> Any:
         """Return which records of a block have a slope below their limit."""
         limits = self.records.slope_limits
@@ -252,43 +289,29 @@ class GroupRisks:
         _, slopes = self.loss.value_and_derivative(scores, self.records.targets[block])
         return np.abs(slopes) < limits[block]
 
-    def _centred_hessian(self, hessian: FloatArray) -> FloatArray:
-        """Return the Hessian for centred rows, given that for rows with the same constant."""
-        if self.center is None:
-            return hessian
-        n_columns, center = self.n_columns, self.center / self.intercept_scaling
-        change = np.eye(n_columns)
-        change[-1, :-1] = -center
-        return np.einsum("ij,aibk,kl->ajbl", change, hessian, change)
+    @property
+    def _divisors(self) -> FloatArray:
+        """What sums over groups are divided by."""
+        if self.normalisers is not None:
+            return self.normalisers
+        return np.asarray(self.group_sizes, dtype=float)
 
-    def _add_curvature(self, hessian: FloatArray, block: slice, curvature: FloatArray) -> None:
-        """Add what the records of a block contribute, given their curvatures times weights."""
-        rows = row_block(self.records.rows, block.start, block.stop)
-        row_scale, n_features = self.records.row_scale[block], rows.shape[1]
-        n_outputs = self.loss.n_outputs
-        curvature = curvature.reshape(len(row_scale), n_outputs, n_outputs)
-        for first in range(n_outputs):
-            for second in range(first + 1):
-                between = curvature[:, first, second]
-                if np.all(between >= 0.0):
-                    # a matrix times its own transpose costs half as much
-                    left = right = scale_rows(rows, np.sqrt(between) * row_scale)
-                else:
-                    left, right = scale_rows(rows, row_scale), scale_rows(rows, between * row_scale)
-                product = left.T @ right
-                pieces = hessian[first, :, second, :]
-                pieces[:n_features, :n_features] += dense(product)
-                if self.intercept_scaling > 0:
-                    edge = self.intercept_scaling * (rows.T @ (between * row_scale))
-                    pieces[:n_features, -1] += edge
-                    pieces[-1, :n_features] += edge
-                    pieces[-1, -1] += self.intercept_scaling**2 * between.sum()
-                if first != second:
-                    hessian[second, :, first, :] = pieces
+    def _means_of_losses(self, totals: FloatArray) -> FloatArray:
+        """Return the risks of groups whose losses add up to these."""
+        if self.normalisers is None:
+            return totals / self._divisors
+        off = totals - self.loss_center * np.asarray(self.group_sizes, dtype=float)
+        return np.asarray(self.loss_center + off / self.normalisers)
 
     def _blocks(self) -> Blocks:
         """Return the blocks of sums that no privacy rests on."""
         return Blocks.of(self.records.starts, BLOCK_ROWS)
+
+    def _public_blocks(self, block_size: int) -> Blocks:
+        """Return blocks that no record decides: of ranks in a group, or of places among all."""
+        if self.records.places is None:
+            return Blocks.of(self.records.starts, block_size)
+        return Blocks.of_ranks(self.records.places_by_group, block_size)
 
     def _sums(
         self,
@@ -391,6 +414,7 @@ class GroupRisks:
         segments: Iterable[tuple[int, int, int]] | None = None,
         *,
         square: bool = False,
+        by_row: bool = False,
     ) -> Iterator[tuple[int, slice, FloatArray]]:
         """Yield (group, rows, scores) for blocks of the rows of all groups, or of some segments.
 
@@ -409,7 +433,7 @@ class GroupRisks:
             for first in range(start, stop, block_rows):
                 block = slice(first, min(first + block_rows, stop))
                 rows = row_block(records.rows, block.start, block.stop)
-                if square or isinstance(rows, csr_array):
+                if isinstance(rows, csr_array) or (square and not by_row):
                     scores = rows @ feature_weights.T
                 else:
                     scores = scores_by_row(rows, feature_weights)

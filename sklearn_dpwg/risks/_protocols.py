@@ -94,6 +94,10 @@ class Risks(RiskFunctions, Protocol):
         """Number of records in each group."""
 
     @property
+    def hides_groups(self) -> bool:
+        """Whether sums are such that no record's group decides how others are rounded."""
+
+    @property
     def n_columns(self) -> int:
         """Columns of a row with the intercept's."""
 
@@ -102,13 +106,20 @@ class Risks(RiskFunctions, Protocol):
         """How many times the rows have been read in full."""
 
     def sums(
-        self, weights: FloatArray, *, ceiling: float, grid: SumGrid, gradients: bool = True
+        self,
+        weights: FloatArray,
+        *,
+        ceiling: float,
+        grid: SumGrid,
+        gradients: bool = True,
+        center: float = 0.0,
     ) -> tuple[FloatArray, FloatArray]:
         """Return each group's sum of losses and that of their gradients, for a release.
 
         The sums of each block of records are rounded to the grid, which makes the rest exact:
         which block a record is in is public, and one record moves the rounding of its own block
-        alone (``docs/theory/sums.md``).
+        alone (``docs/theory/sums.md``). Where groups are hidden, blocks are of places among all
+        records, and one that changes its group moves a block of either.
 
         Parameters
         ----------
@@ -120,11 +131,13 @@ class Risks(RiskFunctions, Protocol):
             Steps and blocks, from public facts.
         gradients : bool, default=True
             Whether gradients are wanted.
+        center : float, default=0.0
+            What is taken off each loss, a multiple of the step of losses.
 
         Returns
         -------
         losses : ndarray of shape (n_groups,)
-            Sums of losses, multiples of a step.
+            Sums of losses minus the centre, multiples of a step.
         gradients : ndarray of shape (n_groups, n_weights)
             Sums of gradients, multiples of the other step, for intercepts times their scaling; no
             columns if not wanted.
@@ -283,6 +296,39 @@ class Risks(RiskFunctions, Protocol):
         -------
         Risks
             Over these records; its passes count from 0.
+        """
+
+    def at_places(self, places: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
+        """Return which records of each group are at some places, where groups are hidden.
+
+        Parameters
+        ----------
+        places : ndarray
+            Places among all records, in the order in which they were passed.
+
+        Returns
+        -------
+        tuple of ndarray
+            For each group the increasing positions in it; may be empty.
+        """
+
+    def over(self, normalisers: Sequence[float], *, loss_center: float) -> Risks:
+        """Return risks of groups whose sizes are hidden.
+
+        A risk is the centre plus the sum of what losses are above it, over the normaliser.
+
+        Parameters
+        ----------
+        normalisers : sequence of float
+            A public number in place of each group's size.
+        loss_center : float
+            The centre.
+
+        Returns
+        -------
+        Risks
+            Over the same rows, which are not copied; means and Hessians are over the normalisers,
+            sums for releases are as they were.
         """
 
     def as_oracle(self, rng: np.random.Generator) -> SampleOracle:

@@ -75,11 +75,15 @@ class Auto(Solver):
         found._is_for_persons = True
         return found
 
+    def _check_hidden_groups(self) -> None:
+        """Accept: solvers that plan no batches are chosen among."""
+
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         stated, loss = problem.loss, problem.loss.with_bounded_slope()
         problem = replace(problem, loss=loss)
         every = {name: make() for name, make in BACKENDS.items()}
-        if self._is_for_persons:
+        # which solver it is may follow from released counts, so all are Gaussian, of one cost
+        if self._is_for_persons or problem.hidden is not None:
             every = {name: solver.for_persons() for name, solver in every.items()}
         suited = {name: solver for name, solver in every.items() if solver.suits(problem)}
         typical = {

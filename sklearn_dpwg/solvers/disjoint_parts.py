@@ -25,6 +25,18 @@ def part_sizes(group_sizes: Sequence[int], shares: Sequence[float]) -> tuple[tup
     return tuple(tuple(int(size) for size in part) for part in sizes)
 
 
+def parts_of_hidden(
+    group_sizes: Sequence[int], shares: Sequence[float]
+) -> tuple[tuple[int, ...], ...]:
+    """Return what stands for the sizes of parts of hidden groups: shares of theirs, at least 1.
+
+    Parts are cut from places among all records, so that how many of a group are in one is not known
+    any better.
+    """
+    sizes = np.outer(np.asarray(shares, dtype=float), np.asarray(group_sizes))
+    return tuple(tuple(int(size) for size in np.maximum(1, np.round(part))) for part in sizes)
+
+
 def draw_parts(
     group_sizes: Sequence[int],
     sizes_of_parts: Sequence[Sequence[int]],

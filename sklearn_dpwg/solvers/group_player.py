@@ -55,6 +55,25 @@ def loss_ceiling(
     return ceiling
 
 
+def heard(
+    risks: FloatArray, variances: FloatArray, problem: Problem
+) -> tuple[FloatArray, FloatArray]:
+    """Return released risks and variances, the mean's for groups that may as well be empty.
+
+    The risk of an empty group is the number that losses are taken relative to, which may be the
+    largest of all: so hidden groups below three standard deviations of their count are not heard.
+    """
+    is_heard = problem.is_heard
+    if len(risks) == 0 or is_heard.all():
+        return risks, variances
+    shares = np.asarray(problem.group_sizes, dtype=float) * (is_heard if is_heard.any() else 1.0)
+    shares = shares / shares.sum()
+    return (
+        np.where(is_heard, risks, shares @ risks),
+        np.where(is_heard, variances, shares**2 @ variances),
+    )
+
+
 def refuse_rounding(quotient: float, who: str, cure: str) -> None:
     """Refuse sums so large beside what one record can move that their rounding may show it."""
     if quotient > LARGEST_QUOTIENT:
@@ -86,6 +105,8 @@ def rounds_regret(
     variance = np.zeros(problem.n_groups)
     if noise_multiplier > 0.0:
         read = np.array(sizes[1:] if parallel else sizes[1:2], dtype=float)
+        if problem.hidden is not None:
+            read = np.where(problem.is_heard, read, problem.n_records)
         variance = ((noise_multiplier / read) ** 2).mean(axis=0)
     entropies = -np.log(prior)
     spread = risk_spread(problem) ** 2 / n_rounds

@@ -19,10 +19,12 @@ from sklearn_dpwg.privacy import (
     SECONDS_PER_SECURE_COORDINATE,
     Budget,
     PrivacyGuarantee,
+    Relation,
     Release,
 )
 from sklearn_dpwg.privacy.statement import rounded_up
-from sklearn_dpwg.problem import PUBLIC_FACTS, Problem
+from sklearn_dpwg.problem import PUBLIC_FACTS, PUBLIC_FACTS_OF_HIDDEN_GROUPS, Problem
+from sklearn_dpwg.solvers.counts.stage import CountStage
 
 # Cost of one pass for risks and gradients, fitted to 10^3..10^6 rows of 5..100 columns on two
 # cores (benchmarks/pass_cost.py); good to a factor of two, which is all that a preview needs.
@@ -79,6 +81,9 @@ class Plan:
         What else a reader of the plan should know, such as why this solver was chosen.
     records_per_person : int, default=1
         How many rows of one person the budget is for. The releases cost a row less.
+    counts : CountStage, optional
+        Where groups are hidden, the first stage: its release is the first of `releases`, and what
+        the plan costs is what was fixed before it.
     """
 
     solver: str
@@ -96,6 +101,7 @@ class Plan:
     n_drawn: int | None = None
     remark: str = ""
     records_per_person: int = 1
+    counts: CountStage | None = None
 
     __repr__ = short_repr
 
@@ -168,11 +174,33 @@ class Plan:
         for kind, value in [*((Release, each) for each in self.releases), (Budget, self.budget)]:
             if type(value) is not kind:
                 raise TypeError(f"a plan is made of a Budget and of Releases, got {value!r}.")
+        if self.counts is not None:
+            if self.releases[: len(self.counts.releases)] != self.counts.releases:
+                raise PlanExceededError(
+                    "a plan with hidden groups must release their counts first."
+                )
+            if not self.counts.covers(self.releases[len(self.counts.releases) :]):
+                raise PlanExceededError(
+                    "what follows the counts of hidden groups must cost no more than what was "
+                    f"fixed before them, {self.counts.reserved!r}, got {self.releases!r}."
+                )
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What the releases cost together, of which no plan may state anything else."""
-        return _guarantee(self.releases, self.budget, self.records_per_person)
+        if self.counts is None:
+            return _guarantee(self.releases, self.budget, self.records_per_person)
+        paid = (*self.counts.releases, *self.counts.reserved)
+        return _guarantee(paid, self.budget, self.records_per_person, hides_groups=True)
+
+    @property
+    def second_stage(self) -> Plan:
+        """The solver's own plan: this one, or what comes after the counts of hidden groups."""
+        if self.counts is None:
+            return replace(self)
+        releases = self.releases[len(self.counts.releases) :]
+        budget = self.counts.budget
+        return replace(self, releases=releases, budget=budget, counts=None, records_per_person=1)
 
     @property
     def is_weak(self) -> bool:
@@ -184,6 +212,7 @@ class Plan:
         lines = [
             _headline(self),
             *([self.remark] if self.remark else []),
+            *(["", *str(self.counts).splitlines()] if self.counts is not None else []),
             "",
             "Releases (noise is per unit of sensitivity, fixed before any record is read):",
         ]
@@ -217,7 +246,12 @@ class Plan:
         cost = f"Cost: epsilon = {rounded_up(guarantee.epsilon)} at delta = {guarantee.delta:.4g}"
         return html.box(
             _headline(self),
-            [*([self.remark] if self.remark else []), *_predictions(self), cost],
+            [
+                *([self.remark] if self.remark else []),
+                *(str(self.counts).splitlines() if self.counts is not None else []),
+                *_predictions(self),
+                cost,
+            ],
             html.fold("Releases and schedule", of_releases + schedule),
             html.fold("Guarantee", guarantee._repr_html_()),
             protected=guarantee.is_private,
@@ -253,8 +287,9 @@ def _predictions(plan: Plan) -> list[str]:
             lines.append("weak: the bound promises no more than predicting nothing")
         if problem.n_groups > 1:
             smallest = int(np.argmin(problem.group_sizes))
+            about = "" if plan.counts is None else "about "
             lines.append(
-                f"if the smallest group ({problem.group_sizes[smallest]:,} records) is the "
+                f"if the smallest group ({about}{problem.group_sizes[smallest]:,} records) is the "
                 f"worst off: {plan.predicted_excess_if_worst[smallest]:.3g}"
             )
     return [*lines, f"about {plan.predicted_seconds:.2g} seconds"]
@@ -262,7 +297,11 @@ def _predictions(plan: Plan) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _guarantee(
-    releases: tuple[Release, ...], budget: Budget, records_per_person: int
+    releases: tuple[Release, ...],
+    budget: Budget,
+    records_per_person: int,
+    *,
+    hides_groups: bool = False,
 ) -> PrivacyGuarantee:
     """Account for the releases of a plan; kept by value, so that no plan can hold another."""
     if not releases:
@@ -271,9 +310,12 @@ def _guarantee(
                 f"a plan without releases promises nothing and needs epsilon=inf, got {budget!r}."
             )
         return PrivacyGuarantee.non_private(budget.delta).for_records(records_per_person)
+    stated: dict[str, Any] = {"public": PUBLIC_FACTS}
+    if hides_groups:
+        stated = {"public": PUBLIC_FACTS_OF_HIDDEN_GROUPS, "relation": Relation.REPLACE_ANY}
     if records_per_person == 1:
-        return PrivacyGuarantee.from_releases(releases, budget, public=PUBLIC_FACTS)
-    of_row = PrivacyGuarantee.from_releases(releases, budget.delta, public=PUBLIC_FACTS)
+        return PrivacyGuarantee.from_releases(releases, budget, **stated)
+    of_row = PrivacyGuarantee.from_releases(releases, budget.delta, **stated)
     of_person = of_row.for_records(records_per_person)
     if of_person.epsilon > budget.epsilon:
         raise PlanExceededError(

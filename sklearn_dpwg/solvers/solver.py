@@ -72,6 +72,8 @@ class Solver(BaseEstimator, ABC):
         """
         self._check_parameters()
         self._check_budget(budget)
+        if problem.hidden is not None:
+            self._check_hidden_groups()
         plan = self._plan(problem, budget)
         if type(plan) is not Plan:
             raise TypeError(f"_plan of solver {self.name!r} must return a Plan, got {plan!r}.")
@@ -84,6 +86,15 @@ class Solver(BaseEstimator, ABC):
             )
         plan.guarantee  # noqa: B018 - raises where the releases cost more than the budget
         return plan
+
+    @property
+    def hides_groups(self) -> bool:
+        """Whether the solver, with its parameters, can protect the group of a record too."""
+        try:
+            self._check_hidden_groups()
+        except ValueError:
+            return False
+        return True
 
     def for_persons(self) -> Solver:
         """Return a solver whose plans tell what a person with several rows is promised.
@@ -150,6 +161,13 @@ class Solver(BaseEstimator, ABC):
                 f"solver {self.name!r} adds noise and needs a finite epsilon, got inf."
             )
 
+    def _check_hidden_groups(self) -> None:
+        """Refuse to protect who is in which group, which takes proofs of its own."""
+        raise ValueError(
+            f"solver {self.name!r} needs public groups: neighbours='replace-any' is for 'auto', "
+            "'mgr', 'moments' and 'phased-erm'."
+        )
+
     @abstractmethod
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         """Return the plan; parameters and budget are checked."""
@@ -165,10 +183,29 @@ class Solver(BaseEstimator, ABC):
 
 def check_match(problem: Problem, data: Risks) -> None:
     """Refuse records that the noise was not planned for; only public facts are compared."""
+    if problem.hidden is not None:
+        _check_match_of_hidden(problem, data)
+        return
     planned = (problem.group_sizes, problem.loss, problem.n_weights, problem.intercept_scaling)
     found = (data.group_sizes, data.loss, data.n_weights, data.intercept_scaling)
     if planned != found:
         raise ValueError(
             "The plan is for other records: it has (group sizes, loss, weights, intercept "
             f"scaling) = {planned}, the records have {found}."
+        )
+
+
+def _check_match_of_hidden(problem: Problem, data: Risks) -> None:
+    """Do so where groups are hidden: their sizes are no public facts."""
+    n_records = sum(data.group_sizes)
+    planned = (problem.n_records, problem.n_groups, problem.loss, problem.n_weights)
+    found = (n_records, data.n_groups, data.loss, data.n_weights)
+    if (*planned, problem.intercept_scaling) != (*found, data.intercept_scaling):
+        raise ValueError(
+            "The plan is for other records: it has (records, groups, loss, weights) = "
+            f"{planned}, the records have {found}."
+        )
+    if not data.hides_groups:
+        raise ValueError(
+            "The plan is for records whose groups are hidden: encode them with hides_groups=True."
         )

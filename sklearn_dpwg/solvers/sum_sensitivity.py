@@ -55,7 +55,7 @@ class SumSensitivity:
         By how much a record that joins a batch moves the sum of its group's gradients.
     loss_range : float
         By how much replacing a record moves the sum of its group's losses, and twice what one that
-        joins a batch moves the sum of losses minus the centre.
+        joins a batch, or leaves its group for another, moves the sum of losses minus the centre.
     center : float
         Middle of the range of losses, on the grid.
     """
@@ -83,7 +83,7 @@ class SumSensitivity:
             From these alone.
         """
         constants, n_columns = problem.constants, problem.n_columns
-        largest_group = max(problem.group_sizes)
+        largest_group, is_hidden = problem.most_in_a_group, problem.hidden is not None
         highest = min(ceiling, constants.supremum)
         of_gradient, of_loss = record_errors(problem, highest)
         # as they are read: a change of variables may follow
@@ -101,19 +101,29 @@ class SumSensitivity:
         )
         # a record's share of a sum, with what rounding every block moves it by
         blocks_a_record = 1.0 / block_size + problem.n_groups / problem.n_records
+        if is_hidden:  # blocks of places: a group may have a record in each of them
+            blocks_a_record = min(
+                1.0, problem.n_groups * (1.0 / block_size + 1.0 / problem.n_records)
+            )
         share = gradient + 0.5 * np.sqrt(problem.n_weights) * step * blocks_a_record
         loss_slack = summation_slack(loss, step=grid.loss_step, block_size=block_size)
         loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
         middle = constants.infimum + (highest - constants.infimum) / 2.0
         return cls(
             grid=grid,
-            gradient_diameter=problem.gradient_diameter
+            gradient_diameter=problem.pair_diameter
             + 2.0 * of_gradient
-            + gradient_slack
+            # a record that changes its group moves the rounding of a block of either
+            + (2.0 if is_hidden else 1.0) * gradient_slack
             + factor
             * weighting_slack(float(share), n_records=problem.n_records, n_groups=problem.n_groups),
             gradient_norm=problem.lipschitz + of_gradient + gradient_slack,
             # the centre is on the grid, half a step at most from the middle
             loss_range=loss_range + 3.0 * loss_slack,
-            center=float(np.rint(middle / grid.loss_step) * grid.loss_step),
+            center=on_step(middle, grid.loss_step),
         )
+
+
+def on_step(number: float, step: float) -> float:
+    """Return the nearest multiple of a step."""
+    return float(np.rint(number / step) * step)

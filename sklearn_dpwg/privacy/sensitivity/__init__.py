@@ -3,9 +3,11 @@
 A sensitivity is the largest L2 distance between the outputs on two data sets that differ in one
 record of one group. Everything here is a function of public numbers: sizes, constants of the
 loss, strengths of the regularisation, norms. ``docs/theory/phased-erm-sensitivity.md``,
-``docs/theory/moments.md`` and ``docs/theory/sums.md`` have the proofs.
+``docs/theory/moments.md``, ``docs/theory/sums.md`` and ``docs/theory/replace-any.md`` have the
+proofs. Of `hidden_group_sensitivities` the other record may be of another group.
 """
 
+from sklearn_dpwg.privacy.sensitivity._hidden_groups import hidden_group_sensitivities
 from sklearn_dpwg.privacy.sensitivity._lemma3 import lemma3_sensitivity
 from sklearn_dpwg.privacy.sensitivity._moments import moment_sensitivity
 from sklearn_dpwg.privacy.sensitivity._saddle_point import (
@@ -23,6 +25,7 @@ from sklearn_dpwg.privacy.sensitivity._sums import (
 __all__ = [
     "SumGrid",
     "grid_step",
+    "hidden_group_sensitivities",
     "lemma3_sensitivity",
     "moment_sensitivity",
     "record_rounding",

@@ -147,4 +147,5 @@ def row_sum_sensitivity(problem: Problem) -> float:
         block_size=grid.block_size,
         n_dimensions=max(problem.n_features, 1),
     )
-    return 2.0 * longest + slack
+    # a record that changes its group moves the rounding of a block of either
+    return 2.0 * longest + (slack if problem.hidden is None else 2.0 * slack)

@@ -36,7 +36,7 @@ def noise_of_passes(
 
     It is ``d s_i²`` with ``s_i = Γ/(n_i μ √(1-ρ))``, and ``v_i = (b/(n_i μ √ρ))²``.
     """
-    sizes = np.asarray(problem.group_sizes, dtype=float)
+    sizes = problem.sizes_to_plan_for
     gradient = problem.gradient_diameter / (sizes * mu * math.sqrt(1.0 - risk_share))
     risk = np.zeros(0)
     if problem.n_groups > 1:
@@ -51,6 +51,14 @@ def noise_of_batches(batches: Batches, *, n_steps: int, n_weights: int) -> RunNo
     """
     gradient = n_weights * batches.gradient_stds**2 + batches.sampling_variances
     return RunNoise(gradient / n_steps, batches.risk_variances / n_steps)
+
+
+def without_unheard(noise: RunNoise, problem: Problem) -> RunNoise:
+    """Return the noise that plans count: next to none for groups that no weight is moved to."""
+    if problem.hidden is None:
+        return noise
+    squares = (np.asarray(problem.group_sizes) / problem.sizes_to_plan_for) ** 2
+    return RunNoise(noise.gradient * squares, noise.risk * squares[: len(noise.risk)])
 
 
 def excess_bound_by_group(

@@ -96,7 +96,10 @@ class GroupWeights:
         batches = self.schedule.batches
         if batches is None:
             return rate**2 * variances / 2.0
-        return batches.log_mean_exp_of_coins(rate) + (rate * batches.risk_stds) ** 2 / 2.0
+        found = batches.log_mean_exp_of_coins(rate) + (rate * batches.risk_stds) ** 2 / 2.0
+        if self.schedule.heard:  # groups that are not have the variances of the mean
+            found = np.where(self.schedule.heard, found, rate**2 * variances / 2.0)
+        return found
 
 
 def priced_weights(log_weights: FloatArray, noise: FloatArray, *, price: float) -> FloatArray:

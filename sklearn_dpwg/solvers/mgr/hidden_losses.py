@@ -62,5 +62,10 @@ class HiddenLosses(PlannedLimits):
         # of a group's number less their mean under the group weights
         variances = (1.0 - 2.0 * group_weights) * variances + group_weights**2 @ variances
         least = DEVIATIONS * np.sqrt(variances)
+        # a wrong size moves a risk by its relative error times how far the centre is, in all steps
+        schedule = self.schedule
+        shift = schedule.center_of(schedule.raised_ceiling) - schedule.center_of(schedule.ceiling)
+        if shift:
+            least = least + DEVIATIONS * shift * np.asarray(schedule.ratio_stds)
         is_hidden = hidden - group_weights @ hidden > least
         return bool((is_hidden & (raised - group_weights @ raised > least)).any())

@@ -34,7 +34,7 @@ class LossLevel(PlannedLimits):
 
     def __init__(self, schedule: MGRSchedule, problem: Problem) -> None:
         super().__init__(schedule)
-        self._shares = np.asarray(problem.group_sizes) / problem.n_records
+        self._shares = np.asarray(problem.group_sizes) / sum(problem.group_sizes)
         self._levels: deque[FloatArray] = deque(maxlen=WINDOW)
 
     def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:

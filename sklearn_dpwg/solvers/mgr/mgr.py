@@ -119,6 +119,19 @@ class MGR(MGRParameters, MixtureSolver):
     def _check_parameters(self) -> None:
         RULES.check(self)
 
+    def _check_hidden_groups(self) -> None:
+        """Refuse what is not proved, or not fixed before counts are released."""
+        reason = ""
+        if self.schedule == "paper":
+            reason = "schedule='planned', got 'paper'"
+        elif self.risk_noise == "laplace":
+            # its share of the budget follows from the counts, and the guarantee must not
+            reason = "risk_noise='gaussian', got 'laplace'"
+        elif len(set(np.ravel(np.asarray(self.sampling_rate, dtype=object)))) > 1:
+            reason = f"one sampling_rate for all groups, got {self.sampling_rate!r}"
+        if reason:
+            raise ValueError(f"solver 'mgr' with neighbours='replace-any' needs {reason}.")
+
     def for_persons(self) -> MGR:
         """Return one that plans no batches of its own accord.
 

@@ -31,7 +31,12 @@ from sklearn_dpwg.solvers.centring.problem import (
 from sklearn_dpwg.solvers.centring.releases import centring_releases
 from sklearn_dpwg.solvers.group_player import CORRECTION, log_mean_exp_laplace, risk_spread
 from sklearn_dpwg.solvers.mgr.batches import Batches
-from sklearn_dpwg.solvers.mgr.bound import RunNoise, noise_of_batches, noise_of_passes
+from sklearn_dpwg.solvers.mgr.bound import (
+    RunNoise,
+    noise_of_batches,
+    noise_of_passes,
+    without_unheard,
+)
 from sklearn_dpwg.solvers.mgr.parameters import MGRParameters
 from sklearn_dpwg.solvers.mgr.releases import GRADIENT, GRADIENT_AND_RISKS, RISKS
 from sklearn_dpwg.solvers.mgr.sampling import (
@@ -167,7 +172,9 @@ def _plan_of_batches(
         return make_batches(rule, sampling.rates, multipliers, share)
 
     def noise_at(share: float) -> RunNoise:
-        return noise_of_batches(batches_at(share), n_steps=n_steps, n_weights=problem.n_weights)
+        batches, n_weights = batches_at(share), problem.n_weights
+        noise = noise_of_batches(batches, n_steps=n_steps, n_weights=n_weights)
+        return without_unheard(noise, problem)
 
     risk_share = rule.best_share(noise_at, parameters.risk_share)
     batches, noise = batches_at(risk_share), noise_at(risk_share)
@@ -247,8 +254,21 @@ def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSc
         raised_range=rule.sums.loss_range,
         shrinks=adapts and of_loss.shrinks,
         centring=in_words(rule.problem.loss) if isinstance(rule.problem, CentredProblem) else "",
+        **_of_hidden_groups(rule.problem),
         **others,
     )
+
+
+def _of_hidden_groups(problem: Problem) -> dict[str, Any]:
+    """Return the fields of a schedule that are there where groups are hidden."""
+    if problem.hidden is None:
+        return {}
+    ratios = problem.hidden.count_std / np.asarray(problem.group_sizes, dtype=float)
+    return {
+        "lowest_loss": problem.constants.infimum,
+        "ratio_stds": _floats(ratios),
+        "heard": tuple(bool(each) for each in problem.is_heard),
+    }
 
 
 def _adapts(problem: Problem, parameters: MGRParameters) -> bool:

@@ -8,14 +8,16 @@ they return is all that a run learns of the records.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import NoiseSource, Release, SumGrid
+from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.risks import Risks
+from sklearn_dpwg.solvers.group_player import heard
 from sklearn_dpwg.solvers.mgr.batches import Batches
 from sklearn_dpwg.solvers.mgr.limits import Limits, planned_limits
 from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
@@ -65,7 +67,9 @@ def from_pass(
     ceiling, feedback_range, unit = limits or planned_limits(schedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     gradient_release, *risk_releases = releases_of_steps(plan)
-    losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid)
+    center = schedule.center_of(ceiling)
+    relative: dict[str, Any] = {"center": center} if center else {}
+    losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid, **relative)
     gradients = gradients / (unit * sizes[:, None])
     if schedule.step == "weighted":
         gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
@@ -84,10 +88,12 @@ def from_pass(
         add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
         # sums, of which a record moves one: dividing them first would round them
         noisy = add_noise(losses, sensitivity=feedback_range, release=release) / sizes
+        noisy = noisy + center if center else noisy
         of_sum = release.noise_multiplier * feedback_range
         risk_stds = of_sum / sizes * (1.0 if release.mechanism == "gaussian" else np.sqrt(2.0))
     noise_std = unit * schedule.gradient_multiplier * schedule.gradient_diameter * typical
-    return Released(unit * gradient, noisy, noise_std, risk_stds**2)
+    noisy, variances = heard(noisy, risk_stds**2, plan.problem)
+    return Released(unit * gradient, noisy, noise_std, variances)
 
 
 def gradient_of_mixture(
@@ -134,7 +140,7 @@ def from_batch(
         coefficients = np.eye(n_groups)[noise.rng.choice(n_groups, p=group_weights)]
     losses, gradients = data.sampled_sums(
         weights,
-        _draw(batches, releases, noise),
+        _draw(plan.problem, data, batches, releases, noise),
         ceiling=schedule.ceiling,
         center=batches.center,
         grid=schedule.grid,
@@ -152,8 +158,9 @@ def from_batch(
     )
     noise_std = batches.step_std(group_weights, is_drawn=is_drawn, n_weights=len(weights))
     noisy_risks = batches.center + released[len(weights) :]
+    noisy_risks, variances = heard(noisy_risks, batches.risk_variances, plan.problem)
     gradient = unit * released[: len(weights)]
-    return Released(gradient, noisy_risks, unit * noise_std, batches.risk_variances)
+    return Released(gradient, noisy_risks, unit * noise_std, variances)
 
 
 def releases_of_steps(plan: Plan) -> tuple[Release, ...]:
@@ -163,9 +170,14 @@ def releases_of_steps(plan: Plan) -> tuple[Release, ...]:
 
 
 def _draw(
-    batches: Batches, releases: Sequence[Release], noise: NoiseSource
-) -> list[NDArray[np.intp]]:
+    problem: Problem, data: Risks, batches: Batches, releases: Sequence[Release], noise: NoiseSource
+) -> Sequence[NDArray[np.intp]]:
     """Return who joins, by group; one sample for each release that is sampled."""
+    if problem.hidden is not None:
+        # one coin a place, whatever the group: all have one rate
+        (release,) = releases
+        (places,) = noise.poisson_sample([problem.n_records], release=release)
+        return data.at_places(places)
     joined = [np.zeros(0, dtype=np.intp)] * len(batches.parts)
     for part, release in enumerate(releases):
         groups = [group for group, of_group in enumerate(batches.parts) if of_group == part]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_dpwg.privacy import Budget, predict_multiplier, weighting_slack
-from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.problem import Problem, with_equal_groups
 from sklearn_dpwg.solvers.mgr.batches import Batches
 from sklearn_dpwg.solvers.mgr.bound import noise_of_batches, noise_of_passes
 from sklearn_dpwg.solvers.mgr.parameters import MGRParameters
@@ -102,8 +102,11 @@ def planned_rates(problem: Problem, share: float) -> Rates:
 
     Expected numbers are in proportion to √π_i, which for a given batch size make the prior average
     of the coins' variances ``Σ π_i / (q_i n_i)`` least; each rate is raised to the next power of
-    two, at most 1.
+    two, at most 1. Hidden groups all have the share itself: a record pays for one rate, whatever
+    its group.
     """
+    if problem.hidden is not None:
+        return (share,) * problem.n_groups
     roots = np.sqrt(np.asarray(problem.prior))
     wanted = share * problem.n_records * roots / roots.sum() / np.asarray(problem.group_sizes)
     return tuple(float(rate) for rate in np.minimum(1.0, 2.0 ** np.ceil(np.log2(wanted))))
@@ -139,7 +142,12 @@ def choose_sampling(problem: Problem, budget: Budget, parameters: MGRParameters)
     quarter and so on, with the rates of `planned_rates`; those with the least planning bound are
     taken, with noise as `predict_multiplier` has it; but full passes unless the bound of batches is
     below `CLEAR_ADVANTAGE` of theirs.
+
+    Where groups are hidden the choice is made as for groups of equal size, so that what is sampled,
+    and how often, is fixed before their sizes are released; and all have one rate.
     """
+    if problem.hidden is not None:
+        problem = with_equal_groups(problem)
     rates = resolve_rates(parameters.sampling_rate, problem.n_groups)
     full = (1.0,) * problem.n_groups
     limit = math.inf if parameters.max_seconds is None else float(parameters.max_seconds)

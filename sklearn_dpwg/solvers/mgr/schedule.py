@@ -14,6 +14,7 @@ from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.group_player import shown
 from sklearn_dpwg.solvers.mgr.batches import Batches
+from sklearn_dpwg.solvers.sum_sensitivity import on_step
 
 # Where the ceiling may be raised, every so many steps try it.
 PROBE_EVERY = 10
@@ -85,6 +86,13 @@ class MGRSchedule:
         Says, where rows are taken relative to a released centre, how far slopes are limited.
     remark : str, default=""
         What else a reader of the plan should know.
+    lowest_loss : float, optional
+        Where groups are hidden, the infimum of losses: risks are released relative to the middle
+        between it and the ceiling.
+    heard : tuple of bool, default=()
+        Where groups are hidden, which are told from empty ones; the others count as doing like all.
+    ratio_stds : tuple of float, default=()
+        Where groups are hidden, the standard deviation of a size over what stands for it.
     """
 
     step: Literal["weighted", "sampled"]
@@ -115,6 +123,9 @@ class MGRSchedule:
     shrinks: bool = False
     centring: str = ""
     remark: str = ""
+    lowest_loss: float | None = None
+    heard: tuple[bool, ...] = ()
+    ratio_stds: tuple[float, ...] = ()
 
     __repr__ = short_repr
 
@@ -132,6 +143,13 @@ class MGRSchedule:
     def is_centred(self) -> bool:
         """Whether rows are taken relative to a released centre, with limited slopes."""
         return bool(self.centring)
+
+    def center_of(self, ceiling: float) -> float:
+        """Return what losses up to a ceiling are taken relative to: 0 where groups are public."""
+        if self.lowest_loss is None:
+            return 0.0
+        middle = self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
+        return on_step(middle, self.grid.loss_step)
 
     def gradient_noise(self, problem: Problem) -> FloatArray:
         """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""

@@ -80,6 +80,9 @@ class Moments(MomentsParameters, MixtureSolver):
     def _check_parameters(self) -> None:
         RULES.check(self)
 
+    def _check_hidden_groups(self) -> None:
+        """Accept: all of it is proved for hidden groups too."""
+
     def suits(self, problem: Problem) -> bool:
         is_quadratic = isinstance(problem.loss, SquaredError)
         return is_quadratic and problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS
@@ -112,10 +115,12 @@ class Moments(MomentsParameters, MixtureSolver):
             mean = (precision * mean + share * moments) / (precision + share)
             precision += share
             stds = schedule.sensitivity / np.sqrt(precision[-1, -1]) / sizes
+            stds_of_rows = schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes
+            heard, stds, stds_of_rows = _heard(mean, stds, stds_of_rows, problem)
             weights, group_weights, mean_square = _learned(
-                mean,
+                heard,
                 stds,
-                schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes,
+                stds_of_rows,
                 problem,
                 schedule,
                 center=center,
@@ -154,6 +159,23 @@ class Moments(MomentsParameters, MixtureSolver):
         risks: FloatArray | None = None,
     ) -> FloatArray:
         return mixture.run_call(plan, group_weights, center, data, noise, call, risks)
+
+
+def _heard(
+    moments: FloatArray, stds: FloatArray, stds_of_rows: FloatArray, problem: Problem
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return moments and deviations, those of the mean for hidden groups that may be empty."""
+    is_heard = problem.is_heard
+    if is_heard.all():
+        return moments, stds, stds_of_rows
+    shares = np.asarray(problem.group_sizes, dtype=float) * (is_heard if is_heard.any() else 1.0)
+    shares = shares / shares.sum()
+    mean = np.tensordot(shares, moments, 1)
+    return (
+        np.where(is_heard[:, None, None], moments, mean),
+        np.where(is_heard, stds, np.linalg.norm(shares * stds)),
+        np.where(is_heard, stds_of_rows, np.linalg.norm(shares * stds_of_rows)),
+    )
 
 
 def _learned(

@@ -46,7 +46,8 @@ def shrunk(moments: FloatArray, stds: FloatArray, block: NDArray[np.bool_]) -> F
     difference = np.where(block, moments - mean, 0.0)
     noise = stds**2 * (1.0 - 2.0 * weights) + weights**2 @ stds**2
     squares = np.maximum((difference**2).sum(axis=(1, 2)), np.finfo(float).tiny)
-    kept = np.maximum(1.0 - CAUTION * (n_entries - 2) * noise / squares, 0.0)
+    with np.errstate(over="ignore"):  # of a group that has the mean's
+        kept = np.maximum(1.0 - CAUTION * (n_entries - 2) * noise / squares, 0.0)
     return np.where(block, mean + kept[:, None, None] * difference, moments)
 
 

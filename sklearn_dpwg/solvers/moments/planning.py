@@ -96,14 +96,16 @@ def _rounding_steps(problem: Problem, norm: float) -> tuple[float, float]:
     sensitivity pay for, and integers below 2⁵³ are floats. The sums of all blocks are multiples of
     the second step, by half of which each neighbour's block is rounded in every entry.
     """
-    size, largest = problem.n_columns + 1, max(problem.group_sizes)
+    size, largest = problem.n_columns + 1, problem.most_in_a_group
+    # a record that changes its group moves the rounding of a block of either
+    n_blocks = 1 if problem.hidden is None else 2
     square = ((1.0 + ROUNDING / 4.0) * norm) ** 2
     in_block = min(largest, BLOCK_SIZE) * square
     step = 2.0 ** math.ceil((math.log2(in_block) - DIGITS) / 2.0)
     sum_step = max(step**2, grid_step(square, largest)) if largest > BLOCK_SIZE else step**2
     if (
         math.sqrt(size) * step / 2.0 > ROUNDING / 5.0 * norm
-        or size * sum_step + largest * square * 2.0**-51 > ROUNDING / 5.0 * norm**2
+        or n_blocks * size * sum_step + largest * square * 2.0**-51 > ROUNDING / 5.0 * norm**2
     ):
         raise ValueError(
             f"solver 'moments' cannot add up {largest:,} records of a group with "
@@ -141,7 +143,7 @@ def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: f
     ``σ² ‖v‖² (d + 1)/2``, and the risk ``v'N v/2`` of standard deviation ``σ ‖v‖²/2``. That the
     last of several rounds has a v half as long, as it is about residuals, is an assumption.
     """
-    sizes = np.asarray(problem.group_sizes, dtype=float)
+    sizes = problem.sizes_to_plan_for
     stds = schedule.sensitivity * schedule.multipliers[-1] / sizes
     bound, square = excess_of_weights(problem, schedule, stds, aim=aim)
     if problem.n_groups > 1:

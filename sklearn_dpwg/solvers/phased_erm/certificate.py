@@ -32,8 +32,28 @@ def rounding_of_mean(size: int) -> float:
     return of_block + 2.0 * (n_blocks / (1.0 - n_blocks)) ** 2
 
 
+def total_weight(
+    solved: Problem, sizes: Sequence[int], mu_groups: float, prior: Any = None
+) -> float:
+    """Bound how often records count together, in units of their mean.
+
+    Hidden groups may be larger than what stands for their sizes: for given group weights
+    ``Σ π_i n_i/m_i`` is at most ``K max_i π_i/m_i``, and for any weights ``K / min_i m_i``.
+    """
+    if solved.hidden is None:
+        return 1.0
+    divisors = np.asarray(sizes, dtype=float)
+    weights = np.ones(len(divisors)) if prior is None or mu_groups < math.inf else np.asarray(prior)
+    return max(1.0, solved.n_records * float((weights / divisors).max()))
+
+
 def rounding_of_minimiser(
-    solved: Problem, sizes: Sequence[int], *, mu_weights: Any, mu_groups: float
+    solved: Problem,
+    sizes: Sequence[int],
+    *,
+    mu_weights: Any,
+    mu_groups: float,
+    prior: Any = None,
 ) -> Any:
     """Bound how much farther apart rounding lets two neighbours' certified weights be.
 
@@ -41,16 +61,17 @@ def rounding_of_minimiser(
     the certificate adds; one number for each strength if there are several.
     """
     of_gradient, of_loss = record_errors(solved, solved.constants.supremum)
-    n_groups, lipschitz = len(sizes), solved.lipschitz + of_gradient
-    relative = rounding_of_mean(max(sizes))
+    total = total_weight(solved, sizes, mu_groups, prior)
+    n_groups, lipschitz = len(sizes), total * (solved.lipschitz + of_gradient)
+    relative = rounding_of_mean(max(sizes) if solved.hidden is None else solved.n_records)
     loss = max(abs(solved.constants.supremum), abs(solved.constants.infimum)) + of_loss
     # of the logarithm of a group weight: of its risk, and of the exponent itself
-    risk = (relative * loss + of_loss) / mu_groups
-    exponent = 4.0 * _UNIT * (solved.loss_range / mu_groups + _LOG_WEIGHT + n_groups)
+    risk = total * (relative * loss + of_loss) / mu_groups
+    exponent = 4.0 * _UNIT * (total * solved.loss_range / mu_groups + _LOG_WEIGHT + n_groups)
     of_weights = min(2.0, math.expm1(min(2.0 * (risk + exponent), 2.0)))
     error = (
-        relative * solved.rounding_factor * (solved.summed_norm + of_gradient)
-        + of_gradient
+        total * relative * solved.rounding_factor * (solved.summed_norm + of_gradient)
+        + total * of_gradient
         + lipschitz * (of_weights + (n_groups + 8.0) * _UNIT)
         + 16.0 * _UNIT * mu_weights * solved.radius
     )
@@ -61,7 +82,13 @@ def rounding_of_minimiser(
 
 
 def certified(
-    solved: Problem, sizes: Sequence[int], exact: Any, *, mu_weights: Any, mu_groups: float
+    solved: Problem,
+    sizes: Sequence[int],
+    exact: Any,
+    *,
+    mu_weights: Any,
+    mu_groups: float,
+    prior: Any = None,
 ) -> tuple[Any, Any]:
     """Return the gap that a phase must certify and the sensitivity that pays for it.
 
@@ -69,9 +96,12 @@ def certified(
     gap is a public number that floating point can show on every data set. What a run pays is
     `capped`.
     """
-    rounding = rounding_of_minimiser(solved, sizes, mu_weights=mu_weights, mu_groups=mu_groups)
+    rounding = rounding_of_minimiser(
+        solved, sizes, mu_weights=mu_weights, mu_groups=mu_groups, prior=prior
+    )
+    slope = total_weight(solved, sizes, mu_groups, prior) * solved.lipschitz
     attainable = attainable_gap(
-        solved.radius, solved.lipschitz, mu_weights, solved.radius, mu_groups=mu_groups
+        solved.radius, slope, mu_weights, solved.radius, mu_groups=mu_groups
     )
     # a gap α is two distances √(2α/μ_w): a hundredth of the exact one, or what rounding is worth
     wanted = mu_weights * (SLACK * exact / 2.0) ** 2 / 2.0

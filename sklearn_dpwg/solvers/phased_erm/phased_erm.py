@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.optimum.objective import project_to_ball
@@ -15,7 +17,7 @@ from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.centring.problem import CentredProblem
 from sklearn_dpwg.solvers.centring.releases import release_centre
 from sklearn_dpwg.solvers.disjoint_parts import draw_parts
-from sklearn_dpwg.solvers.group_player import LEAST_PRIOR, normalised
+from sklearn_dpwg.solvers.group_player import LEAST_PRIOR, heard, normalised
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.phased_erm import mixture
 from sklearn_dpwg.solvers.phased_erm.paper import paper_plan
@@ -103,6 +105,13 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
     def _check_parameters(self) -> None:
         RULES.check(self)
 
+    def _check_hidden_groups(self) -> None:
+        if self.schedule == "paper":
+            raise ValueError(
+                "solver 'phased-erm' with neighbours='replace-any' needs schedule='planned', got "
+                "'paper'."
+            )
+
     def suits(self, problem: Problem) -> bool:
         return problem.n_weights <= MOST_WEIGHTS_OF_PHASES
 
@@ -116,7 +125,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         assert isinstance(schedule, PhasedERMSchedule)
         parallel = schedule.composition == "parallel"
         if parallel:
-            parts = draw_parts(problem.group_sizes, schedule.sizes, noise.rng)
+            parts = _draw_parts(problem, data, schedule, noise)
         releases = {(release.name, release.part): release for release in plan.releases}
         weights = np.zeros(problem.n_weights)
         if start is not None:
@@ -132,7 +141,12 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
             read = data.part(parts[t]) if parallel else data
             part = t if parallel else None
             if t > 0 and schedule.risks_multiplier > 0.0:
-                noisy_risks = release_risks(read, weights, schedule, noise, releases[RISKS, part])
+                # what stands for the sizes of hidden groups
+                divisors = () if problem.hidden is None else (schedule.sizes[t],)
+                noisy_risks = release_risks(
+                    read, weights, schedule, noise, releases[RISKS, part], *divisors
+                )
+                noisy_risks, _ = heard(noisy_risks, np.zeros_like(noisy_risks), problem)
                 log_prior = log_prior + schedule.group_rate * noisy_risks
                 log_prior = log_prior - schedule.noise_correction(t)
             prior = normalised(log_prior, least=LEAST_PRIOR)
@@ -181,3 +195,17 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         phase = schedule.phase(call, group_weights)
         noisy = release_weights(data, center, group_weights, phase, schedule, noise, release)
         return project_to_ball(noisy, plan.problem.radius)
+
+
+def _draw_parts(
+    problem: Problem, data: Risks, schedule: PhasedERMSchedule, noise: NoiseSource
+) -> Sequence[Sequence[NDArray[np.intp]]]:
+    """Return the positions in their groups of the records of each part.
+
+    Where groups are hidden, places among all records are cut, as a group's would show its size.
+    """
+    if problem.hidden is None:
+        return draw_parts(problem.group_sizes, schedule.sizes, noise.rng)
+    totals = [(sum(sizes),) for sizes in schedule.sizes]
+    parts = draw_parts((problem.n_records,), totals, noise.rng)
+    return [data.at_places(places) for (places,) in parts]

@@ -24,7 +24,7 @@ from sklearn_dpwg.solvers.centring.problem import (
     is_worth_centring,
 )
 from sklearn_dpwg.solvers.centring.releases import centring_releases
-from sklearn_dpwg.solvers.disjoint_parts import part_sizes
+from sklearn_dpwg.solvers.disjoint_parts import part_sizes, parts_of_hidden
 from sklearn_dpwg.solvers.group_player import CEILING_OF_PARTS, rounds_regret
 from sklearn_dpwg.solvers.phased_erm.certificate import certified
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
@@ -65,7 +65,8 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: PhasedERMPara
     if is_centred(problem, parameters):
         problem, mu = centred_problem(problem), math.sqrt(SHARE_LEFT) * mu
     best = _best(problem, _candidates(problem, mu, parameters, fixed))
-    if best.schedule.n_phases == 1 and problem.n_groups > 1 and parameters.mu_groups is None:
+    is_open = parameters.mu_groups is None and problem.hidden is None
+    if best.schedule.n_phases == 1 and problem.n_groups > 1 and is_open:
         # the bound of a strength is a theorem, that of fixed group weights rests on an assumption:
         # so it competes with these only where there is nothing else to move the group weights
         strengths = tuple(best.schedule.solved.loss_range / odds for odds in LOG_ODDS)
@@ -99,6 +100,8 @@ def is_centred(problem: Problem, parameters: PhasedERMParameters) -> bool:
 def _refuse_small_groups(problem: Problem, parameters: PhasedERMParameters) -> None:
     """Refuse disjoint parts that the groups are too small for."""
     smallest, disjoint = min(problem.group_sizes), parameters.composition == "parallel"
+    if problem.hidden is not None:
+        return
     if disjoint and (parameters.n_phases or 1) > smallest:
         raise ValueError(
             f"n_phases of PhasedERM must be at most the size of the smallest group, {smallest}, "
@@ -128,7 +131,8 @@ def _candidates(
                 shares = growth ** np.arange(n_phases)
                 shares = shares / shares.sum()
                 if parallel:
-                    sizes = part_sizes(problem.group_sizes, shares.tolist())
+                    cut = part_sizes if problem.hidden is None else parts_of_hidden
+                    sizes = cut(problem.group_sizes, shares.tolist())
                 else:
                     sizes = (problem.group_sizes,) * n_phases
                 for risk_share, averaged, sharpening, mu_groups in itertools.product(
@@ -205,6 +209,7 @@ def _candidate(
         ceiling=ceiling,
         feedback_range=feedback_range,
         grid=sums.grid,
+        lowest_loss=constants.infimum,
         group_rate=group_rate,
     )
     return Candidate(schedule, weights_part + group_part)
@@ -225,11 +230,14 @@ def weights_bounds(
     prior = _as_array(problem.prior)
     stds = noise_stds(solved, sizes, prior, mu_groups=mu_groups, multiplier=multiplier)
     # excess on all records of what was learned from a part of them: uniform stability
-    unseen = 1.0 - _total(sizes) / problem.n_records
+    unseen = max(0.0, 1.0 - _total(sizes) / problem.n_records)
     stability = unseen * solved.lipschitz / multiplier
     if feedback:
         # all weight on one group; those of one size share a row
         last, of_group = _levels(sizes)
+        if problem.hidden is not None:
+            heard = np.where(problem.is_heard, sizes, problem.n_records)
+            last, of_group = _levels(tuple(float(size) for size in heard))
         exact = solved.gradient_diameter / (last[:, None] * STRENGTHS)
         _, paid = certified(solved, sizes, exact, mu_weights=STRENGTHS, mu_groups=mu_groups)
         alone = multiplier * paid
@@ -279,7 +287,7 @@ def _as_array(numbers: tuple[float, ...]) -> FloatArray:
 
 
 @lru_cache(maxsize=64)
-def _levels(sizes: tuple[int, ...]) -> tuple[FloatArray, NDArray[np.intp]]:
+def _levels(sizes: tuple[float, ...]) -> tuple[FloatArray, NDArray[np.intp]]:
     """Return the distinct sizes, and which of them each group has.
 
     Of very many, sizes are taken down to a fixed grid, which makes bounds larger by at most 2 %.

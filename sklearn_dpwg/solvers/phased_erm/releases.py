@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -37,13 +38,22 @@ def release_risks(
     schedule: PhasedERMSchedule,
     noise: NoiseSource,
     release: Release,
+    sizes: Sequence[int] | None = None,
 ) -> FloatArray:
-    """Return the clipped risks of a phase's records at released weights, with noise."""
+    """Return the clipped risks of a phase's records at released weights, with noise.
+
+    Where groups are hidden, losses count relative to the middle of their range, over `sizes`.
+    """
     assert schedule.grid is not None
-    losses, _ = read.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid, gradients=False)
+    center = schedule.center
+    relative: dict[str, Any] = {"center": center} if center else {}
+    losses, _ = read.sums(
+        weights, ceiling=schedule.ceiling, grid=schedule.grid, gradients=False, **relative
+    )
     # sums, of which a record moves one: dividing them first would round them
     noisy = noise.gaussian(losses, sensitivity=schedule.feedback_range, release=release)
-    return noisy / np.asarray(read.group_sizes)
+    noisy = noisy / np.asarray(read.group_sizes if sizes is None else sizes)
+    return noisy + center if center else noisy
 
 
 def release_weights(
@@ -60,16 +70,21 @@ def release_weights(
     Its group weights, its gap and its number of steps are not private and stay here.
     """
     solved = schedule.solved
+    read = read.with_loss(solved.loss) if schedule.smoothing_width else read
+    if solved.hidden is not None:
+        constants = solved.constants
+        middle = constants.infimum + (constants.supremum - constants.infimum) / 2.0
+        read = read.over(phase.sizes, loss_center=middle)
     found = solve_saddle_point(
-        read.with_loss(solved.loss) if schedule.smoothing_width else read,
+        read,
         radius=solved.radius,
         prior=prior,
         mu_weights=phase.mu_weights,
         mu_groups=phase.mu_groups,
         center=center,
         tolerance=phase.tolerance,
-        lipschitz=solved.lipschitz,
-        smoothness=solved.smoothness,
+        lipschitz=phase.total_weight * solved.lipschitz,
+        smoothness=phase.total_weight * solved.smoothness,
         keep_hessian=KEEP_HESSIAN,
     )
     # the tolerance is within reach on every data set, so this is never about the records

@@ -11,13 +11,17 @@ import numpy as np
 
 from sklearn_dpwg._short_repr import short_repr
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.privacy import SumGrid, saddle_point_sensitivities
+from sklearn_dpwg.privacy import (
+    SumGrid,
+    hidden_group_sensitivities,
+    saddle_point_sensitivities,
+)
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers.centring.problem import CentredProblem, in_words
-from sklearn_dpwg.solvers.group_player import CORRECTION, shown
-from sklearn_dpwg.solvers.phased_erm.certificate import capped, certified
+from sklearn_dpwg.solvers.group_player import CORRECTION, heard, shown
+from sklearn_dpwg.solvers.phased_erm.certificate import capped, certified, total_weight
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
-from sklearn_dpwg.solvers.sum_sensitivity import record_errors
+from sklearn_dpwg.solvers.sum_sensitivity import on_step, record_errors
 
 # With a finite μ_λ a sensitivity takes a search, so it is computed at every so many strengths.
 _STRIDE = 6
@@ -30,6 +34,8 @@ class Phase(NamedTuple):
     mu_groups: float  # regularisation μ_λ
     tolerance: float  # gap that is reached on every data set
     sensitivity: float  # largest distance that one record moves what is found
+    total_weight: float = 1.0  # bound on how often records count together, in units of their mean
+    sizes: tuple[int, ...] = ()  # numbers of records, or what stands for them
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class PhasedERMSchedule:
     ceiling: float = math.inf  # a record's loss counts for at most this much in the group risks
     feedback_range: float = 0.0  # a record moves the sum of its group's losses by at most this
     grid: SumGrid | None = None  # blocks and steps of these sums
+    lowest_loss: float = 0.0  # infimum of the losses that the group risks count
     group_rate: float = 0.0  # step size η of the group weights between phases
     remark: str = ""
 
@@ -90,7 +97,17 @@ class PhasedERMSchedule:
         """
         share = CORRECTION if self.composition == "sequential" else 1.0
         stds = self.risks_multiplier * self.feedback_range / np.asarray(self.sizes[index])
+        if self.solved.hidden is not None:
+            stds = np.sqrt(heard(stds, stds**2, self.solved)[1])
         return np.asarray(share * (self.group_rate * stds) ** 2 / 2.0)
+
+    @property
+    def center(self) -> float:
+        """What losses are taken relative to in the group risks: 0 where groups are public."""
+        if self.solved.hidden is None or self.grid is None:
+            return 0.0
+        lowest = self.lowest_loss
+        return on_step(lowest + (self.ceiling - lowest) / 2.0, self.grid.loss_step)
 
     @property
     def _rise(self) -> float:
@@ -151,8 +168,13 @@ def solved_phase(
     for the gap and for the rounding of its certificate.
     """
     exact = sensitivity(solved, sizes, prior, mu_weights=mu_weights, mu_groups=mu_groups)
-    tolerance, paid = certified(solved, sizes, exact, mu_weights=mu_weights, mu_groups=mu_groups)
-    return Phase(mu_weights, mu_groups, float(tolerance), float(capped(solved, paid)))
+    tolerance, paid = certified(
+        solved, sizes, exact, mu_weights=mu_weights, mu_groups=mu_groups, prior=prior
+    )
+    total = total_weight(solved, sizes, mu_groups, prior)
+    return Phase(
+        mu_weights, mu_groups, float(tolerance), float(capped(solved, paid)), total, tuple(sizes)
+    )
 
 
 def sensitivity(
@@ -178,6 +200,16 @@ def sensitivities(
 ) -> FloatArray:
     """Return the same at several strengths."""
     of_gradient, of_loss = record_errors(solved, solved.constants.supremum)
+    if solved.hidden is not None:
+        return hidden_group_sensitivities(
+            normalisers=sizes,
+            lipschitz=solved.lipschitz + of_gradient,
+            gradient_diameter=solved.gradient_diameter + 2.0 * of_gradient,
+            loss_range=solved.loss_range + 2.0 * of_loss,
+            strong_convexities=mu_weights,
+            entropy_weight=mu_groups,
+            prior=prior,
+        )
     return saddle_point_sensitivities(
         group_sizes=sizes,
         lipschitz=solved.lipschitz + of_gradient,
@@ -208,5 +240,7 @@ def noise_stds(
         some = strengths[::_STRIDE]
         found = sensitivities(solved, sizes, prior, mu_weights=some, mu_groups=mu_groups)
         exact = np.exp(np.interp(np.log(strengths), np.log(some), np.log(found)))
-    _, paid = certified(solved, sizes, exact, mu_weights=strengths, mu_groups=mu_groups)
+    _, paid = certified(
+        solved, sizes, exact, mu_weights=strengths, mu_groups=mu_groups, prior=prior
+    )
     return np.asarray(multiplier * paid)

@@ -447,7 +447,7 @@ def test_a_plan_is_made_from_a_problem_and_a_budget():
     assert list(inspect.signature(paper_plan).parameters) == ["problem", "budget", "max_passes"]
     facts = {field.name for field in dataclasses.fields(Problem)}
     assert facts == {
-        "loss", "group_sizes", "n_features", "radius", "prior", "intercept_scaling"
+        "loss", "group_sizes", "n_features", "radius", "prior", "intercept_scaling", "hidden"
     }  # fmt: skip
 
 

@@ -1,0 +1,101 @@
+"""Attacks on who is in which group through the public API; `make audit` prints the verdicts."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.estimators import hidden_groups as module
+from sklearn_dpwg.privacy import gdp_mu
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
+from tests.helpers.lower_bounds import DELTA, audited_mu, verdict
+from tests.helpers.planted import wrap
+
+pytestmark = [
+    pytest.mark.audit,
+    pytest.mark.filterwarnings(
+        "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
+        "ignore::sklearn_dpwg.exceptions.WeakPlanWarning",
+        "ignore::sklearn_dpwg.exceptions.DeltaWarning",
+    ),
+]
+
+EPSILON, N_FITS, N_RECORDS = 4.0, 500, 40
+
+
+def outcome(model):
+    """Return what a fit shows, as numbers: noisy sizes, weights, and what the plan made of them."""
+    bounds = np.log(model.plan_.predicted_excess_if_worst)
+    return np.concatenate(
+        [model.group_sizes_, model.coef_.ravel(), model.intercept_, model.group_weights_, bounds]
+    )
+
+
+def audited(n_fits=N_FITS, **parameters):
+    """Return a lower bound on μ from fits that differ in the group of one record, and the claim.
+
+    The record is the only one of its group, or there is none: what a plan that reads true sizes
+    would show.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, size=(N_RECORDS, 1))
+    y = np.arange(N_RECORDS) % 2
+    X[0], y[0] = 1.0, 1
+    found = []
+    for group in ("rare", "common"):
+        groups = np.full(N_RECORDS, "common", dtype=object)
+        groups[0] = group
+        outputs = []
+        for run in range(n_fits):
+            model = DPWorstGroupClassifier(
+                EPSILON, DELTA, solver=MGR(n_steps=2, centring=False), radius=3.0, data_norm=1.0,
+                neighbours="replace-any", group_labels=["common", "rare"],
+                random_state=2 * run + (group == "rare"), **parameters,
+            )  # fmt: skip
+            outputs.append(outcome(model.fit(X, y, groups=groups)))
+        found.append(np.array(outputs))
+    # a linear discriminant, fitted on runs of which the bound's thresholds are chosen
+    n_first = n_fits // 5
+    first = [each[:n_first] for each in found]
+    spread = sum(np.cov(each.T) for each in first) + 1e-9 * np.eye(found[0].shape[1])
+    direction = np.linalg.solve(spread, first[1].mean(axis=0) - first[0].mean(axis=0))
+    return audited_mu(found[0] @ direction, found[1] @ direction), gdp_mu(EPSILON, DELTA)
+
+
+@pytest.mark.parametrize("count_share", [0.03, 0.9])
+def test_membership_through_the_public_api(count_share):
+    mu, claimed = audited(count_share=count_share)
+    assert not verdict(f"membership, count_share = {count_share:g}", mu, claimed)
+
+
+def true_sizes(patch):
+    def count(real, stage, codes, n_groups, noise):
+        real(stage, codes, n_groups, noise)
+        return tuple(np.maximum(1, np.bincount(codes, minlength=n_groups)).tolist())
+
+    wrap(patch, module, "release_sizes", count)
+
+
+def quiet_counts(patch):
+    def count(real, stage, codes, n_groups, noise):
+        release = stage.release.scaled(1e-3)
+        quiet = type(noise)(0, [release])
+        return real(dataclasses.replace(stage, release=release), codes, n_groups, quiet)
+
+    wrap(patch, module, "release_sizes", count)
+
+
+def a_loud_mistake_in_the_risks(patch):
+    """Losses count relative to a number far above their range, so that they count for more."""
+    wrap(patch, MGRSchedule, "center_of", lambda real, *others: real(*others) - 100.0)
+    wrap(patch, GroupRisks, "sums", lambda real, *others, **facts: real(*others, **facts))
+
+
+@pytest.mark.parametrize("fault", [true_sizes, quiet_counts, a_loud_mistake_in_the_risks])
+def test_planted_faults(fault, monkeypatch):
+    fault(monkeypatch)
+    mu, claimed = audited(N_FITS // 2, count_share=0.5)
+    assert verdict(f"planted: {fault.__name__}", mu, claimed)

@@ -1,0 +1,412 @@
+"""Estimators with ``neighbours="replace-any"``: nothing visible may follow from true sizes."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_validate
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.estimators import hidden_groups as module
+from sklearn_dpwg.exceptions import (
+    PlanExceededError,
+    PublicTargetWarning,
+    SeededNoiseWarning,
+    UnsupportedMechanismError,
+)
+from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold
+from sklearn_dpwg.privacy import NoiseSource
+from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
+from tests.helpers.plan_check import assert_releases_match
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn_dpwg.exceptions.WeakPlanWarning",
+    "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
+)
+LABELS = ["a", "b", "c", "empty"]
+
+
+def records(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-0.5, 0.5, size=(n, 3))
+    groups = rng.choice(["a", "b", "c"], p=[0.6, 0.3, 0.1], size=n)
+    y = (X[:, 0] + np.where(groups == "a", 0.3, -0.3) * X[:, 1] > 0).astype(int)
+    return X, y, groups
+
+
+def classifier(**parameters):
+    known = {"neighbours": "replace-any", "group_labels": LABELS, "data_norm": 1.0, "delta": 1e-4}
+    return DPWorstGroupClassifier(**known | {"solver": MGR(n_steps=5)} | parameters)
+
+
+SOLVERS = (
+    "auto",
+    MGR(n_steps=5),
+    MGR(n_steps=5, sampling_rate=0.2),
+    PhasedERM(2),
+    PhasedERM(2, composition="parallel"),
+)
+
+
+# --- what is said -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=repr)
+def test_a_fit_keeps_its_budget_and_says_what_it_protects(solver):
+    X, y, groups = records()
+    model = classifier(solver=solver, random_state=0).fit(X, y, groups=groups)
+    assert model.privacy_.relation == "replace any record, its group included"
+    assert 0.99 < model.privacy_.epsilon <= 1.0
+    text = " ".join(str(model.privacy_).split())
+    assert "one record is replaced by any other record, of whatever group" in text
+    assert "which group each record is in" not in text
+    assert "the number of records of all groups together" in text
+    assert not model.privacy_.groupings
+    plan = model.plan_
+    assert plan.releases[0].name == "group counts"
+    assert plan.guarantee.epsilon == model.privacy_.epsilon
+    assert model.count_std_ == pytest.approx(np.sqrt(2.0) * plan.releases[0].noise_multiplier)
+    assert plan.problem.group_sizes == tuple(model.group_sizes_.tolist())
+    for words in ("Two stages", "group counts: 1 x gaussian", "may be empty", "fixed before"):
+        assert words in str(plan)
+    assert len(model.group_labels_) == len(model.group_sizes_) == 4
+
+
+def test_a_regressor_protects_groups_too():
+    X, y, groups = records()
+    model = DPWorstGroupRegressor(
+        neighbours="replace-any", group_labels=LABELS, target_bounds=(0, 1), data_norm=1.0,
+        solver=Moments(), delta=1e-4,
+    ).fit(X, y, groups=groups)  # fmt: skip
+    assert model.privacy_.relation == "replace any record, its group included"
+    assert model.plan_.releases[1].name == "second moments"
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_public_groups_are_as_before():
+    X, y, groups = records()
+    model = DPWorstGroupClassifier(solver=MGR(n_steps=5), data_norm=1.0, delta=1e-4)
+    model.fit(X, y, groups=groups)
+    assert model.group_sizes_.tolist() == [np.sum(groups == label) for label in "abc"]
+    assert model.count_std_ == 0.0
+    assert model.plan_.counts is None
+    assert model.privacy_.relation == "replace one record within its group"
+
+
+def test_the_share_of_the_counts_is_that_of_the_budget():
+    plans = [
+        classifier(count_share=share).plan(group_sizes=[300, 200, 90, 10], n_features=3)
+        for share in (0.03, 0.12)
+    ]
+    std, quieter = (plan.counts.count_std for plan in plans)
+    assert std == pytest.approx(2.0 * quieter, rel=1e-5)
+    for plan, share in zip(plans, (0.03, 0.12), strict=True):
+        counts, *others = plan.releases
+        spent = [release.max_count / release.noise_multiplier**2 for release in others]
+        ratio = counts.noise_multiplier**-2 / (counts.noise_multiplier**-2 + sum(spent))
+        assert ratio == pytest.approx(share, rel=1e-5)
+
+
+def test_an_infinite_epsilon_is_the_exact_solution():
+    X, y, groups = records()
+    model = classifier(epsilon=float("inf"), group_labels=["a", "b", "c"])
+    model.fit(X, y, groups=groups)
+    assert model.plan_.counts is None
+    assert not model.privacy_.is_private
+
+
+def test_one_group_has_all_records_and_no_count():
+    X, y, _ = records()
+    model = classifier(group_labels=["a"]).fit(X, y, groups=np.full(len(X), "a"))
+    assert model.group_sizes_.tolist() == [len(X)]
+    assert [release.name for release in model.plan_.releases] == [
+        "mean row", "mean squared distance from it", "gradient",
+    ]  # fmt: skip
+    assert model.privacy_.relation == "replace any record, its group included"
+    assert 0.99 < model.privacy_.epsilon <= 1.0
+
+
+def test_persons_with_several_rows_pay_for_the_counts_too():
+    X, y, groups = records()
+    model = classifier(rows_per_person=3).fit(X, y, groups=groups)
+    assert 0.98 < model.privacy_.epsilon <= 1.0
+    assert model.privacy_.records_per_person == 3
+    alone = classifier().fit(X, y, groups=groups)
+    assert model.count_std_ == pytest.approx(3.0 * alone.count_std_, rel=1e-4)
+    with pytest.raises(UnsupportedMechanismError, match="Poisson batches"):
+        classifier(rows_per_person=2, solver=MGR(n_steps=5, sampling_rate=0.2)).fit(
+            X, y, groups=groups
+        )
+
+
+# --- nothing follows from true sizes ------------------------------------------------------------
+
+
+def same_counts(patch, counts):
+    """Let every count be the same, so that whatever differs follows from the records."""
+
+    def count(stage, codes, n_groups, noise):
+        honest(stage, codes, n_groups, noise)
+        return counts
+
+    honest = module.release_sizes
+    patch.setattr(module, "release_sizes", count)
+
+
+def neighbours(X, y, groups):
+    """Yield the records, and some whose groups are wholly other ones."""
+    yield X, y, groups
+    yield X, y, np.full(len(X), "c")
+    yield X, y, np.where(np.arange(len(X)) < 1, "b", "empty")
+    yield X[::-1], y[::-1], groups[::-1]
+
+
+def visible(model, caught):
+    plan = model.plan_
+    shown = (
+        plan.releases, plan.schedule, plan.problem, plan.counts, plan.predicted_excess_if_worst,
+        plan.remark, plan.n_steps, plan.predicted_seconds, str(plan), plan.children,
+    )  # fmt: skip
+    attributes = sorted(name for name in vars(model) if name.endswith("_"))
+    told = sorted(str(each.message) for each in caught)
+    facts = (model.group_sizes_.tolist(), model.count_std_, model.n_iter_, str(model.privacy_))
+    return (*map(repr, shown), attributes, told, *facts)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=repr)
+def test_nothing_visible_follows_from_true_sizes(solver, monkeypatch):
+    same_counts(monkeypatch, (350, 180, 60, 10))
+    found = []
+    for X, y, groups in neighbours(*records()):
+        model = classifier(solver=solver, random_state=0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, y, groups=groups)
+        found.append(visible(model, caught))
+    for other in found[1:]:
+        assert other == found[0]
+    assert any("'empty' may be empty, as a noisy count" in text for text in found[0][11])
+
+
+def test_the_group_of_what_is_not_stated_may_be_empty_without_a_warning():
+    X, y, groups = records(6000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = classifier(group_labels=["a", "b", "c", "other"], delta=1e-6, solver="auto")
+        model.fit(X, y, groups=groups)
+    assert model.group_sizes_[3] == model.plan_.problem.hidden.floor
+
+
+def test_true_sizes_that_decide_are_seen(monkeypatch):
+    """The test above sees a plan that is made for the true sizes."""
+
+    def true(stage, codes, n_groups, noise):
+        return tuple(np.maximum(1, np.bincount(codes, minlength=n_groups)).tolist())
+
+    monkeypatch.setattr(module, "release_sizes", true)
+    found = []
+    for X, y, groups in neighbours(*records()):
+        model = classifier(random_state=0).fit(X, y, groups=groups)
+        found.append(visible(model, []))
+    assert found[1] != found[0]
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=repr)
+def test_what_is_drawn_is_what_was_planned(solver, monkeypatch):
+    sources = []
+
+    class Kept(NoiseSource):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            sources.append(self)
+
+    monkeypatch.setattr(module, "NoiseSource", Kept)
+    X, y, groups = records()
+    model = classifier(solver=solver, random_state=0).fit(X, y, groups=groups)
+    first, second = sources
+    assert [draw.release for draw in first.draws] == [model.plan_.releases[0]]
+    assert_releases_match(second, model.plan_.second_stage)
+    n_draws = sum(release.max_count for release in model.plan_.releases)
+    assert len(first.draws) + len(second.draws) == n_draws
+
+
+def test_counts_have_the_stated_noise():
+    X, y, groups = records(60)
+    labels, sizes = ["a", "b", "c"], [np.sum(groups == label) for label in "abc"]
+    noisy = []
+
+    def count(stage, codes, n_groups, noise):
+        noisy.append(noise.gaussian(np.array(sizes, float), sensitivity=np.sqrt(2.0),
+                                    release=stage.release))  # fmt: skip
+        return honest(stage, codes, n_groups, NoiseSource(None, stage.releases))
+
+    honest = module.release_sizes
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "release_sizes", count)
+        for _ in range(60):
+            model = classifier(group_labels=labels, solver=MGR(n_steps=1)).fit(X, y, groups=groups)
+    errors = (np.array(noisy) - sizes) / model.count_std_
+    assert abs(errors.mean()) < 0.3
+    assert 0.8 < errors.std() < 1.2
+
+
+# --- errors and refusals ------------------------------------------------------------------------
+
+
+def test_unknown_labels_are_other_or_an_error_that_tells_nothing():
+    X, y, groups = records()
+    odd = groups.astype(object)
+    odd[:7], odd[7:9] = "d", None
+    with pytest.raises(ValueError, match="state the label 'other' too") as error:
+        classifier().fit(X, y, groups=odd)
+    assert "'d'" not in str(error.value)
+    model = classifier(group_labels=["a", "other", "b", "c"], epsilon=600)
+    model.fit(X, y, groups=odd)
+    assert model.group_sizes_[1] == pytest.approx(9, abs=3)
+    pairs = pd.DataFrame({"one": odd, "two": "x"})
+    model = classifier(group_labels=[("a", "x"), "other"], epsilon=600).fit(X, y, groups=pairs)
+    assert model.group_sizes_.sum() == pytest.approx(len(X), abs=3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"group_labels": None}, "group_labels must be stated"),
+        ({"neighbours": "add-or-remove"}, "neighbours must be one of 'replace-in-group', 'repla"),
+        ({"count_share": 0.0}, "count_share must be a share"),
+        ({"count_share": 1}, "count_share must be a share"),
+        ({"count_share": "0.1"}, "count_share must be a share"),
+        ({"solver": "oco"}, "solver 'oco' needs public groups"),
+        ({"solver": "gda"}, "solver 'gda' needs public groups"),
+        ({"solver": MGR(risk_noise="laplace")}, "needs risk_noise='gaussian'"),
+    ],
+)
+def test_wrong_parameters_cost_nothing(parameters, words):
+    X, y, groups = records()
+    with PrivacyLedger(3.0, 1e-3) as ledger:
+        with pytest.raises(ValueError, match=words):
+            classifier(**parameters).fit(X, y, groups=groups)
+        assert ledger.epsilon_spent == 0.0
+
+
+@pytest.mark.parametrize("method", ["partial_fit", "fit_oracle"])
+def test_fresh_records_need_public_groups(method):
+    with pytest.raises(AttributeError, match="neighbours='replace-any': a record that changes"):
+        getattr(classifier(solver="oco"), method)
+
+
+def test_a_solver_that_spends_more_for_some_counts_is_refused(monkeypatch):
+    """Whatever a second stage costs must not follow from the counts."""
+    honest, calls = MGR._plan, []
+
+    def louder(solver, problem, budget):
+        calls.append(problem)
+        plan = honest(solver, problem, budget)
+        if problem.group_sizes[0] == problem.group_sizes[1]:  # before the counts
+            return plan
+        cheaper = [release.scaled(0.99) for release in plan.releases]
+        return type(plan)(**{**vars(plan), "releases": tuple(cheaper)})
+
+    monkeypatch.setattr(MGR, "_plan", louder)
+    X, y, groups = records(800)
+    with pytest.raises(PlanExceededError):
+        classifier(random_state=0).fit(X, y, groups=groups)
+
+
+def test_groups_that_are_targets_are_protected_as_well():
+    X, y, _ = records()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PublicTargetWarning)
+        classifier(group_labels=[0, 1]).fit(X, y, groups=y)
+
+
+def test_errors_after_the_counts_say_that_the_budget_is_spent(monkeypatch):
+    def fails(*arguments, **facts):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(MGR, "_run", fails)
+    X, y, groups = records()
+    with PrivacyLedger(3.0, 1e-3) as ledger:
+        with pytest.raises(RuntimeError, match="broken") as error:
+            classifier().fit(X, y, groups=groups)
+        assert "count the budget" in error.value.__notes__[0]
+        assert ledger.epsilon_spent > 0.7
+
+
+# --- everywhere else ----------------------------------------------------------------------------
+
+
+def test_a_plan_is_previewed_with_a_guess():
+    model = classifier()
+    plan = model.plan(group_sizes={"a": 300, "b": 200, "c": 90, "empty": 10}, n_features=3)
+    other = model.plan(group_sizes=[150, 150, 150, 150], n_features=3)
+    assert plan.guarantee.epsilon == other.guarantee.epsilon
+    assert plan.counts == other.counts
+    assert plan.problem.n_records == 600
+
+
+def test_clones_and_pickles_keep_what_they_know():
+    X, y, groups = records()
+    model = classifier(count_share=0.1).fit(X, y, groups=groups)
+    assert clone(model).get_params()["count_share"] == 0.1
+    copy = pickle.loads(pickle.dumps(model))
+    assert copy.plan_ == model.plan_
+    assert copy.privacy_ == model.privacy_
+
+
+def test_ledgers_count_both_stages_and_combine_relations():
+    X, y, groups = records()
+    with PrivacyLedger(3.0, 1e-4) as ledger:
+        model = classifier().fit(X, y, groups=groups)
+        assert ledger.epsilon_spent == pytest.approx(model.privacy_.epsilon)
+        assert ledger.guarantee.relation == "replace any record, its group included"
+        DPWorstGroupClassifier(solver=MGR(n_steps=5), data_norm=1.0, delta=1e-4).fit(
+            X, y, groups=groups
+        )
+        assert ledger.guarantee.relation == "replace one record within its group"
+    assert privacy_of(model).relation == "replace any record, its group included"
+
+
+def test_a_private_search_refuses_hidden_groups():
+    X, y, groups = records()
+    search = DPSearchCV(classifier(), {"radius": [3.0, 20.0]}, epsilon=1.0, delta=1e-4)
+    with pytest.raises(ValueError, match="neighbours='replace-in-group', got 'replace-any'"):
+        search.fit(X, y, groups=groups)
+    named = DPSearchCV(
+        classifier(neighbours="replace-in-group", group_labels=["a", "b", "c"]),
+        {"neighbours": ["replace-any"]}, epsilon=1.0, delta=1e-4,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="neighbours='replace-in-group', got 'replace-any'"):
+        named.fit(X, y, groups=groups)
+
+
+def test_folds_may_not_follow_from_hidden_groups():
+    X, y, groups = records()
+    with config_context(enable_metadata_routing=True):
+        for cv in (GroupLabelStratifiedKFold(2), GroupKFold(2)):
+            with pytest.raises(ValueError, match="cv must not follow from the groups"):
+                cross_validate(classifier(), X, y, cv=cv, params={"groups": groups})
+            with pytest.raises(ValueError, match="cv must not follow from the groups"):
+                GridSearchCV(classifier(), {"radius": [3.0]}, cv=cv).fit(X, y, groups=groups)
+        found = cross_validate(classifier(), X, y, cv=KFold(2), params={"groups": groups})
+        assert len(found["test_score"]) == 2
+        public = DPWorstGroupClassifier(solver=MGR(n_steps=5), data_norm=1.0, delta=1e-4)
+        cross_validate(public, X, y, cv=GroupLabelStratifiedKFold(2), params={"groups": groups})
+
+
+def test_seeded_fits_repeat_and_warn_once():
+    X, y, groups = records()
+    models = []
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            models.append(classifier(random_state=3).fit(X, y, groups=groups))
+        assert sum(each.category is SeededNoiseWarning for each in caught) == 1
+    assert np.array_equal(models[0].coef_, models[1].coef_)
+    assert np.array_equal(models[0].group_sizes_, models[1].group_sizes_)
+    assert models[0].privacy_.seeded
