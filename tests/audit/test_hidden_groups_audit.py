@@ -8,11 +8,11 @@ import pytest
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.estimators import hidden_groups as module
 from sklearn_dpwg.privacy import gdp_mu
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
+from sklearn_dpwg.solvers.mgr import releases as mgr_releases
 from tests.helpers.lower_bounds import DELTA, audited_mu, verdict
 from tests.helpers.planted import wrap
+from tests.helpers.replay import Instead
 
 pytestmark = [
     pytest.mark.audit,
@@ -88,14 +88,20 @@ def quiet_counts(patch):
     wrap(patch, module, "release_sizes", count)
 
 
-def a_loud_mistake_in_the_risks(patch):
-    """Losses count relative to a number far above their range, so that they count for more."""
-    wrap(patch, MGRSchedule, "center_of", lambda real, *others: real(*others) - 100.0)
-    wrap(patch, GroupRisks, "sums", lambda real, *others, **facts: real(*others, **facts))
+def a_true_size_in_one_normaliser(patch):
+    def true_size(real, plan, data, *others):
+        def sums(*arguments, **facts):
+            losses, gradients = data.sums(*arguments, **facts)
+            gradients[-1] *= plan.problem.group_sizes[-1] / max(1, data.group_sizes[-1])
+            return losses, gradients
+
+        return real(plan, Instead(data, sums=sums), *others)
+
+    wrap(patch, mgr_releases, "from_pass", true_size)
 
 
-@pytest.mark.parametrize("fault", [true_sizes, quiet_counts, a_loud_mistake_in_the_risks])
+@pytest.mark.parametrize("fault", [true_sizes, quiet_counts, a_true_size_in_one_normaliser])
 def test_planted_faults(fault, monkeypatch):
     fault(monkeypatch)
-    mu, claimed = audited(N_FITS // 2, count_share=0.5)
+    mu, claimed = audited(N_FITS // 2, count_share=0.03)
     assert verdict(f"planted: {fault.__name__}", mu, claimed)
