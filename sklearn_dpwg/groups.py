@@ -257,7 +257,7 @@ def _as_label(said: Any) -> Hashable:
         hash(said)
     except TypeError:
         return object()
-    return said  # type: ignore[no-any-return]
+    return said
 
 
 def _one_column(groups: Any, *, may_be_missing: bool = False) -> pd.Index[Any]:
