@@ -84,6 +84,12 @@ def find_groups(rows: Any, groups: Any, group_by: GroupBy | None) -> Any:
     return select_groups(rows, group_by)
 
 
+def are_decided_by(labels: Any, groups: Any) -> bool:
+    """Return whether records of one group always have one and the same label."""
+    pairs = set(zip(_labels_one_by_one(labels), _labels_one_by_one(groups), strict=True))
+    return len(pairs) == len({group for _, group in pairs})
+
+
 def take_rows(rows: Any, members: NDArray[np.intp]) -> Any:
     """Return the rows of some records, in whatever holds them."""
     if hasattr(rows, "iloc"):
