@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,12 @@ def find_groups(rows: Any, groups: Any, group_by: GroupBy | None) -> Any:
     return select_groups(rows, group_by)
 
 
+def are_decided_by(labels: Any, groups: Any) -> bool:
+    """Return whether records of one group always have one and the same label."""
+    pairs = set(zip(_labels_one_by_one(labels), _labels_one_by_one(groups), strict=True))
+    return len(pairs) == len({group for _, group in pairs})
+
+
 def take_rows(rows: Any, members: NDArray[np.intp]) -> Any:
     """Return the rows of some records, in whatever holds them."""
     if hasattr(rows, "iloc"):
@@ -143,7 +149,7 @@ def encode_hidden_groups(
     A label that is missing or not stated is `OTHER`, if that is stated. Groups may be empty, and no
     error tells a label or how many records there are of it.
     """
-    values = _one_column(groups, may_be_missing=True)
+    values = _labels_one_by_one(groups)
     if len(values) != n_records:
         raise ValueError(
             f"groups must have one entry a record: got {len(values)} for {n_records} records."
@@ -223,6 +229,41 @@ def _labelled(
             f"{labels!r}."
         )
     return known, [by_label[label] for label in known]
+
+
+def _labels_one_by_one(groups: Any) -> pd.Index[Any]:
+    """Return one label a record, each from what is said of that record alone.
+
+    Of a list a frame would have as many columns as its longest entry, or as its first one, so that
+    one record's label would decide how those of all others are read.
+    """
+    has_form = hasattr(groups, "__array__") or hasattr(groups, "columns") or issparse(groups)
+    if has_form or isinstance(groups, str | bytes | Mapping) or not np.iterable(groups):
+        values = list(_one_column(groups, may_be_missing=True))
+    else:
+        values = list(groups)
+    return _index(_column_of(map(_as_label, values)))
+
+
+def _column_of(labels: Iterable[Hashable]) -> NDArray[np.object_]:
+    """Return an array of labels, each one entry even if all are tuples."""
+    listed = list(labels)
+    column = np.empty(len(listed), dtype=object)
+    for place, label in enumerate(listed):
+        column[place] = label
+    return column
+
+
+def _as_label(said: Any) -> Hashable:
+    """Return what a record's label is, a tuple for several cells; no stated one if it cannot be."""
+    if isinstance(said, list | tuple | np.ndarray):
+        cells = tuple(np.atleast_1d(said)) if isinstance(said, np.ndarray) else tuple(said)
+        said = cells[0] if len(cells) == 1 else cells
+    try:
+        hash(said)
+    except TypeError:
+        return object()
+    return said
 
 
 def _one_column(groups: Any, *, may_be_missing: bool = False) -> pd.Index[Any]:

@@ -6,7 +6,13 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.groups import encode_groups, grouping_names, ordered_sizes, select_groups
+from sklearn_dpwg.groups import (
+    encode_groups,
+    encode_hidden_groups,
+    grouping_names,
+    ordered_sizes,
+    select_groups,
+)
 from sklearn_dpwg.metrics import group_table
 
 LETTERS = ["b", "a", "b", "c"]
@@ -229,3 +235,32 @@ def test_sizes_and_labels_that_do_not_belong_together(arguments, message):
 )
 def test_names_of_groupings(groups, group_by, names):
     assert grouping_names(groups, group_by) == names
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        ("a", "x", "q"),
+        ("a",),
+        "ax",
+        None,
+        ["a"],
+        {"a": "x"},
+        ["a", ["x"]],
+        np.array(["a", "z"]),
+        1.5,
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("place", [0, 2])
+def test_no_protected_label_decides_how_those_of_others_are_read(last, place):
+    groups = [("a", "x"), ("b", "x"), ("a", "x")]
+    groups[place] = last
+    codes, _ = encode_hidden_groups(groups, 3, [("a", "x"), ("b", "x"), "other"])
+    expected = [0, 1, 0]
+    expected[place] = 2
+    assert codes.tolist() == expected
+    flat = ["a", "b", "a"]
+    flat[place] = "c" if len(np.atleast_1d(np.asarray(last, dtype=object))) == 1 else last
+    codes, _ = encode_hidden_groups(flat, 3, ["a", "b", "other"])
+    assert codes.tolist() == expected

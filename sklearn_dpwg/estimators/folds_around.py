@@ -20,7 +20,7 @@ from sklearn.model_selection import (
     check_cv,
 )
 
-from sklearn_dpwg.groups import find_groups
+from sklearn_dpwg.groups import are_decided_by, find_groups
 
 # Whatever they draw, each record is scored in exactly one fold (of each repetition).
 _PARTITIONS = (KFold, StratifiedKFold, GroupKFold, StratifiedGroupKFold)
@@ -69,12 +69,19 @@ def _check_secret_groups(cv: Any, model: Any, known: Mapping[str, Any]) -> None:
     """Refuse folds that follow from groups which a model protects.
 
     A record's group would decide which others a fold's model is fitted on. Where the model finds
-    groups in X, those that a splitter is given are others.
+    groups in X, those that a splitter is given may be others, such as persons.
     """
     if model.neighbours != "replace-any":
         return
     splitter = getattr(known.get("routed_params"), "splitter", None)
-    is_given = model.group_by is None and "groups" in getattr(splitter, "split", {})
+    given = getattr(splitter, "split", {})
+    is_given = "groups" in given
+    if is_given and model.group_by is not None:
+        estimator = known.get("estimator", getattr(known.get("self"), "estimator", model))
+        is_given = given["groups"] is not None and _gets_same_rows(estimator, model)
+        if is_given:
+            own = find_groups(known["X"], None, model.group_by)
+            is_given = are_decided_by(given["groups"], own)
     if is_given or getattr(cv, "stratifies_groups", False):
         raise ValueError(
             "cv must not follow from the groups with neighbours='replace-any', which protects "

@@ -8,7 +8,13 @@ import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    LeaveOneGroupOut,
+    cross_validate,
+)
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators import hidden_groups as module
@@ -397,6 +403,23 @@ def test_folds_may_not_follow_from_hidden_groups():
         assert len(found["test_score"]) == 2
         public = DPWorstGroupClassifier(solver=MGR(n_steps=5), data_norm=1.0, delta=1e-4)
         cross_validate(public, X, y, cv=GroupLabelStratifiedKFold(2), params={"groups": groups})
+
+
+def test_folds_may_not_follow_from_hidden_groups_that_are_found_in_the_rows():
+    X, y, groups = records()
+    codes = np.unique(groups, return_inverse=True)[1]
+    table = pd.DataFrame(np.column_stack([X, codes]))
+    column = table.shape[1] - 1
+    model = classifier(group_by=column, group_labels=[0.0, 1.0, 2.0])
+    for secret in (groups, codes, codes > 0):
+        for cv in (GroupKFold(2), LeaveOneGroupOut()):
+            with pytest.raises(ValueError, match="cv must not follow from the groups"):
+                cross_validate(model, table, y, cv=cv, groups=secret)
+            with pytest.raises(ValueError, match="cv must not follow from the groups"):
+                GridSearchCV(model, {"radius": [3.0]}, cv=cv).fit(table, y, groups=secret)
+    persons = np.arange(len(y)) // 2
+    found = cross_validate(model, table, y, cv=GroupKFold(2), groups=persons)
+    assert len(found["test_score"]) == 2
 
 
 def test_seeded_fits_repeat_and_warn_once():

@@ -34,6 +34,8 @@ def test_sizes_add_up_and_are_large_enough():
         floored = np.array(whole_sizes(noisy, n_records=n_records, floor=20))
         assert (floored == np.maximum(sizes, min(20, n_records))).all()
     assert whole_sizes(np.array([60.2, 39.8, -50.0]), n_records=100, floor=5) == (60, 40, 5)
+    # noise so large that the total is lost in its rounding
+    assert whole_sizes(np.array([1e21, -3e20]), n_records=60, floor=100) == (60, 60)
 
 
 def gaussian(multiplier, count=1, **more):

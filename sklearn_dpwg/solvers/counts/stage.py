@@ -103,7 +103,9 @@ def whole_sizes(noisy: FloatArray, *, n_records: int, floor: int) -> tuple[int, 
     # the nearest numbers of at least 0 that add up to the total: all shifted by one, none below 0
     falling = np.sort(noisy)[::-1]
     shifts = (n_records - np.cumsum(falling)) / (np.arange(len(noisy)) + 1.0)
-    shift = shifts[np.flatnonzero(falling + shifts > 0.0)[-1]]
+    is_positive = falling + shifts > 0.0
+    is_positive[0] = True  # the total is, but noise far above 2**53 of it rounds it away
+    shift = shifts[np.flatnonzero(is_positive)[-1]]
     nearest = np.rint(np.maximum(noisy + shift, 0.0))
     return tuple(int(size) for size in np.maximum(nearest, min(floor, n_records)))
 
