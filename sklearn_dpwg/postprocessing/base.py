@@ -128,7 +128,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         release, rows = known.plan.release, rows_of_person(self.estimator)
         std = noise_std(release)  # refuses noise beyond use while nothing is spent
         for of_model_before in ("_start_costs", "_fit_key", "group_sizes_"):
-            vars(self).pop(of_model_before, None)
+            self.__dict__.pop(of_model_before, None)
         noise = NoiseSource(
             None if release is None else self.random_state, [] if release is None else [release]
         )

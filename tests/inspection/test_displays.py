@@ -150,9 +150,8 @@ def test_predictions_are_audited_without_privacy_unless_it_is_asked_for():
     assert shown.ax_.get_title(loc="left").endswith("not private")
     fitted = GroupMetricDisplay.from_estimator(Scores(), scores[:, None], y, groups=groups)
     assert list(fitted.rates) == list(shown.rates)
-    private = GroupMetricDisplay.from_predictions(
-        y, scores, groups=groups, epsilon=1.0, group_labels=["a", "b"]
-    )
+    stated = {"group_labels": ["a", "b"], "classes": ("no", "yes")}
+    private = GroupMetricDisplay.from_predictions(y, scores, groups=groups, epsilon=1.0, **stated)
     assert "not private" not in private.ax_.get_title(loc="left")
     assert list(private.rates) != list(shown.rates)
     with pytest.raises(ValueError, match="y_true must hold two classes"):
