@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,22 @@ def check_audit(metric: str, fail_below: float | None) -> None:
         raise WrongInput(f"metric must be one of {', '.join(AuditResult.METRICS)}, got {metric!r}.")
     if fail_below is not None and not 0.0 < fail_below <= 1.0:
         raise WrongInput(f"fail_below must be above 0 and at most 1, got {fail_below!r}.")
+
+
+def check_page() -> None:
+    """Find now what a page is made with, and not once the budget is spent."""
+    for name in ("jinja2", "matplotlib"):
+        import_module(name)
+
+
+def without_seed(arguments: Sequence[str]) -> list[str]:
+    """Return the words of a command as a report may quote them: with its seed noise is no noise."""
+    option, hidden = "--random-state", "SEED"
+    shown = [f"{option}={hidden}" if one.startswith(f"{option}=") else one for one in arguments]
+    for place, one in enumerate(shown[:-1]):
+        if one == option:
+            shown[place + 1] = hidden
+    return shown
 
 
 def sources_of(

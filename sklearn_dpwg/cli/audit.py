@@ -109,9 +109,11 @@ def audit(
     from sklearn_dpwg.cli._audits import (
         audit_of,
         check_audit,
+        check_page,
         run_audit,
         sources_of,
         summary,
+        without_seed,
         write_reports,
     )
     from sklearn_dpwg.cli._outputs import check_outputs
@@ -122,10 +124,12 @@ def audit(
     read = [path for path in (table, schema, model, options["ledger"]) if path is not None]
     check_outputs(written, read, overwrite=overwrite)
     check_audit(metric, fail_below)
+    if output is not None:
+        check_page()
     file = TableFile(table, delimiter, missing_values)
     sources = sources_of(file, schema, scores, predictions, model, same_records, options)
     book, result = run_audit(audit_of(sources, options), sources, options)
-    command = shlex.join(["python", "-m", "sklearn_dpwg", *ctx.meta.get("arguments", ())])
+    command = shlex.join(["python", "-m", "sklearn_dpwg", *without_seed(ctx.meta["arguments"])])
     at_least = 0.8 if fail_below is None else fail_below  # the four-fifths rule
     write_reports(result, outputs, title=title, notes=notes, command=command, at_least=at_least)
     click.echo(summary(result, metric, at_least))

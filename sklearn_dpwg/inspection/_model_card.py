@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from reprlib import Repr
 from typing import Any
+
+from sklearn.base import BaseEstimator
 
 from sklearn_dpwg.inspection._labels import texts_of
 from sklearn_dpwg.inspection._rendering import cut, escape_markdown, groups_as_markdown
@@ -27,6 +30,7 @@ LIMITS = (
 )
 # A seed in a published card would void the guarantee that stands above it.
 _SECRET = ("random_state",)
+_SEED = re.compile(r"random_state=(?!None\b)[^,()]*(\([^()]*\)[^,()]*)?")
 _REPR = Repr()
 _REPR.maxstring = _REPR.maxother = 80
 
@@ -145,11 +149,20 @@ def _plan(model: Any) -> str:
 def _parameters(model: Any) -> str:
     rows = ["| parameter | value |", "| --- | --- |"]
     for name, value in sorted(model.get_params(deep=False).items()):
-        shown = _REPR.repr(value)
+        shown = _shown(value)
         if name in _SECRET and value is not None:
             shown = "a seed, not shown"
         rows.append(f"| {escape_markdown(name)} | {escape_markdown(visible(shown))} |")
     return "\n".join(rows)
+
+
+def _shown(value: Any) -> str:
+    """Return a value in short, without the seeds of estimators inside."""
+    if not isinstance(value, BaseEstimator):
+        return _REPR.repr(value)
+    # the whole of it, as what is cut could begin in the middle of a seed
+    whole = " ".join(value.__repr__(N_CHAR_MAX=10**6).split())
+    return cut(_SEED.sub("random_state=(a seed, not shown)", whole), _REPR.maxother)
 
 
 def _groups(model: Any, audit: AuditResult | None, at_least: float) -> str:
@@ -166,7 +179,7 @@ def _groups(model: Any, audit: AuditResult | None, at_least: float) -> str:
             ]
         )
     nobody = "How the model treats groups was not audited."
-    if not hasattr(model, "group_labels_"):
+    if not hasattr(model, "group_sizes_"):
         return nobody
     rows = ["| group | records |", "| --- | ---: |"]
     texts = texts_of(list(model.group_labels_))

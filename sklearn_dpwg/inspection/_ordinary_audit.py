@@ -19,6 +19,11 @@ def audit_predictions(
     """Return an audit of predictions; ε is infinite if nothing else is said."""
     truth = np.asarray(y_true)
     if "classes" not in parameters:
+        if parameters.get("epsilon", math.inf) < math.inf:
+            raise ValueError(
+                "classes must be declared where epsilon is finite, as classes that are found in "
+                "y_true would be released without noise, got none."
+            )
         found = np.unique(truth).tolist()
         if len(found) != 2:
             raise ValueError(f"y_true must hold two classes, or say classes=, got {len(found)}.")

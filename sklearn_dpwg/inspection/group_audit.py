@@ -273,15 +273,14 @@ class GroupAudit(BaseEstimator):
         before = model_guarantee(
             same_records_as, model, len(rows.codes), is_private=facts.planned is not None
         )
-        named = grouping_names(groups, self.group_by)
-        guarantee = facts.guarantee
-        if self.sizes == "public" and facts.planned is not None:
-            guarantee = replace(guarantee, groupings=named)
-        if facts.planned is not None:
+        guarantee, noise = facts.guarantee, self._noise(facts)
+        if noise is not None:
             check_delta(self.delta, len(rows.codes))
-        released = self._release(facts, rows, guarantee)
-        guarantee = replace(guarantee, seeded=released.seeded)
+            named = grouping_names(groups, self.group_by) if self.sizes == "public" else ()
+            guarantee = replace(guarantee, seeded=noise.seeded, groupings=named)
+        # what cannot be stated together is refused while nothing is spent
         total = guarantee if before is None else joint_guarantee([before, guarantee], self.delta)
+        released = self._release(facts, rows, guarantee, noise)
         whole = AuditResult(
             group_labels=tuple(plain_label(label) for label in rows.labels),
             group_name=group_name(groups, self.group_by),
@@ -363,7 +362,17 @@ class GroupAudit(BaseEstimator):
         bins = np.searchsorted(np.array(edges), score, side="right").astype(np.int16)
         return AuditedRows(codes, labels, sizes, positive, bins, score, ("",), 1)
 
-    def _release(self, facts: _Facts, rows: AuditedRows, guarantee: PrivacyGuarantee) -> _Released:
+    def _noise(self, facts: _Facts) -> NoiseSource | None:
+        """Return the source of the planned noise, or None where there is none."""
+        return None if facts.planned is None else NoiseSource(self.random_state, facts.planned.all)
+
+    def _release(
+        self,
+        facts: _Facts,
+        rows: AuditedRows,
+        guarantee: PrivacyGuarantee,
+        noise: NoiseSource | None,
+    ) -> _Released:
         """Return the counts and sums of losses with noise, charged to every open ledger."""
         n_bins = 2**rows.n_models if rows.n_models > 1 else sum(facts.n_bins)
         counts = rows.counts(n_bins)
@@ -372,12 +381,10 @@ class GroupAudit(BaseEstimator):
             for loss in facts.losses
             if rows.score is not None
         ]
-        noise, planned = None, facts.planned
-        if planned is not None:
-            noise = NoiseSource(self.random_state, planned.all)
+        planned = facts.planned
         with charge(guarantee, noise or _Exact(), type(self).__name__):
             if noise is None or planned is None:
-                return _Released(counts, loss_sums(facts.losses, sums, ()), seeded=False)
+                return _Released(counts, loss_sums(facts.losses, sums, ()))
             counts = noise.integers(counts, release=planned.counts)
             noisy: Sums = [
                 (
@@ -386,8 +393,7 @@ class GroupAudit(BaseEstimator):
                 )
                 for (first, second), (of_sums, of_squares) in zip(sums, planned.losses, strict=True)
             ]
-            losses = loss_sums(facts.losses, noisy, planned.losses)
-            return _Released(counts, losses, seeded=noise.seeded)
+            return _Released(counts, loss_sums(facts.losses, noisy, planned.losses))
 
 
 @dataclass(frozen=True)
@@ -410,7 +416,6 @@ class _Released:
 
     counts: NDArray[np.int64]
     losses: tuple[LossSums, ...]
-    seeded: bool
 
 
 class _Exact:

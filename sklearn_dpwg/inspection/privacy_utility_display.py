@@ -155,7 +155,8 @@ class PrivacyUtilityDisplay:
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         **audit : dict
-            Parameters of `GroupAudit`, such as ``epsilon``, which is infinite by default.
+            Parameters of `GroupAudit`, such as ``epsilon``, which is infinite by default and else
+            that of all these audits together.
 
         Returns
         -------
@@ -163,8 +164,13 @@ class PrivacyUtilityDisplay:
             The display, drawn; it says "not private" unless ``epsilon`` is finite.
         """
         results, epsilons = {}, {}
-        for name, given in estimators.items():
-            models = list(given) if isinstance(given, list | tuple) else [given]
+        listed = {
+            name: list(given) if isinstance(given, list | tuple) else [given]
+            for name, given in estimators.items()
+        }
+        # they are all of the same records
+        audit = {"n_audits": sum(map(len, listed.values())), **audit}
+        for name, models in listed.items():
             results[name] = [audit_estimator(model, X, y, groups, audit) for model in models]
             epsilons[name] = [privacy_of(model).epsilon for model in models]
         return cls.from_audit(results, metric, epsilons=epsilons, ax=ax)

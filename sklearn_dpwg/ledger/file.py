@@ -165,6 +165,12 @@ def rows_of(path: str) -> list[LedgerRow]:
         return _rows(connection)
 
 
+def demand_of(path: str) -> Relation | None:
+    """Return the strongest relation that a block on a file asked for."""
+    with _connection(path, "ro") as connection:
+        return _demand(connection)
+
+
 def total_epsilon(
     guarantees: list[PrivacyGuarantee], delta: float, neighbours: Relation | None = None
 ) -> float:
@@ -222,7 +228,9 @@ def _insert(connection: sqlite3.Connection, row: LedgerRow) -> None:
 
 def _demand(connection: sqlite3.Connection) -> Relation | None:
     """Return the strongest relation that a block on the file asked for."""
-    found = connection.execute("SELECT neighbours FROM demands").fetchall()
+    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'demands'").fetchone()
+    # a file of an earlier version has no such table until it is opened
+    found = connection.execute("SELECT neighbours FROM demands").fetchall() if known else []
     return min((Relation(said) for (said,) in found), default=None)
 
 

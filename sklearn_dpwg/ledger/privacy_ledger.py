@@ -20,6 +20,7 @@ from sklearn_dpwg.ledger.charge import activate, deactivate
 from sklearn_dpwg.ledger.file import (
     LedgerFile,
     LedgerRow,
+    demand_of,
     row_from_dict,
     row_to_dict,
     rows_of,
@@ -149,13 +150,22 @@ class PrivacyLedger:
     @property
     def epsilon_spent(self) -> float:
         """What all fits cost together: ε at the ledger's δ."""
-        return total_epsilon([row.guarantee for row in self.rows], self.delta, self.neighbours)
+        return total_epsilon([row.guarantee for row in self.rows], self.delta, self._demand)
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What all fits so far promise together, at the ledger's δ; print it for the words."""
         joint = joint_guarantee([row.guarantee for row in self.rows], self.delta)
-        return joint if self.neighbours is None else joint.under(self.neighbours)
+        demand = self._demand
+        return joint if demand is None else joint.under(demand)
+
+    @property
+    def _demand(self) -> Relation | None:
+        """What this ledger and all others on its file demand."""
+        demands = [self.neighbours]
+        if self.path is not None and Path(self.path).exists():
+            demands.append(demand_of(str(Path(self.path).resolve())))
+        return min((one for one in demands if one is not None), default=None)
 
     def plan_search(
         self,
@@ -215,6 +225,7 @@ class PrivacyLedger:
 
         rows = self.rows
         guarantees = [row.guarantee for row in rows]
+        demand = self._demand
         return pd.DataFrame(
             {
                 "what": [row.what for row in rows],
@@ -224,8 +235,7 @@ class PrivacyLedger:
                 "delta": [guarantee.delta for guarantee in guarantees],
                 "seeded": [guarantee.seeded for guarantee in guarantees],
                 "total_epsilon": [
-                    total_epsilon(guarantees[: i + 1], self.delta, self.neighbours)
-                    for i in range(len(rows))
+                    total_epsilon(guarantees[: i + 1], self.delta, demand) for i in range(len(rows))
                 ],
             }
         )
@@ -238,10 +248,11 @@ class PrivacyLedger:
         str
             Budget and fits, each with its events.
         """
+        demand = self._demand
         described = {
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "neighbours": None if self.neighbours is None else self.neighbours.short_name,
+            "neighbours": None if demand is None else demand.short_name,
             "fits": [row_to_dict(row) for row in self.rows],
         }
         return json.dumps(described, allow_nan=False, indent=2)

@@ -126,6 +126,9 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         frozen = is_frozen(self.estimator)
         known = self._check_frozen(X, y, found) if frozen else self._check_private(X, y, found)
         release, rows = known.plan.release, rows_of_person(self.estimator)
+        std = noise_std(release)  # refuses noise beyond use while nothing is spent
+        for of_model_before in ("_start_costs", "_fit_key", "group_sizes_"):
+            self.__dict__.pop(of_model_before, None)
         noise = NoiseSource(
             None if release is None else self.random_state, [] if release is None else [release]
         )
@@ -150,13 +153,13 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             scores = positive_scores(known.model, X)
             counts = count_scores(scores, known.is_positive, known.codes, len(known.labels), edges)
             noisy = release_counts(counts, release, noise)
+            self._learn(noisy, edges, std)
         self.estimator_ = known.model
         self.classes_ = known.classes
         self.group_labels_ = known.labels
         self.histogram_, self.score_edges_ = noisy, edges
         self.plan_, self.privacy_ = known.plan, guarantee
         self._needs_groups = bool(self.per_group) and len(known.labels) > 1
-        self._learn(noisy, edges, noise_std(release))
 
     def _fit_model(
         self,
@@ -238,8 +241,9 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 raise ValueError("groups must be given where group_labels is set, got None.")
             codes, labels = np.zeros(n_records, dtype=np.intp), np.array([0], dtype=object)
         else:
+            is_stated = self.group_labels is not None
             codes, labels = encode_groups(
-                groups, n_records, self.group_labels, may_be_empty=self.group_labels is not None
+                groups, n_records, self.group_labels, may_be_empty=is_stated, are_secret=is_stated
             )
             if self.group_labels is None:
                 check_found_groups(labels, n_records)

@@ -16,6 +16,8 @@ from sklearn_dpwg.privacy import (
 
 # How close to its budget a plan comes, where that takes a search of at most so many.
 _SHADE, _MOST_PLANS = 0.999, 12
+# Pays for noise on the whole numbers that counts as continuous, as `calibrate` does elsewhere.
+_DISCRETE = 1e-6
 
 
 def split_budget(
@@ -31,7 +33,7 @@ def split_budget(
     """
     if budget.epsilon == math.inf:
         return budget, None
-    mu = budget.mu * (1.0 - 1e-9)
+    mu = budget.mu * (1.0 - _DISCRETE)
     release = Release(
         "score histogram", "gaussian", rows_per_person / (math.sqrt(share) * mu), max_count=1
     )

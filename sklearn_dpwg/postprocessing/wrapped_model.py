@@ -26,6 +26,11 @@ from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
 # What a guarantee says of a model that the caller says saw none of these records.
 OTHER_RECORDS = "the frozen model, which by the caller's word learned from none of these records"
 
+EACH_IN_ONE = (
+    "which records the frozen model learned from and which were counted; by the caller's word none "
+    "is among both"
+)
+
 
 def is_frozen(estimator: Any) -> bool:
     """Return whether an estimator is fitted already and stays as it is."""
@@ -141,7 +146,8 @@ def with_frozen(of_histogram: PrivacyGuarantee, model: Any, *, held_out: bool) -
     each = (one.under(together.relation) for one in (of_model, of_histogram))
     events = tuple(event for one in each for event in one.events)
     apart = PrivacyGuarantee.from_events(events, together.delta, relation=together.relation)
-    return replace(together, epsilon=apart.epsilon, events=apart.events)
+    public = (*together.public, EACH_IN_ONE)
+    return replace(together, epsilon=apart.epsilon, events=apart.events, public=public)
 
 
 def check_held_out(held_out: Any, estimator: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -191,3 +192,25 @@ def test_a_wrong_plan_of_an_audit(options, says):
 def test_a_terminal_gets_no_character_that_acts():
     assert _one_line("a\x1b[2J\nb\u202e") == "a?[2J?b?"
     assert _one_line(("x", "F")) == "x/F"
+
+
+@pytest.mark.parametrize("option", ["--random-state 987654", "--random-state=987654"])
+def test_a_report_does_not_tell_the_seed(decisions, tmp_path, option):
+    page, text = tmp_path / "page.html", tmp_path / "page.md"
+    options = f"--predictions decided {TASK} {option} -o {page} --markdown {text}"
+    assert run("audit", decisions, *options.split()).exit_code == 0
+    for written in (page, text):
+        found = written.read_text(encoding="utf-8")
+        assert "987654" not in found
+        assert "--random-state" in found
+
+
+def test_what_a_page_needs_is_looked_for_before_the_budget_is_spent(
+    decisions, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    book = tmp_path / "book"
+    spent = f"--ledger {book} --ledger-epsilon 3 --ledger-delta 1e-6 -o {tmp_path / 'page.html'}"
+    outcome = run("audit", decisions, *f"--predictions decided {TASK} {spent}".split())
+    assert outcome.exit_code == 2
+    assert not book.exists()

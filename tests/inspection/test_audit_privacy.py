@@ -39,7 +39,7 @@ def handed(audit: GroupAudit, table: tuple, facts=None) -> list[tuple]:
     """Return what an audit of a table hands to the noise."""
     WATCHED.clear()
     facts = facts or audit._facts()
-    audit._release(facts, audit._rows(facts, *table), facts.guarantee)
+    audit._release(facts, audit._rows(facts, *table), facts.guarantee, audit._noise(facts))
     return list(WATCHED)
 
 

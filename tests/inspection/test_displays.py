@@ -19,6 +19,7 @@ from sklearn_dpwg.inspection import (
     UtilityPoint,
 )
 from sklearn_dpwg.inspection._drawing import spread
+from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.audit_cases import (
@@ -149,9 +150,8 @@ def test_predictions_are_audited_without_privacy_unless_it_is_asked_for():
     assert shown.ax_.get_title(loc="left").endswith("not private")
     fitted = GroupMetricDisplay.from_estimator(Scores(), scores[:, None], y, groups=groups)
     assert list(fitted.rates) == list(shown.rates)
-    private = GroupMetricDisplay.from_predictions(
-        y, scores, groups=groups, epsilon=1.0, group_labels=["a", "b"]
-    )
+    stated = {"group_labels": ["a", "b"], "classes": ("no", "yes")}
+    private = GroupMetricDisplay.from_predictions(y, scores, groups=groups, epsilon=1.0, **stated)
     assert "not private" not in private.ax_.get_title(loc="left")
     assert list(private.rates) != list(shown.rates)
     with pytest.raises(ValueError, match="y_true must hold two classes"):
@@ -315,3 +315,25 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
     said = r"^GroupWeightsDisplay\.plot needs matplotlib, .*pip install 'sklearn-dpwg\[plot\]'\.$"
     with pytest.raises(ImportError, match=said):
         GroupWeightsDisplay([1.0], group_labels=["a"]).plot()
+
+
+def test_classes_are_not_found_in_private_records():
+    y, groups = np.repeat(["no", "yes"], 50), np.tile(["a", "b"], 50)
+    private = {"groups": groups, "group_labels": ["a", "b"], "epsilon": 1.0}
+    with pytest.raises(ValueError, match="classes must be declared where epsilon is finite"):
+        GroupMetricDisplay.from_predictions(y, y, **private)
+    GroupMetricDisplay.from_predictions(y, y, classes=("no", "yes"), **private)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
+def test_audits_of_several_models_keep_their_epsilon_together():
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(-0.5, 0.5, (2000, 2)), np.repeat(["a", "b"], 1000)
+    y = (X[:, 0] > 0).astype(int)
+    made = DPWorstGroupClassifier(4.0, data_norm=1.0, solver=MGR(n_steps=5)).fit(X, y, groups)
+    both = {"one": [made, made], "other": made}
+    with PrivacyLedger(1.0, 1e-6) as book:
+        PrivacyUtilityDisplay.from_estimator(
+            both, X, y, groups=groups, group_labels=["a", "b"], epsilon=1.0
+        )
+    assert len(book.rows) == 3

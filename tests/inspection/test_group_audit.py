@@ -16,7 +16,7 @@ from sklearn_dpwg.inspection import AuditResult, GroupAudit, group_audit
 from sklearn_dpwg.inspection._mean_interval import mean_interval
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import group_table
-from sklearn_dpwg.privacy import NoiseSource, Relation
+from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Relation, Release
 
 LABELS = ("a", "b", "c")
 N = 600
@@ -222,7 +222,7 @@ def test_intervals_of_losses_cover():
         y = (rng.random(1000) < 0.3).astype(int)
         score = rng.beta(2.0, 3.0, 1000)
         rows = made._rows(facts, y, score, groups)
-        released = made._release(facts, rows, facts.guarantee)
+        released = made._release(facts, rows, facts.guarantee, made._noise(facts))
         std = facts.planned.noise.std * 2.0
         found = mean_interval(released.losses[0], 0, float(released.counts[0].sum()), std, 0.95)
         # E(y − s)² with mean 0.4 and variance 0.04 of the score
@@ -381,3 +381,21 @@ def test_one_sentence_before_anything_is_spent(what, table, monkeypatch):
     sentence = str(caught.value)
     assert sentence.endswith(".")
     assert "\n" not in sentence
+
+
+def test_what_cannot_be_stated_together_is_refused_before_it_is_spent(table):
+    release = Release("weights", "gaussian", 5.0, max_count=1)
+    of_persons = PrivacyGuarantee.from_releases([release], 1e-6).for_records(2)
+    with PrivacyLedger(9.0, 1e-6) as book:
+        with pytest.raises(ValueError, match="equally many records of a person"):
+            audit().run(*table, same_records_as=of_persons)
+        assert book.rows == []
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+def test_a_ledger_knows_that_noise_came_from_a_seed(table):
+    with PrivacyLedger(9.0, 1e-6) as book:
+        result = audit(random_state=0).run(*table)
+    assert result.privacy_.seeded
+    assert book.guarantee.seeded
+    assert book.report()["seeded"].tolist() == [True]

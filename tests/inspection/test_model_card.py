@@ -6,12 +6,14 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.inspection import model_card
+from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.privacy.statement import sections
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.audit_cases import HOSTILE, audit_result
@@ -95,3 +97,18 @@ def test_a_card_is_written_too(model, tmp_path):
 def test_what_is_not_private_has_no_card():
     with pytest.raises(ValueError, match="private"):
         model_card(FunctionTransformer())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
+def test_a_card_of_thresholds_shows_no_seed_of_the_model_inside():
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(-0.5, 0.5, (4000, 2)), np.repeat(["a", "b"], [3000, 1000])
+    seeded = DPWorstGroupClassifier(4.0, data_norm=1.0, solver=MGR(n_steps=5), random_state=SEED)
+    around = DPThresholdClassifier(seeded, epsilon=4.0)
+    with pytest.warns(SeededNoiseWarning):
+        card = model_card(around.fit(X, X[:, 0] > 0, groups))
+    assert str(SEED)[:4] not in card
+    frozen = FrozenEstimator(around.estimator_)
+    card = model_card(DPThresholdClassifier(frozen).fit(X, X[:, 0] > 0, groups))
+    assert str(SEED)[:4] not in card
+    assert "was not audited" in card

@@ -102,3 +102,16 @@ def test_privacy_of_joins_relations():
     assert privacy_of([scaler, fitted]).relation == Relation.REPLACE_IN_GROUP
     with pytest.raises(ValueError, match="says nothing of the neighbours 'replace-any'"):
         privacy_of([scaler, fitted]).under("replace-any")
+
+
+def test_a_demand_on_a_file_is_part_of_every_ledger_on_it(tmp_path):
+    path = tmp_path / "book"
+    with PrivacyLedger(epsilon=9.0, delta=DELTA, path=path, neighbours="replace-any"):
+        spend("add-or-remove")
+    again = PrivacyLedger(epsilon=9.0, delta=DELTA, path=path)
+    assert again.guarantee.relation == Relation("replace-any")
+    assert again.epsilon_spent == pytest.approx(gdp_epsilon(DELTA, 0.4), rel=1e-9)
+    back = PrivacyLedger.from_json(again.to_json())
+    assert back.neighbours == Relation("replace-any")
+    with back, pytest.raises(ValueError, match="says nothing of the neighbours 'replace-any'"):
+        spend("replace-in-group")

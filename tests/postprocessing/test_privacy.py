@@ -8,10 +8,13 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
 from sklearn_dpwg.exceptions import BudgetExceededError, PlanExceededError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier, base
+from sklearn_dpwg.postprocessing.budget_split import split_budget
 from sklearn_dpwg.postprocessing.calibration_maps import calibrated_shares
 from sklearn_dpwg.postprocessing.histogram_release import (
     histogram_guarantee,
@@ -25,6 +28,7 @@ from sklearn_dpwg.privacy import (
     NoiseSource,
     PrivacyGuarantee,
     Relation,
+    Release,
     epsilon_of,
     joint_guarantee,
     noise_on_integers,
@@ -240,7 +244,8 @@ def test_model_and_histogram_keep_the_total(epsilon, share, private, records):
     assert found.relation == Relation.REPLACE_IN_GROUP
     assert found.epsilon == model.plan_.guarantee.epsilon
     mu = Budget(epsilon, 1e-6).mu
-    assert 1.0 / model.plan_.release.noise_multiplier == pytest.approx(math.sqrt(share) * mu)
+    paid = math.sqrt(share) * mu * (1.0 - 1e-6)  # for noise on the whole numbers
+    assert 1.0 / model.plan_.release.noise_multiplier == pytest.approx(paid, rel=1e-9)
     assert privacy_of(model) == found
 
 
@@ -353,3 +358,54 @@ def test_error_after_the_release_says_that_it_is_spent(frozen, private, records,
             model.fit(*records)
         assert ledger.epsilon_spent > 0.4
         assert not hasattr(model, "histogram_")
+
+
+def test_an_error_does_not_show_a_group_where_groups_are_secret(frozen, records):
+    groups = records.groups.astype(object)
+    groups[7] = "s3cret"
+    made = DPThresholdClassifier(frozen, group_labels=sorted(set(records.groups.tolist())))
+    with pytest.raises(ValueError, match="and some differ") as caught:
+        made.fit(records.X, records.y, groups)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_noise_beyond_use_is_refused_before_it_is_spent(frozen, records):
+    with PrivacyLedger(9.0, 1e-5) as book:
+        with pytest.raises(ValueError, match="scale must be at most 10,000"):
+            DPThresholdClassifier(frozen, epsilon=1e-4).fit(*records)
+        assert book.rows == []
+
+
+def test_an_error_in_learning_says_that_the_budget_is_spent(frozen, records, monkeypatch):
+    def fails(self, noisy, edges, noise_std):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(DPThresholdClassifier, "_learn", fails)
+    with pytest.raises(RuntimeError, match="broken") as caught:
+        DPThresholdClassifier(frozen).fit(*records)
+    assert any("as spent" in note for note in caught.value.__notes__)
+
+
+def test_a_refit_around_another_model_forgets_the_first(frozen, private, records):
+    made = DPThresholdClassifier(private, epsilon=2.0).fit(*records)
+    later = clone(private).set_params(start=made.estimator_, epsilon=1.0).fit(*records)
+    made.set_params(estimator=frozen).fit(*records)
+    assert not hasattr(made, "group_sizes_")
+    alone = privacy_of(later, warn=False)
+    both = joint_guarantee([alone, made.privacy_], alone.delta)
+    assert privacy_of([made, later], warn=False).epsilon == pytest.approx(both.epsilon, rel=1e-6)
+
+
+def test_that_records_were_held_out_is_said_of_a_private_model_too(private, records):
+    model = FrozenEstimator(private.fit(*records))
+    said = DPThresholdClassifier(model, held_out=True).fit(*records).privacy_.public
+    assert any("by the caller's word" in fact for fact in said)
+    assert not any("by the caller's word" in fact for fact in model.estimator.privacy_.public)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0])
+def test_the_budget_pays_for_noise_on_the_whole_numbers(epsilon):
+    budget = Budget(epsilon, 1e-6)
+    paid = PrivacyGuarantee.from_releases([Release("w", "gaussian", 1e9, max_count=1)], 1e-6)
+    _, release = split_budget(budget, 0.25, 1, lambda of_model: paid)
+    assert release.noise_multiplier * 0.5 * budget.mu >= 1.0 + 0.99e-6

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy.release import Release
@@ -171,7 +171,7 @@ def _pieces_of_event(event: DpEvent, count: int) -> Iterator[_Piece]:
         yield _Piece("gaussian", event.noise_multiplier, count)
     elif isinstance(event, dp_event.LaplaceDpEvent):
         yield _Piece("laplace", event.noise_multiplier, count)
-    elif isinstance(event, dp_event.DiscreteLaplaceDpEvent) and event.sensitivity >= 1:
+    elif isinstance(event, dp_event.DiscreteLaplaceDpEvent) and _is_shift(event):
         scale = 1.0 / event.noise_parameter if event.noise_parameter > 0.0 else 0.0
         yield _Piece("discrete-laplace", scale, count, shift=int(event.sensitivity))
     elif (
@@ -195,6 +195,11 @@ def _pieces_of_event(event: DpEvent, count: int) -> Iterator[_Piece]:
             "supported are Gaussian, Laplace and discrete Laplace events, Poisson-sampled Gaussian "
             "events, selections among runs of the first three, and their compositions."
         )
+
+
+def _is_shift(event: Any) -> bool:
+    """Return whether noise on whole numbers hides a whole number, of at least 1."""
+    return event.sensitivity >= 1 and float(event.sensitivity).is_integer()
 
 
 def joint_compositions(results: Iterable[Sequence[DpEvent]]) -> tuple[Composition, ...]:

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import NeighboringRelation
+from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.pld import privacy_loss_distribution as distributions
 
+from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy import (
     Budget,
     PrivacyGuarantee,
@@ -196,3 +197,10 @@ def test_calibration_finds_the_least_noise_of_several():
     for wrong in (0.99, 0.9):
         smaller = [release.scaled(wrong) for release in plan]
         assert PrivacyGuarantee.from_releases(smaller, 1e-6).epsilon > 1.0
+
+
+def test_noise_that_would_hide_part_of_a_record_is_refused():
+    for sensitivity in (1.5, 0.5, math.inf):
+        event = dp_event.DiscreteLaplaceDpEvent(0.5, sensitivity)
+        with pytest.raises(UnsupportedMechanismError, match="no tight accountant"):
+            epsilon_of(event, 1e-6)
