@@ -176,13 +176,14 @@ def summary(result: AuditResult, metric: str, at_least: float) -> str:
     )
     names = ", ".join(map(_one_line, worst.groups))
     lines = [
-        f"Verdict: {verdict.answer}. {verdict.sentence}",
-        *([verdict.would_tell] if verdict.would_tell else []),
+        f"Verdict: {verdict.answer}. {_with_names(verdict.sentence, result)}",
+        *([_with_names(verdict.would_tell, result)] if verdict.would_tell else []),
         f"Worst off by error rate may be: {names}; its error rate is from {worst.low:.3f} to "
         f"{worst.high:.3f}.",
         "",
         *_table(result, metric, at_least),
         "",
+        f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.",
         f"Privacy: {promise}.",
     ]
     return "\n".join(lines)
@@ -209,6 +210,14 @@ def _table(result: AuditResult, metric: str, at_least: float) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in zip(*columns, strict=True)
     ]
+
+
+def _with_names(text: str, result: AuditResult) -> str:
+    """Return a sentence with labels of several columns as the table writes them."""
+    for label in result.group_labels:
+        if isinstance(label, tuple):
+            text = text.replace(str(label), _one_line(label))
+    return text
 
 
 def _one_line(label: Any) -> str:

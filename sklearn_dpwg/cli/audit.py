@@ -48,7 +48,9 @@ from sklearn_dpwg.cli._options import (
     type=click.Choice(["hidden", "public"]),
     help="Whether group sizes, and who is in which, are secret: hidden by default.",
 )
-@click.option("--losses", metavar="A,B", help="Mean losses to release too: log_loss, brier_score.")
+@click.option(
+    "--losses", metavar="A,B", help="Mean losses to release too: log_loss, squared_error."
+)
 @click.option(
     "--mechanism",
     type=click.Choice(["auto", "laplace", "gaussian"]),

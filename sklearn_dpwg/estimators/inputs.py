@@ -215,7 +215,8 @@ def warn_if_target_is_group(
         named = list(groups.columns)
     elif groups is not None:
         named = [getattr(groups, "name", None)]
-    same_name = isinstance(name, str) and any(isinstance(one, str) and one == name for one in named)
+    is_named = isinstance(name, str) and name != ""  # as series of polars without a name have
+    same_name = is_named and any(isinstance(one, str) and one == name for one in named)
     words = {label for label in labels if isinstance(label, str)}
     same_words = len(words) > 1 and words == set(classes)  # numbers may agree by chance
     if same_name or same_words or (groups is not None and _same_object(y, groups)):

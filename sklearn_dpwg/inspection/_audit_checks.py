@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Set
 from numbers import Real
 from typing import Any
 
-from sklearn_dpwg._checks import open_unit, whole_number
+from sklearn_dpwg._checks import open_unit, real_number, whole_number
 from sklearn_dpwg.inspection._audited_losses import LOSSES
 from sklearn_dpwg.inspection._result_files import plain_label
 
 
 def two_classes(classes: Any) -> tuple[Hashable, Hashable]:
     """Return the negative and the positive class."""
+    if isinstance(classes, Set):
+        raise ValueError(f"classes must have an order, negative before positive, got {classes!r}.")
     is_listed = hasattr(classes, "__iter__") and not isinstance(classes, str)
     found = tuple(plain_label(one) for one in classes) if is_listed else ()
     if len(found) > 2:
@@ -62,6 +64,8 @@ def _is_inside(value: Any) -> bool:
 
 def loss_names(losses: Any) -> tuple[str, ...]:
     """Return the losses by name."""
+    if not isinstance(losses, str) and not hasattr(losses, "__iter__"):
+        raise TypeError(f"losses must be some of {', '.join(LOSSES)}, got {losses!r}.")
     names = (losses,) if isinstance(losses, str) else tuple(losses)
     for name in names:
         if name not in LOSSES:
@@ -69,6 +73,14 @@ def loss_names(losses: Any) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise ValueError(f"losses must differ, got {losses!r}.")
     return names
+
+
+def smallest_ratio(at_least: Any) -> float:
+    """Return what impact ratios are held against."""
+    ratio = real_number(at_least, "at_least")
+    if not 0.0 < ratio <= 1.0:
+        raise ValueError(f"at_least must be above 0 and at most 1, got {at_least!r}.")
+    return ratio
 
 
 def check_choices(audit: Any) -> None:

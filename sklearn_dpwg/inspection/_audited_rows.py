@@ -80,6 +80,10 @@ def _check_columns(rows: Any, group_by: GroupBy) -> None:
     """Refuse a column that a frame does not have, naming the nearest one."""
     if callable(group_by) or not hasattr(rows, "columns"):
         return
+    if hasattr(rows, "column_names"):  # `columns` of an Arrow table are its cells
+        raise ValueError(
+            "group_by needs rows in a frame of pandas or polars, or an array, got an Arrow table."
+        )
     known = [str(column) for column in rows.columns]
     for column in group_by if isinstance(group_by, list | tuple) else [group_by]:
         if column not in rows.columns:
@@ -100,9 +104,12 @@ def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> N
     positive = np.asarray(array == classes[1])
     known = positive | np.asarray(array == classes[0])
     if known.shape != array.shape or not known.all():
+        hint = "classes=(negative, positive) names others"
+        if name != "y_true":
+            hint = f"probabilities must be numbers, got {array.dtype}"
         raise ValueError(
             f"{name} must hold the classes {classes[0]!r} and {classes[1]!r} alone, and some "
-            f"values differ."
+            f"values differ; {hint}."
         )
     return positive
 
@@ -111,8 +118,8 @@ def are_predictions(scores: NDArray[Any], classes: tuple[Hashable, Hashable]) ->
     """Return whether what is called scores are predicted classes."""
     if scores.dtype.kind not in "biuf":
         return True
-    # 0 and 1 are probabilities too
-    return scores.dtype.kind in "bi" and set(classes) != {0, 1}
+    # 0 and 1 are probabilities too, of the class 1 alone
+    return scores.dtype.kind in "biu" and tuple(classes) != (0, 1)
 
 
 def probabilities(scores: NDArray[Any], n_records: int, name: str) -> FloatArray:
@@ -126,7 +133,10 @@ def probabilities(scores: NDArray[Any], n_records: int, name: str) -> FloatArray
         )
     found = scores.astype(np.float64, copy=False)
     if not ((found >= 0.0) & (found <= 1.0)).all():
-        raise ValueError(f"{name} must be probabilities between 0 and 1, and some are not.")
+        raise ValueError(
+            f"{name} must be probabilities between 0 and 1, and some are not; predicted classes "
+            f"must be whole numbers, booleans or text."
+        )
     return found
 
 
@@ -142,7 +152,13 @@ def is_predicted(
                 f"records."
             )
         return class_codes(array, classes, name)
-    return probabilities(array, n_records, name) >= threshold
+    found = probabilities(array, n_records, name)
+    if tuple(classes) == (1, 0) and ((found == 0.0) | (found == 1.0)).all():
+        raise ValueError(
+            f"{name} of 0.0 and 1.0 alone may be classes or probabilities where classes=(1, 0): "
+            f"pass classes as whole numbers."
+        )
+    return found >= threshold
 
 
 def joint_bins(

@@ -40,7 +40,8 @@ def banner(results: Mapping[str, AuditResult]) -> dict[str, Any]:
         covers = "the audit and the model together, as both read the same records"
     if len(results) > 1:
         covers += (
-            ". Each model's audit is a release of its own; those that read the same records add up"
+            ". Models that were audited in one run share it; of several runs on the same records "
+            "the costs add up"
         )
     if guarantee.is_private:
         sentences.append(f"This covers {covers}.")

@@ -56,7 +56,7 @@ class Comparison:
         for place in from_lowest:
             if ratios[place].high < self.at_least:
                 said = self._words(place, ratios[place])
-                more = "More people would tell, or fewer groups."
+                more = "More people would tell."
                 by_chance = "but the lowest of so many groups may be so by chance"
                 return Verdict(
                     "cannot tell", f"{said}, below {self.at_least:g}, {by_chance}.", more
@@ -124,8 +124,8 @@ class Forecast:
         people = self._people(name)
         noise = self.rates.noise
         if noise is None:
-            return f"width {sampling}; {seem}, {people} would tell."
-        width = f"width {_short(self.ratio(self.rates).width)}, of which sampling alone {sampling}"
+            return f"Width {sampling}; {seem}, {people} would tell."
+        width = f"Width {_short(self.ratio(self.rates).width)}, of which sampling alone {sampling}"
         times = self._times_epsilon(noise) if self.tells(exact) else None
         if times is None:
             return f"{width}: more epsilon will not help; {seem}, {people} would tell."

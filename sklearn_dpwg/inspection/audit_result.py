@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_dpwg.inspection._audit_checks import smallest_ratio
 from sklearn_dpwg.inspection._cells import RATES
 from sklearn_dpwg.inspection._counted_rates import CountedRates
 from sklearn_dpwg.inspection._mean_interval import mean_interval
@@ -351,7 +352,11 @@ class AuditResult:
         AuditResult
             Equal to the one written.
         """
-        return cls(**result_from_dict(json.loads(text)))
+        try:
+            described = json.loads(text)
+            return cls(**result_from_dict(described))
+        except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
+            raise ValueError("text must be what AuditResult.to_json wrote, and is not.") from None
 
     @cached_property
     def _counted(self) -> CountedRates:
@@ -422,7 +427,7 @@ class AuditResult:
         return Comparison(
             labels=tuple(map(str, self.group_labels)),
             metric=metric,
-            at_least=at_least,
+            at_least=smallest_ratio(at_least),
             reference=self._reference(metric),
             rates=self._intervals(metric, None),
             strict_rates=self._intervals(metric, strict),

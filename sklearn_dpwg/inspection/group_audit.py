@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from sklearn_dpwg._checks import whole_number
+from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.groups import GroupBy, grouping_names, labelled_sizes
 from sklearn_dpwg.inspection._audit_checks import (
     check_choices,
@@ -185,8 +185,7 @@ class GroupAudit(BaseEstimator):
             If a parameter is wrong.
         """
         facts = self._facts()
-        if not 0.0 < base_rate < 1.0:
-            raise ValueError(f"base_rate must be strictly between 0 and 1, got {base_rate!r}.")
+        base_rate = open_unit(base_rate, "base_rate")
         groups: list[tuple[Hashable, int]] = [(None, size) for size in _SIZES]
         if group_sizes is not None:
             labels, sizes = labelled_sizes(group_sizes, None, self.group_labels)

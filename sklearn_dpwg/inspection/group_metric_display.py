@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sklearn_dpwg.inspection import _drawing as drawing
+from sklearn_dpwg.inspection._audit_checks import smallest_ratio
 from sklearn_dpwg.inspection._cells import RATES
 from sklearn_dpwg.inspection._drawing import Look
 from sklearn_dpwg.inspection._labels import shortened, texts_of
@@ -160,7 +161,7 @@ class GroupMetricDisplay:
         }
         if ratio:
             rates = result.impact_ratios(metric)
-            facts["answers"] = answers_of(rates, at_least)
+            facts["answers"] = answers_of(rates, smallest_ratio(at_least))
             facts |= {"reference": at_least, "reference_name": f"{at_least:g}"}
         else:
             rates = result.rates(metric)

@@ -60,7 +60,7 @@ def test_the_verdict_is_the_exit_code_where_that_is_asked_for(
     result = run("audit", path, "--predictions", "decided", *TASK.split(), *options.split())
     assert result.exit_code == code, result.stderr
     assert result.stdout.startswith(f"Verdict: {answer}. ")
-    assert "Privacy: epsilon = 1 at delta = 1e-06" in result.stdout
+    assert "Selected: whoever is decided 'yes', not 'no'.\nPrivacy: epsilon = 1 at" in result.stdout
     assert result.stderr == ""
 
 
@@ -71,6 +71,14 @@ def test_scores_and_predictions_say_the_same(decisions):
     ]
     assert by_column[0].stdout == by_column[1].stdout
     assert "none: these statistics are unprotected" in by_column[0].stdout
+
+
+def test_cells_of_two_columns_read_alike_in_sentence_and_table(decisions):
+    columns = "--groups race --groups decided --group-labels x/no,x/yes,y/no,y/yes"
+    task = f"{columns} --target hired --classes no,yes --epsilon inf"
+    shown = run("audit", decisions, "--predictions", "decided", *task.split()).stdout
+    assert " times the selection rate of x/yes" in shown
+    assert "('" not in shown
 
 
 def test_reports_are_written_and_hold_the_result_alone(decisions, tmp_path):

@@ -288,6 +288,7 @@ def test_no_warning_follows_from_values():
     classifier().fit(X, MATRIX[:, 0], MATRIX[:, 1])
     classifier().fit(X, TABLE["outcome"], TABLE["sex"])
     regressor().fit(X, TABLE["age"], TABLE["sex"])
+    classifier().fit(X, pl.Series(Y), pl.Series(GROUPS))  # both are named ""
 
 
 # --- no protection ------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def test_what_would_tell():
     more = result(((*COUNTS[0],), ((120, 30), (20, 55)))).group_verdicts()[1]
     assert more.answer == "cannot tell"
     text = more.would_tell
-    assert re.search(r"^width 0\.\d{3}, of which sampling alone 0\.\d{3}", text)
+    assert re.search(r"^Width 0\.\d{3}, of which sampling alone 0\.\d{3}", text)
     width, sampling = map(float, re.findall(r"0\.\d{3}", text)[:2])
     assert sampling < width
     people = int(re.search(r"about ([\d,]+) people of b", text)[1].replace(",", ""))
@@ -154,7 +154,7 @@ def test_more_epsilon_is_said_to_help_where_it_does():
     assert result(counts, noise=quieter).group_verdicts(at_least=0.7)[1].answer != "cannot tell"
     exact = result(((*COUNTS[0],), ((120, 30), (20, 55))), noise=None).group_verdicts()[1]
     assert "epsilon" not in exact.would_tell
-    assert exact.would_tell.startswith("width 0.")
+    assert exact.would_tell.startswith("Width 0.")
 
 
 def test_all_groups_fail_at_a_stricter_level():
@@ -210,3 +210,15 @@ def test_table():
         assert (table[f"{name}_low"] <= table[name]).all()
         assert (table[name] <= table[f"{name}_high"]).all()
     assert (table["note"] == "").tolist() == [True, True, True]
+
+
+@pytest.mark.parametrize("at_least", [0.0, 80, -1, "0.8", math.nan])
+def test_a_ratio_that_nothing_can_be_held_against(at_least):
+    with pytest.raises((TypeError, ValueError), match=r"^at_least must be "):
+        result(COUNTS).verdict(at_least=at_least)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]"])
+def test_other_text_is_no_result(text):
+    with pytest.raises(ValueError, match=r"text must be what AuditResult\.to_json wrote"):
+        AuditResult.from_json(text)

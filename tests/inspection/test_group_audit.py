@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
@@ -58,6 +59,8 @@ def test_plan_needs_no_records_and_tells_widths():
     assert "one of 8 that keep the budget" in str(audit(n_audits=8).plan())
     with pytest.raises(ValueError, match="base_rate must be strictly between 0 and 1, got"):
         audit().plan(base_rate=1.5)
+    with pytest.raises(TypeError, match=r"base_rate must be a number, got '0.3'"):
+        audit().plan(base_rate="0.3")
 
 
 def test_the_quieter_mechanism_is_taken():
@@ -305,6 +308,20 @@ def test_result_holds_plain_values_alone(table):
     assert len(text) < 6_000
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, bool])
+def test_whole_numbers_are_classes_in_whatever_order_these_are(kind):
+    y = np.arange(N) % 2
+    groups = np.resize(LABELS, N)
+    for classes in ((0, 1), (1, 0)):
+        exact = audit(epsilon=math.inf, classes=classes).run(y, y.astype(kind), groups)
+        assert {rate.estimate for rate in exact.rates("error_rate")} == {0.0}, classes
+
+
+def test_much_epsilon_warns_of_nothing_in_other_libraries(recwarn):
+    audit(epsilon=1000.0).plan()
+    assert not recwarn.list
+
+
 SEEN: dict[str, tuple[dict, dict, str]] = {
     "epsilon": ({"epsilon": 0.0}, {}, "epsilon must be positive"),
     "delta": ({"delta": 1.0}, {}, "delta must be strictly between 0 and 1"),
@@ -333,6 +350,22 @@ SEEN: dict[str, tuple[dict, dict, str]] = {
     "n_audits": ({"n_audits": 0}, {}, "n_audits must be at least 1, got 0"),
     "three classes": ({"classes": (0, 1, 2)}, {}, "audit one class against the rest"),
     "one class": ({"classes": (1, 1)}, {}, "classes must be the negative and the positive class"),
+    "classes without order": ({"classes": {"n", "p"}}, {}, "classes must have an order, negative"),
+    "no losses": ({"losses": None}, {}, "losses must be some of log_loss, squared_error, got None"),
+    "tiny epsilon": ({"epsilon": 1e-9}, {}, "epsilon must be larger for counts of records"),
+    "percents": ({}, {"scores": np.full(N, 50.0)}, "predicted classes must be whole numbers"),
+    "objects": ({}, {"scores": np.full(N, 0.5, dtype=object)}, "must be numbers, got object"),
+    "text for 0 and 1": ({}, {"y_true": np.full(N, "p")}, r"classes=\(negative, positive\) names"),
+    "0.0 for class 0": (
+        {"classes": (1, 0)},
+        {"scores": np.zeros(N)},
+        r"may be classes or probabilities where classes=\(1, 0\)",
+    ),
+    "Arrow's columns": (
+        {"group_by": "a"},
+        {"groups": pa.table({"a": ["secret"] * N})},
+        "group_by needs rows in a frame of pandas or polars, or an array, got an Arrow table",
+    ),
     "short scores": ({}, {"scores": np.zeros(5)}, r"got shape \(5,\) for 600 records"),
     "short groups": ({}, {"groups": ["a", "b"]}, "groups must have one entry a record: got 2"),
     "no records": ({}, {"y_true": [], "scores": [], "groups": []}, "at least one record, got none"),
@@ -373,7 +406,7 @@ def test_one_sentence_before_anything_is_spent(what, table, monkeypatch):
     given = dict(zip(("y_true", "scores", "groups"), table, strict=True)) | inputs
     with (
         PrivacyLedger(epsilon=2.0, delta=1e-6) as book,
-        pytest.raises(ValueError, match=said) as caught,
+        pytest.raises((TypeError, ValueError), match=said) as caught,
     ):
         audit(**changes).run(**given)
     assert drawn == []

@@ -20,6 +20,8 @@ from dataclasses import replace
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy.accounting.composition import Composition, joint
 from sklearn_dpwg.privacy.accounting.events import event_of_composition
@@ -64,9 +66,10 @@ def privacy_loss(
         )
         pieces.append((laplace, count))
     for scale, shift, count in composition.discrete:
-        discrete = distributions.from_discrete_laplace_mechanism(
-            1.0 / scale, sensitivity=shift, value_discretization_interval=interval
-        )
+        with np.errstate(over="ignore"):  # exp(1/scale), by which scipy divides
+            discrete = distributions.from_discrete_laplace_mechanism(
+                1.0 / scale, sensitivity=shift, value_discretization_interval=interval
+            )
         pieces.append((discrete, count))
     for rate, multiplier, count in composition.sampled:
         pieces.append((sampled_gaussian_loss(2.0 * multiplier, rate, interval), count))

@@ -6,7 +6,7 @@ import math
 
 from sklearn_dpwg._checks import whole_number
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
-from sklearn_dpwg.privacy.noise.integer_noise import IntegerNoise
+from sklearn_dpwg.privacy.noise.integer_noise import LARGEST_SCALE, IntegerNoise
 from sklearn_dpwg.privacy.release import Release
 
 # What discrete Gaussian noise has of variance beyond what is paid for, so that it is no worse than
@@ -41,7 +41,7 @@ def noise_on_integers(release: Release, *, sensitivity: int | None = None) -> In
     UnsupportedMechanismError
         If the release is sampled.
     ValueError
-        If the sensitivity is not a positive whole number.
+        If the sensitivity is not a positive whole number, or the noise too large for a law.
 
     Examples
     --------
@@ -51,7 +51,13 @@ def noise_on_integers(release: Release, *, sensitivity: int | None = None) -> In
     2.8
     """
     law = "gaussian" if release.mechanism == "gaussian" else "laplace"
-    return IntegerNoise(law, scale_on_integers(release, sensitivity))  # type: ignore[arg-type]
+    scale = scale_on_integers(release, sensitivity)
+    if scale > LARGEST_SCALE:
+        raise ValueError(
+            f"epsilon must be larger for counts of records: noise of scale {scale:,.0f} would hide "
+            f"them, and at most {LARGEST_SCALE:,.0f} is allowed."
+        )
+    return IntegerNoise(law, scale)  # type: ignore[arg-type]
 
 
 def scale_on_integers(release: Release, sensitivity: int | None) -> float:

@@ -28,7 +28,7 @@ _MOST_CELLS_AT_ONCE = 16
 # With more products, two weighted sums are convolved by Fourier transforms: a hundred times faster.
 _MOST_PRODUCTS = 10**7
 # Larger noise has laws of millions of points, and no use on counts.
-_LARGEST_SCALE = 1e4
+LARGEST_SCALE = 1e4
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class IntegerNoise:
         if self.mechanism not in ("laplace", "gaussian"):
             raise ValueError(f'mechanism must be "laplace" or "gaussian", got {self.mechanism!r}.')
         object.__setattr__(self, "scale", positive_finite(self.scale, "scale"))
-        if self.scale > _LARGEST_SCALE:
-            raise ValueError(f"scale must be at most {_LARGEST_SCALE:,.0f}, got {self.scale!r}.")
+        if self.scale > LARGEST_SCALE:
+            raise ValueError(f"scale must be at most {LARGEST_SCALE:,.0f}, got {self.scale!r}.")
 
     @property
     def std(self) -> float:
