@@ -57,8 +57,8 @@ def warn_of_small_groups(plan: Plan, labels: NDArray[np.object_], replan: Replan
         about = "" if plan.counts is None else "about "  # of hidden groups a noisy count is known
         who = (
             f"group {labels[worst]!r} has {about}{sizes[worst]:,} record(s), too few to learn from "
-            f"if it is the worst off (the plan's bound is then {bounds[worst]:.3g}, predicting nothing "
-            f"costs at most {cost:.3g})"
+            f"if it is the worst off (the plan's bound is then {bounds[worst]:.3g}, predicting "
+            f"nothing costs at most {cost:.3g})"
         )
     else:
         who = (
@@ -78,8 +78,8 @@ def _warn_of_unheard_groups(plan: Plan, labels: NDArray[np.object_]) -> None:
     assert plan.problem.hidden is not None
     more = f" and {len(unheard) - _MOST_NAMED:,} more" if len(unheard) > _MOST_NAMED else ""
     warn(
-        f"group(s) {', '.join(unheard[:_MOST_NAMED])}{more} may be empty, as a noisy count of up to "
-        f"{plan.problem.hidden.floor:,} tells no more, and so are not learned for: more records, a "
+        f"group(s) {', '.join(unheard[:_MOST_NAMED])}{more} may be empty, as a noisy count of up "
+        f"to {plan.problem.hidden.floor:,} tells no more, and so are not learned for: more records, a "
         "larger epsilon or count_share would help, or merge them.",
         WeakPlanWarning,
     )
