@@ -79,8 +79,8 @@ def _warn_of_unheard_groups(plan: Plan, labels: NDArray[np.object_]) -> None:
     more = f" and {len(unheard) - _MOST_NAMED:,} more" if len(unheard) > _MOST_NAMED else ""
     warn(
         f"group(s) {', '.join(unheard[:_MOST_NAMED])}{more} may be empty, as a noisy count of up "
-        f"to {plan.problem.hidden.floor:,} tells no more, and so are not learned for: more records, a "
-        "larger epsilon or count_share would help, or merge them.",
+        f"to {plan.problem.hidden.floor:,} tells no more, and so are not learned for: more "
+        "records, a larger epsilon or count_share would help, or merge them.",
         WeakPlanWarning,
     )
 

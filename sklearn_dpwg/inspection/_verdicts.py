@@ -56,7 +56,7 @@ class Comparison:
         for place in from_lowest:
             if ratios[place].high < self.at_least:
                 said = self._words(place, ratios[place])
-                more = "More people would tell."
+                more = "More people."
                 by_chance = "but the lowest of so many groups may be so by chance"
                 return Verdict(
                     "cannot tell", f"{said}, below {self.at_least:g}, {by_chance}.", more

@@ -17,6 +17,7 @@ from sklearn_dpwg.inspection._cells import RATES
 from sklearn_dpwg.inspection._counted_rates import CountedRates
 from sklearn_dpwg.inspection._mean_interval import mean_interval
 from sklearn_dpwg.inspection._result_files import result_from_dict, result_to_dict
+from sklearn_dpwg.inspection._result_text import table_in_lines
 from sklearn_dpwg.inspection._verdicts import Comparison
 from sklearn_dpwg.inspection.group_rate import GroupRate
 from sklearn_dpwg.inspection.loss_sums import LossSums
@@ -327,6 +328,15 @@ class AuditResult:
         columns["note"] = ["; ".join(filter(None, (a.note, b.note))) for a, b in notes]
         index = pd.Index(self.group_labels, tupleize_cols=False, dtype=object, name=self.group_name)
         return pd.DataFrame(columns, index=index)
+
+    def __repr__(self) -> str:
+        return f"AuditResult({len(self.group_labels)} groups, epsilon={self.epsilon:g})"
+
+    def __str__(self) -> str:
+        """Return the verdict and a line a group, for people."""
+        listed = {"size": self.group_sizes(), "impact_ratio": self.impact_ratios()}
+        listed |= {name: self.rates(name) for name in ("selection_rate", "error_rate")}
+        return "\n".join([str(self.verdict()), "", *table_in_lines(listed)])
 
     def to_json(self) -> str:
         """Return the result as a JSON object.

@@ -43,7 +43,8 @@ class Release:
         Largest number of draws; all of them are paid for, used or not.
     part : int, optional
         Index of the disjoint part of the records that the value is computed from. The default
-        None means that it may read every record, so that every part pays for it.
+        None means that it may read every record, so that every part pays for it. A part must not
+        follow from what neighbours may differ in: a replaced record stays in its part.
     sampling_rate : float, default=1.0
         Probability with which each record joins, independently and afresh for every draw
         (Poisson sampling). Only Gaussian releases may be sampled.

@@ -127,6 +127,17 @@ def test_verdicts():
     assert equal.verdict(at_least=0.999).answer == "cannot tell"
 
 
+def test_a_result_prints_its_verdict_and_a_line_a_group():
+    found = result(group_labels=("a\0", "b", "c"))
+    verdict, _, head, *lines = str(found).splitlines()
+    assert verdict == str(found.verdict())
+    assert head.split() == ["group", "size", "impact_ratio", "selection_rate", "error_rate"]
+    assert [line.split()[:2] for line in lines] == [["a\\0", "500"], ["b", "600"], ["c", "65"]]
+    selected = found.rates("selection_rate")[1]
+    assert f"{selected.estimate:.2f} [{selected.low:.2f}, {selected.high:.2f}]" in lines[1]
+    assert repr(found) == "AuditResult(3 groups, epsilon=1)"
+
+
 def test_what_would_tell():
     more = result(((*COUNTS[0],), ((120, 30), (20, 55)))).group_verdicts()[1]
     assert more.answer == "cannot tell"
