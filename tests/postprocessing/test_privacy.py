@@ -371,7 +371,7 @@ def test_an_error_does_not_show_a_group_where_groups_are_secret(frozen, records)
 
 def test_noise_beyond_use_is_refused_before_it_is_spent(frozen, records):
     with PrivacyLedger(9.0, 1e-5) as book:
-        with pytest.raises(ValueError, match="scale must be at most 10,000"):
+        with pytest.raises(ValueError, match="at most 10,000 is allowed"):
             DPThresholdClassifier(frozen, epsilon=1e-4).fit(*records)
         assert book.rows == []
 
