@@ -16,6 +16,7 @@ from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegresso
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.ledger.learning_steps import learning_steps
 from sklearn_dpwg.ledger.starts import StartCost, costs_in
+from sklearn_dpwg.model_selection._hidden_groups import HeldOutSizes, worst_over_counts
 from sklearn_dpwg.model_selection.search_plan import SearchPlan
 from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Release, is_gaussian
 
@@ -111,9 +112,28 @@ def rehearse(
     record_scores(scoring, candidate, scored_on[0], scored_on[1])
 
 
+class Runs:
+    """The best run so far, and what was released, for the ledger alone."""
+
+    def __init__(self) -> None:
+        self.draws: list[object] = []
+        self._best: tuple[float, dict[str, Any], Any] | None = None
+
+    def keep(self, score: float, parameters: dict[str, Any], candidate: Any) -> None:
+        """Keep a run if it is the best."""
+        if self._best is None or score > self._best[0]:
+            self._best = (score, parameters, candidate)
+
+    @property
+    def best(self) -> tuple[float, dict[str, Any], Any]:
+        """Score, parameters and model of the best run."""
+        assert self._best is not None
+        return self._best
+
+
 @contextmanager
-def note_of_spending(runs: Any, guarantee: PrivacyGuarantee) -> Iterator[None]:
-    """Say in an error that the budget of a search is spent, once there was a run."""
+def note_of_spending(runs: Runs, guarantee: PrivacyGuarantee) -> Iterator[None]:
+    """Say in an error that the budget of a search is spent, once something was released."""
     try:
         yield
     except BaseException as error:
@@ -134,18 +154,23 @@ def noisy_score(
     X: Any,
     y: NDArray[Any],
     codes: Indices,
+    released: HeldOutSizes | None = None,
 ) -> float:
     """Return the score of the worst group of held-out records, with noise.
 
     A record moves its group's mean by at most one over the group's number of records, and the
-    smallest of the means by no more.
+    smallest of the means by no more. Where groups are hidden, what was released stands for numbers.
     """
-    sizes = np.bincount(codes)
     release = Release("score", "laplace", plan.score_multiplier, max_count=1)
     scores = record_scores(scoring, candidate, X, y)
-    worst = float((np.bincount(codes, weights=scores) / sizes).min())
+    if released is None:
+        sizes = np.bincount(codes)
+        worst = float((np.bincount(codes, weights=scores) / sizes).min())
+        sensitivity = 1.0 / sizes.min()
+    else:
+        worst, sensitivity = worst_over_counts(scores, codes, released)
     noise = NoiseSource(seed, [release])
-    return float(noise.laplace(worst, sensitivity=1.0 / sizes.min(), release=release))
+    return float(noise.laplace(worst, sensitivity=sensitivity, release=release))
 
 
 def final_step(estimator: Any) -> Any:
@@ -164,11 +189,6 @@ def final_step(estimator: Any) -> Any:
             f"estimator must be a private estimator of this package or a pipeline that ends in "
             f"one, got {type(final).__name__}."
         )
-    if final.neighbours == "replace-any":
-        raise ValueError(
-            "estimator of DPSearchCV must have neighbours='replace-in-group', got 'replace-any': "
-            "the search holds out a share of each group and scores each by its true size."
-        )
     return final
 
 
@@ -183,13 +203,17 @@ def switch_off_output(candidate: Any) -> None:
             candidate.set_params(**{name: False})
 
 
+def check_share(test_size: Any) -> None:
+    """Refuse what is no share to hold out."""
+    is_number = isinstance(test_size, float | np.floating)
+    if not is_number or not 0.0 < test_size < 1.0:
+        raise ValueError(f"test_size must be a share above 0 and below 1, got {test_size!r}.")
+
+
 def split(
     codes: Indices, labels: NDArray[np.object_], test_size: Any, rng: np.random.Generator
 ) -> tuple[Indices, Indices]:
     """Hold out a share of each group, at random positions."""
-    is_number = isinstance(test_size, float | np.floating)
-    if not is_number or not 0.0 < test_size < 1.0:
-        raise ValueError(f"test_size must be a share above 0 and below 1, got {test_size!r}.")
     train, held_out = [], []
     for code, label in enumerate(labels):
         members = rng.permutation(np.flatnonzero(codes == code))

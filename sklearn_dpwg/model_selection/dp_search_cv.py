@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterSampler
 from sklearn.utils import get_tags, indexable
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg.estimators.fitting import warn_of_row_norm
 from sklearn_dpwg.exceptions import SeededNoiseWarning
-from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups, grouping_names, take_rows
+from sklearn_dpwg.groups import (
+    GroupBy,
+    encode_groups,
+    encode_hidden_groups,
+    find_groups,
+    grouping_names,
+    take_rows,
+)
 from sklearn_dpwg.ledger.charge import charge, paid_for
-from sklearn_dpwg.ledger.starts import in_words
+from sklearn_dpwg.ledger.starts import StartCost, in_words
+from sklearn_dpwg.model_selection._fitted_search import FittedSearch
+from sklearn_dpwg.model_selection._hidden_groups import (
+    check_relation,
+    release_held_out_sizes,
+    share_of_counts,
+    split_places,
+)
 from sklearn_dpwg.model_selection._search_steps import (
+    Runs,
     Scoring,
     check_releases,
+    check_share,
     check_units,
     final_step,
     known_candidates,
@@ -36,18 +50,12 @@ from sklearn_dpwg.model_selection._search_steps import (
 )
 from sklearn_dpwg.model_selection.search_plan import SearchPlan, count_runs, plan_search
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
+from sklearn_dpwg.problem import equal_sizes
 
 Indices = NDArray[np.intp]
 
 
-def _has(name: str) -> Callable[[Any], bool]:
-    def check(search: Any) -> bool:
-        return hasattr(getattr(search, "best_estimator_", search.estimator), name)
-
-    return check
-
-
-class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
+class DPSearchCV(FittedSearch):
     """Search for hyper-parameters so that the winner *and its choosing* are private together.
 
     A random number of runs is made. Each draws a candidate, fits it on most of the records and
@@ -76,7 +84,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         that a wrong one costs nothing. What it fits itself is not paid for by the search, and a
         `PrivacyLedger` charges it.
     test_size : float, default=0.2
-        Share of each group that is held out for scores.
+        Share of each group, or where groups are hidden of all records, that is held out for scores.
     group_by : column name, column index, sequence of them, or callable, optional
         Finds the groups in X; else they are passed to ``fit``.
     random_state : int, RandomState or Generator, optional
@@ -106,6 +114,10 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
     accounted for by Theorem 2 of Papernot and Steinke, "Hyperparameter Tuning with Renyi
     Differential Privacy" (2022), through dp_accounting's ``RepeatAndSelectDpEvent``. Candidates
     whose releases are not all Gaussian are refused.
+
+    With ``neighbours="replace-any"`` of the estimator the search protects groups too: it holds out
+    places among all records, and divides scores by counts that it releases once, for the
+    estimator's ``count_share`` of its budget. A group that may be empty by its count is not scored.
 
     The time that the search takes tells how many runs there were, which is outside the guarantee.
 
@@ -167,7 +179,10 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         check_units(self.estimator, self.param_distributions)
         return plan_search(
-            Budget(self.epsilon, self.delta), mean_runs=self.n_iter, distribution=self.distribution
+            Budget(self.epsilon, self.delta),
+            mean_runs=self.n_iter,
+            distribution=self.distribution,
+            count_share=share_of_counts(self.estimator),
         )
 
     def planned_guarantee(self) -> PrivacyGuarantee:
@@ -190,7 +205,8 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         y : array-like of shape (n_records,)
             Targets.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Public group of each record; cells of several columns are intersected.
+            Group of each record, public unless the estimator has ``neighbours="replace-any"``;
+            cells of several columns are intersected.
 
         Returns
         -------
@@ -219,26 +235,26 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         starts = starts_of(self)
         X, y = indexable(X, y)
         y = np.asarray(y)
-        codes, labels = self._groups(X, groups, len(y))
+        codes, labels = self._groups(X, groups, len(y), hides_groups=plan.hides_groups)
+        check_share(self.test_size)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededNoiseWarning)  # said once everything is checked
             source = NoiseSource(self.random_state)
-        train, held_out = split(codes, labels, self.test_size, source.rng)
-        facts: dict[str, Any] = {
-            "group_sizes": np.bincount(codes[train]).tolist(),
-            "n_features": X.shape[1] if hasattr(X, "shape") else len(X[0]),
-        }
-        if is_classifier(self.estimator):
-            facts["classes"] = np.unique(y).tolist()
+        hold_out = split_places if plan.hides_groups else split
+        train, held_out = hold_out(codes, labels, self.test_size, source.rng)
+        facts = self._facts(plan, codes[train], len(labels), X, y)
         candidate = self._checked_candidate(plan, facts)
         if source.seeded:
             NoiseSource(0)  # for its warning
         fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
         scored_on = (take_rows(X, held_out), y[held_out], codes[held_out])
-        named = grouping_names(groups, self.group_by)
-        guarantee = replace(plan.guarantee, seeded=source.seeded, groupings=named)
-        guarantee = replace(guarantee, outside=in_words(starts))
-        runs = _Runs()
+        guarantee = replace(
+            plan.guarantee,
+            seeded=source.seeded,
+            groupings=() if plan.hides_groups else grouping_names(groups, self.group_by),
+            outside=in_words(starts),
+        )
+        runs = Runs()
         with (
             note_of_spending(runs, plan.guarantee),
             charge(guarantee, runs, type(self).__name__, before=starts),
@@ -249,6 +265,11 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
                 rehearse(scoring, candidate, fitted_on, scored_on)
             # who knew the candidates in order would know that there were runs up to the winner's
             coins = source.secret_rng("runs of a search")
+            released = None
+            if plan.hides_groups:
+                own = int(coins.integers(2**32)) if source.seeded else None
+                runs.draws.append(plan.counts)
+                released = release_held_out_sizes(plan, codes, len(labels), len(held_out), own)
             for _ in range(count_runs(plan, coins)):
                 seed = int(coins.integers(2**32))
                 (parameters,) = ParameterSampler(
@@ -259,105 +280,26 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
                 with paid_for(final_step(candidate)):  # and nothing else that is fitted on the way
                     self._fit(candidate, seed if source.seeded else None, *fitted_on)
                 check_releases(final_step(candidate).plan_.guarantee, parameters)
-                score = noisy_score(
-                    scoring, candidate, plan, seed + 1 if source.seeded else None, *scored_on
-                )
+                own = seed + 1 if source.seeded else None
+                score = noisy_score(scoring, candidate, plan, own, *scored_on, released)
                 runs.keep(score, parameters, candidate)
+        self._keep(runs, plan, guarantee, starts)
+        return self
+
+    def _keep(
+        self,
+        runs: Runs,
+        plan: SearchPlan,
+        guarantee: PrivacyGuarantee,
+        starts: tuple[StartCost, ...],
+    ) -> None:
+        """Set the fitted attributes, of the best run alone."""
         self.best_score_, self.best_params_, self.best_estimator_ = runs.best
         # the model was chosen too, so what its one fit cost is not what it cost
         final_step(self.best_estimator_).privacy_ = guarantee
         final_step(self.best_estimator_)._start_costs = self._start_costs = starts
         self.plan_ = plan
         self.privacy_ = guarantee
-        return self
-
-    @property
-    def cv_results_(self) -> NoReturn:
-        """Not available: raises AttributeError, as only the winner is paid for."""
-        raise AttributeError(
-            "DPSearchCV has no cv_results_: the budget pays for the best run alone, best_params_, "
-            "best_score_ and best_estimator_; not even the number of runs is released."
-        )
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Classes of the model."""
-        return np.asarray(self.best_estimator_.classes_)
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns of X."""
-        check_is_fitted(self)
-        return int(self.best_estimator_.n_features_in_)
-
-    @available_if(_has("predict"))
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with the best model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Predictions.
-        """
-        check_is_fitted(self)
-        return np.asarray(self.best_estimator_.predict(X))
-
-    @available_if(_has("predict_proba"))
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the best model's class probabilities.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_classes)
-            Probabilities.
-        """
-        check_is_fitted(self)
-        return np.asarray(self.best_estimator_.predict_proba(X))
-
-    @available_if(_has("decision_function"))
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the best model's decision values.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records,) or (n_records, n_classes)
-            Decision values.
-        """
-        check_is_fitted(self)
-        return np.asarray(self.best_estimator_.decision_function(X))
-
-    def score(self, X: Any, y: Any) -> float:
-        """Return the best model's own score, without noise.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-        y : array-like of shape (n_records,)
-            Targets.
-
-        Returns
-        -------
-        float
-            Accuracy of a classifier, R² of a regressor.
-        """
-        check_is_fitted(self)
-        return float(self.best_estimator_.score(X, y))
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags of the estimator that is searched."""
@@ -377,7 +319,9 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             )
         return self.scoring
 
-    def _groups(self, X: Any, groups: Any, n_records: int) -> tuple[Indices, NDArray[np.object_]]:
+    def _groups(
+        self, X: Any, groups: Any, n_records: int, *, hides_groups: bool
+    ) -> tuple[Indices, NDArray[np.object_]]:
         final = final_step(self.estimator)
         if final.group_by is not None:
             raise ValueError(
@@ -387,7 +331,21 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
             raise ValueError("groups must be given to fit, or group_by set, got neither.")
-        return encode_groups(groups, n_records, final.group_labels)
+        encode = encode_hidden_groups if hides_groups else encode_groups
+        return encode(groups, n_records, final.group_labels)
+
+    def _facts(
+        self, plan: SearchPlan, codes: Indices, n_groups: int, X: Any, y: NDArray[Any]
+    ) -> dict[str, Any]:
+        """Return the public facts of the records fitted on, of hidden groups equal sizes."""
+        sizes = equal_sizes(len(codes), n_groups)
+        facts: dict[str, Any] = {
+            "group_sizes": list(sizes) if plan.hides_groups else np.bincount(codes).tolist(),
+            "n_features": X.shape[1] if hasattr(X, "shape") else len(X[0]),
+        }
+        if is_classifier(self.estimator):
+            facts["classes"] = np.unique(y).tolist()
+        return facts
 
     def _checked_candidate(self, plan: SearchPlan, facts: Mapping[str, Any]) -> Any:
         """Check all candidates that can be listed, and return one."""
@@ -410,6 +368,7 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
                 f"param_distributions must leave epsilon and delta to the search, got "
                 f"{dict(parameters)!r}."
             )
+        check_relation(final, plan, parameters)
         final.set_params(epsilon=plan.run_epsilon, delta=plan.run_delta)
         known = dict(facts)
         classes = known.pop("classes", None)
@@ -431,20 +390,3 @@ class DPSearchCV(MetaEstimatorMixin, BaseEstimator):
             return
         with config_context(enable_metadata_routing=False):
             candidate.fit(X, y, **{f"{candidate.steps[-1][0]}__groups": groups})
-
-
-class _Runs:
-    """The best run so far, and how many there were, for the ledger alone."""
-
-    def __init__(self) -> None:
-        self.draws: list[object] = []
-        self._best: tuple[float, dict[str, Any], Any] | None = None
-
-    def keep(self, score: float, parameters: dict[str, Any], candidate: Any) -> None:
-        if self._best is None or score > self._best[0]:
-            self._best = (score, parameters, candidate)
-
-    @property
-    def best(self) -> tuple[float, dict[str, Any], Any]:
-        assert self._best is not None
-        return self._best

@@ -48,6 +48,11 @@ def private_step(estimator: Any) -> Any:
             f"estimator must be a DPWorstGroupClassifier, a pipeline that ends in one, or a "
             f"fitted classifier in a FrozenEstimator, got {type(estimator).__name__}."
         )
+    if final.neighbours == "replace-any":
+        raise ValueError(
+            "estimator must have neighbours='replace-in-group', got 'replace-any': thresholds and "
+            "calibration of a model that they fit are for public groups."
+        )
     if final.group_by is not None:
         raise ValueError(
             "group_by of the estimator must be None, as thresholds and calibration need the "

@@ -51,7 +51,7 @@ class CountStage:
     @property
     def count_std(self) -> float:
         """Standard deviation of the noise on a count; 0 with one group."""
-        return 0.0 if self.release is None else SENSITIVITY * self.release.noise_multiplier
+        return std_of_count(self.release)
 
     def covers(self, releases: Sequence[Release]) -> bool:
         """Return whether a second stage costs at most what is reserved for it.
@@ -81,6 +81,11 @@ class CountStage:
             )
         lines.append("What both stages cost was fixed before the counts.")
         return "\n".join(lines)
+
+
+def std_of_count(release: Release | None) -> float:
+    """Return the standard deviation of the noise on a count; 0 where none is released."""
+    return 0.0 if release is None else SENSITIVITY * release.noise_multiplier
 
 
 def whole_sizes(noisy: FloatArray, *, n_records: int, floor: int) -> tuple[int, ...]:

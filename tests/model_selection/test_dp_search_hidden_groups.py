@@ -1,0 +1,360 @@
+"""Private searches that protect who is in which group."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting.rdp import RdpAccountant
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.model_selection import DPSearchCV, _hidden_groups, _search_steps, dp_search_cv
+from sklearn_dpwg.model_selection._hidden_groups import HeldOutSizes, split_places
+from sklearn_dpwg.model_selection._search_steps import split
+from sklearn_dpwg.model_selection.search_plan import plan_search
+from sklearn_dpwg.postprocessing import DPThresholdClassifier
+from sklearn_dpwg.preprocessing import BoundedScaler
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
+from sklearn_dpwg.solvers import MGR
+from tests.helpers.search_cases import GROUPS, X, Y, search
+
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}")
+    for name in ("SeededNoiseWarning", "WeakPlanWarning", "DeltaWarning")
+]
+LABELS = ["a", "b", "other"]
+
+
+def model(**parameters):
+    known = {"neighbours": "replace-any", "group_labels": LABELS, "solver": MGR(n_steps=2)}
+    return DPWorstGroupClassifier(**known | {"data_norm": 1.0} | parameters)
+
+
+# --- what is said and what it costs -------------------------------------------------------------
+
+
+def test_a_search_keeps_its_budget_and_says_what_it_protects():
+    found = search(model(), random_state=0).fit(X, Y, GROUPS)
+    guarantee = found.privacy_
+    assert guarantee.relation == "replace any record, its group included"
+    assert guarantee.epsilon == found.plan().guarantee.epsilon <= 2.0
+    assert guarantee.groupings == ()
+    text = " ".join(str(guarantee).split())
+    assert "one record is replaced by any other record, of whatever group" in text
+    assert "the number of records of all groups together" in text
+    assert "which group each record is in" not in text
+    assert privacy_of(found) == privacy_of(found.best_estimator_) == guarantee
+    assert PrivacyGuarantee.from_json(guarantee.to_json()) == guarantee
+    public = {name for name in vars(found) if name.endswith("_")}
+    assert public == {"best_score_", "best_params_", "best_estimator_", "plan_", "privacy_"}
+    for words in ("Counts of the groups are released once", "noisy count times", "from places"):
+        assert words in str(found.plan_)
+    again = search(model(), random_state=0).fit(X, Y, GROUPS)
+    assert again.best_score_ == found.best_score_
+
+
+def test_public_groups_are_said_as_before():
+    plan = search().plan()
+    assert plan.counts is None
+    assert not plan.hides_groups
+    assert plan.guarantee.relation == "replace one record within its group"
+    assert "Counts" not in str(plan)
+    assert "places" not in str(plan)
+
+
+@pytest.mark.parametrize(("share", "mean"), [(0.03, 4.0), (0.2, 4.0), (0.03, 1.0)])
+def test_a_plan_that_anyone_can_compute_again(share, mean):
+    budget = Budget(1.0, 1e-6)
+    plan = plan_search(budget, mean_runs=mean, distribution="geometric", count_share=share)
+    assert plan.count_std == pytest.approx(math.sqrt(2.0 / share) / budget.mu)
+    public = plan_search(budget, mean_runs=mean, distribution="geometric")
+    assert plan.run_epsilon < public.run_epsilon
+    assert plan.score_multiplier > public.score_multiplier
+    mu = Budget(plan.run_epsilon, plan.run_delta).mu
+    runs = [dp_event.GaussianDpEvent(1 / mu), dp_event.LaplaceDpEvent(plan.score_multiplier)]
+    for run in runs:
+        accountant = RdpAccountant(neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
+        accountant.compose(dp_event.GaussianDpEvent(1.0 / (math.sqrt(share) * budget.mu)))
+        total = accountant.compose(dp_event.RepeatAndSelectDpEvent(run, mean, 1.0))
+        assert 0.99 < total.get_epsilon(1e-6) < 1.05
+    assert plan.guarantee.epsilon <= 1.0
+
+
+def test_one_group_has_all_records_and_no_count():
+    plan = search(model(group_labels=["a"])).plan()
+    assert plan.counts is None
+    assert plan.guarantee.events == search().plan().guarantee.events
+    assert plan.guarantee.relation == "replace any record, its group included"
+    assert "Counts" not in str(plan)
+    found = search(model(group_labels=["a"])).fit(X, Y, np.full(600, "a"))
+    assert found.privacy_.relation == "replace any record, its group included"
+
+
+def test_every_draw_was_planned(monkeypatch):
+    draws = []
+    for name in ("gaussian", "laplace"):
+        honest = getattr(NoiseSource, name)
+
+        def watched(self, value, *, sensitivity, release, honest=honest):
+            draws.append((np.asarray(value), sensitivity, release))
+            return honest(self, value, sensitivity=sensitivity, release=release)
+
+        monkeypatch.setattr(NoiseSource, name, watched)
+    monkeypatch.setattr(dp_search_cv, "count_runs", lambda *args: 3)
+    found = search(model(), random_state=1).fit(X, Y, GROUPS)
+    counts, *others = draws
+    assert counts[2] == found.plan_.counts
+    assert counts[0].tolist() == [np.sum(label == GROUPS) for label in LABELS]
+    assert counts[1] == math.sqrt(2.0)
+    scores = [draw for draw in others if draw[2].name == "score"]
+    assert len(scores) == 3
+    assert len({draw[1] for draw in scores}) == 1  # one count for all candidates
+    assert all(draw[2].noise_multiplier == found.plan_.score_multiplier for draw in scores)
+    assert sum(draw[2].name == "group counts" for draw in others) == 3  # of the runs' own fits
+
+
+def test_the_better_candidate_is_found():
+    big, groups = (np.repeat(rows, 20, axis=0) for rows in (X, GROUPS))
+    y = np.where(big[:, 0] > 0.2, "yes", "no")  # no plane through 0 comes near
+    estimator = model(solver="auto", loss="log_loss", radius=20.0)
+    found = [
+        search(estimator, {"fit_intercept": [False, True]}, epsilon=8.0, n_iter=8, random_state=i)
+        for i in range(4)
+    ]
+    chosen = [one.fit(big, y, groups) for one in found]
+    assert sum(one.best_params_["fit_intercept"] for one in chosen) >= 3
+    assert 0.85 < np.median([one.best_score_ for one in chosen]) < 1.1
+
+
+def test_a_ledger_that_demands_hidden_groups_counts_the_search():
+    with PrivacyLedger(2.1, 1e-6, neighbours="replace-any") as ledger:
+        search(model()).fit(X, Y, GROUPS)
+        assert ledger.guarantee.relation == "replace any record, its group included"
+        assert [row.what for row in ledger.rows] == ["DPSearchCV"]
+        with pytest.raises(ValueError, match="says nothing of the neighbours 'replace-any'"):
+            search().fit(X, Y, GROUPS)
+
+
+def test_regressors_and_pipelines():
+    regressor = DPWorstGroupRegressor(
+        neighbours="replace-any", group_labels=LABELS, target_bounds=(-1, 1), data_norm=1.0,
+        solver=MGR(n_steps=2),
+    )  # fmt: skip
+    assert math.isfinite(search(regressor).fit(X, X[:, 0], GROUPS).best_score_)
+    pipe = make_pipeline(BoundedScaler((-0.5, 0.5)), model())
+    grid = {"dpworstgroupclassifier__radius": [0.5, 5.0]}
+    by_column = search(pipe, grid, group_by=lambda rows: np.where(rows[:, 1] > 0.2, "a", "b"))
+    guarantee = by_column.fit(X, Y).privacy_
+    assert guarantee.relation == "replace any record, its group included"
+    assert guarantee.groupings == ()  # what decides the group is protected too
+
+
+@pytest.mark.parametrize("alike", ["a", "other", "unheard of"])
+def test_any_sizes_go_through(alike):
+    """Empty groups, labels that are not stated and groups of one record are no errors."""
+    groups = np.full(600, alike, dtype=object)
+    groups[3], groups[5] = "b", None
+    found = search(model(), random_state=0).fit(X, Y, groups)
+    assert math.isfinite(found.best_score_)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"estimator": model(group_labels=None)}, "^group_labels must be stated"),
+        ({"estimator": model(count_share=0)}, "^count_share must be a share"),
+        ({"estimator": model(group_labels=["a"])}, "state the label 'other' too"),
+        ({"estimator": model(solver="oco")}, "needs public groups"),
+        ({"estimator": model(group_by=0)}, "^group_by of the estimator must be None"),
+        ({"estimator": model(count_share=0.9999)}, "lower n_iter, or count_share"),
+        ({"grid": {"neighbours": ["replace-in-group"]}}, "must leave neighbours to the estimator"),
+        ({"grid": {"group_labels": [["a", "b"]]}}, "must leave group_labels to the estimator"),
+        ({"test_size": 1.0}, "^test_size must be a share"),
+        ({"test_size": 0.9999}, r"^X has 600 record\(s\), too few to hold out 600"),
+    ],
+)
+def test_what_is_refused_before_anything_is_spent(changes, message):
+    changes = {"estimator": model()} | changes
+    with PrivacyLedger(100.0, 1e-6) as ledger, pytest.raises(ValueError, match=message):
+        search(**changes).fit(X, Y, GROUPS)
+    assert not ledger.rows
+
+
+def test_an_error_after_the_counts_says_that_the_budget_is_spent(monkeypatch):
+    def fails(self, *arguments):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(DPSearchCV, "_fit", fails)
+    monkeypatch.setattr(dp_search_cv, "count_runs", lambda *args: 1)
+    with PrivacyLedger(100.0, 1e-6) as ledger:
+        with pytest.raises(RuntimeError, match="broken") as error:
+            search(model()).fit(X, Y, GROUPS)
+        assert "count the budget" in error.value.__notes__[0]
+        assert len(ledger.rows) == 1
+
+
+def test_thresholds_around_hidden_groups_are_still_refused():
+    with pytest.raises(ValueError, match="neighbours='replace-in-group', got 'replace-any'"):
+        DPThresholdClassifier(model()).fit(X, Y, groups=GROUPS)
+
+
+# --- neighbours that change their group ---------------------------------------------------------
+
+PLAN = plan_search(Budget(1.0, 1e-6), mean_runs=2, distribution="geometric", count_share=0.5)
+
+
+class Seen:
+    """What a search of fixed candidates reads and releases, on counts that are the same for all.
+
+    A record's score is its first column, so any numbers may stand for what a model does to it.
+    """
+
+    def __init__(self, monkeypatch):
+        unfitted = SimpleNamespace(guarantee=None)
+        self.counts, self.scores, self.parts = [], [], []
+        self.noisy = None
+        monkeypatch.setattr(
+            DPSearchCV,
+            "_fit",
+            lambda self, candidate, seed, rows, y, groups: setattr(candidate, "plan_", unfitted),
+        )
+        monkeypatch.setattr(DPSearchCV, "_candidate", lambda *args: clone(model()))
+        monkeypatch.setattr(dp_search_cv, "check_releases", lambda *args: None)
+        monkeypatch.setattr(dp_search_cv, "rehearse", self._rehearse)
+        monkeypatch.setattr(dp_search_cv, "plan_search", lambda *args, **facts: PLAN)
+        monkeypatch.setattr(dp_search_cv, "count_runs", lambda *args: 2)
+        monkeypatch.setattr(NoiseSource, "gaussian", self._gaussian)
+        monkeypatch.setattr(NoiseSource, "laplace", self._laplace)
+
+    def _rehearse(self, scoring, candidate, fitted_on, scored_on):
+        self.parts.append((fitted_on[0][:, 1].tolist(), scored_on[0][:, 1].tolist()))
+
+    def _gaussian(self, value, *, sensitivity, release):
+        assert release == PLAN.counts
+        self.counts.append((np.array(value), sensitivity))
+        return self.noisy
+
+    def _laplace(self, value, *, sensitivity, release):
+        assert release.noise_multiplier == PLAN.score_multiplier
+        self.scores.append((value, sensitivity))
+        return value
+
+
+def small_problem(rng):
+    """Return scores, codes and noisy counts; few records, of which any group may have none."""
+    n_records, n_groups = int(rng.integers(2, 14)), int(rng.integers(2, 4))
+    codes = rng.choice(n_groups, p=rng.dirichlet(np.full(n_groups, 0.6)), size=n_records)
+    scores = rng.choice([0.0, 1.0, rng.uniform()], size=n_records)
+    noisy = rng.normal(n_records / n_groups, n_records, size=n_groups)
+    return scores, codes, noisy
+
+
+def replay(monkeypatch, seeds):
+    """Return by how much neighbours move a score over its sensitivity, and what else differs."""
+    seen, ratios, leaks = Seen(monkeypatch), [], set()
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        scores, codes, seen.noisy = small_problem(rng)
+        labels = [*"abc"][: len(seen.noisy)]
+        place = int(rng.integers(len(codes)))
+        for which in range(2):
+            if which:  # the record becomes any other, mostly of another group
+                scores[place], codes[place] = rng.choice([0.0, 1.0]), rng.integers(len(labels))
+            rows = np.column_stack([scores, np.arange(len(codes))])
+            searched = DPSearchCV(
+                model(group_labels=labels), {"radius": [1.0]}, random_state=seed, test_size=0.4,
+                scoring=lambda fitted, rows, y: rows[:, 0],
+            )  # fmt: skip
+            try:
+                searched.fit(rows, np.arange(len(codes)) % 2, np.array(labels)[codes])
+            except ValueError as error:
+                leaks.add(f"an error about {str(error)[:5]}")
+                break
+        else:
+            (one, step), (other, _) = seen.counts[-2:]
+            assert step == math.sqrt(2.0)
+            if np.linalg.norm(one - other) > step:
+                leaks.add("counts")
+            if seen.parts[-1] != seen.parts[-2]:
+                leaks.add("who is held out")
+                continue
+            (before, bound), (after, other_bound) = seen.scores[-4], seen.scores[-2]
+            if bound != other_bound:
+                leaks.add("scale of the noise")
+            ratios.append(abs(before - after) / min(bound, other_bound))
+    return max(ratios, default=0.0), leaks
+
+
+def few_noise(monkeypatch, floor=0):
+    """Let the floor be low, so that all or some groups are scored on few records."""
+    monkeypatch.setattr(type(PLAN), "count_floor", property(lambda plan: floor))
+    honest = _hidden_groups.count_groups
+
+    def count(release, codes, n_groups, noise):
+        honest(release, codes, n_groups, noise)
+        sizes = noise.gaussian(np.bincount(codes, minlength=n_groups), sensitivity=math.sqrt(2.0),
+                               release=release)  # fmt: skip
+        return tuple(
+            np.maximum(max(1, floor), np.rint(np.clip(sizes, 1, len(codes)))).astype(int).tolist()
+        )
+
+    monkeypatch.setattr(_hidden_groups, "count_groups", count)
+
+
+@pytest.mark.parametrize("floor", [0, 4, None])
+def test_no_neighbour_moves_a_search_by_more_than_its_sensitivity(monkeypatch, floor):
+    """At the plan's own floor no group is scored by itself, at 4 some are."""
+    if floor is not None:
+        few_noise(monkeypatch, floor)
+    worst, leaks = replay(monkeypatch, range(500))
+    assert not leaks
+    assert 0.99 < worst <= 1.0
+
+
+def test_planted_faults_are_caught(monkeypatch):
+    honest = _search_steps.worst_over_counts
+
+    def true_means(scores, codes, sizes):
+        n_held_out = np.bincount(codes, minlength=len(sizes.divisors))
+        means = np.bincount(codes, weights=scores, minlength=len(n_held_out))
+        means = means / np.maximum(1, n_held_out)
+        return float(means[n_held_out > 0].min()), honest(scores, codes, sizes)[1]
+
+    def true_scale(plan, codes, n_groups, n_held_out, seed):
+        noise = NoiseSource(None, [plan.counts])
+        _hidden_groups.count_groups(plan.counts, codes, n_groups, noise)
+        sizes = np.bincount(codes, minlength=n_groups) * (n_held_out / len(codes))
+        return HeldOutSizes(n_held_out, np.maximum(sizes, 0.1), np.full(n_groups, True))
+
+    with monkeypatch.context() as patch:
+        few_noise(patch)
+        patch.setattr(_search_steps, "worst_over_counts", true_means)
+        worst, leaks = replay(patch, range(200))
+        assert worst > 1.1
+        assert not leaks
+    with monkeypatch.context() as patch:
+        few_noise(patch)
+        patch.setattr(dp_search_cv, "release_held_out_sizes", true_scale)
+        assert "scale of the noise" in replay(patch, range(100))[1]
+    with monkeypatch.context() as patch:
+        patch.setattr(dp_search_cv, "split_places", split)
+        assert "who is held out" in replay(patch, range(100))[1]
+
+
+def test_who_is_held_out_follows_from_places_alone():
+    for n_records in (2, 3, 10, 601):
+        found = [
+            split_places(codes, np.array(LABELS), 0.3, np.random.default_rng(5))
+            for codes in (np.zeros(n_records, int), np.arange(n_records) % 3)
+        ]
+        for one, other in zip(*found, strict=True):
+            assert np.array_equal(one, other)
+        train, held_out = found[0]
+        assert sorted([*train, *held_out]) == list(range(n_records))
+        assert len(held_out) == math.ceil(0.3 * n_records)
