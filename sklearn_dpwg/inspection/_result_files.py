@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Hashable
 from dataclasses import asdict, fields
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -88,3 +89,11 @@ def _label_from_plain(plain: Any) -> Hashable:
         return tuple(_label_from_plain(part) for part in plain["tuple"])
     found: Hashable = plain
     return found
+
+
+def versions_now() -> dict[str, str]:
+    """Return the versions of the libraries that a result rests on."""
+    return {
+        "sklearn_dpwg": version("sklearn-dpwg"),
+        **{name: version(name) for name in ("opendp", "dp-accounting", "numpy", "scikit-learn")},
+    }

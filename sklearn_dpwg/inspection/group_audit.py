@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
@@ -36,7 +36,7 @@ from sklearn_dpwg.inspection._audited_rows import (
 )
 from sklearn_dpwg.inspection._expected_widths import expected_widths
 from sklearn_dpwg.inspection._planned_releases import PlannedReleases, plan_releases
-from sklearn_dpwg.inspection._result_files import plain_label
+from sklearn_dpwg.inspection._result_files import plain_label, versions_now
 from sklearn_dpwg.inspection._same_records import model_guarantee
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedWidth
 from sklearn_dpwg.inspection.audit_result import AuditResult
@@ -293,7 +293,7 @@ class GroupAudit(BaseEstimator):
             privacy_=total,
             model_privacy_=before,
             created=datetime.now(UTC).date().isoformat(),
-            versions=_versions(),
+            versions=versions_now(),
             losses=released.losses,
             n_cells=rows.n_cells,
             epsilon=float(self.epsilon),
@@ -380,19 +380,22 @@ class GroupAudit(BaseEstimator):
             for loss in facts.losses
             if rows.score is not None
         ]
-        planned = facts.planned
-        with charge(guarantee, noise or _Exact(), type(self).__name__):
-            if noise is None or planned is None:
-                return _Released(counts, loss_sums(facts.losses, sums, ()))
-            counts = noise.integers(counts, release=planned.counts)
-            noisy: Sums = [
-                (
-                    noise.integers(first, release=of_sums, sensitivity=UNITS),
-                    noise.integers(second, release=of_squares, sensitivity=UNITS),
+        with self._charged(guarantee, noise):
+            return _with_noise(facts, counts, sums, noise)
+
+    @contextmanager
+    def _charged(self, guarantee: PrivacyGuarantee, noise: NoiseSource | None) -> Iterator[None]:
+        """Charge every open ledger, and say in errors whether the budget is spent."""
+        try:
+            with charge(guarantee, noise or _Exact(), type(self).__name__):
+                yield
+        except BaseException as error:
+            if noise is not None and noise.draws:
+                error.add_note(
+                    f"Noisy counts had been released before this error: count the budget of this "
+                    f"audit, epsilon={self.epsilon:g} and delta={self.delta:g}, as spent."
                 )
-                for (first, second), (of_sums, of_squares) in zip(sums, planned.losses, strict=True)
-            ]
-            return _Released(counts, loss_sums(facts.losses, noisy, planned.losses))
+            raise
 
 
 @dataclass(frozen=True)
@@ -417,6 +420,24 @@ class _Released:
     losses: tuple[LossSums, ...]
 
 
+def _with_noise(
+    facts: _Facts, counts: NDArray[np.int64], sums: Sums, noise: NoiseSource | None
+) -> _Released:
+    """Return counts and sums of losses with the noise that is planned, if any is."""
+    planned = facts.planned
+    if noise is None or planned is None:
+        return _Released(counts, loss_sums(facts.losses, sums, ()))
+    counts = noise.integers(counts, release=planned.counts)
+    noisy: Sums = [
+        (
+            noise.integers(first, release=of_sums, sensitivity=UNITS),
+            noise.integers(second, release=of_squares, sensitivity=UNITS),
+        )
+        for (first, second), (of_sums, of_squares) in zip(sums, planned.losses, strict=True)
+    ]
+    return _Released(counts, loss_sums(facts.losses, noisy, planned.losses))
+
+
 class _Exact:
     """What draws nothing, but has released something all the same."""
 
@@ -425,10 +446,3 @@ class _Exact:
 
 def _nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
     return tuple((tuple(table[0]), tuple(table[1])) for table in counts.tolist())
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "sklearn_dpwg": version("sklearn-dpwg"),
-        **{name: version(name) for name in ("opendp", "dp-accounting", "numpy", "scikit-learn")},
-    }

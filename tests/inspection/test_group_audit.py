@@ -432,3 +432,21 @@ def test_a_ledger_knows_that_noise_came_from_a_seed(table):
     assert result.privacy_.seeded
     assert book.guarantee.seeded
     assert book.report()["seeded"].tolist() == [True]
+
+
+@pytest.mark.parametrize("n_before", [0, 1])
+def test_an_error_says_whether_the_budget_is_spent(n_before, table, monkeypatch):
+    draw, drawn = NoiseSource.integers, []
+
+    def fail(self, counts, **kwargs):
+        if len(drawn) == n_before:
+            raise KeyboardInterrupt
+        drawn.append(counts)
+        return draw(self, counts, **kwargs)
+
+    monkeypatch.setattr(NoiseSource, "integers", fail)
+    y_true, _, groups = table
+    with pytest.raises(KeyboardInterrupt) as caught:
+        audit(losses=("squared_error",)).run(y_true, np.full(len(y_true), 0.3), groups)
+    notes = getattr(caught.value, "__notes__", [])
+    assert [("as spent" in note) for note in notes] == [True] * n_before
