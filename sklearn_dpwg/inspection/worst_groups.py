@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from sklearn_dpwg.inspection._labels import text_of
 from sklearn_dpwg.metrics.intervals import Interval
 
 
@@ -29,3 +30,12 @@ class WorstGroups:
     low: float
     high: float
     gap: Interval
+
+    def __str__(self) -> str:
+        """Return a line for people."""
+        named = " or ".join(map(text_of, self.groups))
+        return (
+            f"worst by {self.metric}: {named}; there it is {self.low:.3g} to {self.high:.3g}, "
+            f"{self.gap.low:.3g} to {self.gap.high:.3g} from the best group "
+            f"({self.gap.confidence:.0%} confidence)"
+        )

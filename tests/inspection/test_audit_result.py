@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from sklearn_dpwg.inspection import AuditResult
-from sklearn_dpwg.metrics.intervals import rate_interval, ratio_interval
+from sklearn_dpwg.inspection import AuditResult, WorstGroups
+from sklearn_dpwg.metrics.intervals import Interval, rate_interval, ratio_interval
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee, Release
 
 NOISE = IntegerNoise("laplace", 2.0)
@@ -233,3 +233,12 @@ def test_a_ratio_that_nothing_can_be_held_against(at_least):
 def test_other_text_is_no_result(text):
     with pytest.raises(ValueError, match=r"text must be what AuditResult\.to_json wrote"):
         AuditResult.from_json(text)
+
+
+def test_the_worst_groups_are_a_line_for_people():
+    gap = Interval(0.1, 0.05, 0.2, confidence=0.95)
+    worst = WorstGroups("error_rate", ("b", ("c", 1)), 0.25, 0.375, gap)
+    assert str(worst) == (
+        "worst by error_rate: b or c × 1; there it is 0.25 to 0.375, 0.05 to 0.2 from the best "
+        "group (95% confidence)"
+    )
