@@ -3,8 +3,9 @@
 ``make test`` tries the same examples every time, so that it fails for a change and not by chance;
 ``make audit`` draws others (``HYPOTHESIS_PROFILE=explore``).
 
-The code of a page has one namespace and one folder a file. Python blocks are doctests. In a ``console`` block each line after ``$ `` that calls this package is
-a command of its own, run in this process; what stands below it is what it has to print.
+The code of a page has one namespace and one folder a file. Python blocks are doctests. In a
+``console`` block each line after ``$ `` that calls this package is a command of its own, run in
+this process; what stands below it is what it has to print.
 """
 
 import os
