@@ -552,8 +552,6 @@ def test_compiled_code_is_kept_and_found_again(tmp_path):
 
 
 def test_each_kind_of_arrays_is_compiled_before_threads_call_it():
-    from sklearn_dpwg.kernels import _compiled, _kernel
-
     kernel = _kernel.Kernel(_compiled._scale.py_func)
     slopes = np.ones(3)
     for row_scale in (np.ones(4), np.ones(4, dtype=np.float32), np.ones(8)[::2], np.ones(4)):
