@@ -52,8 +52,10 @@ bench-solvers: $(INSTALLED)  ## print the excess tables of the solvers that the 
 	@$(BIN)/python benchmarks/phased_erm.py
 	@$(BIN)/python benchmarks/oco.py excess
 
-audit: $(INSTALLED)  ## attack the privacy claims and print the verdicts
+audit: $(INSTALLED)  ## attack the privacy claims, print the verdicts, try properties on new examples
 	@status=0; $(BIN)/python -m pytest -q -m audit -s tests || status=1; \
+	    HYPOTHESIS_PROFILE=explore $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 \
+	        -m "hypothesis and not audit" tests || status=1; \
 	    $(ONE_THREAD) $(BIN)/python -m tests.audit.front_door || status=1; exit $$status
 
 # MUTATE="--mutants 1000 --seed 1" takes other mutants; --again trusts the last timing of the tests.

@@ -1,7 +1,11 @@
-"""Run the code of README.md and docs/ as tests, one namespace and one folder a file.
+"""What all tests share: profiles of hypothesis, and the code of README.md and docs/ as tests.
 
-Python blocks are doctests. In a ``console`` block each line after ``$ `` that calls this package is
-a command of its own, run in this process; what stands below it is what it has to print.
+``make test`` tries the same examples every time, so that it fails for a change and not by chance;
+``make audit`` draws others (``HYPOTHESIS_PROFILE=explore``).
+
+The code of a page has one namespace and one folder a file. Python blocks are doctests. In a
+``console`` block each line after ``$ `` that calls this package is a command of its own, run in
+this process; what stands below it is what it has to print.
 """
 
 import os
@@ -10,11 +14,17 @@ import shlex
 import tempfile
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 
+from hypothesis import settings
 from sybil import Example, Sybil
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 # Sphinx's configuration and figures, and what Sphinx and its gallery write
 collect_ignore_glob = ["docs/*.py", "docs/figures/*", "docs/auto_examples/*", "docs/_build/*"]
+
+# a failure prints what repeats it; a test that says how many examples it takes keeps its number
+settings.register_profile("repeat", derandomize=True, print_blob=True)
+settings.register_profile("explore", max_examples=1000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
 OPTIONS = ELLIPSIS | NORMALIZE_WHITESPACE
 COMMAND = "python -m sklearn_dpwg "

@@ -113,25 +113,26 @@ def encode_groups(
     are those found, sorted. A group that is missing, unknown or (unless it may be) empty is an
     error, which does not show the label of a record where these are secret.
     """
-    values = _one_column(groups)
-    if len(values) != n_records:
+    found, values = _found_labels(groups)
+    if len(found) != n_records:
         raise ValueError(
-            f"groups must have one entry a record: got {len(values)} for {n_records} records."
+            f"groups must have one entry a record: got {len(found)} for {n_records} records."
         )
     if group_labels is None:
         labels = _index(sorted(values.unique(), key=_sort_key))
     else:
         labels = _index(_checked_labels(group_labels))
-    codes = labels.get_indexer(values)
-    if (codes < 0).any():
+    of_value = labels.get_indexer(values)
+    if (of_value < 0).any():
         if are_secret:
             raise ValueError(
                 f"groups must hold labels of group_labels={list(labels)!r} alone, and some differ."
             )
         raise ValueError(
-            f"groups contains {values[codes < 0][0]!r}, which is not in group_labels="
+            f"groups contains {values[of_value < 0][0]!r}, which is not in group_labels="
             f"{list(labels)!r}."
         )
+    codes = of_value[found]
     empty = np.flatnonzero(np.bincount(codes, minlength=len(labels)) == 0)
     if empty.size and not may_be_empty:
         raise ValueError(
@@ -268,6 +269,32 @@ def _as_label(said: Any) -> Hashable:
 
 def _one_column(groups: Any, *, may_be_missing: bool = False) -> pd.Index[Any]:
     """Return one label a record, a tuple where there are several columns."""
+    return _labels_of(_table(groups, may_be_missing=may_be_missing))
+
+
+def _labels_of(table: pd.DataFrame) -> pd.Index[Any]:
+    if table.shape[1] == 1:
+        return _index(table.iloc[:, 0].to_numpy(dtype=object))
+    return _index([tuple(cells) for cells in table.to_numpy(dtype=object)])
+
+
+def _found_labels(groups: Any) -> tuple[NDArray[np.intp], pd.Index[Any]]:
+    """Return each record's index into labels, and those in the order in which they come first.
+
+    Labels that are not plain numbers may be there more than once: finding that out takes longer.
+    """
+    table = _table(groups, may_be_missing=False)
+    kind = table.dtypes.iloc[0]
+    # numbers are compared as they are: as objects they take several times as long
+    if table.shape[1] == 1 and isinstance(kind, np.dtype) and kind.kind in "biuf" and kind.isnative:
+        found, numbers = pd.factorize(table.iloc[:, 0].to_numpy())
+        return found, _index(numbers.astype(object))
+    labels = _labels_of(table)
+    return np.arange(len(labels)), labels
+
+
+def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
+    """Return groups as a frame, or refuse what is none."""
     try:
         # of a sparse matrix of the older kind a frame would make one cell
         table = pd.DataFrame() if issparse(groups) else pd.DataFrame(groups)
@@ -288,9 +315,7 @@ def _one_column(groups: Any, *, may_be_missing: bool = False) -> pd.Index[Any]:
             "groups contains NaN or None; give records of unknown group a label of their own or "
             "leave them out."
         )
-    if table.shape[1] == 1:
-        return _index(table.iloc[:, 0].to_numpy(dtype=object))
-    return _index([tuple(cells) for cells in table.to_numpy(dtype=object)])
+    return table
 
 
 def _checked_labels(group_labels: Any) -> list[Hashable]:

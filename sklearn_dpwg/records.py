@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.kernels import canonical_rows, row_norms
+from sklearn_dpwg.kernels import canonical_rows, row_norms, rows_at, sorted_by_group
 
 # Squares of longer rows, and their products with weights, may not be floating-point numbers.
 _LARGEST = 1e100
@@ -72,7 +72,7 @@ class GroupedRecords:
         taken = np.concatenate(
             [of_group + start for of_group, start in zip(positions, self.starts, strict=False)]
         )
-        rows = _rows_at(self.rows, taken)
+        rows = rows_at(self.rows, taken)
         limits = None if self.slope_limits is None else self.slope_limits[taken]
         places = None if self.places is None else self.places[taken]
         scale, targets = self.row_scale[taken], self.targets[taken]
@@ -162,12 +162,10 @@ class RecordEncoder:
             rows = np.ascontiguousarray(rows)
         places = None
         if self.hides_groups or np.any(group_codes[1:] < group_codes[:-1]):
-            # codes of 16 bits or less are sorted by radix
-            few = group_codes.astype(np.min_scalar_type(self.n_groups))
-            order = np.argsort(few, kind="stable")
-            rows, targets = _rows_at(rows, order), targets[order]
+            rows, targets, norms, order = sorted_by_group(rows, targets, group_codes, starts)
             places = order if self.hides_groups else None
-        norms = row_norms(rows)
+        else:
+            norms = row_norms(rows)
         extreme = norms > _LARGEST if self.data_norm > 1.0 / _LARGEST else norms >= 0
         scale = 1.0 / np.maximum(norms, self.data_norm, out=norms)
         if np.any(extreme):
@@ -177,15 +175,6 @@ class RecordEncoder:
             # what was rounded to single precision may be longer than 1 again
             scale[found] = 1.0 / np.maximum(row_norms(rows[found]), 1.0)
         return GroupedRecords(rows, scale, targets, starts, places=places)
-
-
-def _rows_at(rows: Any, positions: NDArray[np.intp]) -> Any:
-    """Return a copy of some rows, each as a whole where its numbers are together."""
-    if isinstance(rows, csr_array) or not rows.flags.c_contiguous:
-        rows = rows[positions]
-        # the kernels add up a row's numbers in another order where columns are together
-        return rows if isinstance(rows, csr_array) else np.ascontiguousarray(rows)
-    return rows.take(positions, axis=0)
 
 
 def _own(rows: Any, given: Any) -> Any:

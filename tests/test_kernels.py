@@ -551,6 +551,14 @@ def test_compiled_code_is_kept_and_found_again(tmp_path):
     assert (third.stdout, third.stderr) == ("[1.]\n", "")
 
 
+def test_each_kind_of_arrays_is_compiled_before_threads_call_it():
+    kernel = _kernel.Kernel(_compiled._scale.py_func)
+    slopes = np.ones(3)
+    for row_scale in (np.ones(4), np.ones(4, dtype=np.float32), np.ones(8)[::2], np.ones(4)):
+        kernel.prepare(slopes, row_scale, 0)
+    assert len(kernel._dispatcher.overloads) == 3
+
+
 def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch):
     tries = []
     njit = numba.njit

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
+from sklearn_dpwg.kernels import _run_on_threads, row_norms
+from sklearn_dpwg.kernels._gathered_rows import ENTRIES_PER_TASK
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
@@ -148,6 +150,43 @@ def test_groups_are_together_and_keep_their_order(codes):
         members = np.flatnonzero(codes == group)
         np.testing.assert_array_equal(records.rows[part, 0], rows[members, 0])
         np.testing.assert_array_equal(records.targets[part], members)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("take", [np.s_[:], np.s_[:, ::2], np.s_[::-1]], ids=str)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_many_rows_are_sorted_in_one_reading(order, take, dtype, n_threads, monkeypatch):
+    """Bit for bit what sorting and then measuring gives, whatever the threads and the layout."""
+    monkeypatch.setattr(_run_on_threads, "n_threads", lambda: n_threads)
+    rng = np.random.default_rng(0)
+    n_records = 3 * ENTRIES_PER_TASK // 6 + 5
+    rows = np.asarray(rng.normal(size=(n_records, 12)), dtype=dtype, order=order)[take]
+    rows.flags.writeable = dtype == np.float64
+    codes = rng.choice([0, 1, 3], p=[0.8, 0.15, 0.05], size=len(rows))
+    codes[-1] = 5
+    targets = rng.normal(size=len(rows))
+    by_group = np.argsort(codes, kind="stable")
+    for hides_groups in (False, True):
+        records = RecordEncoder(7, 3.5, hides_groups).encode(rows, targets, codes)
+        expected = np.ascontiguousarray(rows[by_group])
+        assert records.rows.flags.c_contiguous
+        assert records.rows.dtype == dtype
+        np.testing.assert_array_equal(records.rows, expected)
+        np.testing.assert_array_equal(records.targets, targets[by_group])
+        lengths = np.concatenate([row_norms(expected[i : i + 1]) for i in range(0, len(rows), 997)])
+        np.testing.assert_array_equal(records.row_scale[::997], 1.0 / np.maximum(lengths, 3.5))
+        if hides_groups:
+            np.testing.assert_array_equal(records.places, by_group)
+        else:
+            assert records.places is None
+
+
+def test_positions_of_no_row_are_refused():
+    records = encode(np.ones((5, 2)))
+    for wrong in ([5], [-1, 0]):
+        with pytest.raises(IndexError, match="those of 5 rows, got others"):
+            records.take([np.array(wrong)])
 
 
 @settings(max_examples=60, deadline=None)

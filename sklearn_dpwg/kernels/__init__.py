@@ -6,12 +6,12 @@ cores. Everything here gives the same bits on any number of threads.
 """
 
 from sklearn_dpwg.kernels._fused_pass import fused_pass, has_kernel
+from sklearn_dpwg.kernels._gathered_rows import row_norms, rows_at, sorted_by_group
 from sklearn_dpwg.kernels._run_on_threads import n_threads, one_blas_thread, run_on_threads
 from sklearn_dpwg.kernels._sparse_products import (
     canonical_rows,
     linear_scores,
     row_block,
-    row_norms,
     scale_rows,
 )
 from sklearn_dpwg.kernels.partition import Blocks, Partition
@@ -27,6 +27,8 @@ __all__ = [
     "one_blas_thread",
     "row_block",
     "row_norms",
+    "rows_at",
     "run_on_threads",
     "scale_rows",
+    "sorted_by_group",
 ]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.kernels._gathered_rows import read_only as _read_only
 from sklearn_dpwg.kernels._run_on_threads import run_on_threads
 from sklearn_dpwg.kernels.partition import Blocks, Partition
 from sklearn_dpwg.losses import Loss
@@ -126,10 +127,3 @@ def _stored(rows: NDArray[Any]) -> tuple[tuple[NDArray[Any], bool], int]:
 def _unsigned(indices: NDArray[Any]) -> NDArray[Any]:
     """Return a view of indices that compiled code need not try for negative ones."""
     return indices.view(f"u{indices.itemsize}")
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that numba sees as one type, whether the array may be written to or not."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+import numpy as np
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
@@ -19,9 +20,13 @@ class Kernel:
     def __init__(self, function: Callable[..., None]) -> None:
         self._function = function
         self._dispatcher = _dispatcher(function, cache=True)
+        self._prepared: set[tuple[Any, ...]] = set()
 
     def prepare(self, *arguments: Any) -> Callable[..., None]:
         """Return the compiled function; threads that called it first would wait for each other."""
+        kinds = tuple(map(_kind, arguments))
+        if kinds in self._prepared:
+            return self._dispatcher
         types = tuple(numba.typeof(argument) for argument in arguments)
         if types not in self._dispatcher.overloads:
             try:
@@ -29,7 +34,16 @@ class Kernel:
             except Exception:  # a full disk, a damaged file: what is kept is a convenience
                 self._dispatcher = _dispatcher(self._function, cache=False)
                 self._dispatcher.compile(types)
+                self._prepared.clear()
+        self._prepared.add(kinds)
         return self._dispatcher
+
+
+def _kind(argument: Any) -> Any:
+    """Return what the type follows from: numba's own answer takes longer than a short pass."""
+    if isinstance(argument, np.ndarray):
+        return argument.dtype, argument.ndim, argument.flags.num
+    return type(argument)
 
 
 def _dispatcher(function: Callable[..., None], *, cache: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Norms, blocks and products of dense rows and of rows in compressed form."""
+"""Blocks and products of dense rows and of rows in compressed form."""
 
 from __future__ import annotations
 
@@ -28,28 +28,6 @@ def canonical_rows(rows: Any) -> Any:
         if not np.isfinite(fresh.data).all():
             raise ValueError("X must hold finite numbers, got entries of one place that overflow.")
     return fresh
-
-
-def row_norms(rows: Any) -> FloatArray:
-    """Return the Euclidean norm of each row in double precision, infinite on overflow."""
-    n_records = rows.shape[0]
-    norms = np.zeros(n_records)
-    row_bytes = 8 * (rows.nnz if isinstance(rows, csr_array) else rows.size) // max(n_records, 1)
-    n_rows = max(64, _BLOCK_BYTES // max(row_bytes, 8))
-    with np.errstate(over="ignore"):
-        for first in range(0, n_records, n_rows):
-            block = slice(first, min(first + n_rows, n_records))
-            if isinstance(rows, csr_array):
-                bounds = rows.indptr[first : block.stop + 1]
-                entries = rows.data[bounds[0] : bounds[-1]].astype(np.float64)
-                filled = np.flatnonzero(bounds[1:] > bounds[:-1])
-                if filled.size:
-                    at = bounds[filled] - bounds[0]
-                    norms[first + filled] = np.add.reduceat(entries * entries, at)
-            else:
-                part = rows[block]
-                np.einsum("ij,ij->i", part, part, dtype=np.float64, out=norms[block])
-        return np.sqrt(norms, out=norms)
 
 
 def row_block(rows: Any, first: int, last: int) -> Any:

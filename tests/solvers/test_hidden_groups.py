@@ -35,6 +35,19 @@ from tests.helpers.replay import Instead
 
 ROUNDING = 1e-9
 BUDGET = Budget(1.0, 1e-6)
+
+
+def quick_and_audit(n_quick, n_seeds):
+    """Try some neighbours in every run of the tests, and the others in an audit."""
+    return pytest.mark.parametrize(
+        "seeds",
+        [
+            pytest.param(range(n_quick), id="some"),
+            pytest.param(range(n_quick, n_seeds), id="others", marks=pytest.mark.audit),
+        ],
+    )
+
+
 NAMES = ("gradient", "group risks", "phase weights", "second moments")
 
 
@@ -93,15 +106,17 @@ def worst_distances(plans, seeds, *, until_caught=False):
     return worst, n_leaks
 
 
-def test_no_neighbour_moves_a_pass_by_more_than_its_sensitivity():
-    worst, n_leaks = worst_distances(list(mgr_plans(84)), range(1100))
+@quick_and_audit(420, 1100)
+def test_no_neighbour_moves_a_pass_by_more_than_its_sensitivity(seeds):
+    worst, n_leaks = worst_distances(list(mgr_plans(84)), seeds)
     assert n_leaks == 0
     assert max(worst.values()) <= 1.0 + ROUNDING, worst
     assert min(worst.values()) > 0.8, worst  # the attack is strong enough to mean something
 
 
-def test_no_neighbour_moves_a_phase_by_more_than_its_sensitivity():
-    worst, n_leaks = worst_distances(list(phased_plans(70)), range(1000))
+@quick_and_audit(350, 1000)
+def test_no_neighbour_moves_a_phase_by_more_than_its_sensitivity(seeds):
+    worst, n_leaks = worst_distances(list(phased_plans(70)), seeds)
     assert n_leaks == 0
     assert max(worst.values()) <= 1.0 + 1e-6, worst
     assert worst["phase weights"] > 0.9, worst
@@ -115,13 +130,15 @@ def test_no_neighbour_moves_planned_phases_by_more_than_their_sensitivity():
     assert max(worst.values()) <= 1.0 + 1e-6, worst
 
 
-def test_no_neighbour_moves_moments_by_more_than_their_sensitivity():
-    worst, n_leaks = worst_distances(list(moments_plans(60)), range(1100))
+@quick_and_audit(300, 1100)
+def test_no_neighbour_moves_moments_by_more_than_their_sensitivity(seeds):
+    worst, n_leaks = worst_distances(list(moments_plans(60)), seeds)
     assert n_leaks == 0
     assert 0.8 < worst["second moments"] <= 1.0 + ROUNDING
 
 
-def test_no_record_moves_a_batch_by_more_than_is_stated():
+@quick_and_audit(294, 1000)
+def test_no_record_moves_a_batch_by_more_than_is_stated(seeds):
     rng, worst = np.random.default_rng(0), {}
     plans = []
     for index in range(42):
@@ -133,7 +150,7 @@ def test_no_record_moves_a_batch_by_more_than_is_stated():
             n_steps=3, step=step, sampling_rate=rate, risk_share=share, centring=is_centred
         )
         plans.append((solver.plan(problem, Budget(0.5, 1e-5)), solver))
-    for seed in range(1000):
+    for seed in seeds:
         plan, solver = plans[seed % len(plans)]
         for name, distance in batch_moves(hidden_case(plan, solver, seed), seed).items():
             worst[name] = max(worst.get(name, 0.0), distance)
