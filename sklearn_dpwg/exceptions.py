@@ -52,6 +52,10 @@ class WeakPlanWarning(UserWarning):
     """The plan's bound promises no more than a model that predicts nothing."""
 
 
+class ChangedDataError(RuntimeError):
+    """Records that were read once more, as a file or a lost partition, are not what they were."""
+
+
 class OracleError(RuntimeError):
     """A sample oracle failed, ran dry, or gave something else than fresh records."""
 

@@ -10,6 +10,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from sklearn_dpwg._lazy_data import refuse_lazy
+
 # Takes in unknown and missing labels, where it is stated and groups are protected.
 OTHER = "other"
 
@@ -18,6 +20,7 @@ GroupBy = Hashable | list[Hashable] | tuple[Hashable, ...] | Callable[[Any], Arr
 
 def select_groups(rows: Any, group_by: GroupBy) -> Any:
     """Return groups computed from the rows: columns, or what a function makes of them."""
+    refuse_lazy(X=rows)
     if callable(group_by):
         return group_by(rows)
     several = isinstance(group_by, list | tuple)
@@ -141,6 +144,38 @@ def encode_groups(
     return codes, labels.to_numpy(dtype=object)
 
 
+def count_labels(groups: Any, n_records: int) -> tuple[list[Hashable], NDArray[np.intp]]:
+    """Return the labels found, in the order in which they come, and how many records have each.
+
+    Counts of parts, one after the other, give `encode_groups` of all their labels what it would
+    find in all records.
+    """
+    codes, labels = _factorized(groups, n_records)
+    return labels.tolist(), np.bincount(codes, minlength=len(labels))
+
+
+def codes_of_labels(groups: Any, n_records: int, labels: Sequence[Hashable]) -> NDArray[np.intp]:
+    """Return each record's index into known labels, -1 where it has none of them."""
+    codes, found = _factorized(groups, n_records)
+    return np.asarray(_index(list(labels)).get_indexer(found)[codes])
+
+
+def _factorized(groups: Any, n_records: int) -> tuple[NDArray[np.intp], pd.Index[Any]]:
+    """Return each record's index into the labels found, and these in the order they come in."""
+    if isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype.kind in "iub":
+        codes, found = pd.factorize(groups)  # integers as they are need no object each
+        labels = _index(found.astype(object))
+    else:
+        values = _one_column(groups)
+        labels = _index(values.unique())
+        codes = labels.get_indexer(values)
+    if len(codes) != n_records:
+        raise ValueError(
+            f"groups must have one entry a record: got {len(codes)} for {n_records} records."
+        )
+    return np.asarray(codes, dtype=np.intp), labels
+
+
 def encode_hidden_groups(
     groups: Any, n_records: int, group_labels: Sequence[Hashable]
 ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
@@ -237,15 +272,16 @@ def _labels_one_by_one(groups: Any) -> pd.Index[Any]:
     Of a list a frame would have as many columns as its longest entry, or as its first one, so that
     one record's label would decide how those of all others are read.
     """
+    refuse_lazy(groups=groups)
     has_form = hasattr(groups, "__array__") or hasattr(groups, "columns") or issparse(groups)
     if has_form or isinstance(groups, str | bytes | Mapping) or not np.iterable(groups):
         values = list(_one_column(groups, may_be_missing=True))
     else:
         values = list(groups)
-    return _index(_column_of(map(_as_label, values)))
+    return _index(label_column(map(_as_label, values)))
 
 
-def _column_of(labels: Iterable[Hashable]) -> NDArray[np.object_]:
+def label_column(labels: Iterable[Hashable]) -> NDArray[np.object_]:
     """Return an array of labels, each one entry even if all are tuples."""
     listed = list(labels)
     column = np.empty(len(listed), dtype=object)
@@ -268,6 +304,7 @@ def _as_label(said: Any) -> Hashable:
 
 def _one_column(groups: Any, *, may_be_missing: bool = False) -> pd.Index[Any]:
     """Return one label a record, a tuple where there are several columns."""
+    refuse_lazy(groups=groups)
     try:
         # of a sparse matrix of the older kind a frame would make one cell
         table = pd.DataFrame() if issparse(groups) else pd.DataFrame(groups)
