@@ -7,6 +7,7 @@ kept there and mapped, so that every further pass runs at the speed of memory.
 """
 
 from sklearn_dpwg.sources.partition import Partition, Source
+from sklearn_dpwg.sources.spool import Spool
 from sklearn_dpwg.sources.table import Table, fingerprint
 
-__all__ = ["Partition", "Source", "Table", "fingerprint"]
+__all__ = ["Partition", "Source", "Spool", "Table", "fingerprint"]
