@@ -106,7 +106,7 @@ def _held_source(source: Any, y: Any, groups: Any) -> Held:
     names = Names(targets, named)
     partitions = list(source.partitions())
     distributed = sys.modules.get("sklearn_dpwg.distributed")
-    if distributed is None or distributed.current_options() is None:
+    if distributed is None or distributed.current_options().client is None:
         return Held(LocalEngine(), partitions, names, source.spool)
     if source.spool is not None:
         raise ValueError(

@@ -19,8 +19,11 @@ from sklearn_dpwg.estimators.in_blocks.survey import checked_targets
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# What a fitted model needs to predict; its other attributes, a ledger's among them, stay here.
-_NEEDED = ("coef_", "intercept_", "classes_", "plan_", "n_features_in_", "feature_names_in_")
+# What a fitted model needs to predict; its other attributes, a seed among them, stay here.
+_NEEDED = (
+    *("coef_", "intercept_", "classes_", "plan_", "n_features_in_", "feature_names_in_"),
+    *("loss", "epsilon"),  # scikit-learn asks what kind of model it is, which these decide
+)
 
 
 def by_block(method: Method) -> Method:
