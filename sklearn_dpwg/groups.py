@@ -157,7 +157,7 @@ def count_labels(groups: Any, n_records: int) -> tuple[list[Hashable], NDArray[n
 def codes_of_labels(groups: Any, n_records: int, labels: Sequence[Hashable]) -> NDArray[np.intp]:
     """Return each record's index into known labels, -1 where it has none of them."""
     codes, found = _factorized(groups, n_records)
-    return np.asarray(_index(list(labels)).get_indexer(found)[codes])
+    return np.asarray(_index(labels).get_indexer(found)[codes])
 
 
 def _factorized(groups: Any, n_records: int) -> tuple[NDArray[np.intp], pd.Index[Any]]:
@@ -347,7 +347,7 @@ def _checked_labels(group_labels: Any) -> list[Hashable]:
     return labels
 
 
-def _index(labels: Sequence[Any] | NDArray[np.object_]) -> pd.Index[Any]:
+def _index(labels: Sequence[Any] | NDArray[np.object_] | pd.Index[Any]) -> pd.Index[Any]:
     return pd.Index(labels, tupleize_cols=False, dtype=object)
 
 

@@ -132,9 +132,9 @@ def seal_of(outcome: RecordBlock | Refusal) -> bytes | Refusal:
     if isinstance(outcome, Refusal):
         return outcome
     records, digest = outcome.records, hashlib.sha256(usedforsecurity=False)
-    rows = records.rows
+    rows: Any = records.rows
     # factors follow from the rows, and a processor of another kind may round them otherwise
-    parts = [records.targets, records.starts]
+    parts: list[Any] = [records.targets, records.starts]
     parts += [rows.data, rows.indices, rows.indptr] if issparse(rows) else [rows]
     for part in parts:
         digest.update(repr((part.dtype.str, part.shape)).encode())
