@@ -14,6 +14,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget, grid_step, summation_slack, weighting_slack
 from sklearn_dpwg.problem import Problem
+from sklearn_dpwg.risks import EveryRecord
 from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
 from sklearn_dpwg.solvers.phased_erm.certificate import rounding_of_minimiser
 from sklearn_dpwg.solvers.phased_erm.schedule import sensitivity
@@ -115,7 +116,7 @@ def test_the_adversary_moves_what_a_run_hands_over_by_no_more_than_is_stated(lay
     for risks in pair:
         source = Recorder(
             lambda release, value, sensitivity: value.copy(),
-            sample_with=lambda sizes, release: tuple(np.arange(size) for size in sizes),
+            sample_with=lambda release: EveryRecord(),
         )
         solver.run(plan, risks, source)
         asked.append(source.asked)

@@ -29,6 +29,7 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.privacy import SumGrid, summation_slack
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
+from tests.helpers.selections import Listed, everybody
 from tests.helpers.sum_cases import (
     PlainAbsoluteError,
     adversary,
@@ -150,12 +151,12 @@ def test_rounding_adds_no_more_than_the_slack(
     absent[group] = np.setdiff1d(batch[group], [rank])
 
     def sampled(risks, who):
-        return risks.sampled_sums(weights, who, ceiling=ceiling, center=center, grid=grid)
+        return risks.sampled_sums(weights, Listed(who), ceiling=ceiling, center=center, grid=grid)
 
     def alone(risks):
         """Return what the record contributes, with no other beside it."""
-        single = risks.part([np.arange(rank, rank + (i == group)) for i in range(3)])
-        return single._sums(weights, ceiling, single._blocks())
+        single = risks.part(Listed([np.arange(rank, rank + (i == group)) for i in range(3)]))
+        return single.sums(weights, ceiling=ceiling, grid=SumGrid(0.0, 0.0, 2**11))
 
     mine, theirs = alone(here), alone(there)
     slack = [
@@ -224,7 +225,7 @@ def test_blocks_by_position_are_seen(monkeypatch):
         rows[0] = first
         risks = make_risks(AbsoluteError(), rows, np.full(4000, -1.0), (4000,))
         with_it, without = (
-            risks.sampled_sums(np.zeros(1), [ranks], ceiling=9.0, center=0.0, grid=grid)[1]
+            risks.sampled_sums(np.zeros(1), Listed([ranks]), ceiling=9.0, center=0.0, grid=grid)[1]
             for ranks in (everybody, everybody[1:])
         )
         return moves(with_it, without)
@@ -273,8 +274,7 @@ def test_sums_are_multiples_whatever_the_tasks_and_the_order_of_blocks(monkeypat
     assert np.array_equal(permuted[0], losses)
     assert np.array_equal(permuted[1], gradients)
     # a batch of everybody is a full pass, unless its copy lies in memory by rows instead
-    everybody = [np.arange(size) for size in sizes]
-    joined = risks.sampled_sums(weights, everybody, ceiling=1.0, center=0.0, grid=grid)
+    joined = risks.sampled_sums(weights, everybody(sizes), ceiling=1.0, center=0.0, grid=grid)
     assert np.array_equal(joined[0], losses)
     assert layout == "columns" or np.array_equal(joined[1], gradients)
 
@@ -317,7 +317,7 @@ def test_scores_do_not_depend_on_other_rows(loss, layout):
     def scores(positions):
         joined = GroupRisks(risks.records.take([positions]), loss, 0.0)
         assert joined.records.rows.flags.c_contiguous
-        return np.concatenate([found for *_, found in joined._scored_blocks(weights)])
+        return np.concatenate([found for *_, found in joined.handles[0]._scored_blocks(weights)])
 
     everybody = scores(np.arange(401))
     for left_out in (0, 17, 400):

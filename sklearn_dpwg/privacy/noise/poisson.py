@@ -59,8 +59,8 @@ def poisson_sample(n_records: int, rate: float, rng: np.random.Generator) -> NDA
     pieces = []
     last = -1.0
     while last < n_records:
-        # tails before a head: exponential waiting times, rounded down; as floats, as they may exceed
-        # every integer at a tiny rate
+        # tails before a head: exponential waiting times, rounded down; as floats, as at a tiny rate
+        # they may exceed every integer
         tails = rng.standard_exponential(size)
         np.floor(np.divide(tails, per_coin, out=tails), out=tails)
         heads = last + np.cumsum(tails + 1.0)

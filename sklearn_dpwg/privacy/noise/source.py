@@ -131,10 +131,7 @@ class NoiseSource:
 
     @property
     def rng(self) -> np.random.Generator:
-        """Randomness that may become known: the choice of groups, splits.
-
-        Who joins a sample must not, so `poisson_sample` has a key of its own.
-        """
+        """Randomness that may become known, as who joins a sample must not: groups, splits."""
         return self._rng
 
     def secret_rng(self, purpose: str) -> np.random.Generator:
