@@ -72,6 +72,10 @@ class LedgerUnreachableError(RuntimeError):
     """A worker cannot reach the ledger that should count its fits."""
 
 
+class ChangedDataError(RuntimeError):
+    """Data came back different from what was read before."""
+
+
 class OutsideGuaranteeWarning(UserWarning):
     """Something around a private model learned from the records without noise."""
 

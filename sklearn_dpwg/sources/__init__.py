@@ -6,8 +6,10 @@ and groups. Parts are read once, encoded, sorted by group and, where ``spool`` n
 kept there and mapped, so that every further pass runs at the speed of memory.
 """
 
+from sklearn_dpwg.sources.array_source import ArraySource
+from sklearn_dpwg.sources.parquet_source import ParquetSource
 from sklearn_dpwg.sources.partition import Partition, Source
 from sklearn_dpwg.sources.spool import Spool
 from sklearn_dpwg.sources.table import Table, fingerprint
 
-__all__ = ["Partition", "Source", "Spool", "Table", "fingerprint"]
+__all__ = ["ArraySource", "ParquetSource", "Partition", "Source", "Spool", "Table", "fingerprint"]

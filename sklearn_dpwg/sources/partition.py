@@ -8,6 +8,16 @@ from typing import Protocol
 
 from sklearn_dpwg.sources.table import Table
 
+# A part is as large as it can be below both: larger ones are no faster, and one is in memory at
+# once, in a few copies.
+PART_ROWS = 2**20
+PART_BYTES = 2**25
+
+
+def rows_per_part(bytes_per_row: int) -> int:
+    """Return how many records a part holds, by the bytes that one takes as numbers."""
+    return max(1, min(PART_ROWS, PART_BYTES // max(1, bytes_per_row)))
+
 
 class Partition(Protocol):
     """Some records that follow each other, read when they are asked for.

@@ -8,7 +8,8 @@ import secrets
 import shutil
 import stat
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -124,7 +125,7 @@ class Spool:
         offsets = np.cumsum([0, *(_padded(array.nbytes) for array in arrays)]).tolist()
         path = self.path / f"block-{index:08d}"
         self.reserve(offsets[-1])
-        try:
+        with self.writing():
             with self.create(path.name) as file:
                 for offset, array in zip(offsets, arrays, strict=False):
                     file.seek(offset)
@@ -132,12 +133,28 @@ class Spool:
                 file.truncate(offsets[-1])
             mapped = _map(path, arrays, offsets)
             path.unlink()
+        return _with_arrays(records, mapped)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Remove the folder if anything goes wrong inside, and say in one sentence if disks do.
+
+        Yields
+        ------
+        None
+            Nothing.
+        """
+        try:
+            yield
         except BaseException as error:
             self.close()
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            # an error of polars has no number
+            is_full = isinstance(error, OSError) and (
+                error.errno in (errno.ENOSPC, errno.EDQUOT) or "os error 28" in str(error)
+            )
+            if is_full:
                 raise _full(self.path.parent) from None
             raise
-        return _with_arrays(records, mapped)
 
     def create(self, name: str) -> BinaryIO:
         """Open a new file in the folder that only its owner may read.
@@ -273,7 +290,7 @@ def _with_arrays(records: GroupedRecords, mapped: list[NDArray[Any]]) -> Grouped
     )
 
 
-def _in_order(array: NDArray[Any]) -> NDArray[Any]:
+def _in_order(array: NDArray[Any]) -> Any:
     """Return what lies in memory as it is written: rows one by one, or columns."""
     return array.T if _is_by_columns(array) else np.ascontiguousarray(array)
 
