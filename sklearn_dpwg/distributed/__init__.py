@@ -1,0 +1,10 @@
+"""Records on the workers of a dask cluster.
+
+Fits take dask arrays and frames as they take arrays: workers hold the records and return sums, the
+client adds the sums and alone draws noise. `options` says which cluster, and how long to wait.
+"""
+
+from sklearn_dpwg.distributed._options import Options, current_options, engine, options
+from sklearn_dpwg.distributed.dask_engine import DaskEngine
+
+__all__ = ["DaskEngine", "Options", "current_options", "engine", "options"]
