@@ -24,7 +24,7 @@ class Options:
     fan_in: int | None = None
 
 
-_CURRENT: ContextVar[Options] = ContextVar("distributed_options", default=Options())
+_CURRENT: ContextVar[Options | None] = ContextVar("distributed_options", default=None)
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def current_options() -> Options:
     Options
         Its client, pass_timeout, insecure and fan_in.
     """
-    return _CURRENT.get()
+    return _CURRENT.get() or Options()
 
 
 def engine() -> DaskEngine:

@@ -91,7 +91,7 @@ class Pass:
 
     def __call__(self, *held: Held | Failure) -> Any:
         worker = _worker()
-        results = []
+        results: list[Any] = []
         for one in held:
             if isinstance(one, Failure):
                 return one
@@ -127,10 +127,12 @@ class Add:
         return "<add>"
 
     def __call__(self, *results: Result | Failure) -> Result | Failure:
+        sums = []
         for one in results:
             if isinstance(one, Failure):
                 return one
-        return Result(add(*(one.content for one in results)), _worker().address)
+            sums.append(one.content)
+        return Result(add(*sums), _worker().address)
 
 
 def add(*sums: tuple[Any, ...]) -> tuple[Any, ...]:
