@@ -72,8 +72,16 @@ class LedgerUnreachableError(RuntimeError):
     """A worker cannot reach the ledger that should count its fits."""
 
 
-class ChangedDataError(RuntimeError):
-    """Data came back different from what was read before."""
+class DeadlineError(RuntimeError):
+    """A pass over records on a cluster was not done in time."""
+
+
+class WorkerLostError(RuntimeError):
+    """Workers of a cluster, or its scheduler, went away more often than a pass can mend."""
+
+
+class WorkerError(RuntimeError):
+    """A task failed on a worker, in words that may show records, so they are not repeated."""
 
 
 class OutsideGuaranteeWarning(UserWarning):

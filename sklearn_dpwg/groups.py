@@ -162,18 +162,36 @@ def codes_of_labels(groups: Any, n_records: int, labels: Sequence[Hashable]) -> 
 
 def _factorized(groups: Any, n_records: int) -> tuple[NDArray[np.intp], pd.Index[Any]]:
     """Return each record's index into the labels found, and these in the order they come in."""
-    if isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype.kind in "iub":
-        codes, found = pd.factorize(groups)  # integers as they are need no object each
-        labels = _index(found.astype(object))
+    known = _known_codes(groups)
+    if known is None:
+        codes, found = pd.factorize(_one_column(groups).to_numpy())
     else:
-        values = _one_column(groups)
-        labels = _index(values.unique())
-        codes = labels.get_indexer(values)
+        codes, places = pd.factorize(known[0])
+        found = places if known[1] is None else known[1][places]
+    labels = _index(found.astype(object))
     if len(codes) != n_records:
         raise ValueError(
             f"groups must have one entry a record: got {len(codes)} for {n_records} records."
         )
     return np.asarray(codes, dtype=np.intp), labels
+
+
+def _known_codes(groups: Any) -> tuple[NDArray[Any], NDArray[Any] | None] | None:
+    """Return integers that tell groups apart, and the labels that they stand for if not themselves.
+
+    None where they are not at hand; making an object of each label takes most of the time.
+    """
+    column = (
+        groups.iloc[:, 0] if hasattr(groups, "iloc") and np.shape(groups)[1:] == (1,) else groups
+    )
+    if isinstance(getattr(column, "dtype", None), pd.CategoricalDtype) and hasattr(column, "cat"):
+        codes = column.cat.codes.to_numpy()
+        labels = column.cat.categories.to_numpy(dtype=object)
+        return None if (codes < 0).any() else (codes, labels)
+    values = column.to_numpy() if isinstance(column, pd.Series) else column
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iub":
+        return values, None
+    return None
 
 
 def encode_hidden_groups(
