@@ -56,9 +56,10 @@ def assert_same_fit(model, other):
     assert model.group_labels_.tolist() == other.group_labels_.tolist()
     assert model.group_sizes_.tolist() == other.group_sizes_.tolist()
     assert model.n_features_in_ == other.n_features_in_
-    assert getattr(model, "classes_", np.array(0)).dtype == getattr(
-        other, "classes_", np.array(0)
-    ).dtype
+    assert (
+        getattr(model, "classes_", np.array(0)).dtype
+        == getattr(other, "classes_", np.array(0)).dtype
+    )
     names = [getattr(each, "feature_names_in_", np.array([])).tolist() for each in (model, other)]
     assert names[0] == names[1]
 
@@ -77,7 +78,9 @@ def test_every_solver_learns_what_it_learns_in_memory(kind, name, make_task):
 
 def test_moments(regressor):
     parameters = {"solver": "moments", "epsilon": 8.0}
-    assert_same_fit(regressor.fit(**parameters), regressor.make(**parameters).fit(cut(regressor.data)))
+    assert_same_fit(
+        regressor.fit(**parameters), regressor.make(**parameters).fit(cut(regressor.data))
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,18 +107,21 @@ def test_start(binary):
     assert_same_fit(binary.fit(start=public), binary.make(start=public).fit(cut(binary.data)))
 
 
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, csr_array, np.float32, np.asfortranarray])
+@pytest.mark.parametrize(
+    "kind", [pd.DataFrame, pl.DataFrame, csr_array, np.float32, np.asfortranarray]
+)
 def test_forms_of_rows(binary, kind):
     X, y, groups = binary.data
     if kind in (pd.DataFrame, pl.DataFrame):
-        X = kind(X, columns=["u", "v", "w"]) if kind is pd.DataFrame else kind(X, schema=["u", "v", "w"])
+        X = (
+            kind(X, columns=["u", "v", "w"])
+            if kind is pd.DataFrame
+            else kind(X, schema=["u", "v", "w"])
+        )
     else:
         X = X.astype(kind) if kind is np.float32 else kind(X)
     data = type(binary.data)(X, y, groups)
-    if kind is pl.DataFrame:
-        source = Partitioned(X, y, groups)  # take_rows cuts pandas
-    else:
-        source = cut(data)
+    source = Partitioned(*data) if kind is pl.DataFrame else cut(data)
     model = binary.make().fit(*data)
     assert_same_fit(model, binary.make().fit(source))
     np.testing.assert_array_equal(model.predict(source), model.predict(X))
@@ -222,7 +228,7 @@ def test_the_same_warning_of_targets_among_the_groups(binary):
 
 
 def test_scores_are_those_of_memory(task):
-    X, y, groups = task.data
+    X, y, _ = task.data
     model = task.fit()
     assert model.score(cut(task.data)) == pytest.approx(model.score(X, y), abs=1e-12)
     alone = Partitioned(X[:1], y[:1])
@@ -233,7 +239,9 @@ def test_a_constant_target_has_the_score_of_memory(regressor):
     X, _, groups = regressor.data
     model = regressor.make(epsilon=np.inf).fit(X, np.full(len(X), 0.5), groups)
     for y in (np.full(len(X), 0.25), np.full(len(X), 0.5)):
-        assert model.score(Partitioned(X, y, cuts=[9])) == pytest.approx(model.score(X, y), abs=1e-9)
+        assert model.score(Partitioned(X, y, cuts=[9])) == pytest.approx(
+            model.score(X, y), abs=1e-9
+        )
 
 
 def test_ledgers_and_progress(binary, capsys):
@@ -253,7 +261,9 @@ def test_one_draw_a_release_as_in_memory(binary, draws):
 
 def test_without_bounds_the_range_is_that_of_all_targets(regressor):
     parameters = {"epsilon": np.inf, "target_bounds": None}
-    assert_same_fit(regressor.fit(**parameters), regressor.make(**parameters).fit(cut(regressor.data)))
+    assert_same_fit(
+        regressor.fit(**parameters), regressor.make(**parameters).fit(cut(regressor.data))
+    )
 
 
 def test_regressor_of_single_column_targets_warns_as_in_memory(regressor):

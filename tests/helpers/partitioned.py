@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class Partitioned:
         edges = [0, *sorted(cuts), X.shape[0]]
         self.parts = [
             Part(Table(*(None if all_ is None else _cut(all_, a, b) for all_ in (X, y, groups))))
-            for a, b in zip(edges[:-1], edges[1:], strict=True)
+            for a, b in pairwise(edges)
         ]
 
     def partitions(self) -> list[Part]:

@@ -91,6 +91,8 @@ def _risks_of_blocks(
             from sklearn_dpwg.sources import Spool
 
             spool = stack.enter_context(Spool(held.spool))
+            n_records = sum(problem.group_sizes)
+            spool.reserve(n_records * (problem.n_features * facts.dtype.itemsize + 16))
         expected = [
             Expected(place, each.fingerprint, tuple(sizes), tuple(ranks))
             for place, (each, sizes, ranks) in enumerate(

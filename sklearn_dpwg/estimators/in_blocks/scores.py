@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._lazy_data import is_dask, is_source, lazy_table
 from sklearn_dpwg._typing import FloatArray
@@ -65,12 +67,28 @@ def _lazily(estimator: Any, name: str, X: Any) -> Any:
     from sklearn_dpwg import distributed
 
     function = partial(_of_rows, kind=type(estimator), state=_state(estimator), name=name)
-    n_features = estimator.n_features_in_
-    names = getattr(estimator, "feature_names_in_", None)
-    example: Any = np.zeros((1, n_features))
-    if names is not None and hasattr(X, "columns"):
-        example = X._meta_nonempty.iloc[:1] if hasattr(X, "_meta_nonempty") else example
-    return distributed.map_rows(X, function, meta=function(example)[:0])
+    _check_columns(estimator, X)
+    dtype = estimator.classes_.dtype if hasattr(estimator, "classes_") else np.float64
+    columns = None
+    if name != "predict":
+        dtype = np.float64
+        n_classes = len(estimator.classes_)
+        if name != "decision_function" or n_classes > 2:
+            columns = estimator.classes_.tolist()
+    return distributed.map_rows(X, function, dtype=dtype, columns=columns)
+
+
+def _check_columns(estimator: Any, X: Any) -> None:
+    """Refuse other columns than the model's now, and not when a worker computes."""
+    example = np.zeros((1, X.shape[1]))
+    names = list(X.columns) if hasattr(X, "columns") else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names that are there or not, which is told below
+        validate_data(
+            estimator,
+            example if names is None else pd.DataFrame(example, columns=names),
+            reset=False,
+        )
 
 
 def _of_source(estimator: Any, method: Callable[..., Any], source: Any) -> NDArray[Any]:
@@ -96,11 +114,8 @@ def _model(kind: type[Any], state: dict[str, Any]) -> Any:
 
 
 def _of_rows(X: Any, *, kind: type[Any], state: dict[str, Any], name: str) -> NDArray[Any]:
-    """Return what a method of a fitted model returns of some rows, which may be none."""
-    model = _model(kind, state)
-    if X.shape[0]:
-        return np.asarray(getattr(model, name)(X))
-    return np.asarray(getattr(model, name)(np.zeros((1, model.n_features_in_)))[:0])
+    """Return what a method of a fitted model returns of some rows."""
+    return np.asarray(getattr(_model(kind, state), name)(X))
 
 
 @told
