@@ -27,9 +27,10 @@ from sklearn_dpwg.losses import (
     SquaredHinge,
 )
 from sklearn_dpwg.privacy import SumGrid, summation_slack
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import EveryRecord, GroupRisks
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 from tests.helpers.selections import Listed, everybody
+from tests.helpers.storage import RestlessEngine, in_blocks
 from tests.helpers.sum_cases import (
     PlainAbsoluteError,
     adversary,
@@ -201,6 +202,29 @@ def test_the_adversary_moves_sums_by_no_more_than_is_stated(layout, dtype, loss)
     assert moves(gradients, others) <= Fraction(stated.gradient_diameter) ** 2
     assert moves(gradients, others) >= Fraction(2 * (1 - 2**-20)) ** 2  # the attack is on
     assert moves(losses, other_losses) <= Fraction(stated.loss_range) ** 2
+
+
+@pytest.mark.parametrize("n_blocks", [2, 7, 40])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_adversary_moves_sums_of_stored_blocks_by_no_more_than_is_stated(layout, n_blocks):
+    """Blocks of storage are cut anywhere, and added in another order on either side."""
+    pair = [adversary(x, layout=layout) for x in (1.0, -1.0)]
+    stated = SumSensitivity.of(facts(pair[0]), ceiling=2.0)
+    stored = [
+        in_blocks(risks, n_blocks, 9, engine=RestlessEngine(seed))
+        for seed, risks in enumerate(pair)
+    ]
+    zero, everybody_joins = np.zeros(4), EveryRecord()
+    for read in (
+        lambda risks: risks.sums(zero, ceiling=2.0, grid=stated.grid),
+        lambda risks: risks.sampled_sums(
+            zero, everybody_joins, ceiling=2.0, center=0.0, grid=stated.grid
+        ),
+    ):
+        (losses, gradients), (other_losses, others) = map(read, stored)
+        assert moves(gradients, others) <= Fraction(stated.gradient_diameter) ** 2
+        assert moves(gradients, others) >= Fraction(2 * (1 - 2**-20)) ** 2  # the attack is on
+        assert moves(losses, other_losses) <= Fraction(stated.loss_range) ** 2
 
 
 @pytest.mark.parametrize("layout", ["rows", "csr"])  # by columns a thousand rows are added first

@@ -395,6 +395,19 @@ def test_secure_noise_of_a_run_has_the_scale_of_the_plan():
     assert scale_faults(np.concatenate(units), standard, sensitivity=1.0) == []
 
 
+def who_joined(plan, coins):
+    """Return the ranks of each group that joined a step."""
+    sizes, parts = plan.problem.group_sizes, plan.schedule.batches.parts
+    joined = [np.arange(size) for size in sizes]
+    for part, release in enumerate(plan.releases):
+        if release.sampling_rate < 1.0:
+            of_release, sample = next(coins)
+            assert of_release == release
+            found = chosen(sample, sizes)
+            joined = [found[g] if parts[g] == part else joined[g] for g in range(len(sizes))]
+    return joined
+
+
 def reference_run(plan, data, source, drawn):
     """Return the output of a run from its coins and answers, one record at a time."""
     schedule, problem, batches = plan.schedule, plan.problem, plan.schedule.batches
@@ -404,15 +417,7 @@ def reference_run(plan, data, source, drawn):
     group_weights = np.array(problem.prior)
     path, group_path, heard, coins = [], [], [], iter(source.batches)
     for t, asked in enumerate(source.asked):
-        joined = [np.arange(size) for size in sizes]
-        for part, release in enumerate(plan.releases):
-            if release.sampling_rate < 1.0:
-                of_release, sample = next(coins)
-                assert of_release == release
-                found = chosen(sample, sizes)
-                for group in range(n_groups):
-                    if batches.parts[group] == part:
-                        joined[group] = found[group]
+        joined = who_joined(plan, coins)
         one_by_one = single_records(data)
         gradients, risks = np.zeros((n_groups, d)), np.full(n_groups, batches.center)
         for group in range(n_groups):
