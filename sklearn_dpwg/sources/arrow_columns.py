@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 _ADVICE = {
@@ -67,6 +68,14 @@ def _texts(types: Any) -> list[Any]:
     return [*texts, types.is_fixed_size_binary, *(one for one in newer if one is not None)]
 
 
+def as_codes(kind: Any) -> Any:
+    """Return the type that labels are read in: text as a dictionary, which is read faster."""
+    import pyarrow as pa
+
+    is_plain_text = kind_of(kind) == "strings" and not pa.types.is_dictionary(kind)
+    return pa.dictionary(pa.int32(), kind) if is_plain_text else kind
+
+
 def float_type(kinds: list[Any]) -> np.dtype[Any]:
     """Return the type that rows of these columns are read in."""
     from pyarrow import types
@@ -113,6 +122,21 @@ def as_labels(column: Any) -> NDArray[Any]:
     if _is_plain(types, column.type) and not column.null_count:
         return np.asarray(column.to_numpy())
     return _objects(column if types.is_dictionary(column.type) else column.dictionary_encode())
+
+
+def as_group_column(column: Any) -> pd.Series[Any]:
+    """Return a chunked column of groups; text as categories, which take a byte a record."""
+    from pyarrow import types
+
+    if types.is_dictionary(column.type) and kind_of(column.type) == "strings" and len(column):
+        whole = column.unify_dictionaries().combine_chunks()
+        distinct = pd.Index(whole.dictionary.to_pylist(), dtype=object)
+        # a writer may have put a missing value, or one value twice, among those that it numbers
+        if distinct.is_unique and not distinct.hasnans:
+            codes = whole.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            return pd.Series(pd.Categorical.from_codes(codes, distinct), copy=False)
+    labels = as_labels(column)
+    return pd.Series(labels, dtype=labels.dtype)
 
 
 def _is_plain(types: Any, kind: Any) -> bool:

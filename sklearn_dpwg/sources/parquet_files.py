@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from sklearn_dpwg.exceptions import ChangedDataError
-from sklearn_dpwg.sources.arrow_columns import as_labels, as_targets, fill_numbers
+from sklearn_dpwg.sources.arrow_columns import as_group_column, as_targets, fill_numbers
 from sklearn_dpwg.sources.table import Table
 
 # Rows that are decoded at once: columns of so many lie in the cache while rows are made of them.
 BATCH_ROWS = 2**14
 # Bytes that are read from a local file at once, for each column.
-_BUFFER_BYTES = 2**20
+_BUFFER_BYTES = 2**18
 _ENDINGS = (".parquet", ".pq", ".parq")
 
 
@@ -90,8 +90,8 @@ class ParquetFile:
         keys = dataset.get_partition_keys(fragment.partition_expression)
         return cls(fragment.path, fragment.filesystem, info.size, info.mtime_ns, rows, keys)
 
-    def open(self) -> Any:
-        """Open it, if it is what it was."""
+    def open(self, coded: Sequence[str] = ()) -> Any:
+        """Open it, if it is what it was; some columns of text are read as codes."""
         from pyarrow import fs, parquet
 
         info = self.filesystem.get_file_info(self.path)
@@ -100,6 +100,7 @@ class ParquetFile:
         is_local = isinstance(self.filesystem, fs.LocalFileSystem)
         found = parquet.ParquetFile(
             self.filesystem.open_input_file(self.path),
+            read_dictionary=list(coded),
             # far files are asked for all columns at once, near ones for a little of each at a time
             pre_buffer=not is_local,
             buffer_size=_BUFFER_BYTES if is_local else 0,
@@ -182,10 +183,8 @@ class ParquetPartition:
         y = as_targets(found.column(columns.target), columns.target)
         if not columns.groups:
             return Table(X, y)
-        cells = [as_labels(found.column(name)) for name in columns.groups]
-        groups = pd.concat([pd.Series(each, dtype=each.dtype) for each in cells], axis=1)
-        groups.columns = list(columns.groups)
-        return Table(X, y, groups)
+        cells = {name: as_group_column(found.column(name)) for name in columns.groups}
+        return Table(X, y, pd.DataFrame(cells, copy=False))
 
     def _batches(self, names: list[str]) -> Iterator[Any]:
         """Yield columns of the records as batches, in the types of the source."""
@@ -194,24 +193,29 @@ class ParquetPartition:
         kinds, keys = self._columns.kinds, self._file.keys
         schema = pa.schema([(name, kinds[name]) for name in names])
         in_file = [name for name in names if name not in keys]
-        with self._file.open() as file:
+        coded = [name for name in in_file if pa.types.is_dictionary(kinds[name])]
+        with self._file.open(coded) as file:
             # a file that is read for keys alone has rows all the same, which some column counts
             read = in_file or file.schema_arrow.names[:1]
             for batch in file.iter_batches(BATCH_ROWS, self._row_groups, read):
                 found = [
                     _cast(batch.column(name), kinds[name], name)
                     if name not in keys
-                    else pa.repeat(pa.scalar(keys[name], kinds[name]), len(batch))
+                    else _cast(pa.array([keys[name]] * len(batch)), kinds[name], name)
                     for name in names
                 ]
                 yield pa.record_batch(found, schema=schema)
 
 
 def _cast(column: Any, kind: Any, name: str) -> Any:
-    """Return a column in the type that all files share."""
+    """Return a column in the type that all files share, labels of text as a dictionary."""
     import pyarrow as pa
 
     try:
+        if not pa.types.is_dictionary(kind):
+            return column if column.type == kind else column.cast(kind)
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
         return column if column.type == kind else column.cast(kind)
     except pa.ArrowInvalid:
         # Arrow's own message shows the value

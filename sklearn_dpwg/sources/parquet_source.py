@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_dpwg.sources.arrow_columns import check_feature, check_label, float_type
+from sklearn_dpwg.sources.arrow_columns import as_codes, check_feature, check_label, float_type
 from sklearn_dpwg.sources.parquet_files import (
     Columns,
     ParquetFile,
@@ -198,6 +198,8 @@ class ParquetSource:
         check_label(self.target, kinds[self.target], of="y")
         for name in self._groups:
             check_label(name, kinds[name], of="groups")
+        for name in {self.target, *self._groups}:
+            kinds[name] = as_codes(kinds[name])
         dtype = float_type([kinds[name] for name in self.features])
         return Columns(tuple(self.features), self.target, self._groups, kinds, dtype)
 
@@ -247,9 +249,7 @@ def _fragments(data: Any) -> tuple[list[Any], list[Any]]:
             "ParquetSource needs pyarrow: pip install 'sklearn-dpwg[parquet]'."
         ) from None
     if isinstance(data, dataset.Dataset):
-        fragments = list(data.get_fragments())
-        _check_dataset(data, fragments)
-        return fragments, [data.schema]
+        return _fragments_of(data), [data.schema]
     if hasattr(data, "columns") or not (isinstance(data, str | os.PathLike) or _is_list(data)):
         raise TypeError(
             f"data must be a path or several, a dataset of pyarrow or a LazyFrame of polars, got "
@@ -263,18 +263,20 @@ def _fragments(data: Any) -> tuple[list[Any], list[Any]]:
     return fragments, [*schemas, *([_schema(told)] if told else [])]
 
 
-def _check_dataset(data: Any, fragments: list[Any]) -> None:
-    """Refuse a dataset that is not of Parquet files, or that shows some of their records only."""
+def _fragments_of(data: Any) -> list[Any]:
+    """Return the files of a dataset, or refuse one of something else or of some records only."""
+    try:
+        fragments = list(data.get_fragments())
+    except ValueError:
+        raise ValueError(
+            "data must be a dataset without a filter and a projection, got one that has some: pass "
+            "a LazyFrame of polars instead."
+        ) from None
     if not fragments or not all(hasattr(fragment, "row_groups") for fragment in fragments):
         raise ValueError(
             "data must be a dataset of Parquet files, got one of something else or of none."
         )
-    n_rows = sum(group.num_rows for fragment in fragments for group in fragment.row_groups)
-    if data.count_rows() != n_rows:
-        raise ValueError(
-            "data must be a dataset without a filter, got one that leaves records out: write them "
-            "to files first, or pass a LazyFrame with that filter."
-        )
+    return fragments
 
 
 def _keys(found: Any) -> list[str]:

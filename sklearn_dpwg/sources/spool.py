@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sklearn_dpwg.records import GroupedRecords
+from sklearn_dpwg.sources.mapped_array import mapping_of
 
 try:
     import fcntl
@@ -114,7 +115,8 @@ class Spool:
         Returns
         -------
         GroupedRecords
-            The same numbers in the same order of memory, read-only and on the file.
+            The same numbers in the same order of memory, read-only and on the file; rows that are
+            on a mapped file already stay where they are.
 
         Raises
         ------
@@ -262,9 +264,13 @@ def _remove_folder(path: Path) -> None:
 
 
 def _arrays_of(records: GroupedRecords) -> list[NDArray[Any]]:
+    """Return the arrays that are written: all but rows that are on a mapped file already."""
     rows = records.rows
-    is_sparse = isinstance(rows, csr_array)
-    arrays = [rows.data, rows.indices, rows.indptr] if is_sparse else [rows]
+    arrays: list[NDArray[Any]] = []
+    if isinstance(rows, csr_array):
+        arrays = [rows.data, rows.indices, rows.indptr]
+    elif mapping_of(rows) is None:
+        arrays = [rows]
     arrays += [records.row_scale, records.targets]
     return arrays + [part for part in (records.slope_limits, records.places) if part is not None]
 
@@ -279,7 +285,7 @@ def _with_arrays(records: GroupedRecords, mapped: list[NDArray[Any]]) -> Grouped
         rows.has_sorted_indices = records.rows.has_sorted_indices
         rows.has_canonical_format = records.rows.has_canonical_format
     else:
-        rows = next(left)
+        rows = records.rows if mapping_of(records.rows) is not None else next(left)
     return GroupedRecords(
         rows,
         row_scale=next(left),
