@@ -21,6 +21,7 @@ from sklearn_dpwg.estimators.in_blocks.encoding import (
 )
 from sklearn_dpwg.estimators.in_blocks.facts import Facts, merge
 from sklearn_dpwg.estimators.in_blocks.held import Held, hold
+from sklearn_dpwg.estimators.in_blocks.lease import Lease
 from sklearn_dpwg.estimators.in_blocks.refusal import raise_first
 from sklearn_dpwg.estimators.in_blocks.survey import Survey, survey_partition
 from sklearn_dpwg.estimators.spending import check_solution, spending
@@ -84,8 +85,9 @@ def _risks_of_blocks(
     estimator: Fitting, held: Held, surveys: list[Survey], facts: Facts, problem: Problem
 ) -> Iterator[Risks]:
     """Make blocks of all partitions, prove them sound, and forget them in the end."""
-    engine = held.engine
+    engine = Lease(held.engine)
     with ExitStack() as stack:
+        stack.callback(engine.end)
         spool = None
         if held.spool is not None:
             from sklearn_dpwg.sources import Spool
@@ -103,15 +105,14 @@ def _risks_of_blocks(
         encode = partial(encode_partition, encoder=_encoder(estimator, facts, problem), spool=spool)
         handles = [held.handles[each.place] for each in filled]
         blocks = engine.derive(handles, encode, [(each,) for each in filled])
-        stack.callback(engine.release, blocks)
-        if isinstance(engine, LocalEngine):
+        if isinstance(held.engine, LocalEngine):
             raise_first(engine.collect(blocks, refusal_of))
         else:  # a worker that is lost takes its blocks along, and they are made once more
             seals = engine.collect(blocks, seal_of)
             raise_first(seals)
             places = [(each.place, seal) for each, seal in zip(filled, seals, strict=True)]
-            blocks = engine.derive(blocks, same_block, places)
-            stack.callback(engine.release, blocks)
+            unsealed, blocks = blocks, engine.derive(blocks, same_block, places)
+            engine.release(unsealed)
         yield BlockRisks(
             engine,
             blocks,
