@@ -72,8 +72,11 @@ def as_codes(kind: Any) -> Any:
     """Return the type that labels are read in: text as a dictionary, which is read faster."""
     import pyarrow as pa
 
-    is_plain_text = kind_of(kind) == "strings" and not pa.types.is_dictionary(kind)
-    return pa.dictionary(pa.int32(), kind) if is_plain_text else kind
+    if kind_of(kind) != "strings":
+        return kind
+    # the numbers of several files together may be more than a narrow type has
+    value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.dictionary(pa.int32(), value_type)
 
 
 def float_type(kinds: list[Any]) -> np.dtype[Any]:
@@ -133,7 +136,7 @@ def as_group_column(column: Any) -> pd.Series[Any]:
         distinct = pd.Index(whole.dictionary.to_pylist(), dtype=object)
         # a writer may have put a missing value, or one value twice, among those that it numbers
         if distinct.is_unique and not distinct.hasnans:
-            codes = whole.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            codes = _codes(whole, -1)
             return pd.Series(pd.Categorical.from_codes(codes, distinct), copy=False)
     labels = as_labels(column)
     return pd.Series(labels, dtype=labels.dtype)
@@ -152,9 +155,14 @@ def _objects(column: Any) -> NDArray[Any]:
         table = np.empty(len(distinct) + 1, dtype=object)
         for place, value in enumerate(distinct):
             table[place] = value
-        codes = (
-            chunk.indices.fill_null(len(distinct)) if chunk.indices.null_count else chunk.indices
-        )
-        found[start : start + len(chunk)] = table[codes.to_numpy(zero_copy_only=False)]
+        found[start : start + len(chunk)] = table[_codes(chunk, len(distinct))]
         start += len(chunk)
     return found
+
+
+def _codes(column: Any, missing: int) -> NDArray[Any]:
+    """Return the numbers that stand for the values of a dictionary array."""
+    from pyarrow import int64
+
+    codes = column.indices.cast(int64())
+    return np.asarray(codes.fill_null(missing) if codes.null_count else codes)

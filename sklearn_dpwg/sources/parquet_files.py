@@ -201,10 +201,17 @@ class ParquetPartition:
                 found = [
                     _cast(batch.column(name), kinds[name], name)
                     if name not in keys
-                    else _cast(pa.array([keys[name]] * len(batch)), kinds[name], name)
+                    else _cast(_repeated(keys[name], len(batch), kinds[name]), kinds[name], name)
                     for name in names
                 ]
                 yield pa.record_batch(found, schema=schema)
+
+
+def _repeated(value: Any, n_times: int, kind: Any) -> Any:
+    """Return a column of one value, which may be missing."""
+    import pyarrow as pa
+
+    return pa.array([value] * n_times, getattr(kind, "value_type", kind))
 
 
 def _cast(column: Any, kind: Any, name: str) -> Any:
@@ -264,7 +271,24 @@ def _dataset_at(path: str) -> Any:
             partition_base_dir=inner if is_folder else None,
         )
     except pa.ArrowInvalid as error:
+        _refuse_twice(files[0], filesystem)
         raise ValueError(f"data must be Parquet files, got {path!r}: {error}") from None
+
+
+def _refuse_twice(path: str, filesystem: Any) -> None:
+    """Refuse a Parquet file with two columns of one name, whatever else may be wrong with it."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        names = parquet.read_schema(path, filesystem=filesystem).names
+    except pa.ArrowInvalid:
+        return
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(
+                f"data must have a name of its own for each column, got {name!r} twice in {path!r}."
+            )
 
 
 def _files_in(filesystem: Any, folder: str) -> list[str]:

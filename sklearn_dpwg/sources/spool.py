@@ -280,8 +280,9 @@ def _with_arrays(records: GroupedRecords, mapped: list[NDArray[Any]]) -> Grouped
     left = iter(mapped)
     rows: Any
     if isinstance(records.rows, csr_array):
-        parts = (next(left), next(left), next(left))
-        rows = csr_array(parts, shape=records.rows.shape, copy=False)
+        # the constructor would copy what is a small part of a mapping
+        rows = csr_array(records.rows.shape, dtype=records.rows.dtype)
+        rows.data, rows.indices, rows.indptr = next(left), next(left), next(left)
         rows.has_sorted_indices = records.rows.has_sorted_indices
         rows.has_canonical_format = records.rows.has_canonical_format
     else:
