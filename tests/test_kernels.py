@@ -24,6 +24,7 @@ from sklearn_dpwg.kernels import (
     Partition,
     _compiled,
     _kernel,
+    allow_threads,
     canonical_rows,
     fused_pass,
     has_kernel,

@@ -116,7 +116,7 @@ def test_what_is_no_collection_of_rows_is_refused(engine, arrays, frame):
     X, y = arrays
     with pytest.raises(TypeError, match="y must be a dask array or frame where X is one"):
         hold_collections(engine, X, TARGETS)
-    with pytest.raises(TypeError, match="X must be a dask array or frame.*got Delayed"):
+    with pytest.raises(TypeError, match=r"X must be a dask array or frame.*got Delayed"):
         hold_collections(engine, dask.delayed(ROWS), y)
     with pytest.raises(ValueError, match="y must have 1 dimensions, got 2"):
         hold_collections(engine, X, X)

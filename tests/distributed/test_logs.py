@@ -44,19 +44,27 @@ def work(engine):
     engine.collect(engine.derive(blocks, toy.shift, [(987654.0,)] * len(blocks)), toy.size)
 
 
-def test_logs_show_no_rows_sums_or_keys(processes, tmp_path, monkeypatch):
+@pytest.fixture
+def levels():
+    """Put this process's loggers back."""
+    logger = logging.getLogger("distributed")
+    handlers = list(logger.handlers)
+    before = {name: logging.getLogger(name).level for name in logging.root.manager.loggerDict}
+    yield
+    for handler in logger.handlers[:]:
+        if handler not in handlers:
+            logger.removeHandler(handler)
+            handler.close()
+    for name, level in before.items():
+        logging.getLogger(name).setLevel(level)
+
+
+@pytest.mark.usefixtures("levels")
+def test_logs_show_no_rows_sums_or_keys(processes, tmp_path):
     files = [tmp_path / "client_and_scheduler", tmp_path / "worker"]
-    before = list(logging.getLogger("distributed").handlers)
-    try:
-        write_all(files[0])
-        processes.run(write_all, str(files[1]))
-        work(DaskEngine(processes, pass_timeout=120.0))
-    finally:
-        logger = logging.getLogger("distributed")
-        for handler in logger.handlers[:]:
-            if handler not in before:
-                logger.removeHandler(handler)
-                handler.close()
+    write_all(files[0])
+    processes.run(write_all, str(files[1]))
+    work(DaskEngine(processes, pass_timeout=120.0))
     for file in files:
         text = file.read_text()
         assert "dpwg_pass-" in text  # or nothing was looked at
