@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-LATE = {"dp_accounting", "opendp", "matplotlib", "numba"}
+LATE = {"dp_accounting", "opendp", "matplotlib", "numba", "dask", "distributed"}
 
 
 def top_level_modules_after(statement: str) -> set[str]:
@@ -23,3 +23,11 @@ def test_import_leaves_slow_and_optional_libraries_alone():
 
 def test_a_loaded_library_would_be_seen():
     assert "dp_accounting" in top_level_modules_after("import dp_accounting.pld")
+
+
+def test_clusters_wait_until_one_is_used():
+    statement = (
+        "import sklearn_dpwg, sklearn_dpwg.distributed as d, numpy as np\n"
+        "d.is_collection(np.zeros(3)); d.current_options()"
+    )
+    assert top_level_modules_after(statement) & {"dask", "distributed"} == set()

@@ -122,13 +122,25 @@ class Cluster:
     def _left(self, deadline: float) -> float:
         """Return how many seconds are left, or give up."""
         left = deadline - time.monotonic()
-        if left <= 0.0:
-            raise DeadlineError(
-                f"A pass over the records was not done after pass_timeout={self._pass_timeout:g} "
-                "seconds, so it is given up and nothing of it is released: see whether the workers "
-                "are there and busy, or allow more in sklearn_dpwg.distributed.options."
-            )
-        return left
+        if left > 0.0:
+            return left
+        raise DeadlineError(
+            f"A pass over the records was not done after pass_timeout={self._pass_timeout:g} "
+            "seconds, so it is given up and nothing of it is released; the cluster has "
+            f"{self._n_workers()} workers: see whether they are there and busy, or allow more time "
+            "in sklearn_dpwg.distributed.options."
+        ) from None
+
+    def _n_workers(self) -> str:
+        """Return how many workers there are, in a word."""
+
+        async def ask() -> Any:
+            return await self.client.nthreads()
+
+        try:
+            return str(len(self.client.sync(ask, callback_timeout=2.0)) or "no")
+        except Exception:  # the scheduler does not answer
+            return "unknown"
 
 
 def random_name(kind: str) -> str:
