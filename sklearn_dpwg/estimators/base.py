@@ -18,7 +18,8 @@ from sklearn_dpwg.estimators import fresh
 from sklearn_dpwg.estimators.fitting import Fitting, precisions
 from sklearn_dpwg.estimators.fresh import FreshMethod
 from sklearn_dpwg.estimators.hidden_groups import fit_hidden
-from sklearn_dpwg.estimators.in_blocks import fit_in_blocks, is_elsewhere
+from sklearn_dpwg.estimators.in_blocks.fit import fit_in_blocks
+from sklearn_dpwg.estimators.in_blocks.held import is_elsewhere
 from sklearn_dpwg.estimators.inputs import advice_on_missing_values, check_columns
 from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
 from sklearn_dpwg.estimators.search_around import check_search_around

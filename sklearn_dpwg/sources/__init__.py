@@ -7,7 +7,7 @@ kept there and mapped, so that every further pass runs at the speed of memory.
 """
 
 from sklearn_dpwg.sources.array_source import ArraySource
-from sklearn_dpwg.sources.group_sizes import group_sizes
+from sklearn_dpwg.sources.counting import group_sizes
 from sklearn_dpwg.sources.parquet_source import ParquetSource
 from sklearn_dpwg.sources.partition import Partition, Source
 from sklearn_dpwg.sources.spool import Spool

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array
 from sklearn.utils.validation import check_array
 
 from sklearn_dpwg.estimators.in_blocks.refusal import Refusal, told
@@ -132,7 +132,7 @@ def _spooled(records: GroupedRecords, place: int, spool: Any) -> GroupedRecords:
     from sklearn_dpwg.sources.mapped_array import mapping_of
 
     rows = records.rows
-    if issparse(rows) or mapping_of(rows) is None:
+    if isinstance(rows, csr_array) or mapping_of(rows) is None:
         written: GroupedRecords = spool.write(place, records)
         return written
     beside = spool.write(place, replace(records, rows=rows[:, :0]))
@@ -147,10 +147,12 @@ def seal_of(outcome: RecordBlock | Refusal) -> bytes | Refusal:
     rows: Any = records.rows
     # factors follow from the rows, and a processor of another kind may round them otherwise
     parts: list[Any] = [records.targets, records.starts]
-    parts += [rows.data, rows.indices, rows.indptr] if issparse(rows) else [rows]
+    is_sparse = isinstance(rows, csr_array)
+    parts += [rows.data, rows.indices, rows.indptr] if is_sparse else [rows]
     for part in parts:
-        digest.update(repr((part.dtype.str, part.shape)).encode())
-        digest.update(np.ascontiguousarray(part if part.flags.c_contiguous else part.T))
+        in_order: Any = part.T if part.flags.f_contiguous else np.ascontiguousarray(part)
+        digest.update(repr((part.dtype.str, part.shape, part.flags.f_contiguous)).encode())
+        digest.update(in_order)
     return digest.digest()
 
 
