@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 
-LATE = {"dp_accounting", "opendp", "matplotlib", "numba", "dask", "distributed"}
+LATE = {
+    "dp_accounting", "opendp", "matplotlib", "numba", "pyarrow", "polars", "dask", "distributed"
+}  # fmt: skip
 
 
 def top_level_modules_after(statement: str) -> set[str]:
@@ -19,6 +21,14 @@ def test_import_leaves_slow_and_optional_libraries_alone():
     loaded = top_level_modules_after("import sklearn_dpwg; sklearn_dpwg.__version__")
     assert "sklearn_dpwg" in loaded
     assert loaded & LATE == set()
+
+
+def test_sources_load_polars_never_and_files_when_they_are_read():
+    loaded = top_level_modules_after(
+        "import sys; sys.modules['pyarrow'] = None; import sklearn_dpwg.sources"
+    )
+    assert "sklearn_dpwg" in loaded
+    assert "polars" not in loaded
 
 
 def test_a_loaded_library_would_be_seen():

@@ -28,7 +28,7 @@ class ArraySource:
     groups : ndarray, Series or DataFrame with n_records entries, optional
         Groups, in any form that ``fit`` takes with a length; None for none.
     block_rows : int, optional
-        Records in a block; by default as many as take 32 MiB, at most 2**20.
+        Records in a block; by default as many as take 64 MiB, at most 2**20.
     spool : path, optional
         Directory for encoded rows that are not in order of their groups; see `ParquetSource`. With
         None they are copied to memory, while those in order are used where they are.
@@ -46,8 +46,8 @@ class ArraySource:
     >>> from sklearn_dpwg.sources import ArraySource
     >>> rng = np.random.default_rng(0)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/X.npy", rng.normal(size=(1000, 3)))
-    ...     X = np.load(f"{folder}/X.npy", mmap_mode="r")
+    ...     np.save(folder + "/X.npy", rng.normal(size=(1000, 3)))
+    ...     X = np.load(folder + "/X.npy", mmap_mode="r")
     ...     source = ArraySource(X, X[:, 0] > 0, np.arange(1000) // 500, block_rows=400)
     ...     [len(partition.read().y) for partition in source.partitions()]
     [400, 400, 200]

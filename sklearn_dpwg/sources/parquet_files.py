@@ -154,6 +154,8 @@ class ParquetPartition:
 
     def read(self) -> Table:
         """Return the records; numbers of a row lie together."""
+        import pyarrow as pa
+
         columns = self._columns
         rows = np.empty((self.n_records, len(columns.features)), dtype=columns.dtype)
         labels = []
@@ -164,7 +166,9 @@ class ParquetPartition:
                 fill_numbers(rows[start:stop, place], batch.column(name), name)
             labels.append(batch.select(columns.labels))
             start = stop
-        return self._table(rows, labels)
+        table = self._table(rows, labels)
+        pa.default_memory_pool().release_unused()  # what the columns were decoded in
+        return table
 
     def read_labels(self) -> Table:
         """Return targets and groups; columns of rows are not read."""

@@ -60,7 +60,7 @@ class ParquetSource:
 
     Notes
     -----
-    A part is a run of row groups that takes 32 MiB as numbers or less, or a single row group. With
+    A part is a run of row groups that takes 64 MiB as numbers or less, or a single row group. With
     a spool, one of above 256 MiB or 2**20 records is written there once more in smaller ones, so
     that no part is larger than that.
 
@@ -77,9 +77,9 @@ class ParquetSource:
     ...      "clinic": ["north", "south", "north"]}
     ... )
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     visits.to_parquet(f"{folder}/visits.parquet")
+    ...     visits.to_parquet(folder + "/visits.parquet")
     ...     source = ParquetSource(
-    ...         f"{folder}/visits.parquet",
+    ...         folder + "/visits.parquet",
     ...         features=["age", "dose"], target="cured", groups="clinic",
     ...     )
     ...     (part,) = source.partitions()

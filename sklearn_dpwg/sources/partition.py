@@ -11,7 +11,7 @@ from sklearn_dpwg.sources.table import Table
 # A part is as large as it can be below both: larger ones are no faster, and one is in memory at
 # once, in a few copies.
 PART_ROWS = 2**20
-PART_BYTES = 2**25
+PART_BYTES = 2**26
 
 
 def rows_per_part(bytes_per_row: int) -> int:
