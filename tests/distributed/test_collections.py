@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import time
+
 import dask
 import dask.array as da
 import dask.dataframe as dd
@@ -143,10 +146,11 @@ def test_nothing_is_held_before_something_is_derived(engine, threads, arrays):
     def held(dask_scheduler):
         return sum(1 for task in dask_scheduler.tasks.values() if task.state == "memory")
 
-    for _ in range(100):  # dask forgets a little later
-        if threads.run_on_scheduler(held) == len(blocks):
-            return
-    pytest.fail("raw partitions stay in memory")
+    deadline = time.monotonic() + 20.0
+    while threads.run_on_scheduler(held) != len(blocks):  # dask forgets a little later
+        assert time.monotonic() < deadline, "raw partitions stay in memory"
+        gc.collect()  # what earlier tests left in circles
+        time.sleep(0.02)
 
 
 def test_a_collection_is_told_from_arrays():
