@@ -14,7 +14,7 @@ import pytest
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor, distributed
 from sklearn_dpwg.distributed import DaskEngine
 from sklearn_dpwg.estimators.in_blocks import fit as in_blocks
-from sklearn_dpwg.exceptions import ChangedDataError
+from sklearn_dpwg.exceptions import ChangedDataError, PublicTargetWarning
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR, PhasedERM
@@ -262,6 +262,13 @@ def test_wrong_records_are_refused_in_the_words_of_memory(processes, draws, what
     assert str(error.value) == str(in_memory.value)
     assert draws() == []
     assert_forgotten(processes)
+
+
+def test_targets_that_are_the_groups_are_warned_of(processes):
+    X, y, _ = records()
+    targets = in_chunks(y)
+    with pytest.warns(PublicTargetWarning, match="groups hold the target y"):
+        make(solver=PASSES).fit(in_chunks(X), targets, groups=targets)
 
 
 def test_what_is_not_cut_alike(processes):

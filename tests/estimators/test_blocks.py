@@ -102,6 +102,15 @@ def test_parameters(binary, parameters):
     assert_same_fit(binary.fit(**parameters), binary.make(**parameters).fit(cut(binary.data)))
 
 
+def test_many_classes_are_none_of_identifiers(make_task):
+    X, _, groups = make_task("binary").data
+    data = (X, np.arange(90) % 25, groups)
+    parameters = {"solver": MGR(n_steps=2), "data_norm": 1.0, "random_state": 0}
+    source = Partitioned(*data, cuts=[30])
+    in_memory = told_by(lambda: DPWorstGroupClassifier(**parameters).fit(*data))
+    assert told_by(lambda: DPWorstGroupClassifier(**parameters).fit(source)) == in_memory
+
+
 def test_start(binary):
     public = LogisticRegression().fit(binary.data.X, binary.data.y)
     assert_same_fit(binary.fit(start=public), binary.make(start=public).fit(cut(binary.data)))
