@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 IndexArray = NDArray[np.intp]
 Words = NDArray[np.uint64]
 
+# Up to this size all numbers are permuted at once, and kept for the next part.
+LISTED = 2**14
 # An even number; ten leave no trace of the ranks that tests see, in small sets either.
 _ROUNDS = 10
 # Numbers that are permuted at a time: their arrays stay in the cache.
@@ -21,7 +24,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class KeyedPermutation:
-    """A permutation of 0, ..., n - 1: a Feistel network with cycle walking.
+    """A permutation of 0, ..., n - 1: a list where n is small, else a Feistel network.
 
     Parameters
     ----------
@@ -34,11 +37,12 @@ class KeyedPermutation:
     -----
     A number below ``a b``, the least such product at or above n with a = ⌈√n⌉, is a pair; each
     round adds a mixed function of one half to the other, modulo a or b. What lands at n or above is
-    permuted again until it does not, which makes a permutation of the first n.
+    permuted again until it does not (cycle walking), which makes a permutation of the first n.
     """
 
     def __init__(self, key: bytes, size: int) -> None:
         self.size = size
+        self._listed = _listed(key, size) if size <= LISTED else None
         self._wide = max(1, math.isqrt(max(size - 1, 0)) + 1)
         self._high = max(1, -(-size // self._wide))
         digest = hashlib.shake_256(key).digest(8 * _ROUNDS)
@@ -46,10 +50,14 @@ class KeyedPermutation:
 
     def images(self, first: int, stop: int) -> IndexArray:
         """Return what the numbers ``first:stop`` are sent to."""
+        if self._listed is not None:
+            return self._listed[0][first:stop]
         return self._walked(first, stop, range(_ROUNDS))
 
     def sources(self, first: int, stop: int) -> IndexArray:
         """Return what is sent to ``first:stop``."""
+        if self._listed is not None:
+            return self._listed[1][first:stop]
         return self._walked(first, stop, range(_ROUNDS - 1, -1, -1))
 
     def _walked(self, first: int, stop: int, rounds: range) -> IndexArray:
@@ -76,6 +84,16 @@ class KeyedPermutation:
             half -= modulus * (half >= modulus)
             left, right = (half, right) if index % 2 else (left, half)
         return left * wide + right
+
+
+@lru_cache(maxsize=64)
+def _listed(key: bytes, size: int) -> tuple[IndexArray, IndexArray]:
+    """Return a permutation and its inverse."""
+    images = np.random.default_rng(list(key)).permutation(size).astype(np.intp)
+    sources = np.argsort(images)
+    for array in (images, sources):
+        array.flags.writeable = False
+    return images, sources
 
 
 def _hash(words: Words) -> Words:
