@@ -18,7 +18,7 @@ from scipy.optimize import least_squares
 from scipy.sparse import csr_array
 
 from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.privacy import SumGrid, poisson_sample
+from sklearn_dpwg.privacy import PoissonSample, SumGrid
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers.plan import (
@@ -96,10 +96,9 @@ if __name__ == "__main__":
                 times_of_batches = []
                 for _ in range(7):
                     start = time.perf_counter()
-                    batch = [poisson_sample(size, rate, rng) for size in risks.group_sizes]
                     risks.sampled_sums(
                         weights,
-                        batch,
+                        PoissonSample(rate, rng.bytes(32)),
                         ceiling=1.0,
                         center=0.5,
                         grid=SumGrid(2.0**-32, 2.0**-32, 2**11),

@@ -6,7 +6,6 @@ no more than a thousand and every solver runs on them unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +16,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, Huber, Loss
 from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import GroupedRecords
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import GroupRisks, Selection
 
 FloatArray = NDArray[np.float64]
 
@@ -79,10 +78,11 @@ class CountedRisks(GroupRisks):
         factors = np.repeat(group_weights, np.diff(self.records.starts)) * self._shares
         return np.asarray(rows.T @ ((factors * curvature)[:, None] * rows))
 
-    def part(self, positions: Sequence[NDArray[np.intp]]) -> CountedRisks:
+    def part(self, selection: Selection) -> CountedRisks:
         """Return the risks of some of the records of each group, as if rows were written out."""
         kept, starts = np.zeros_like(self.counts), self.records.starts
-        for group, chosen in enumerate(positions):
+        for group, size in enumerate(self.group_sizes):
+            chosen = selection.positions(group, 0, size)
             rows = slice(starts[group], starts[group + 1])
             ends = np.cumsum(self.counts[rows])
             row_of = np.searchsorted(ends, chosen, side="right")

@@ -52,6 +52,10 @@ class WeakPlanWarning(UserWarning):
     """The plan's bound promises no more than a model that predicts nothing."""
 
 
+class ChangedDataError(RuntimeError):
+    """Records that were read once more, as a file or a lost partition, are not what they were."""
+
+
 class OracleError(RuntimeError):
     """A sample oracle failed, ran dry, or gave something else than fresh records."""
 
@@ -66,6 +70,18 @@ class BudgetExceededError(RuntimeError):
 
 class LedgerUnreachableError(RuntimeError):
     """A worker cannot reach the ledger that should count its fits."""
+
+
+class DeadlineError(RuntimeError):
+    """A pass over records on a cluster was not done in time."""
+
+
+class WorkerLostError(RuntimeError):
+    """Workers of a cluster, or its scheduler, went away more often than a pass can mend."""
+
+
+class WorkerError(RuntimeError):
+    """A task failed on a worker, in words that may show records, so they are not repeated."""
 
 
 class OutsideGuaranteeWarning(UserWarning):

@@ -10,6 +10,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from sklearn_dpwg._lazy_data import refuse_lazy
+
 # Takes in unknown and missing labels, where it is stated and groups are protected.
 OTHER = "other"
 
@@ -18,6 +20,7 @@ GroupBy = Hashable | list[Hashable] | tuple[Hashable, ...] | Callable[[Any], Arr
 
 def select_groups(rows: Any, group_by: GroupBy) -> Any:
     """Return groups computed from the rows: columns, or what a function makes of them."""
+    refuse_lazy(X=rows)
     if callable(group_by):
         return group_by(rows)
     several = isinstance(group_by, list | tuple)
@@ -113,13 +116,9 @@ def encode_groups(
     are those found, sorted. A group that is missing, unknown or (unless it may be) empty is an
     error, which does not show the label of a record where these are secret.
     """
-    found, values = _found_labels(groups)
-    if len(found) != n_records:
-        raise ValueError(
-            f"groups must have one entry a record: got {len(found)} for {n_records} records."
-        )
+    found, values = _factorized(groups, n_records)
     if group_labels is None:
-        labels = _index(sorted(values.unique(), key=_sort_key))
+        labels = _index(sorted(values, key=_sort_key))
     else:
         labels = _index(_checked_labels(group_labels))
     of_value = labels.get_indexer(values)
@@ -140,6 +139,58 @@ def encode_groups(
             f"group can only be found among groups with records, leave it out."
         )
     return codes, labels.to_numpy(dtype=object)
+
+
+def count_labels(groups: Any, n_records: int) -> tuple[list[Hashable], NDArray[np.intp]]:
+    """Return the labels found, in the order in which they come, and how many records have each.
+
+    Counts of parts, one after the other, give `encode_groups` of all their labels what it would
+    find in all records.
+    """
+    codes, labels = _factorized(groups, n_records)
+    return labels.tolist(), np.bincount(codes, minlength=len(labels))
+
+
+def codes_of_labels(groups: Any, n_records: int, labels: Sequence[Hashable]) -> NDArray[np.intp]:
+    """Return each record's index into known labels, -1 where it has none of them."""
+    codes, found = _factorized(groups, n_records)
+    return np.asarray(_index(labels).get_indexer(found)[codes])
+
+
+def _factorized(groups: Any, n_records: int) -> tuple[NDArray[np.intp], pd.Index[Any]]:
+    """Return each record's index into the labels found, and these in the order they come in."""
+    known = _known_codes(groups)
+    if known is None:
+        codes, found = pd.factorize(_one_column(groups).to_numpy())
+    else:
+        codes, places = pd.factorize(known[0])
+        found = places if known[1] is None else known[1][places]
+    labels = _index(found.astype(object))
+    if len(codes) != n_records:
+        raise ValueError(
+            f"groups must have one entry a record: got {len(codes)} for {n_records} records."
+        )
+    return np.asarray(codes, dtype=np.intp), labels
+
+
+def _known_codes(groups: Any) -> tuple[NDArray[Any], NDArray[Any] | None] | None:
+    """Return numbers that tell groups apart, and the labels that they stand for if not themselves.
+
+    None where they are not at hand; making an object of each label takes most of the time.
+    """
+    column = (
+        groups.iloc[:, 0] if hasattr(groups, "iloc") and np.shape(groups)[1:] == (1,) else groups
+    )
+    if isinstance(getattr(column, "dtype", None), pd.CategoricalDtype) and hasattr(column, "cat"):
+        codes = column.cat.codes.to_numpy()
+        labels = column.cat.categories.to_numpy(dtype=object)
+        return None if (codes < 0).any() else (codes, labels)
+    values = column.to_numpy() if isinstance(column, pd.Series) else column
+    if not isinstance(values, np.ndarray) or values.ndim != 1 or not values.dtype.isnative:
+        return None
+    if values.dtype.kind in "iub" or (values.dtype.kind == "f" and not np.isnan(values).any()):
+        return values, None
+    return None
 
 
 def encode_hidden_groups(
@@ -238,15 +289,16 @@ def _labels_one_by_one(groups: Any) -> pd.Index[Any]:
     Of a list a frame would have as many columns as its longest entry, or as its first one, so that
     one record's label would decide how those of all others are read.
     """
+    refuse_lazy(groups=groups)
     has_form = hasattr(groups, "__array__") or hasattr(groups, "columns") or issparse(groups)
     if has_form or isinstance(groups, str | bytes | Mapping) or not np.iterable(groups):
         values = list(_one_column(groups, may_be_missing=True))
     else:
         values = list(groups)
-    return _index(_column_of(map(_as_label, values)))
+    return _index(label_column(map(_as_label, values)))
 
 
-def _column_of(labels: Iterable[Hashable]) -> NDArray[np.object_]:
+def label_column(labels: Iterable[Hashable]) -> NDArray[np.object_]:
     """Return an array of labels, each one entry even if all are tuples."""
     listed = list(labels)
     column = np.empty(len(listed), dtype=object)
@@ -269,32 +321,15 @@ def _as_label(said: Any) -> Hashable:
 
 def _one_column(groups: Any, *, may_be_missing: bool = False) -> pd.Index[Any]:
     """Return one label a record, a tuple where there are several columns."""
-    return _labels_of(_table(groups, may_be_missing=may_be_missing))
-
-
-def _labels_of(table: pd.DataFrame) -> pd.Index[Any]:
+    table = _table(groups, may_be_missing=may_be_missing)
     if table.shape[1] == 1:
         return _index(table.iloc[:, 0].to_numpy(dtype=object))
     return _index([tuple(cells) for cells in table.to_numpy(dtype=object)])
 
 
-def _found_labels(groups: Any) -> tuple[NDArray[np.intp], pd.Index[Any]]:
-    """Return each record's index into labels, and those in the order in which they come first.
-
-    Labels that are not plain numbers may be there more than once: finding that out takes longer.
-    """
-    table = _table(groups, may_be_missing=False)
-    kind = table.dtypes.iloc[0]
-    # numbers are compared as they are: as objects they take several times as long
-    if table.shape[1] == 1 and isinstance(kind, np.dtype) and kind.kind in "biuf" and kind.isnative:
-        found, numbers = pd.factorize(table.iloc[:, 0].to_numpy())
-        return found, _index(numbers.astype(object))
-    labels = _labels_of(table)
-    return np.arange(len(labels)), labels
-
-
 def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
     """Return groups as a frame, or refuse what is none."""
+    refuse_lazy(groups=groups)
     try:
         # of a sparse matrix of the older kind a frame would make one cell
         table = pd.DataFrame() if issparse(groups) else pd.DataFrame(groups)
@@ -335,7 +370,7 @@ def _checked_labels(group_labels: Any) -> list[Hashable]:
     return labels
 
 
-def _index(labels: Sequence[Any] | NDArray[np.object_]) -> pd.Index[Any]:
+def _index(labels: Sequence[Any] | NDArray[np.object_] | pd.Index[Any]) -> pd.Index[Any]:
     return pd.Index(labels, tupleize_cols=False, dtype=object)
 
 

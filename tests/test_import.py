@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 
-LATE = {"dp_accounting", "opendp", "matplotlib", "numba"}
+LATE = {
+    "dp_accounting", "opendp", "matplotlib", "numba", "pyarrow", "polars", "dask", "distributed"
+}  # fmt: skip
 
 
 def top_level_modules_after(statement: str) -> set[str]:
@@ -21,5 +23,21 @@ def test_import_leaves_slow_and_optional_libraries_alone():
     assert loaded & LATE == set()
 
 
+def test_sources_load_polars_never_and_files_when_they_are_read():
+    loaded = top_level_modules_after(
+        "import sys; sys.modules['pyarrow'] = None; import sklearn_dpwg.sources"
+    )
+    assert "sklearn_dpwg" in loaded
+    assert "polars" not in loaded
+
+
 def test_a_loaded_library_would_be_seen():
     assert "dp_accounting" in top_level_modules_after("import dp_accounting.pld")
+
+
+def test_clusters_wait_until_one_is_used():
+    statement = (
+        "import sklearn_dpwg, sklearn_dpwg.distributed as d, numpy as np\n"
+        "d.is_collection(np.zeros(3)); d.current_options()"
+    )
+    assert top_level_modules_after(statement) & {"dask", "distributed"} == set()

@@ -24,6 +24,7 @@ from sklearn_dpwg.kernels import (
     Partition,
     _compiled,
     _kernel,
+    allow_threads,
     canonical_rows,
     fused_pass,
     has_kernel,
@@ -658,3 +659,21 @@ def test_norms_blocks_and_scores(layout, dtype):
     scaled = scaled.toarray() if layout.startswith("csr") else scaled
     np.testing.assert_allclose(scaled, exact[3:100] * np.arange(97.0)[:, None], rtol=1e-15)
     assert scaled.dtype == float
+
+
+def test_a_worker_says_how_many_threads_its_passes_use(monkeypatch):
+    """In its own thread only, and whatever the environment says."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    module = sys.modules[run_on_threads.__module__]
+    monkeypatch.setattr(module, "_n_cores", lambda: 8)
+    seen = []
+    with allow_threads(3):
+        assert n_threads() == 3
+        thread = threading.Thread(target=lambda: seen.append(n_threads()))
+        thread.start()
+        thread.join()
+        with allow_threads(20):
+            assert n_threads() == 8
+        assert n_threads() == 3
+    assert n_threads() == 1
+    assert seen == [1]

@@ -10,6 +10,7 @@ import pytest
 from sklearn_dpwg.losses import Huber
 from sklearn_dpwg.records import GroupedRecords
 from sklearn_dpwg.risks import GroupRisks
+from tests.helpers.selections import Listed
 
 BENCHMARKS = str(Path(__file__).parents[1] / "benchmarks")
 
@@ -58,7 +59,7 @@ def test_a_table_of_counts_is_its_records(rates):
             table.risks(weights, ceiling=ceiling), rows.risks(weights, ceiling=ceiling), rtol=1e-12
         )
     rng = np.random.default_rng(2)
-    positions = [np.sort(rng.choice(200, size=n, replace=False)) for n in (50, 1, 200)]
+    positions = Listed([np.sort(rng.choice(200, size=n, replace=False)) for n in (50, 1, 200)])
     np.testing.assert_allclose(
         table.part(positions).risks(weights), rows.part(positions).risks(weights), rtol=1e-12
     )

@@ -1,7 +1,5 @@
 """Group risks against a reimplementation that looks at one record at a time."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -9,8 +7,9 @@ from scipy.sparse import csr_array
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.risks import _group_risks as risks_module
+from sklearn_dpwg.risks import record_block as risks_module
 from tests.helpers.group_data import make_records, make_risks, naive
+from tests.helpers.selections import Listed, with_records
 
 LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3), MultinomialLogLoss(5))
 SHAPES = ((7, 1, 30), (25,), (1,) * 12, (64, 65, 128, 129))
@@ -47,7 +46,7 @@ def test_block_boundaries(loss, block_bytes, monkeypatch):
     monkeypatch.setattr(risks_module, "BLOCK_BYTES", block_bytes)
     risks = make_risks(loss, (63, 64, 65, 200))
     longest = [0] * 4
-    for group, block, scores in risks._scored_blocks(np.ones(risks.n_weights)):
+    for group, block, scores in risks.handles[0]._scored_blocks(np.ones(risks.n_weights)):
         assert len(scores) == block.stop - block.start <= 65
         longest[group] += len(scores)
     assert longest == [63, 64, 65, 200]
@@ -163,9 +162,9 @@ def test_no_pass_is_worth_a_copy_of_the_rows():
 def test_part_holds_whole_records_of_its_groups(loss, layout):
     risks = make_risks(loss, (7, 1, 30, 64))
     rows, names = risks.records.rows, np.linspace(0.1, 0.5, 102)
-    risks.records = replace(risks.records, rows=layout(rows), row_scale=names)
+    risks = with_records(risks, rows=layout(rows), row_scale=names)
     rng, sizes = np.random.default_rng(0), zip((7, 1, 30, 64), (3, 1, 30, 20), strict=True)
-    part = risks.part([np.sort(rng.choice(*size, replace=False)) for size in sizes])
+    part = risks.part(Listed([np.sort(rng.choice(*size, replace=False)) for size in sizes]))
     assert part.group_sizes == (3, 1, 30, 20)
     found = np.searchsorted(names, part.records.row_scale)
     assert len(set(found)) == 54

@@ -14,7 +14,8 @@ from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget, grid_step, summation_slack, weighting_slack
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
+from sklearn_dpwg.risks import EveryRecord
+from sklearn_dpwg.solvers import MGR, Auto, Moments, PhasedERM
 from sklearn_dpwg.solvers.phased_erm.certificate import rounding_of_minimiser
 from sklearn_dpwg.solvers.phased_erm.schedule import sensitivity
 from sklearn_dpwg.solvers.sum_sensitivity import LARGEST_BLOCK, SumSensitivity
@@ -115,7 +116,7 @@ def test_the_adversary_moves_what_a_run_hands_over_by_no_more_than_is_stated(lay
     for risks in pair:
         source = Recorder(
             lambda release, value, sensitivity: value.copy(),
-            sample_with=lambda sizes, release: tuple(np.arange(size) for size in sizes),
+            sample_with=lambda release: EveryRecord(),
         )
         solver.run(plan, risks, source)
         asked.append(source.asked)
@@ -143,8 +144,10 @@ def test_the_adversary_moves_what_a_run_hands_over_by_no_more_than_is_stated(lay
         (PhasedERM(n_phases=3), BinaryLogLoss()),
         (PhasedERM(n_phases=3, composition="parallel"), BinaryLogLoss()),
         (Moments(), SquaredError()),
+        (Auto(), BinaryLogLoss()),
+        (Auto(), SquaredError()),
     ],
-    ids=["passes", "batches", "phases", "disjoint parts", "moments"],
+    ids=["passes", "batches", "phases", "disjoint parts", "moments", "auto", "auto, numbers"],
 )
 def test_every_solver_plans_billions_of_records(solver, loss, size):
     problem = Problem(loss, (size, size // 2), 20, 3.0, (0.6, 0.4), 0.5)

@@ -27,8 +27,10 @@ from sklearn_dpwg.losses import (
     SquaredHinge,
 )
 from sklearn_dpwg.privacy import SumGrid, summation_slack
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import EveryRecord, GroupRisks
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
+from tests.helpers.selections import Listed, everybody
+from tests.helpers.storage import RestlessEngine, in_blocks
 from tests.helpers.sum_cases import (
     PlainAbsoluteError,
     adversary,
@@ -150,12 +152,12 @@ def test_rounding_adds_no_more_than_the_slack(
     absent[group] = np.setdiff1d(batch[group], [rank])
 
     def sampled(risks, who):
-        return risks.sampled_sums(weights, who, ceiling=ceiling, center=center, grid=grid)
+        return risks.sampled_sums(weights, Listed(who), ceiling=ceiling, center=center, grid=grid)
 
     def alone(risks):
         """Return what the record contributes, with no other beside it."""
-        single = risks.part([np.arange(rank, rank + (i == group)) for i in range(3)])
-        return single._sums(weights, ceiling, single._blocks())
+        single = risks.part(Listed([np.arange(rank, rank + (i == group)) for i in range(3)]))
+        return single.sums(weights, ceiling=ceiling, grid=SumGrid(0.0, 0.0, 2**11))
 
     mine, theirs = alone(here), alone(there)
     slack = [
@@ -202,6 +204,29 @@ def test_the_adversary_moves_sums_by_no_more_than_is_stated(layout, dtype, loss)
     assert moves(losses, other_losses) <= Fraction(stated.loss_range) ** 2
 
 
+@pytest.mark.parametrize("n_blocks", [2, 7, 40])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_adversary_moves_sums_of_stored_blocks_by_no_more_than_is_stated(layout, n_blocks):
+    """Blocks of storage are cut anywhere, and added in another order on either side."""
+    pair = [adversary(x, layout=layout) for x in (1.0, -1.0)]
+    stated = SumSensitivity.of(facts(pair[0]), ceiling=2.0)
+    stored = [
+        in_blocks(risks, n_blocks, 9, engine=RestlessEngine(seed))
+        for seed, risks in enumerate(pair)
+    ]
+    zero, everybody_joins = np.zeros(4), EveryRecord()
+    for read in (
+        lambda risks: risks.sums(zero, ceiling=2.0, grid=stated.grid),
+        lambda risks: risks.sampled_sums(
+            zero, everybody_joins, ceiling=2.0, center=0.0, grid=stated.grid
+        ),
+    ):
+        (losses, gradients), (other_losses, others) = map(read, stored)
+        assert moves(gradients, others) <= Fraction(stated.gradient_diameter) ** 2
+        assert moves(gradients, others) >= Fraction(2 * (1 - 2**-20)) ** 2  # the attack is on
+        assert moves(losses, other_losses) <= Fraction(stated.loss_range) ** 2
+
+
 @pytest.mark.parametrize("layout", ["rows", "csr"])  # by columns a thousand rows are added first
 def test_the_adversary_is_seen_without_the_grid(layout):
     """Sums that are added up record by record move by more: what was released before."""
@@ -224,7 +249,7 @@ def test_blocks_by_position_are_seen(monkeypatch):
         rows[0] = first
         risks = make_risks(AbsoluteError(), rows, np.full(4000, -1.0), (4000,))
         with_it, without = (
-            risks.sampled_sums(np.zeros(1), [ranks], ceiling=9.0, center=0.0, grid=grid)[1]
+            risks.sampled_sums(np.zeros(1), Listed([ranks]), ceiling=9.0, center=0.0, grid=grid)[1]
             for ranks in (everybody, everybody[1:])
         )
         return moves(with_it, without)
@@ -273,8 +298,7 @@ def test_sums_are_multiples_whatever_the_tasks_and_the_order_of_blocks(monkeypat
     assert np.array_equal(permuted[0], losses)
     assert np.array_equal(permuted[1], gradients)
     # a batch of everybody is a full pass, unless its copy lies in memory by rows instead
-    everybody = [np.arange(size) for size in sizes]
-    joined = risks.sampled_sums(weights, everybody, ceiling=1.0, center=0.0, grid=grid)
+    joined = risks.sampled_sums(weights, everybody(sizes), ceiling=1.0, center=0.0, grid=grid)
     assert np.array_equal(joined[0], losses)
     assert layout == "columns" or np.array_equal(joined[1], gradients)
 
@@ -317,7 +341,7 @@ def test_scores_do_not_depend_on_other_rows(loss, layout):
     def scores(positions):
         joined = GroupRisks(risks.records.take([positions]), loss, 0.0)
         assert joined.records.rows.flags.c_contiguous
-        return np.concatenate([found for *_, found in joined._scored_blocks(weights)])
+        return np.concatenate([found for *_, found in joined.handles[0]._scored_blocks(weights)])
 
     everybody = scores(np.arange(401))
     for left_out in (0, 17, 400):

@@ -18,6 +18,8 @@ from sklearn_dpwg.estimators import fresh
 from sklearn_dpwg.estimators.fitting import Fitting, precisions
 from sklearn_dpwg.estimators.fresh import FreshMethod
 from sklearn_dpwg.estimators.hidden_groups import fit_hidden
+from sklearn_dpwg.estimators.in_blocks.fit import fit_in_blocks
+from sklearn_dpwg.estimators.in_blocks.held import is_elsewhere
 from sklearn_dpwg.estimators.inputs import advice_on_missing_values, check_columns
 from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
 from sklearn_dpwg.estimators.search_around import check_search_around
@@ -43,19 +45,21 @@ class DPWorstGroupEstimator(Fitting):
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
     __metadata_request__partial_fit = {"groups": True}  # noqa: RUF012
 
-    def fit(self, X: Any, y: ArrayLike, groups: Any = None, **refused: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, **refused: Any) -> Self:
         """Learn a model whose worst-off group does as well as it can, within the budget.
 
         Parameters
         ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
             Rows, as an array, a frame of pandas or polars, or in compressed form. Longer ones are
-            shortened to norm `data_norm`. Single precision is kept, sums are in double.
+            shortened to norm `data_norm`. Single precision is kept, sums are in double. Rows that
+            memory does not hold are a collection of dask, or, with their targets and groups, a
+            `sources.ParquetSource` or `sources.ArraySource`.
         y : array-like of shape (n_records,)
-            Targets.
+            Targets; a collection of dask where X is one, None with a source.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
             Group of each record, public or, with ``neighbours="replace-any"``, protected; cells of
-            several columns are intersected.
+            several columns are intersected. As `y`, of the kind that X is of.
         **refused : dict
             Nothing else is accepted; ``sample_weight`` is refused with a reason.
 
@@ -69,8 +73,11 @@ class DPWorstGroupEstimator(Fitting):
         ValueError
             If any input or parameter is wrong; no budget is spent then.
         TypeError
-            If ``sample_weight`` or another unknown argument is passed, or a parameter is of the
-            wrong type; no budget is spent then.
+            If ``sample_weight`` or another unknown argument is passed, or a parameter or input is
+            of the wrong type; no budget is spent then.
+        ChangedDataError
+            If records that are read from a file, or computed by dask, once more are not what they
+            were.
 
         Warns
         -----
@@ -95,6 +102,8 @@ class DPWorstGroupEstimator(Fitting):
         error carries a note that the budget is spent. Whether an input is refused depends on the
         records and is outside the guarantee: keep such errors from whom the records are kept. X
         must not change while fit runs: rows that are sorted by group are not copied, others once.
+        Of records that are not in memory targets and groups are read once and rows once; what
+        `group_by` makes of rows takes a second reading of these.
         """
         for name in refused:
             reason = (
@@ -104,7 +113,10 @@ class DPWorstGroupEstimator(Fitting):
             )
             raise TypeError(f"fit of {type(self).__name__} refuses {name}: {reason}.")
         with unchanged_on_failure(self):
-            self._fit(X, y, groups)
+            if is_elsewhere(X, y, groups):
+                fit_in_blocks(self, X, y, groups)
+            else:
+                self._fit(X, y, groups)
         return self
 
     def _fit(self, X: Any, y: ArrayLike, groups: Any) -> None:

@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
+from sklearn_dpwg.estimators.in_blocks.held import is_elsewhere
+from sklearn_dpwg.estimators.in_blocks.scores import by_block, score_by_block
 from sklearn_dpwg.estimators.targets import ClassTargets, find_classes
 from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
@@ -208,13 +210,14 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         self.neighbours = neighbours
         self.count_share = count_share
 
+    @by_block
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores ``X @ coef_.T + intercept_``; no row is shortened.
 
         Parameters
         ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows.
+        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
+            Rows. Of a collection of dask the answer is one, computed when asked for.
 
         Returns
         -------
@@ -225,13 +228,14 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         scores = self._linear(X, self.coef_) + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @by_block
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row.
 
         Parameters
         ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows.
+        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
+            Rows. Of a collection of dask the answer is one, computed when asked for.
 
         Returns
         -------
@@ -243,13 +247,14 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         return np.asarray(self.classes_[index])
 
     @available_if(_has_probabilities)
+    @by_block
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class, with a loss that knows it.
 
         Parameters
         ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows.
+        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
+            Rows. Of a collection of dask the answer is one, computed when asked for.
 
         Returns
         -------
@@ -262,13 +267,14 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
             return np.asarray(loss.probabilities(scores))
 
     @available_if(_has_probabilities)
+    @by_block
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithm of the probability of each class, with a loss that knows it.
 
         Parameters
         ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows.
+        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
+            Rows. Of a collection of dask the answer is one, computed when asked for.
 
         Returns
         -------
@@ -277,6 +283,29 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         """
         with np.errstate(divide="ignore"):  # a probability that underflows is log 0 = -inf
             return np.log(self.predict_proba(X))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy on rows, exactly: on private records it is no release.
+
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
+            Rows.
+        y : array-like of shape (n_records,)
+            Targets; a collection of dask where X is one, None with a source.
+        sample_weight : array-like of shape (n_records,), optional
+            Weights of the records, in memory alone.
+
+        Returns
+        -------
+        float
+            Accuracy of ``predict(X)``.
+        """
+        if not is_elsewhere(X, y, sample_weight):
+            return float(super().score(X, y, sample_weight))
+        if sample_weight is not None:
+            raise ValueError("sample_weight must be None with records that are not in memory.")
+        return score_by_block(self, X, y)
 
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> ClassTargets:
         known = find_classes(y, classes if self.classes is None else self.classes)

@@ -161,19 +161,7 @@ class Fitting(Progress, BaseEstimator):
         self, groups: Any, n_records: int
     ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
         if groups is None:
-            if self.group_labels is not None:
-                raise ValueError(
-                    "groups must be given where group_labels is set, got None: pass groups=... to "
-                    "fit, set group_by, or route the metadata (enable_metadata_routing=True)."
-                )
-            warn(
-                "no groups reached fit: one group of all records, so this learns the average risk. "
-                "Pass groups=... to fit or set group_by for the worst group's. Groups passed to "
-                "cross_val_score or GridSearchCV reach the splitter only: use "
-                "params={'groups': ...} with enable_metadata_routing=True, or "
-                "fit(..., step__groups=...) in a pipeline.",
-                UngroupedWarning,
-            )
+            self._warn_of_no_groups()
             groups = np.zeros(n_records, dtype=int)
         if self._hides_groups:
             return encode_hidden_groups(groups, n_records, self.group_labels)
@@ -181,6 +169,22 @@ class Fitting(Progress, BaseEstimator):
         if self.group_labels is None:
             check_found_groups(labels, n_records)
         return codes, labels
+
+    def _warn_of_no_groups(self) -> None:
+        """Warn that all records are one group, or refuse it where labels were stated."""
+        if self.group_labels is not None:
+            raise ValueError(
+                "groups must be given where group_labels is set, got None: pass groups=... to "
+                "fit, set group_by, or route the metadata (enable_metadata_routing=True)."
+            )
+        warn(
+            "no groups reached fit: one group of all records, so this learns the average risk. "
+            "Pass groups=... to fit or set group_by for the worst group's. Groups passed to "
+            "cross_val_score or GridSearchCV reach the splitter only: use "
+            "params={'groups': ...} with enable_metadata_routing=True, or "
+            "fit(..., step__groups=...) in a pipeline.",
+            UngroupedWarning,
+        )
 
     def _encode_later_groups(
         self, groups: Any, n_records: int

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg.exceptions import PublicTargetWarning, warn
 
 # Up to so many labels a column is never taken for one of identifiers or of measured numbers.
@@ -46,6 +47,7 @@ def check_columns(X: Any) -> None:
 
     In columns of Python objects the types of the entries are read, which are not public.
     """
+    refuse_lazy(X=X)
     if issparse(X):
         return
     if hasattr(X, "columns"):
@@ -122,6 +124,7 @@ def advice_on_missing_values(X: Any) -> Iterator[None]:
 
 def check_targets(y: Any, *, is_classifier: bool) -> None:
     """Refuse targets of the wrong kind, whose types are read and not shown."""
+    refuse_lazy(y=y)
     values = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else np.asarray(y)
     kind = _kind(values)
     if not is_classifier:

@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
+from sklearn_dpwg.estimators.in_blocks.held import is_elsewhere
+from sklearn_dpwg.estimators.in_blocks.scores import by_block, score_by_block
 from sklearn_dpwg.estimators.targets import BoundedTargets, numeric_targets, refuse_classes
 from sklearn_dpwg.losses import Loss, make_loss
 from sklearn_dpwg.privacy import Budget
@@ -187,13 +189,14 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
         self.neighbours = neighbours
         self.count_share = count_share
 
+    @by_block
     def predict(self, X: Any) -> FloatArray:
         """Return predictions ``X @ coef_ + intercept_``; no row is shortened.
 
         Parameters
         ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows.
+        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
+            Rows. Of a collection of dask the answer is one, computed when asked for.
 
         Returns
         -------
@@ -222,6 +225,29 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
                 f"{self.target_bounds!r}."
             )
         return super()._check_parameters()
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return R² on rows, exactly: on private records it is no release.
+
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
+            Rows.
+        y : array-like of shape (n_records,)
+            Targets; a collection of dask where X is one, None with a source.
+        sample_weight : array-like of shape (n_records,), optional
+            Weights of the records, in memory alone.
+
+        Returns
+        -------
+        float
+            R² of ``predict(X)``.
+        """
+        if not is_elsewhere(X, y, sample_weight):
+            return float(super().score(X, y, sample_weight))
+        if sample_weight is not None:
+            raise ValueError("sample_weight must be None with records that are not in memory.")
+        return score_by_block(self, X, y)
 
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> BoundedTargets:
         refuse_classes(classes)

@@ -14,6 +14,7 @@ from joblib.externals.loky.backend.reduction import dumps
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, ParameterGrid, RandomizedSearchCV
 
+from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg.estimators.folds_around import (
     check_folds_around,
     check_folds_of_search,
@@ -49,6 +50,7 @@ def check_search_around(model: Any) -> None:
     # clones of clones, as for each fold, are not looked at again
     if not _is_search(search) or not _holds(search.estimator, model):
         return
+    refuse_lazy(X=frame.f_locals.get("X"), y=frame.f_locals.get("y"))
     check_scorers(search.scoring, search.estimator)
     check_folds_of_search(search, model, frame.f_locals)
     _check_jobs(search, model)

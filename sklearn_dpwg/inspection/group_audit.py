@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import open_unit, whole_number
+from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg.groups import GroupBy, grouping_names, labelled_sizes
 from sklearn_dpwg.inspection._audit_checks import (
     check_choices,
@@ -267,6 +268,8 @@ class GroupAudit(BaseEstimator):
         """
         if n_boot is not None:
             raise ValueError(f"n_boot must be left out, as intervals are exact, got {n_boot!r}.")
+        of_models = scores if isinstance(scores, Mapping) else {"scores": scores}
+        refuse_lazy(y_true=y_true, groups=groups, **{str(k): v for k, v in of_models.items()})
         facts = self._facts()
         rows = self._rows(facts, y_true, scores, groups)
         before = model_guarantee(

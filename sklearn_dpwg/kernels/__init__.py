@@ -7,7 +7,12 @@ cores. Everything here gives the same bits on any number of threads.
 
 from sklearn_dpwg.kernels._fused_pass import fused_pass, has_kernel
 from sklearn_dpwg.kernels._gathered_rows import row_norms, rows_at, sorted_by_group
-from sklearn_dpwg.kernels._run_on_threads import n_threads, one_blas_thread, run_on_threads
+from sklearn_dpwg.kernels._run_on_threads import (
+    allow_threads,
+    n_threads,
+    one_blas_thread,
+    run_on_threads,
+)
 from sklearn_dpwg.kernels._sparse_products import (
     canonical_rows,
     linear_scores,
@@ -19,6 +24,7 @@ from sklearn_dpwg.kernels.partition import Blocks, Partition
 __all__ = [
     "Blocks",
     "Partition",
+    "allow_threads",
     "canonical_rows",
     "fused_pass",
     "has_kernel",

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -17,15 +18,34 @@ from threadpoolctl import ThreadpoolController
 
 Result = TypeVar("Result")
 
+_ALLOWED: ContextVar[int | None] = ContextVar("allowed_threads", default=None)
+
 
 def n_threads() -> int:
     """Return how many threads a pass may use.
 
-    The number of cores, or less where ``OMP_NUM_THREADS`` says so, as in the workers of joblib.
+    The number of cores, or less where `allow_threads` or, without it, ``OMP_NUM_THREADS`` says so,
+    as in the workers of joblib.
     """
-    allowed = os.environ.get("OMP_NUM_THREADS", "")
     cores = _n_cores()
+    told = _ALLOWED.get()
+    if told is not None:
+        return min(cores, told)
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
     return min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) > 0 else cores
+
+
+@contextmanager
+def allow_threads(number: int) -> Iterator[None]:
+    """Let the passes of this thread use so many threads, whatever the environment says.
+
+    For workers of a cluster: their environment allows one, whatever they were given.
+    """
+    token = _ALLOWED.set(number)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
 
 
 def run_on_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg.groups import encode_groups
 from sklearn_dpwg.metrics._metric_columns import MetricOfRecords, metric_columns
 from sklearn_dpwg.metrics.named_metric import Metric
@@ -84,6 +85,7 @@ def group_disparities(
         ) from None
     if method not in ("between_groups", "to_overall"):
         raise ValueError(f'method must be "between_groups" or "to_overall", got {method!r}.')
+    refuse_lazy(y_true=y_true, predictions=predictions, groups=groups)
     y_true = np.asarray(y_true)
     codes, _ = encode_groups(groups, len(y_true), None)
     columns = metric_columns(

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg.groups import encode_groups
 from sklearn_dpwg.metrics._metric_columns import metric_columns
 from sklearn_dpwg.metrics.named_metric import Metric
@@ -84,6 +85,7 @@ def group_table(
     a         2       1.0
     b         2       0.5
     """
+    refuse_lazy(y_true=y_true, predictions=predictions, groups=groups)
     y_true = np.asarray(y_true)
     codes, labels = encode_groups(groups, len(y_true), None)
     columns = metric_columns(

@@ -11,6 +11,7 @@ from sklearn import get_config
 from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg.exceptions import MissingGroupsWarning, warn
 from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups, take_rows
 from sklearn_dpwg.metrics._model_inside import (
@@ -140,6 +141,7 @@ class _WorstGroupScorer:
         self, estimator: Any, X: Any, y: Any, *, groups: Any = None
     ) -> float | dict[str, float]:
         """Score the estimator in each group, and return the lowest score."""
+        refuse_lazy(X=X, y=y, groups=groups)
         is_passed = groups is not None
         codes, present = encode_groups(self._groups(estimator, X, groups), len(y), None)
         code_of = {label: code for code, label in enumerate(present)}

@@ -11,6 +11,8 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_dpwg._lazy_data import refuse_lazy
+
 
 def _has(name: str) -> Callable[[Any], bool]:
     def check(search: Any) -> bool:
@@ -59,6 +61,7 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
             Predictions.
         """
         check_is_fitted(self)
+        refuse_lazy(X=X)
         return np.asarray(self.best_estimator_.predict(X))
 
     @available_if(_has("predict_proba"))
@@ -76,6 +79,7 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
             Probabilities.
         """
         check_is_fitted(self)
+        refuse_lazy(X=X)
         return np.asarray(self.best_estimator_.predict_proba(X))
 
     @available_if(_has("decision_function"))
@@ -93,6 +97,7 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
             Decision values.
         """
         check_is_fitted(self)
+        refuse_lazy(X=X)
         return np.asarray(self.best_estimator_.decision_function(X))
 
     def score(self, X: Any, y: Any) -> float:

@@ -14,6 +14,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterSampler
 from sklearn.utils import get_tags, indexable
 
+from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg.estimators.fitting import warn_of_row_norm
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.groups import (
@@ -229,6 +230,7 @@ class DPSearchCV(FittedSearch):
         Before the first run one is gone through with a model that learned nothing. An error after
         that carries a note that the budget is spent.
         """
+        refuse_lazy(X=X, y=y, groups=groups)
         plan = self.plan()
         scoring = self._scoring()
         # of all candidates: which are drawn is secret, and the choice knows those that lost

@@ -11,6 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.multiclass import type_of_target
 
+from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups
 
 Indices = NDArray[np.intp]
@@ -110,6 +111,7 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
         ValueError
             If there are no groups, or a group has fewer records than there are folds.
         """
+        refuse_lazy(X=X, y=y, groups=groups)
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
             raise ValueError("groups must be given, or group_by set, to stratify by group.")

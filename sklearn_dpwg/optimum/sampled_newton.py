@@ -10,7 +10,7 @@ import numpy as np
 from sklearn_dpwg.kernels import one_blas_thread
 from sklearn_dpwg.optimum.minimax_newton import minimax_newton
 from sklearn_dpwg.optimum.objective import SaddlePoint
-from sklearn_dpwg.risks import RiskFunctions, Risks
+from sklearn_dpwg.risks import RiskFunctions, Risks, keyed_parts
 
 # One record in eight is in the next smaller sample, and of small groups at least so many.
 SHARE, LEAST_OF_A_GROUP = 8, 200
@@ -95,10 +95,6 @@ def nested_samples(risks: Risks) -> list[Risks]:
         fewer = np.minimum(sizes, np.maximum(sizes // SHARE, LEAST_OF_A_GROUP))
         if fewer.sum() < TO_SOLVE * risks.n_weights or 2 * fewer.sum() > sizes.sum():
             return samples[::-1]
-        part = part.part(
-            [
-                np.sort(rng.choice(n_there, n_wanted, replace=False, shuffle=False))
-                for n_there, n_wanted in zip(sizes, fewer, strict=True)
-            ]
-        )
+        (chosen,) = keyed_parts(part.group_sizes, [fewer.tolist()], rng)
+        part = part.part(chosen)
         samples.append(part)

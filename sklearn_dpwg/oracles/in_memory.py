@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length
 
 from sklearn_dpwg._checks import whole_number
+from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg.exceptions import OracleError
 from sklearn_dpwg.oracles.base import SampleOracle
 
@@ -56,6 +57,7 @@ class InMemoryOracle(SampleOracle):
         groups: ArrayLike,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
+        refuse_lazy(X=X, y=y, groups=groups)
         self._rows, self._targets = np.asarray(X), np.asarray(y)
         labels = np.asarray(groups)
         check_consistent_length(self._rows, self._targets, labels)

@@ -15,6 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import open_unit
+from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.inputs import check_found_groups
 from sklearn_dpwg.estimators.spending import unchanged_on_failure
@@ -122,6 +123,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, groups: Any) -> None:
         edges = self._check_parameters()
+        refuse_lazy(X=X, y=y, groups=groups)
         found = find_groups(X, groups, self.group_by)
         frozen = is_frozen(self.estimator)
         known = self._check_frozen(X, y, found) if frozen else self._check_private(X, y, found)
@@ -358,6 +360,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         float
             Share of rows whose class is right.
         """
+        refuse_lazy(X=X, y=y, groups=groups)
         return float(np.mean(self.predict(X, groups) == np.asarray(y)))
 
     @property

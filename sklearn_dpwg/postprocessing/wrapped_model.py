@@ -15,6 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
@@ -83,6 +84,7 @@ def fit_private(model: Any, X: Any, y: Any, groups: Any) -> Any:
 
 def positive_scores(model: Any, X: Any) -> FloatArray:
     """Return scores in [0, 1] of the second class: probabilities, or the logistic of decisions."""
+    refuse_lazy(X=X)
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X), dtype=np.float64)[:, 1]
     if not hasattr(model, "decision_function"):

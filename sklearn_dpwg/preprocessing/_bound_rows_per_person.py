@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import whole_number
+from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg.privacy import NoiseSource
 
 
@@ -109,6 +110,9 @@ def bound_rows_per_person(
     ((4, 2), 4, True)
     """
     k = whole_number(k, "k", least=1)
+    refuse_lazy(
+        "all rows of a person must be seen together", X=X, y=y, groups=groups, person=person
+    )
     if isinstance(person, str):
         X, person = _without_column(X, person)
     codes, _ = pd.factorize(np.asarray(person, dtype=object).ravel())

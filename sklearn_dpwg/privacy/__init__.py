@@ -30,6 +30,7 @@ from sklearn_dpwg.privacy.noise import (
     GaussianRows,
     IntegerNoise,
     NoiseSource,
+    PoissonSample,
     noise_on_integers,
     poisson_sample,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "GaussianRows",
     "IntegerNoise",
     "NoiseSource",
+    "PoissonSample",
     "PrivacyGuarantee",
     "Relation",
     "Release",

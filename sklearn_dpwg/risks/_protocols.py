@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.oracles import SampleOracle
 from sklearn_dpwg.privacy.sensitivity import SumGrid
+from sklearn_dpwg.risks.selection import Selection
 
 
 class RiskFunctions(Protocol):
@@ -146,7 +146,7 @@ class Risks(RiskFunctions, Protocol):
     def sampled_sums(
         self,
         weights: FloatArray,
-        batch: Sequence[NDArray[np.intp]],
+        selection: Selection,
         *,
         ceiling: float,
         center: float,
@@ -154,14 +154,15 @@ class Risks(RiskFunctions, Protocol):
     ) -> tuple[FloatArray, FloatArray]:
         """Return the sums over the records of a batch, for a release.
 
-        Blocks are of ranks in the group, so that whoever joins shifts nobody to another block.
+        Blocks are of ranks in the group, so that whoever joins shifts nobody to another block. A
+        selection asked again chooses the same records: what is lost on the way is read again.
 
         Parameters
         ----------
         weights : ndarray of shape (n_weights,)
             Weights.
-        batch : sequence of ndarray
-            For each group the increasing positions of the records that joined; may be empty.
+        selection : Selection
+            Who joins; a group may be left with nobody.
         ceiling : float
             Each record's loss counts for at most this much; gradients are not affected.
         center : float
@@ -284,32 +285,19 @@ class Risks(RiskFunctions, Protocol):
             Over the same rows, which are not copied.
         """
 
-    def part(self, positions: Sequence[NDArray[np.intp]]) -> Risks:
-        """Return the risks of some of the records of each group.
+    def part(self, selection: Selection) -> Risks:
+        """Return the risks of a copy of some records.
 
         Parameters
         ----------
-        positions : sequence of ndarray
-            For each group, the positions within it of the records to keep.
+        selection : Selection
+            Which.
 
         Returns
         -------
         Risks
-            Over these records; its passes count from 0.
-        """
-
-    def at_places(self, places: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
-        """Return which records of each group are at some places, where groups are hidden.
-
-        Parameters
-        ----------
-        places : ndarray
-            Places among all records, in the order in which they were passed.
-
-        Returns
-        -------
-        tuple of ndarray
-            For each group the increasing positions in it; may be empty.
+            Over these records; its passes and the ranks of its groups count from 0, while places
+            stay those among all records.
         """
 
     def over(self, normalisers: Sequence[float], *, loss_center: float) -> Risks:
@@ -332,7 +320,7 @@ class Risks(RiskFunctions, Protocol):
         """
 
     def as_oracle(self, rng: np.random.Generator) -> SampleOracle:
-        """Return an oracle that hands out these records, each group shuffled once.
+        """Return an oracle that hands out these records, in memory, each group shuffled once.
 
         Parameters
         ----------

@@ -1,11 +1,10 @@
-"""Disjoint parts of every group, by public sizes and a public permutation of positions."""
+"""Disjoint parts of every group, by public sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 
 def part_sizes(group_sizes: Sequence[int], shares: Sequence[float]) -> tuple[tuple[int, ...], ...]:
@@ -35,32 +34,3 @@ def parts_of_hidden(
     """
     sizes = np.outer(np.asarray(shares, dtype=float), np.asarray(group_sizes))
     return tuple(tuple(int(size) for size in np.maximum(1, np.round(part))) for part in sizes)
-
-
-def draw_parts(
-    group_sizes: Sequence[int],
-    sizes_of_parts: Sequence[Sequence[int]],
-    rng: np.random.Generator,
-) -> tuple[tuple[NDArray[np.intp], ...], ...]:
-    """Return, for each part and group, the increasing positions of its records in the group.
-
-    Notes
-    -----
-    Each group's positions are permuted at random and cut into pieces. Which record is where
-    follows from positions and random numbers alone, which have nothing to do with the records, so
-    a record that replaces another is in the same part, and given these numbers the parts are
-    disjoint data sets.
-    """
-    orders = [rng.permutation(size) for size in group_sizes]
-    taken = np.zeros(len(group_sizes), dtype=int)
-    parts = []
-    for sizes in sizes_of_parts:
-        ends = taken + np.asarray(sizes)
-        parts.append(
-            tuple(
-                np.sort(order[start:end])
-                for order, start, end in zip(orders, taken, ends, strict=True)
-            )
-        )
-        taken = ends
-    return tuple(parts)

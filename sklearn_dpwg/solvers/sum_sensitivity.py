@@ -99,13 +99,9 @@ class SumSensitivity:
         gradient_slack = factor * summation_slack(
             gradient, step=step, block_size=block_size, n_dimensions=problem.n_weights
         )
-        # a record's share of a sum, with what rounding every block moves it by
-        blocks_a_record = 1.0 / block_size + problem.n_groups / problem.n_records
-        if is_hidden:  # blocks of places: a group may have a record in each of them
-            blocks_a_record = min(
-                1.0, problem.n_groups * (1.0 / block_size + 1.0 / problem.n_records)
-            )
-        share = gradient + 0.5 * np.sqrt(problem.n_weights) * step * blocks_a_record
+        # a record's share of a sum, with what rounding every block moves it by: however records are
+        # stored, and so cut into blocks, no group has more blocks than records
+        share = gradient + 0.5 * np.sqrt(problem.n_weights) * step
         loss_slack = summation_slack(loss, step=grid.loss_step, block_size=block_size)
         loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
         middle = constants.infimum + (highest - constants.infimum) / 2.0

@@ -9,13 +9,14 @@ once in a thousand; planted faults are.
 import math
 import sys
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from sklearn_dpwg.losses import SquaredError
-from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy import Budget, NoiseSource, PoissonSample
 from sklearn_dpwg.solvers import MGR, Solution
 from tests.helpers.batch_cases import FAULTS, with_batches
 from tests.helpers.group_data import make_data, make_problem
@@ -118,13 +119,22 @@ def test_a_replacement_by_nothing_keeps_the_claim():
     assert not verdict("a gradient against none in batches", *runs, plan)[0]
 
 
+class Either(NamedTuple):
+    """Who is in one of two samples."""
+
+    first: PoissonSample
+    second: PoissonSample
+    by_place: bool = False
+
+    def positions(self, *of_group):
+        return np.union1d(self.first.positions(*of_group), self.second.positions(*of_group))
+
+
 class Doubled(NoiseSource):
     """Samples at twice the rate that is accounted for."""
 
-    def poisson_sample(self, group_sizes, *, release):
-        first = super().poisson_sample(group_sizes, release=release)
-        second = super().poisson_sample(group_sizes, release=release)
-        return tuple(np.union1d(*both) for both in zip(first, second, strict=True))
+    def poisson_sample(self, release, *, by_place=False):
+        return Either(*(super(Doubled, self).poisson_sample(release) for _ in range(2)))
 
 
 def test_a_sampler_at_another_rate_is_caught():

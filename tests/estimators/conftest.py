@@ -9,6 +9,7 @@ import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators import base, fresh
+from sklearn_dpwg.estimators.in_blocks import fit as in_blocks
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR
 
@@ -68,6 +69,12 @@ def regressor() -> Task:
     return make_task("regressor")
 
 
+@pytest.fixture(name="make_task")
+def task_maker():
+    """Return what makes a task of a kind and a size."""
+    return make_task
+
+
 @pytest.fixture
 def draws(monkeypatch):
     """Return a function that lists every draw of noise so far in a test."""
@@ -78,6 +85,6 @@ def draws(monkeypatch):
             super().__init__(*args, **kwargs)
             sources.append(self)
 
-    for module in (base, fresh):
+    for module in (base, fresh, in_blocks):
         monkeypatch.setattr(module, "NoiseSource", WatchedSource)
     return lambda: [draw for source in sources for draw in source.draws]

@@ -19,6 +19,7 @@ from sklearn_dpwg.solvers.mgr.batches import Batches
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import LOSSES, Case, bad_rows, random_data, random_targets
 from tests.helpers.replay import Instead, Recorder
+from tests.helpers.selections import Listed, chosen
 
 
 def batch_problems(seed: int, n_plans: int):
@@ -91,15 +92,15 @@ def run_with_coins(canary: Canary, data, seed: int, *, joins: bool):
     parts = plan.schedule.batches.parts
     scale = 10.0 ** np.random.default_rng([seed, 4]).uniform(-2, 3)
 
-    def sample(sizes, release):
-        groups = [g for g, part in enumerate(parts) if plan.releases[part] == release]
-        joined = []
-        for group, size in zip(groups, sizes, strict=True):
-            heads = coins.random(size) < max(release.sampling_rate, 0.3)
-            if group == canary.group:
-                heads[canary.position] = joins
-            joined.append(np.flatnonzero(heads))
-        return tuple(joined)
+    def sample(release):
+        joined = [np.zeros(0, dtype=int)] * len(parts)
+        for group, size in enumerate(plan.problem.group_sizes):
+            if plan.releases[parts[group]] == release:
+                heads = coins.random(size) < max(release.sampling_rate, 0.3)
+                if group == canary.group:
+                    heads[canary.position] = joins
+                joined[group] = np.flatnonzero(heads)
+        return Listed(joined)
 
     def answer(releases, value, units):
         return scale * answers.standard_normal(value.shape)
@@ -176,7 +177,8 @@ def _reads(**wrong: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
     right = GroupRisks.sampled_sums
 
     def read(risks, weights, batch, **facts):
-        facts |= {name: of_batch(batch) for name, of_batch in wrong.items()}
+        joined = chosen(batch, risks.group_sizes)
+        facts |= {name: of_batch(joined) for name, of_batch in wrong.items()}
         return right(risks, weights, batch, **facts)
 
     return lambda patch: patch.setattr(GroupRisks, "sampled_sums", read)
@@ -188,7 +190,8 @@ def _means_of_the_batch(patch: pytest.MonkeyPatch) -> None:
 
     def read(risks, weights, batch, **facts):
         losses, gradients = right(risks, weights, batch, **facts)
-        shares = risks.group_sizes / np.maximum([len(of_group) for of_group in batch], 1)
+        joined = chosen(batch, risks.group_sizes)
+        shares = risks.group_sizes / np.maximum([len(of_group) for of_group in joined], 1)
         return losses * shares, gradients * shares[:, None]
 
     patch.setattr(GroupRisks, "sampled_sums", read)

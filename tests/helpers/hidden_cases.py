@@ -21,6 +21,7 @@ from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Plan, Solution, Solver
 from tests.helpers.mgr_cases import bad_rows, random_data, random_targets
 from tests.helpers.replay import Recorder, fixed_transcript
+from tests.helpers.selections import Listed
 
 LOSSES = (
     BinaryLogLoss(),
@@ -157,11 +158,10 @@ def batch_moves(case: HiddenCase, seed: int) -> dict[str, float]:
         answers, coins = np.random.default_rng([seed, 1]), np.random.default_rng([seed, 5])
         scale = 10.0 ** np.random.default_rng([seed, 4]).uniform(-2, 3)
 
-        def sample(sizes, release):
-            (n_records,) = sizes
-            heads = coins.random(n_records) < max(release.sampling_rate, 0.3)
+        def sample(release):
+            heads = coins.random(plan.problem.n_records) < max(release.sampling_rate, 0.3)
             heads[case.place] = joins
-            return (np.flatnonzero(heads),)
+            return Listed([np.flatnonzero(heads)], by_place=True)
 
         def answer(releases, value, units):
             return scale * answers.standard_normal(value.shape)

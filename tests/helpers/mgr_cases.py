@@ -204,3 +204,11 @@ def adapted_group_weights(
         lambda most: at(most)[1] - price, least * (1.0 + 1e-12), largest, xtol=1e-300, rtol=1e-15
     )
     return at(most)[0]
+
+
+def kept_share(of_nothing, counted):
+    """Section 4b: half, and half of the worst-off group's drop over the mean one."""
+    drop = np.mean([of_nothing - weights @ risks for weights, risks, _ in counted])
+    risks, variances = (np.mean([each[part] for each in counted], axis=0) for part in (1, 2))
+    worst = max(0.0, min(of_nothing - risks + 0.5 * np.sqrt(variances / len(counted))))
+    return 0.5 if drop <= 0.0 else 0.5 + 0.5 * min(1.0, worst / drop)

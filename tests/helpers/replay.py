@@ -45,8 +45,8 @@ class Shared(NamedTuple):
 class Recorder:
     """Passes every call on to ``answer_with(release, value, sensitivity)`` and keeps it.
 
-    A shared value is passed on with all its releases and the units; ``sample_with(sizes,
-    release)`` says who joins. ``payers`` are the groups that Gaussian draws
+    A shared value is passed on with all its releases and the units; ``sample_with(release)`` says
+    who joins. ``payers`` are the groups that Gaussian draws
     named.
     """
 
@@ -63,10 +63,11 @@ class Recorder:
         self.batches: list[Any] = []
         self.payers: list[int | None] = []
 
-    def poisson_sample(self, group_sizes, *, release):
+    def poisson_sample(self, release, *, by_place=False):
         assert 0.0 < release.sampling_rate < 1.0
         assert self.sample_with is not None
-        joined = self.sample_with(group_sizes, release)
+        joined = self.sample_with(release)
+        assert joined.by_place == by_place
         self.batches.append((release, joined))
         return joined
 
@@ -139,8 +140,8 @@ def recorded(source: Any) -> Recorder:
     def either(first, value, last):
         return (answer_shared if isinstance(first, tuple) else answer)(first, value, last)
 
-    def sample(sizes, release):
-        return source.poisson_sample(sizes, release=release)
+    def sample(release):
+        return source.poisson_sample(release)
 
     recorder = Recorder(either, sample_with=sample)
     recorder.rng = source.rng

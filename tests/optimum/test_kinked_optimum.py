@@ -22,6 +22,7 @@ from sklearn_dpwg.losses import (
 )
 from sklearn_dpwg.optimum import worst_group_optimum
 from tests.helpers.group_data import dense, make_risks
+from tests.helpers.selections import with_records
 
 KINKED = (Hinge(), AbsoluteError(), Quantile(0.9))
 SMOOTH = (SmoothedHinge(), SmoothedHinge(0.1), SquaredHinge(), Huber(), BinaryLogLoss(0.7))
@@ -171,9 +172,9 @@ def test_a_median_and_a_quantile():
     """Rows of zeros leave the intercept, and the optimum is a quantile of the targets."""
     targets = np.linspace(-0.9, 0.9, 11)
     risks = make(AbsoluteError(), (11,), 1, intercept=1.0, rows=np.zeros((11, 1)))
-    risks = replace(risks, records=replace(risks.records, targets=targets))
+    risks = with_records(risks, targets=targets)
     assert worst_group_optimum(risks, radius=2.0).weights[-1] == pytest.approx(0.0, abs=1e-6)
-    upper = replace(risks, loss=Quantile(0.8))
+    upper = risks.with_loss(Quantile(0.8))
     assert worst_group_optimum(upper, radius=2.0).weights[-1] == pytest.approx(targets[8], abs=1e-6)
 
 

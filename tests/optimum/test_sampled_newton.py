@@ -113,15 +113,16 @@ def test_samples_that_mislead_cost_time_only(kind, monkeypatch):
     risks = make_risks(BinaryLogLoss(), (6_000, 4_000), 5, seed=2)
     expected = risks.risks(solve(risks).weights).max()
 
-    def misleading(self, positions):
-        part = honest(self, positions)
+    def misleading(self, selection):
+        part = honest(self, selection)
         if kind == "one class":
             part.records.targets[:] = 1.0
         elif kind == "rows of zeros":
             part.records.rows[:] = 0.0
         else:
-            first = np.argsort(part.records.targets[: len(positions[0])])
-            part.records.rows[: len(positions[0])] = part.records.rows[first[0]]
+            n_first = part.group_sizes[0]
+            first = np.argsort(part.records.targets[:n_first])
+            part.records.rows[:n_first] = part.records.rows[first[0]]
         return part
 
     honest = GroupRisks.part

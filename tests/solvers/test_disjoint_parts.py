@@ -6,7 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_dpwg.solvers.disjoint_parts import draw_parts, part_sizes
+from sklearn_dpwg.risks import keyed_parts
+from sklearn_dpwg.solvers.disjoint_parts import part_sizes
+from tests.helpers.selections import chosen
 
 
 @st.composite
@@ -36,7 +38,8 @@ def test_large_groups_are_split_by_their_shares():
 def test_parts_are_disjoint_and_hold_every_record(split, seed):
     sizes, shares = split
     planned = part_sizes(sizes, shares)
-    parts = draw_parts(sizes, planned, np.random.default_rng(seed))
+    drawn = keyed_parts(sizes, planned, np.random.default_rng(seed))
+    parts = [chosen(part, sizes) for part in drawn]
     assert tuple(tuple(map(len, part)) for part in parts) == planned
     for group, size in enumerate(sizes):
         positions = np.concatenate([part[group] for part in parts])
@@ -45,7 +48,8 @@ def test_parts_are_disjoint_and_hold_every_record(split, seed):
 
 
 def test_parts_may_leave_records_out():
-    parts = draw_parts([9], [(2,), (2,)], np.random.default_rng(0))
+    drawn = keyed_parts([9], [(2,), (2,)], np.random.default_rng(0))
+    parts = [chosen(part, [9]) for part in drawn]
     positions = np.concatenate([part[0] for part in parts])
     assert len(set(positions)) == 4
 
@@ -54,16 +58,17 @@ def test_every_record_is_as_likely_in_every_part():
     rng = np.random.default_rng(0)
     n_runs, counts = 4000, np.zeros((2, 6))
     for _ in range(n_runs):
-        for part, (positions,) in enumerate(draw_parts([6], [(2,), (3,)], rng)):
-            counts[part, positions] += 1
+        for part, drawn in enumerate(keyed_parts([6], [(2,), (3,)], rng)):
+            counts[part, drawn.positions(0, 0, 6)] += 1
     expected = n_runs * np.array([[2 / 6], [3 / 6]])
     spread = np.sqrt(expected * (1 - expected / n_runs))
     assert np.abs((counts - expected) / spread).max() < 5.0
 
 
 def test_nothing_but_sizes_and_coins_is_asked_for():
-    assert list(inspect.signature(draw_parts).parameters) == [
-        "group_sizes",
+    assert list(inspect.signature(keyed_parts).parameters) == [
+        "sizes",
         "sizes_of_parts",
         "rng",
+        "by_place",
     ]

@@ -5,7 +5,6 @@ by at most what it states, and nothing else may differ. docs/theory/replace-any.
 """
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
@@ -14,11 +13,10 @@ from sklearn_dpwg.kernels import Blocks
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, SumGrid
 from sklearn_dpwg.problem import HiddenGroups, Problem
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import GroupRisks, KeyedPart, RecordBlock
 from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
 from sklearn_dpwg.solvers.mgr import releases as mgr_releases
 from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
-from sklearn_dpwg.solvers.phased_erm import phased_erm as phased_module
 from sklearn_dpwg.solvers.phased_erm import schedule as schedule_module
 from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
@@ -246,14 +244,13 @@ def true_sizes_of_phases(patch):
 def parts_by_group(patch):
     """Cut parts from positions within the groups, as where these are public."""
 
-    def within(real, problem, data, schedule, noise):
-        public = dataclasses.replace(problem, group_sizes=data.group_sizes, hidden=None)
-        sizes = np.array(data.group_sizes)
-        cuts = [sizes * t // schedule.n_phases for t in range(schedule.n_phases + 1)]
-        parts = [tuple(last - first) for first, last in itertools.pairwise(cuts)]
-        return real(public, data, dataclasses.replace(schedule, sizes=tuple(parts)), noise)
+    def within(real, data, part):
+        ends = (part.starts[0], part.stops[0])
+        cuts = [[size * end // part.sizes[0] for size in data.group_sizes] for end in ends]
+        starts, stops = map(tuple, cuts)
+        return real(data, KeyedPart(part.key, data.group_sizes, starts, stops))
 
-    wrap(patch, phased_module, "_draw_parts", within)
+    wrap(patch, GroupRisks, "part", within)
 
 
 def uncentred_risks_of_phases(patch):
@@ -324,10 +321,10 @@ def test_a_record_moves_the_rounding_of_its_own_blocks_alone(read):
 
 @pytest.mark.parametrize("read", [read_sums, read_moments])
 def test_blocks_of_ranks_are_seen(read, monkeypatch):
-    def by_rank(real, data, block_size):
+    def by_rank(real, data, block_size, **kind):
         return Blocks.of(data.records.starts, block_size)
 
-    wrap(monkeypatch, GroupRisks, "_public_blocks", by_rank)
+    wrap(monkeypatch, RecordBlock, "_blocks", by_rank)
     one, other = sums_of_neighbours(read)
     assert np.abs(one - other).max() > READS[read]
 

@@ -13,6 +13,7 @@ from sklearn_dpwg.solvers import MGR, SOLVERS, Auto, FreshPhasedERM, Moments, Ph
 from sklearn_dpwg.solvers.counts.stage import CountStage, whole_sizes
 from tests.helpers.hidden_cases import Records, hidden_case, hidden_problem
 from tests.helpers.replay import silent
+from tests.helpers.selections import Listed, with_records
 
 BUDGET = Budget(1.0, 1e-6)
 
@@ -98,12 +99,10 @@ def test_every_other_solver_refuses_in_one_sentence():
 def test_a_plan_for_hidden_groups_refuses_others_without_telling_sizes():
     plan, solver = planned()
     case = hidden_case(plan, solver, 0)
-    public = dataclasses.replace(case.pair[0].records, places=None)
-    data = dataclasses.replace(case.pair[0], records=public)
+    data = with_records(case.pair[0], places=None)
     with pytest.raises(ValueError, match="groups are hidden"):
         solver.run(plan, data, None)
-    nobody = np.zeros(0, dtype=int)
-    fewer = case.pair[0].part([nobody] * plan.problem.n_groups)
+    fewer = case.pair[0].part(Listed([]))
     with pytest.raises(ValueError, match=r"\(records, groups, loss, weights\)"):
         solver.run(plan, fewer, None)
 

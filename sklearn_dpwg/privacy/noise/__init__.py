@@ -4,15 +4,15 @@ A `NoiseSource` is made of the releases of a plan. Without a seed its noise is O
 exact, on a grid far finer than the noise, so that no floating-point attack applies; with one it is
 NumPy's, for tests. Every value that leaves a solver passes one of its methods: one vector,
 one value that several disjoint parts pay for, or the rows of a matrix, which `GaussianRows` takes
-one by one. `IntegerNoise` is the law of the noise on counts, for intervals. `poisson_sample` lets
-records join a sample by secret coins. ``docs/theory/noise.md`` proves that rounding to the grid is
-paid for.
+one by one. `IntegerNoise` is the law of the noise on counts, for intervals. `PoissonSample` lets
+records join a sample by secret coins, which a key and their ranks decide. ``docs/theory/noise.md``
+proves that rounding to the grid is paid for.
 """
 
 from sklearn_dpwg.privacy.noise._on_integers import noise_on_integers
 from sklearn_dpwg.privacy.noise._values import LARGEST_QUOTIENT
 from sklearn_dpwg.privacy.noise.integer_noise import IntegerNoise
-from sklearn_dpwg.privacy.noise.poisson import poisson_sample
+from sklearn_dpwg.privacy.noise.poisson import PoissonSample, poisson_sample
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.privacy.noise.source import (
     SECONDS_PER_SECURE_CALL,
@@ -27,6 +27,7 @@ __all__ = [
     "GaussianRows",
     "IntegerNoise",
     "NoiseSource",
+    "PoissonSample",
     "noise_on_integers",
     "poisson_sample",
 ]

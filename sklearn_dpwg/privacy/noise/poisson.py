@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 # Above this rate a coin for every record is faster than the gaps between those that join.
 _LARGEST_RATE_OF_GAPS = 0.25
+# A generator is made for so many ranks: fewer cost more generators, more are drawn in vain where a
+# block of records begins between.
+RANKS_AT_A_TIME = 2**18
 # Gaps are drawn for so many standard deviations more records than are expected to join.
 _MARGIN = 6.0
 
@@ -48,11 +55,89 @@ def poisson_sample(n_records: int, rate: float, rng: np.random.Generator) -> NDA
         return np.flatnonzero(rng.random(n_records) < rate)
     expected = n_records * rate
     size = int(expected + _MARGIN * np.sqrt(expected)) + 10
+    per_coin = -np.log1p(-rate)
     pieces = []
     last = -1.0
     while last < n_records:
-        # as floats: a gap at a tiny rate may exceed every integer
-        heads = last + np.cumsum(rng.geometric(rate, size=size).astype(np.float64))
-        pieces.append(heads[heads < n_records].astype(np.intp))
+        # tails before a head: exponential waiting times, rounded down; as floats, as at a tiny rate
+        # they may exceed every integer
+        tails = rng.standard_exponential(size)
+        np.floor(np.divide(tails, per_coin, out=tails), out=tails)
+        heads = last + np.cumsum(tails + 1.0)
+        pieces.append(heads[: np.searchsorted(heads, n_records)].astype(np.intp))
         last = float(heads[-1])
-    return np.concatenate(pieces)
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+@dataclass(frozen=True)
+class PoissonSample:
+    """Who joins a draw: a coin for every record, which its rank and a secret key decide.
+
+    Parameters
+    ----------
+    rate : float
+        Probability with which a record joins, above 0 and at most 1.
+    key : bytes
+        256 secret bits, for one draw alone; not shown.
+    by_place : bool, default=False
+        Whether ranks are places among all records, whatever their groups.
+
+    Notes
+    -----
+    Coins are drawn for so many ranks at a time, by a generator whose state is a keyed hash of the
+    group and of which ranks these are. So a record joins or not wherever it is stored, and whoever
+    asks again gets the same answer. A pickle holds the key.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.privacy import PoissonSample
+    >>> sample = PoissonSample(0.5, key=bytes(32))
+    >>> sample.positions(0, 0, 10)
+    array([0, 1, 3, 6, 7, 8, 9])
+    >>> sample.positions(0, 5, 10)
+    array([6, 7, 8, 9])
+    >>> sample
+    PoissonSample(rate=0.5, by_place=False)
+    """
+
+    rate: float
+    key: bytes = field(repr=False)
+    by_place: bool = False
+
+    def positions(self, group: int, first: int, stop: int) -> NDArray[np.intp]:
+        """Return the ranks of a range that join.
+
+        Parameters
+        ----------
+        group : int
+            The group; 0 where ranks are places.
+        first, stop : int
+            Ranks from `first`, below `stop`, among all records of the group (among all records).
+
+        Returns
+        -------
+        ndarray
+            Increasing; the same however ranks are cut into calls.
+        """
+        pieces = [np.zeros(0, dtype=np.intp)]
+        source = np.random.PCG64(0)
+        rng = np.random.Generator(source)
+        for start in range(first - first % RANKS_AT_A_TIME, stop, RANKS_AT_A_TIME):
+            source.state = self._state(group, start // RANKS_AT_A_TIME)
+            # fewer coins are the first of more
+            n_ranks = min(RANKS_AT_A_TIME, stop - start)
+            heads = start + poisson_sample(n_ranks, self.rate, rng)
+            pieces.append(heads[np.searchsorted(heads, first) :])
+        return np.concatenate(pieces)
+
+    def _state(self, group: int, chunk: int) -> Any:
+        """Return the state that a generator of coins begins with."""
+        name = group.to_bytes(8, "little") + chunk.to_bytes(8, "little")
+        digest = hashlib.blake2b(name, key=self.key, digest_size=32).digest()
+        state, increment = (int.from_bytes(half, "little") for half in (digest[:16], digest[16:]))
+        return {
+            "bit_generator": "PCG64",
+            "state": {"state": state, "inc": increment | 1},
+            "has_uint32": 0,
+            "uinteger": 0,
+        }

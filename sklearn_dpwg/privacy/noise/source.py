@@ -28,7 +28,7 @@ from sklearn_dpwg.privacy.noise._values import (
     check_sensitivity,
     check_value,
 )
-from sklearn_dpwg.privacy.noise.poisson import poisson_sample
+from sklearn_dpwg.privacy.noise.poisson import PoissonSample
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.privacy.noise.samplers import (
     Sampler,
@@ -131,10 +131,7 @@ class NoiseSource:
 
     @property
     def rng(self) -> np.random.Generator:
-        """Randomness that may become known: the choice of groups, splits.
-
-        Who joins a sample must not, so `poisson_sample` takes a `secret_rng`.
-        """
+        """Randomness that may become known, as who joins a sample must not: groups, splits."""
         return self._rng
 
     def secret_rng(self, purpose: str) -> np.random.Generator:
@@ -155,37 +152,38 @@ class NoiseSource:
             return self._sampler.stream(purpose)
         return np.random.default_rng(secrets.randbits(256))
 
-    def poisson_sample(
-        self, group_sizes: Sequence[int], *, release: Release
-    ) -> tuple[NDArray[np.intp], ...]:
+    def poisson_sample(self, release: Release, *, by_place: bool = False) -> PoissonSample:
         """Draw who joins the next draw of a sampled release; the coins stay secret.
 
         Parameters
         ----------
-        group_sizes : sequence of int
-            Sizes of the groups of records that pay for the release.
         release : Release
             A release of the plan; its ``sampling_rate`` is each record's probability.
+        by_place : bool, default=False
+            Whether a record's coin is that of its place among all, not of its rank in its group.
 
         Returns
         -------
-        tuple of ndarray
-            For each group the positions of the records that join, increasing; any may be empty.
+        PoissonSample
+            A coin for every record.
 
         Raises
         ------
         PlanExceededError
-            If the plan holds no such release. Nothing is drawn then.
+            If the plan holds no such release.
 
         Notes
         -----
         Accounting by sampling holds if every draw has a sample of its own, so a draw of a sampled
-        release uses up one sample and is refused without. Every sample has a `secret_rng`.
+        release uses up one and is refused without. Every sample has a key of its own.
         """
         self._paid.check_allowed(release)
-        rng = self.secret_rng("coins of samples")
+        if isinstance(self._sampler, SeededSampler):
+            key = self._sampler.stream("coins of samples").bytes(32)
+        else:
+            key = secrets.randbits(256).to_bytes(32, "little")
         self._paid.add_sample(release)
-        return tuple(poisson_sample(size, release.sampling_rate, rng) for size in group_sizes)
+        return PoissonSample(release.sampling_rate, key, by_place)
 
     def gaussian(
         self,

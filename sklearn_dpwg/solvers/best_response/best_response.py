@@ -9,14 +9,13 @@ import numpy as np
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import Risks
+from sklearn_dpwg.risks import Risks, keyed_parts
 from sklearn_dpwg.solvers.best_response.parameters import RULES, BestResponseParameters
 from sklearn_dpwg.solvers.best_response.planning import least_bound_plan
 from sklearn_dpwg.solvers.best_response.releases import RISKS, release_risks
 from sklearn_dpwg.solvers.best_response.schedule import BestResponseSchedule
 from sklearn_dpwg.solvers.centring.problem import CentredProblem
 from sklearn_dpwg.solvers.centring.releases import release_centre
-from sklearn_dpwg.solvers.disjoint_parts import draw_parts
 from sklearn_dpwg.solvers.group_player import LEAST_PRIOR, normalised
 from sklearn_dpwg.solvers.mixture import as_mixture_solver
 from sklearn_dpwg.solvers.plan import Plan
@@ -79,7 +78,7 @@ class BestResponse(BestResponseParameters, Solver):
         assert isinstance(schedule, BestResponseSchedule)
         solver, base = as_mixture_solver(self.base), schedule.base
         if schedule.is_parallel:
-            parts = draw_parts(problem.group_sizes, base.calls.sizes, noise.rng)
+            parts = keyed_parts(problem.group_sizes, base.calls.sizes, noise.rng)
         risk_releases = {each.part: each for each in plan.releases if each.name == RISKS}
         weights = np.zeros(problem.n_weights)
         if start is not None:

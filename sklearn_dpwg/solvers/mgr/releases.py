@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.privacy import NoiseSource, Release, SumGrid
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import Risks
+from sklearn_dpwg.risks import ByGroup, EveryRecord, Risks, Selection
 from sklearn_dpwg.solvers.group_player import heard
 from sklearn_dpwg.solvers.mgr.batches import Batches
 from sklearn_dpwg.solvers.mgr.limits import Limits, planned_limits
@@ -140,7 +139,7 @@ def from_batch(
         coefficients = np.eye(n_groups)[noise.rng.choice(n_groups, p=group_weights)]
     losses, gradients = data.sampled_sums(
         weights,
-        _draw(plan.problem, data, batches, releases, noise),
+        _draw(plan.problem, batches, releases, noise),
         ceiling=schedule.ceiling,
         center=batches.center,
         grid=schedule.grid,
@@ -170,22 +169,15 @@ def releases_of_steps(plan: Plan) -> tuple[Release, ...]:
 
 
 def _draw(
-    problem: Problem, data: Risks, batches: Batches, releases: Sequence[Release], noise: NoiseSource
-) -> Sequence[NDArray[np.intp]]:
-    """Return who joins, by group; one sample for each release that is sampled."""
+    problem: Problem, batches: Batches, releases: Sequence[Release], noise: NoiseSource
+) -> Selection:
+    """Return who joins; one sample for each release that is sampled."""
     if problem.hidden is not None:
         # one coin a place, whatever the group: all have one rate
         (release,) = releases
-        (places,) = noise.poisson_sample([problem.n_records], release=release)
-        return data.at_places(places)
-    joined = [np.zeros(0, dtype=np.intp)] * len(batches.parts)
-    for part, release in enumerate(releases):
-        groups = [group for group, of_group in enumerate(batches.parts) if of_group == part]
-        sizes = [batches.group_sizes[group] for group in groups]
-        if release.sampling_rate < 1.0:
-            drawn = noise.poisson_sample(sizes, release=release)
-        else:
-            drawn = tuple(np.arange(size) for size in sizes)
-        for group, positions in zip(groups, drawn, strict=True):
-            joined[group] = positions
-    return joined
+        return noise.poisson_sample(release, by_place=True)
+    samples = [
+        noise.poisson_sample(release) if release.sampling_rate < 1.0 else EveryRecord()
+        for release in releases
+    ]
+    return ByGroup(tuple(samples[part] for part in batches.parts))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import Risks
+from sklearn_dpwg.risks import KeyedPart, Risks, keyed_parts
 from sklearn_dpwg.solvers.centring.problem import CentredProblem
 from sklearn_dpwg.solvers.centring.releases import release_centre
-from sklearn_dpwg.solvers.disjoint_parts import draw_parts
 from sklearn_dpwg.solvers.group_player import LEAST_PRIOR, heard, normalised
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.phased_erm import mixture
@@ -125,7 +122,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         assert isinstance(schedule, PhasedERMSchedule)
         parallel = schedule.composition == "parallel"
         if parallel:
-            parts = _draw_parts(problem, data, schedule, noise)
+            parts = _draw_parts(problem, schedule, noise)
         releases = {(release.name, release.part): release for release in plan.releases}
         weights = np.zeros(problem.n_weights)
         if start is not None:
@@ -198,14 +195,13 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
 
 
 def _draw_parts(
-    problem: Problem, data: Risks, schedule: PhasedERMSchedule, noise: NoiseSource
-) -> Sequence[Sequence[NDArray[np.intp]]]:
-    """Return the positions in their groups of the records of each part.
+    problem: Problem, schedule: PhasedERMSchedule, noise: NoiseSource
+) -> tuple[KeyedPart, ...]:
+    """Return disjoint parts of the records of every group, at random.
 
     Where groups are hidden, places among all records are cut, as a group's would show its size.
     """
     if problem.hidden is None:
-        return draw_parts(problem.group_sizes, schedule.sizes, noise.rng)
+        return keyed_parts(problem.group_sizes, schedule.sizes, noise.rng)
     totals = [(sum(sizes),) for sizes in schedule.sizes]
-    parts = draw_parts((problem.n_records,), totals, noise.rng)
-    return [data.at_places(places) for (places,) in parts]
+    return keyed_parts((problem.n_records,), totals, noise.rng, by_place=True)

@@ -21,8 +21,9 @@ from sklearn_dpwg.preprocessing import dp_standard_scaler
 from sklearn_dpwg.privacy import GaussianRows, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import EveryRecord, GroupRisks
 from sklearn_dpwg.solvers.phased_erm import phased_erm
+from tests.helpers.selections import Listed
 
 Patch = Callable[[], contextlib.AbstractContextManager[object]]
 
@@ -70,10 +71,9 @@ def quiet_together(true, self, value, *, units, **options):
     return true(self, value, units=np.multiply(units, THIRD), **options)
 
 
-def all_join(true, self, sizes, *, release):
+def all_join(true, self, release, **kind):
     """Have everybody join, whoever was drawn."""
-    true(self, sizes, release=release)
-    return tuple(np.arange(size) for size in sizes)
+    return EveryRecord(true(self, release, **kind).by_place)
 
 
 def quiet_row(true, self, row, sensitivity):
@@ -131,7 +131,7 @@ def unclipped_targets(true, self, y):
 
 def same_part(sizes, sizes_of_parts, rng):
     """Give every part the first records of each group."""
-    return [[np.arange(size) for size in part] for part in sizes_of_parts]
+    return [Listed([np.arange(size) for size in part]) for part in sizes_of_parts]
 
 
 def scan_order(true, self, group, size):
@@ -262,7 +262,7 @@ FAULTS: dict[str, Fault] = {
         "DPStandardScaler, values outside",
     ),
     "parts that share records": Fault(
-        lambda: patch.object(phased_erm, "draw_parts", same_part),
+        lambda: patch.object(phased_erm, "keyed_parts", same_part),
         "phased ERM, disjoint parts",
     ),
     "a record in every round": Fault(wrapped(RecordOracle, "draw", first_again), "OCO, weighted"),

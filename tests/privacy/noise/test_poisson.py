@@ -72,13 +72,13 @@ def test_a_draw_needs_a_sample_of_its_own():
     noise = seeded(0, [SAMPLED])
     with pytest.raises(PlanExceededError, match="no sample was drawn for this one"):
         noise.gaussian([0.0], sensitivity=1.0, release=SAMPLED)
-    noise.poisson_sample([5], release=SAMPLED)
+    noise.poisson_sample(SAMPLED)
     noise.gaussian([0.0], sensitivity=1.0, release=SAMPLED)
     with pytest.raises(PlanExceededError, match="no sample was drawn for this one"):
         noise.gaussian([0.0], sensitivity=1.0, release=SAMPLED)
     # two samples pay for one draw: the coins of the first are known to nobody
-    noise.poisson_sample([5], release=SAMPLED)
-    noise.poisson_sample([5], release=SAMPLED)
+    noise.poisson_sample(SAMPLED)
+    noise.poisson_sample(SAMPLED)
     noise.gaussian([0.0], sensitivity=1.0, release=SAMPLED)
     with pytest.raises(PlanExceededError, match="no sample was drawn for this one"):
         noise.gaussian([0.0], sensitivity=1.0, release=SAMPLED)
@@ -88,7 +88,7 @@ def test_a_draw_needs_a_sample_of_its_own():
 def test_a_sample_of_what_is_not_planned_is_refused():
     noise = seeded(0, [SAMPLED])
     with pytest.raises(PlanExceededError, match="does not hold"):
-        noise.poisson_sample([5], release=SAMPLED.scaled(1.01))
+        noise.poisson_sample(SAMPLED.scaled(1.01))
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.3])
@@ -96,7 +96,8 @@ def test_a_source_samples_at_the_rate_that_is_accounted_for(rate):
     """The accountant and the sampler read one number."""
     release = Release("g", "gaussian", 2.0, 1, sampling_rate=rate)
     for noise in (seeded(0, [release]), NoiseSource(None, [release])):
-        joined = [len(found) for found in noise.poisson_sample([250_000] * 4, release=release)]
+        sample = noise.poisson_sample(release)
+        joined = [len(sample.positions(group, 0, 250_000)) for group in range(4)]
         assert stats.binomtest(sum(joined), 1_000_000, rate).pvalue > 1e-9
         assert stats.binomtest(sum(joined), 1_000_000, 1.05 * rate).pvalue < 1e-3  # it would show
 
@@ -107,10 +108,10 @@ def test_coins_are_those_of_no_other_randomness():
     first, second = (seeded(7, [release]) for _ in range(2))
     second.rng.random(1000)
     for _ in range(3):
-        one, two = (s.poisson_sample([200], release=release)[0] for s in (first, second))
+        one, two = (s.poisson_sample(release).positions(0, 0, 200) for s in (first, second))
         np.testing.assert_array_equal(one, two)
     secure = NoiseSource(None, [release])
-    drawn = {tuple(secure.poisson_sample([200], release=release)[0]) for _ in range(50)}
+    drawn = {tuple(secure.poisson_sample(release).positions(0, 0, 200)) for _ in range(50)}
     assert len(drawn) == 50
 
 
@@ -120,7 +121,7 @@ def test_unseeded_coins_have_fresh_entropy_every_time(monkeypatch):
     noise = NoiseSource(None, [SAMPLED])
     asked.clear()
     for _ in range(3):
-        noise.poisson_sample([50, 60], release=SAMPLED)
+        noise.poisson_sample(SAMPLED)
     assert asked == [256] * 3
 
 
@@ -132,7 +133,7 @@ def test_unseeded_coins_have_fresh_entropy_every_time(monkeypatch):
 def test_shared_noise_is_that_of_the_part_that_needs_most(source, sensitivities):
     releases = [SAMPLED, FULL]
     noise = seeded(1, releases) if source == "seeded" else NoiseSource(None, releases)
-    noise.poisson_sample([9], release=SAMPLED)
+    noise.poisson_sample(SAMPLED)
     n = 20_000 if source == "seeded" else 4000
     units = np.linspace(0.1, 30.0, n)
     noisy = noise.shared_gaussian(
@@ -151,9 +152,9 @@ def test_every_payer_pays_or_none():
         noise.shared_gaussian([0.0], **options)
     assert noise.draws == ()
     for _ in range(3):
-        noise.poisson_sample([4], release=SAMPLED)
+        noise.poisson_sample(SAMPLED)
         noise.shared_gaussian([0.0], **options)
-    noise.poisson_sample([4], release=SAMPLED)
+    noise.poisson_sample(SAMPLED)
     with pytest.raises(PlanExceededError, match="3 draws of 'g'"):
         noise.shared_gaussian([0.0], **options)
     assert len(noise.draws) == 6
@@ -176,7 +177,7 @@ def test_every_payer_pays_or_none():
 )
 def test_wrong_shares_are_refused_before_anything_is_drawn(changes, message):
     noise = seeded(0, [SAMPLED, FULL])
-    noise.poisson_sample([4], release=SAMPLED)
+    noise.poisson_sample(SAMPLED)
     options = {
         "value": [0.0], "units": [1.0], "sensitivities": [1.0, 1.0], "releases": [SAMPLED, FULL],
     }  # fmt: skip

@@ -245,7 +245,7 @@ def two_rounds_share_a_part(patch):
         parts = real(*args)
         return [parts[index // 2] for index in range(len(parts))]
 
-    wrap(patch, run_module, "draw_parts", shared)
+    wrap(patch, run_module, "keyed_parts", shared)
 
 
 def risks_are_read_on_the_part_before(patch):

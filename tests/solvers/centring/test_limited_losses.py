@@ -21,6 +21,7 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import GroupRisks
 from tests.helpers.mgr_cases import random_targets
+from tests.helpers.selections import Listed
 
 ONE_OUTPUT = (
     BinaryLogLoss(),
@@ -129,7 +130,7 @@ def test_the_hessian_is_that_of_the_limited_loss(loss, layout):
 def test_parts_and_batches_keep_their_limits():
     loss = BinaryLogLoss()
     whole, center, risks = make(loss)
-    positions = [np.array([3, 7]), np.array([0, 24])]
+    positions = Listed([np.array([3, 7]), np.array([0, 24])])
     weights = np.random.default_rng(3).normal(size=5) * 4.0
     some = risks.part(positions)
     alone = whole.part(positions).centred(center, constant=CONSTANT, clip=CLIP)

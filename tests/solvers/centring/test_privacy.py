@@ -3,6 +3,7 @@
 Neighbours run on one transcript, as those of full passes do; docs/theory/centring.md.
 """
 
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from unittest.mock import patch
@@ -30,6 +31,7 @@ from sklearn_dpwg.solvers.mgr.releases import from_batch
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import random_data, random_targets
 from tests.helpers.replay import distances, fixed_transcript
+from tests.helpers.selections import everybody
 
 ROUNDING = 1e-9
 LOSSES = (BinaryLogLoss(), BinaryLogLoss(0.85), MultinomialLogLoss(3), SquaredError(), Hinge())
@@ -127,8 +129,9 @@ class OneBatch:
         self.without = without
         self.rng = np.random.default_rng(0)
 
-    def poisson_sample(self, sizes, *, release):
-        return tuple(np.arange(size - (size == self.without)) for size in sizes)
+    def poisson_sample(self, release):
+        sizes = (3, 4, 5)
+        return everybody([size - (size == self.without) for size in sizes])
 
     def shared_gaussian(self, value, *, units, sensitivities, releases):
         scale = max(
@@ -185,7 +188,10 @@ def test_no_record_moves_a_centred_batch_by_more_than_is_stated(loss, radius):
 
 def unlimited(true, self, center, *, constant, clip):
     risks = true(self, center, constant=constant, clip=clip)
-    return replace(risks, records=replace(risks.records, slope_limits=None))
+    without = copy(risks.handles[0])
+    without.records = replace(without.records, slope_limits=None)
+    risks.handles = [without]
+    return risks
 
 
 def loose(true, self, center, *, constant, clip):

@@ -20,6 +20,7 @@ from sklearn_dpwg.exceptions import (
 )
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, delta_of
+from sklearn_dpwg.risks import ByGroup
 from sklearn_dpwg.solvers import MGR, Solution
 from tests.helpers.batch_cases import (
     FAULTS,
@@ -30,10 +31,11 @@ from tests.helpers.batch_cases import (
     with_batches,
 )
 from tests.helpers.group_data import make_data, make_problem, make_risks
-from tests.helpers.mgr_cases import Ball, adapted_group_weights, random_data
+from tests.helpers.mgr_cases import Ball, adapted_group_weights, kept_share, random_data
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import recorded
+from tests.helpers.selections import Listed, chosen, everybody
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
@@ -147,7 +149,12 @@ def test_one_step_of_one_group_by_integration():
         for coins in itertools.product([0, 1], repeat=2):
             batch = [np.flatnonzero(coins)]
             _, gradients = estimates(
-                data, np.zeros(1), batch, expected_sizes=np.array([0.6]), ceiling=9.0, center=0.0
+                data,
+                np.zeros(1),
+                Listed(batch),
+                expected_sizes=np.array([0.6]),
+                ceiling=9.0,
+                center=0.0,
             )
             chance = np.prod(np.where(coins, 0.3, 0.7))
             found.append((chance, float(gradients[0, 0])))
@@ -184,7 +191,7 @@ def test_one_step_with_unequal_group_weights_by_simulation(canary):
 
     def value(targets, coins):
         data = make_data(problem, [[1.0], [1.0]], targets)
-        batch = [np.flatnonzero([coin]) for coin in coins]
+        batch = Listed([np.flatnonzero([coin]) for coin in coins])
         risks, gradients = estimates(
             data, np.zeros(1), batch, expected_sizes=batches.expected_sizes,
             ceiling=plan.schedule.ceiling, center=batches.center,
@@ -351,8 +358,8 @@ def test_empty_batches_release_noise_around_nothing():
     source = recorded(seeded(0, plan.releases))
     solver.run(plan, make_data(problem, *random_data(problem, 0)), source)
     n_empty = 0
-    for asked, (_, joined) in zip(source.asked, source.batches, strict=True):
-        if not any(map(len, joined)):
+    for asked, (_, sample) in zip(source.asked, source.batches, strict=True):
+        if not any(map(len, chosen(sample, (3, 2)))):
             n_empty += 1
             np.testing.assert_array_equal(asked.value[:-2], 0.0)
             np.testing.assert_array_equal(asked.value[-2:], 0.0)  # of the centre
@@ -388,6 +395,19 @@ def test_secure_noise_of_a_run_has_the_scale_of_the_plan():
     assert scale_faults(np.concatenate(units), standard, sensitivity=1.0) == []
 
 
+def who_joined(plan, coins):
+    """Return the ranks of each group that joined a step."""
+    sizes, parts = plan.problem.group_sizes, plan.schedule.batches.parts
+    joined = [np.arange(size) for size in sizes]
+    for part, release in enumerate(plan.releases):
+        if release.sampling_rate < 1.0:
+            of_release, sample = next(coins)
+            assert of_release == release
+            found = chosen(sample, sizes)
+            joined = [found[g] if parts[g] == part else joined[g] for g in range(len(sizes))]
+    return joined
+
+
 def reference_run(plan, data, source, drawn):
     """Return the output of a run from its coins and answers, one record at a time."""
     schedule, problem, batches = plan.schedule, plan.problem, plan.schedule.batches
@@ -397,14 +417,7 @@ def reference_run(plan, data, source, drawn):
     group_weights = np.array(problem.prior)
     path, group_path, heard, coins = [], [], [], iter(source.batches)
     for t, asked in enumerate(source.asked):
-        joined = [np.arange(size) for size in sizes]
-        for part, release in enumerate(plan.releases):
-            if release.sampling_rate < 1.0:
-                of_release, positions = next(coins)
-                assert of_release == release
-                groups = [group for group in range(n_groups) if batches.parts[group] == part]
-                for group, found in zip(groups, positions, strict=True):
-                    joined[group] = found
+        joined = who_joined(plan, coins)
         one_by_one = single_records(data)
         gradients, risks = np.zeros((n_groups, d)), np.full(n_groups, batches.center)
         for group in range(n_groups):
@@ -459,7 +472,10 @@ def reference_run(plan, data, source, drawn):
         path.append(weights)
         group_path.append(group_weights)
     kept = slice(schedule.n_steps - schedule.averaged, None)
-    return np.mean(path[kept], axis=0), np.mean(group_path[kept], axis=0)
+    learned = np.mean(path[kept], axis=0)
+    if schedule.shrinks and n_groups > 1:
+        learned = learned * kept_share(problem.constants.zero_score, heard[kept])
+    return learned, np.mean(group_path[kept], axis=0)
 
 
 def single_records(data):
@@ -511,9 +527,9 @@ def test_a_start_is_kept():
     plan = solver.plan(problem, Budget(1.0, 1e-3))
     data = make_data(problem, *random_data(problem, 0))
     start = Solution(np.array([0.3, -0.2, 0.1]), np.array([0.9, 0.1]), 0)
-    source = recorded(seeded(0, plan.releases))
+    source = recorded(seeded(1, plan.releases))
     solver.run(plan, data, source, start=start)
-    assert len(source.batches[0][1][0]) == 0
+    assert len(source.batches[0][1].positions(1, 0, 9)) == 0
     risks, gradients = data.risks_and_gradients(start.weights, ceiling=plan.schedule.ceiling)
     np.testing.assert_allclose(source.asked[0].value[:3], 0.9 * gradients[0])
     center = plan.schedule.batches.center
@@ -534,7 +550,7 @@ def test_estimates_are_unbiased(loss):
         batch = [np.flatnonzero(coins[:3]), np.flatnonzero(coins[3:])]
         chance = np.prod(np.where(coins, np.repeat(rates, sizes), 1 - np.repeat(rates, sizes)))
         found = estimates(
-            risks, weights, batch, expected_sizes=rates * sizes, ceiling=0.7, center=0.2
+            risks, weights, Listed(batch), expected_sizes=rates * sizes, ceiling=0.7, center=0.2
         )
         mean_risks += chance * found[0]
         mean_gradients += chance * found[1]
@@ -546,7 +562,7 @@ def test_estimates_are_unbiased(loss):
 def test_a_batch_of_all_is_a_pass():
     risks = make_risks(BinaryLogLoss(), (30, 1, 500))
     weights = np.random.default_rng(0).normal(size=risks.n_weights)
-    found = estimates(risks, weights, [np.arange(size) for size in risks.group_sizes],
+    found = estimates(risks, weights, everybody(risks.group_sizes),
         expected_sizes=np.array(risks.group_sizes, dtype=float), ceiling=0.7, center=0.4,
     )  # fmt: skip
     expected = risks.risks_and_gradients(weights, ceiling=0.7)
@@ -571,8 +587,7 @@ def test_the_coins_variance_is_what_step_sizes_are_told():
     noise = seeded(0, plan.releases)
     draws = [
         estimates(data, weights,
-            [noise.poisson_sample([size], release=plan.releases[part])[0]
-             for size, part in zip(problem.group_sizes, batches.parts, strict=True)],
+            ByGroup(tuple(noise.poisson_sample(plan.releases[part]) for part in batches.parts)),
             expected_sizes=batches.expected_sizes, ceiling=9.0, center=0.5,
         )[1]
         for _ in range(1000)

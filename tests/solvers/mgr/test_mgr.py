@@ -13,7 +13,7 @@ from sklearn_dpwg.solvers import MGR, Solution
 from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
 from sklearn_dpwg.solvers.mgr import releases
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.mgr_cases import Ball, adapted_group_weights, random_data
+from tests.helpers.mgr_cases import Ball, adapted_group_weights, kept_share, random_data
 from tests.helpers.replay import faulty, fixed_transcript, instead_of, silent
 from tests.helpers.sources import seeded
 
@@ -109,14 +109,6 @@ def reference_run(plan, data, answers, drawn, start=None):
     if schedule.shrinks and start is None:
         learned = learned * kept_share(problem.constants.zero_score, counted)
     return learned, np.mean(group_path[kept], axis=0)
-
-
-def kept_share(of_nothing, counted):
-    """Section 4b: half, and half of the worst-off group's drop over the mean one."""
-    drop = np.mean([of_nothing - weights @ risks for weights, risks, _ in counted])
-    risks, variances = (np.mean([each[part] for each in counted], axis=0) for part in (1, 2))
-    worst = max(0.0, min(of_nothing - risks + 0.5 * np.sqrt(variances / len(counted))))
-    return 0.5 if drop <= 0.0 else 0.5 + 0.5 * min(1.0, worst / drop)
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_sums_do_not_depend_on_tasks(monkeypatch):
     problem, data = linear_data((3000, 40, 700))
     weights = np.ones(problem.n_weights) / 3
     expected = data.residual_moments(weights, **SCALES, **IN_BLOCKS)
-    monkeypatch.setattr("sklearn_dpwg.risks._group_risks.ENTRIES_PER_TASK", 50)
+    monkeypatch.setattr("sklearn_dpwg.risks.record_block.ENTRIES_PER_TASK", 50)
     assert partition.MAX_TASKS > 1
     np.testing.assert_array_equal(data.residual_moments(weights, **SCALES, **IN_BLOCKS), expected)
 

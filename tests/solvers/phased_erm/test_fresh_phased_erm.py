@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -14,6 +15,8 @@ from sklearn_dpwg.losses import Hinge, SquaredError
 from sklearn_dpwg.oracles import GeneratorOracle
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import FreshPhasedERM, PhasedERM, Solution
+from sklearn_dpwg.solvers.phased_erm import phased_erm
+from tests.helpers import selections
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.oco_cases import random_records
 from tests.helpers.plan_check import assert_releases_match
@@ -24,9 +27,21 @@ from tests.solvers.oco.test_oco import Listed
 BUDGET = Budget(1.0, 1e-6)
 
 
+def parts_in_the_order_of_an_oracle(sizes, sizes_of_parts, rng):
+    """Cut permutations, which an oracle draws by the same coins, into parts."""
+    orders = [rng.permutation(size) for size in sizes]
+    ends = np.cumsum([[0] * len(sizes), *sizes_of_parts], axis=0)
+    return [
+        selections.Listed(
+            [np.sort(order[a:b]) for order, a, b in zip(orders, first, last, strict=True)]
+        )
+        for first, last in itertools.pairwise(ends)
+    ]
+
+
 @pytest.mark.parametrize("loss", [None, SquaredError(), Hinge()], ids=repr)
 @pytest.mark.parametrize("sizes", [(90, 40), (33,), (7, 9, 300)])
-def test_it_is_the_papers_run_on_the_same_parts(loss, sizes):
+def test_it_is_the_papers_run_on_the_same_parts(loss, sizes, monkeypatch):
     """The same coins deal the same records to the same phases, and the noise is the same."""
     problem = make_problem(sizes, loss=loss)
     fresh, fixed = FreshPhasedERM(), PhasedERM(schedule="paper")
@@ -35,6 +50,7 @@ def test_it_is_the_papers_run_on_the_same_parts(loss, sizes):
     data = make_data(problem, *random_records(problem, np.random.default_rng(0)))
     source = recorded(seeded(3, plan.releases))
     found = fresh.run(plan, data, source)
+    monkeypatch.setattr(phased_erm, "keyed_parts", parts_in_the_order_of_an_oracle)
     answers = iter(source.asked)
     again = Recorder(lambda release, value, sensitivity: next(answers).answer)
     again.rng = seeded(3, plan.releases).rng

@@ -2,7 +2,6 @@
 
 import inspect
 import pickle
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from sklearn_dpwg.losses import (
 )
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.risks import keyed_parts
 from sklearn_dpwg.solvers import MGR, PhasedERM, Solution
 from sklearn_dpwg.solvers.group_player import CORRECTION
 from tests.helpers.convex_programs import mixture, regularised
@@ -59,15 +59,8 @@ def test_a_run_is_the_stated_algorithm(composition, mu_groups, loss):
     asked, schedule = list(source.asked), plan.schedule
     parts = [data] * 3
     if composition == "parallel":
-        coins = np.random.default_rng(3)
-        permutations = [coins.permutation(size) for size in (12, 30)]
-        ends = np.cumsum([(0, 0), *schedule.sizes], axis=0)
-        parts = [
-            data.part(
-                [np.sort(each[a:b]) for each, a, b in zip(permutations, start, end, strict=True)]
-            )
-            for start, end in pairwise(ends)
-        ]
+        drawn = keyed_parts((12, 30), schedule.sizes, np.random.default_rng(3))
+        parts = [data.part(part) for part in drawn]
     center, log_prior = np.zeros(problem.n_weights), np.log(problem.prior)
     centers = []
     for t in range(3):

@@ -231,7 +231,7 @@ def two_phases_share_a_part(patch):
         parts = real(*args)
         return [parts[t // 2] for t in range(len(parts))]
 
-    wrap(patch, run_module, "draw_parts", shared)
+    wrap(patch, run_module, "keyed_parts", shared)
 
 
 def parts_by_value(patch):
@@ -244,7 +244,7 @@ def parts_by_value(patch):
     def part(real, risks, t):
         return real(risks, drawn[t if risks.records.targets[-1] > 0 else -1 - t])
 
-    wrap(patch, run_module, "draw_parts", draw)
+    wrap(patch, run_module, "keyed_parts", draw)
     wrap(patch, GroupRisks, "part", part)
 
 

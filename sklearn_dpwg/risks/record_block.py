@@ -1,9 +1,10 @@
-"""Group risks of records in memory: the only reader of rows in bulk."""
+"""A block of records in memory, or on mapped files: the only reader of rows in bulk."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -24,11 +25,12 @@ from sklearn_dpwg.kernels import (
     scale_rows,
 )
 from sklearn_dpwg.losses import AbsoluteError, Loss
-from sklearn_dpwg.oracles.records import RecordOracle
 from sklearn_dpwg.privacy.sensitivity import SumGrid
 from sklearn_dpwg.records import GroupedRecords
 from sklearn_dpwg.risks._by_row import dense, exact_sum, on_grid, scores_by_row, squared_distances
-from sklearn_dpwg.risks._curvature import add_curvature, centred_hessian
+from sklearn_dpwg.risks._curvature import add_curvature
+from sklearn_dpwg.risks.engine import Sums
+from sklearn_dpwg.risks.selection import Selection
 
 # A block of rows stays in the second-level cache between its two products; blocks of 128 KiB
 # to 1 MiB are within a tenth of each other on the machines tried.
@@ -43,124 +45,99 @@ FINEST = SumGrid(loss_step=0.0, gradient_step=0.0, block_size=BLOCK_ROWS)
 ENTRIES_PER_TASK = 2**16
 
 
-@dataclass(eq=False)
-class GroupRisks:
-    """`Risks` of records in memory.
+class RecordBlock:
+    """A `Block` of encoded records.
+
+    Blocks of sums, which are rounded one by one, are cut within it: by ranks in the group, or where
+    groups are hidden by places, both counted from its own first record.
 
     Parameters
     ----------
     records : GroupedRecords
-        Rows sorted by group.
+        Rows sorted by group. Places, where groups are hidden, count from 0 in every block.
     loss : Loss
         Loss of one record.
-    intercept_scaling : float
+    intercept_scaling : float, default=1.0
         Value of the constant column behind the features; 0 for none.
-    n_passes : int, default=0
-        How many times the rows have been read in full; counted, not set.
+    first_ranks : sequence of int, optional
+        For each group the number of its records in the blocks in front of this one; by default 0.
+    first_place : int, default=0
+        Records of all groups in front of this block; only read where groups are hidden.
     center : ndarray of shape (n_features,), optional
         What rows are taken relative to.
-    normalisers : ndarray of shape (n_groups,), optional
-        What sums over groups are divided by where their sizes are hidden; by default the sizes.
-    loss_center : float, default=0.0
-        What losses are taken relative to before they are divided by normalisers.
     """
 
-    records: GroupedRecords
-    loss: Loss
-    intercept_scaling: float = 1.0
-    n_passes: int = 0
-    center: FloatArray | None = None
-    normalisers: FloatArray | None = None
-    loss_center: float = 0.0
+    def __init__(
+        self,
+        records: GroupedRecords,
+        loss: Loss,
+        intercept_scaling: float = 1.0,
+        *,
+        first_ranks: Sequence[int] | None = None,
+        first_place: int = 0,
+        center: FloatArray | None = None,
+    ) -> None:
+        self.records = records
+        self.loss = loss
+        self.intercept_scaling = intercept_scaling
+        self.center = center
+        self.group_sizes = records.group_sizes
+        self.n_features = int(records.rows.shape[1])
+        self.first_ranks = (0,) * len(self.group_sizes) if first_ranks is None else first_ranks
+        self.first_place = first_place
+        self._cut: dict[tuple[int, bool], Blocks] = {}
 
-    @property
-    def group_sizes(self) -> tuple[int, ...]:
-        """Number of records in each group."""
-        return self.records.group_sizes
+    def __repr__(self) -> str:
+        """Return the class alone: a log must hold no record."""
+        return f"{type(self).__name__}()"
 
     @property
     def n_groups(self) -> int:
         """Number of groups."""
-        return len(self.records.starts) - 1
-
-    @property
-    def hides_groups(self) -> bool:
-        """Whether sums are such that no record's group decides how others are rounded."""
-        return self.records.places is not None
+        return len(self.group_sizes)
 
     @property
     def n_columns(self) -> int:
         """Columns of a row with the intercept's."""
-        return self.records.rows.shape[1] + (self.intercept_scaling > 0)
-
-    @property
-    def n_weights(self) -> int:
-        """Number of weights, intercepts included."""
-        return self.loss.n_outputs * self.n_columns
-
-    def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
-        """Return the mean loss of each group, in one pass."""
-        self.n_passes += 1
-        totals, _ = self._sums(weights, ceiling, self._blocks(), gradients=False)
-        return self._means_of_losses(totals)
-
-    def risks_and_gradients(
-        self, weights: FloatArray, *, ceiling: float | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return risks and gradients in one pass; rows are sorted, so groups cost nothing extra."""
-        self.n_passes += 1
-        totals, gradients = self._sums(weights, ceiling, self._blocks())
-        return self._means_of_losses(totals), gradients / self._divisors[:, None]
+        return self.n_features + (self.intercept_scaling > 0)
 
     def sums(
         self,
         weights: FloatArray,
         *,
-        ceiling: float,
-        grid: SumGrid,
+        ceiling: float | None = None,
+        grid: SumGrid | None = None,
         gradients: bool = True,
-        center: float = 0.0,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return sums of losses and gradients, rounded to a grid block by block, in one pass."""
-        self.n_passes += 1
-        blocks = self._public_blocks(grid.block_size)
-        losses, slopes = self._sums(weights, ceiling, blocks, grid, gradients=gradients)
-        if center:
-            # exact: multiples of the step, and the centre is one
-            losses -= center * np.asarray(self.group_sizes, dtype=float)
-        return losses, slopes
+    ) -> Sums:
+        """Return sums of losses and slopes, in one pass."""
+        if grid is None:
+            blocks = self._blocks(BLOCK_ROWS)
+        else:
+            blocks = self._blocks(grid.block_size, is_public=True)
+        return self._sums(weights, ceiling, blocks, grid or FINEST, gradients=gradients)
 
     def sampled_sums(
-        self,
-        weights: FloatArray,
-        batch: Sequence[NDArray[np.intp]],
-        *,
-        ceiling: float,
-        center: float,
-        grid: SumGrid,
-    ) -> tuple[FloatArray, FloatArray]:
+        self, weights: FloatArray, selection: Selection, *, ceiling: float, grid: SumGrid
+    ) -> Sums:
         """Return the sums over a copy of the records that joined, in blocks of ranks or places."""
-        joined = self.part(batch)
+        batch = self._chosen(selection)
+        joined = self._of(self.records.take(batch))
         ranks = batch if joined.records.places is None else joined.records.places_by_group
         blocks = Blocks.of_ranks(ranks, grid.block_size)
-        losses, gradients = joined._sums(weights, ceiling, blocks, grid)
-        # exact: multiples of the step, and the centre is one
-        losses -= center * np.asarray(joined.group_sizes, dtype=float)
-        return losses, gradients
+        losses, slopes = joined._sums(weights, ceiling, blocks, grid)
+        return losses, slopes, np.asarray(joined.group_sizes, dtype=float)
 
-    def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
-        """Return the Hessian of the weighted sum of the risks, in one pass."""
-        self.n_passes += 1
+    def curvature(self, weights: FloatArray, record_weights: FloatArray) -> FloatArray:
+        """Return the sum of weighted Hessians, in one pass."""
         n_records, n_columns = self.records.rows.shape[0], self.n_columns
+        n_outputs = self.loss.n_outputs
         # each task adds up a Hessian of its own: together a quarter of dense rows at most
-        n_tasks = n_records * n_columns // max(ENTRIES_PER_TASK, 4 * self.n_weights**2)
+        n_tasks = n_records * n_columns // max(ENTRIES_PER_TASK, 4 * (n_outputs * n_columns) ** 2)
         partition = Partition.of(self.records.starts, n_tasks)
-        record_weights = group_weights / self._divisors
 
         def task(part: slice) -> FloatArray:
-            n_outputs = self.loss.n_outputs
             hessian = np.zeros((n_outputs, n_columns, n_outputs, n_columns))
-            wanted = [piece for piece in partition.segments(part) if group_weights[piece[0]] != 0]
+            wanted = [piece for piece in partition.segments(part) if record_weights[piece[0]] != 0]
             for group, block, scores in self._scored_blocks(weights, wanted, square=True):
                 curvature = self.loss.curvature(scores, self.records.targets[block])
                 curvature = curvature * self._is_curved(scores, block)
@@ -169,13 +146,10 @@ class GroupRisks:
             return hessian
 
         with one_blas_thread():
-            hessian, *others = run_on_threads([partial(task, part) for part in partition.tasks])
-        for other in others:
-            hessian += other
-        hessian = centred_hessian(hessian, self.center, self.intercept_scaling)
-        return hessian.reshape(self.n_weights, self.n_weights)
+            parts = run_on_threads([partial(task, part) for part in partition.tasks])
+        return _total(parts, (n_outputs, n_columns, n_outputs, n_columns))
 
-    def residual_moments(
+    def moment_sums(
         self,
         weights: FloatArray,
         *,
@@ -185,16 +159,15 @@ class GroupRisks:
         step: float,
         sum_step: float,
         block_size: int,
-    ) -> FloatArray:
-        """Return each group's sum of ``v v'``, exact within blocks and rounded across them."""
-        self.n_passes += 1
+    ) -> Sums:
+        """Return sums of ``v v'`` over the squared step, exact in blocks, rounded across them."""
         n_records, size = self.records.rows.shape[0], self.n_columns + 1
         n_tasks = n_records * size // max(ENTRIES_PER_TASK, 4 * self.n_groups * size**2)
-        blocks = self._public_blocks(block_size)
+        blocks = self._blocks(block_size, is_public=True)
         partition = Partition.of(blocks.starts, n_tasks)
         # others behind a record that changes its group are elsewhere in a block
-        by_row = self.hides_groups
-        n_features = self.records.rows.shape[1]
+        by_row = self.records.places is not None
+        n_features = self.n_features
         tail = [np.rint(constant / step)] if self.intercept_scaling > 0 else []
 
         def block_sums(group: int, start: int, stop: int) -> FloatArray:
@@ -223,63 +196,78 @@ class GroupRisks:
             return sums
 
         with one_blas_thread():
-            sums, *others = run_on_threads([partial(task, part) for part in partition.tasks])
-        for other in others:
-            sums += other
-        sums[:, n_features:, :n_features] = np.swapaxes(sums[:, :n_features, n_features:], 1, 2)
-        return sums * step**2
+            parts = run_on_threads([partial(task, part) for part in partition.tasks])
+        return (_total(parts, (self.n_groups, size, size)),)
 
-    def row_sum(self, *, grid: SumGrid) -> FloatArray:
+    def row_sum(self, *, grid: SumGrid) -> Sums:
         """Return the sum of all rows, rounded to a grid block by block, in one pass."""
-        self.n_passes += 1
-        records, n_features = self.records, self.records.rows.shape[1]
+        records = self.records
         # the slope of |0 - (-1)| is 1: the gradients are the rows
         _, sums = fused_pass(
             AbsoluteError(),
             records.rows,
             records.row_scale,
             np.full(len(records.targets), -1.0),
-            self._public_blocks(grid.block_size),
-            np.zeros((1, n_features)),
+            self._blocks(grid.block_size, is_public=True),
+            np.zeros((1, self.n_features)),
             np.zeros(1),
             gradient_step=grid.gradient_step,
         )
-        return np.asarray(sums[:, 0, :n_features].sum(axis=0))
+        return (np.asarray(sums[:, 0, : self.n_features].sum(axis=0)),)
 
-    def spread(self, center: FloatArray, *, step: float) -> float:
+    def spread(self, center: FloatArray, *, step: float) -> Sums:
         """Return the sum of squared distances of rows from a centre, each at most 1, on a grid."""
-        self.n_passes += 1
         squares = np.minimum(squared_distances(self.records, center), 1.0)
-        return float(np.rint(squares / step).sum() * step)
+        return (np.array([np.rint(squares / step).sum() * step]),)
 
-    def centred(self, center: FloatArray, *, constant: float, clip: float) -> GroupRisks:
-        """Return the risks of rows relative to a centre, no gradient of a record above a norm."""
-        self.n_passes += 1
+    def with_loss(self, loss: Loss) -> RecordBlock:
+        """Return the same rows under another loss."""
+        other = copy(self)
+        other.loss = loss
+        return other
+
+    def centred(self, center: FloatArray, *, constant: float, clip: float) -> RecordBlock:
+        """Return the same rows relative to a centre, no gradient of a record above a norm."""
         lengths = np.sqrt(squared_distances(self.records, center) + constant**2)
-        records = replace(self.records, slope_limits=clip / lengths)
-        return GroupRisks(records, self.loss, constant, center=center)
+        other = copy(self)
+        other.records = replace(self.records, slope_limits=clip / lengths)
+        other.intercept_scaling, other.center = constant, center
+        return other
 
-    def as_oracle(self, rng: np.random.Generator) -> RecordOracle:
-        """Return an oracle that draws these records without replacement."""
-        return RecordOracle(self.records, rng)
+    def part(self, selection: Selection) -> RecordBlock:
+        """Return a copy of the records that a selection chooses."""
+        return self._of(self.records.take(self._chosen(selection)))
 
-    def with_loss(self, loss: Loss) -> GroupRisks:
-        """Return the risks of the same rows under another loss."""
-        return replace(self, loss=loss)
+    def placed(self, first_ranks: Sequence[int]) -> RecordBlock:
+        """Return the same records, told what is in front of them."""
+        other = copy(self)
+        other.first_ranks = tuple(first_ranks)
+        return other
 
-    def part(self, positions: Sequence[NDArray[np.intp]]) -> GroupRisks:
-        """Return the risks of a copy of some of the records of each group."""
-        records = self.records.take(positions)
-        return GroupRisks(records, self.loss, self.intercept_scaling, center=self.center)
+    def _of(self, records: GroupedRecords) -> RecordBlock:
+        """Return some of the records; those of hidden groups keep their places."""
+        return RecordBlock(
+            records,
+            self.loss,
+            self.intercept_scaling,
+            first_place=self.first_place,
+            center=self.center,
+        )
 
-    def at_places(self, places: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
-        """Return the positions in their groups of the records at some places among all."""
-        return self.records.at_places(places)
-
-    def over(self, normalisers: Sequence[float], *, loss_center: float) -> GroupRisks:
-        """Return risks that are sums over public numbers, which hidden sizes are in place of."""
-        divisors = np.asarray(normalisers, dtype=float)
-        return replace(self, normalisers=divisors, loss_center=loss_center)
+    def _chosen(self, selection: Selection) -> Sequence[NDArray[np.intp]]:
+        """Return the positions in each group here of the records that a selection chooses."""
+        records = self.records
+        if selection.by_place:
+            assert records.places is not None
+            end = self.first_place + int(records.places.max(initial=-1)) + 1
+            places = selection.positions(0, self.first_place, end)
+            return records.at_places(places - self.first_place)
+        return [
+            selection.positions(group, first, first + size) - first
+            for group, (first, size) in enumerate(
+                zip(self.first_ranks, self.group_sizes, strict=True)
+            )
+        ]
 
     def _is_curved(self, scores: FloatArray, block: slice) -> Any:
         """Return which records of a block have a slope below their limit."""
@@ -289,29 +277,16 @@ class GroupRisks:
         _, slopes = self.loss.value_and_derivative(scores, self.records.targets[block])
         return np.abs(slopes) < limits[block]
 
-    @property
-    def _divisors(self) -> FloatArray:
-        """What sums over groups are divided by."""
-        if self.normalisers is not None:
-            return self.normalisers
-        return np.asarray(self.group_sizes, dtype=float)
-
-    def _means_of_losses(self, totals: FloatArray) -> FloatArray:
-        """Return the risks of groups whose losses add up to these."""
-        if self.normalisers is None:
-            return totals / self._divisors
-        off = totals - self.loss_center * np.asarray(self.group_sizes, dtype=float)
-        return np.asarray(self.loss_center + off / self.normalisers)
-
-    def _blocks(self) -> Blocks:
-        """Return the blocks of sums that no privacy rests on."""
-        return Blocks.of(self.records.starts, BLOCK_ROWS)
-
-    def _public_blocks(self, block_size: int) -> Blocks:
-        """Return blocks that no record decides: of ranks in a group, or of places among all."""
-        if self.records.places is None:
-            return Blocks.of(self.records.starts, block_size)
-        return Blocks.of_ranks(self.records.places_by_group, block_size)
+    def _blocks(self, block_size: int, *, is_public: bool = False) -> Blocks:
+        """Return the blocks of sums; public ones, which no record decides, are of hidden places."""
+        by_place = is_public and self.records.places is not None
+        if (block_size, by_place) not in self._cut:
+            self._cut[block_size, by_place] = (
+                Blocks.of_ranks(self.records.places_by_group, block_size)
+                if by_place
+                else Blocks.of(self.records.starts, block_size)
+            )
+        return self._cut[block_size, by_place]
 
     def _sums(
         self,
@@ -322,20 +297,10 @@ class GroupRisks:
         *,
         gradients: bool = True,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return each group's sum of losses and, if wanted, that of their gradients."""
+        """Return each group's sum of losses and, if wanted, that of slopes times rows."""
         highest = np.inf if ceiling is None else ceiling
         add_up = self._compiled_sums if has_kernel(self.loss) else self._numpy_sums
-        totals, slope_sums = add_up(weights, highest, blocks, grid, gradients=gradients)
-        if not gradients:
-            return totals, np.zeros((self.n_groups, 0))
-        # for the constant column, which is the last, the sums are those of a column of ones
-        if self.center is not None:
-            slope_sums[:, :, :-1] -= slope_sums[:, :, -1:] * self.center
-        if self.intercept_scaling > 0:
-            slope_sums[:, :, -1] *= self.intercept_scaling
-        else:
-            slope_sums = slope_sums[:, :, :-1]
-        return totals, slope_sums.reshape(self.n_groups, self.n_weights)
+        return add_up(weights, highest, blocks, grid, gradients=gradients)
 
     def _compiled_sums(
         self,
@@ -439,3 +404,13 @@ class GroupRisks:
                     scores = scores_by_row(rows, feature_weights)
                 scores = scores * records.row_scale[block, None] + intercepts
                 yield group, block, scores[:, 0] if self.loss.n_outputs == 1 else scores
+
+
+def _total(parts: Sequence[FloatArray], shape: tuple[int, ...]) -> FloatArray:
+    """Return the sum of what tasks found; a block without records has none."""
+    if not parts:
+        return np.zeros(shape)
+    first, *others = parts
+    for other in others:
+        first += other
+    return first

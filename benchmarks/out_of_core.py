@@ -1,0 +1,207 @@
+"""
+Passes over records that memory does not hold
+=============================================
+
+Makes records in a directory that is named, fits nothing, and prints what reading them costs beside
+the same records in memory, both sides in one run: processor time of a pass over mapped arrays and
+over the spool, that of writing the spool once, and the anonymous memory of a process that does it.
+``python benchmarks/out_of_core.py DIRECTORY --rows 1e7 --columns 20``. What was made is removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from sklearn_dpwg.groups import encode_groups
+from sklearn_dpwg.losses import BinaryLogLoss
+from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.sources import ArraySource, ParquetSource, Spool
+
+LABELS = np.array(["east", "north", "south", "west", "islands"])
+CHUNK = 2**20
+
+
+def make_records(directory, n_rows, n_columns, row_group):
+    """Write arrays in order of groups to be mapped, and the same rows otherwise as Parquet."""
+    rng = np.random.default_rng(0)
+    X = np.lib.format.open_memmap(
+        directory / "X.npy", mode="w+", dtype=np.float32, shape=(n_rows, n_columns)
+    )
+    y = np.empty(n_rows, dtype=bool)
+    codes = np.sort(rng.integers(0, len(LABELS), n_rows, dtype=np.int8))
+    names = [f"x{column}" for column in range(n_columns)]
+    schema = pa.schema(
+        [(name, pa.float32()) for name in names] + [("y", pa.bool_()), ("region", pa.string())]
+    )
+    with parquet.ParquetWriter(directory / "rows.parquet", schema) as writer:
+        for start in range(0, n_rows, CHUNK):
+            stop = min(start + CHUNK, n_rows)
+            rows = rng.standard_normal((stop - start, n_columns), dtype=np.float32)
+            X[start:stop] = rows
+            y[start:stop] = rows[:, 0] + 0.5 * rows[:, 1] > 0
+            regions = LABELS[rng.integers(0, len(LABELS), stop - start)]
+            cells = [*rows.T, y[start:stop], regions]
+            table = pa.table([pa.array(cell) for cell in cells], schema)
+            writer.write_table(table, row_group_size=row_group)
+    X.flush()
+    np.save(directory / "y.npy", y)
+    np.save(directory / "codes.npy", codes)
+    return names
+
+
+def encoded(X, y, codes):
+    """Return some records sorted by group."""
+    encoder = RecordEncoder(len(LABELS), np.sqrt(X.shape[1]))
+    return encoder.encode(X, np.where(y, 1.0, -1.0), codes)
+
+
+def mapped_blocks(directory, spool):
+    """Return risks block by block on the mapped file."""
+    source = ArraySource(*(np.load(directory / f"{name}.npy", "r") for name in ("X", "y", "codes")))
+    blocks = []
+    for index, partition in enumerate(source.partitions()):
+        table = partition.read()
+        records = spool.write(index, encoded(table.X, table.y, table.groups))
+        blocks.append(GroupRisks(records, BinaryLogLoss(), 0.5))
+    return blocks
+
+
+def spooled_blocks(directory, names, spool):
+    """Read Parquet, encode and keep on disk; return risks block by block."""
+    source = ParquetSource(
+        directory / "rows.parquet", features=names, target="y", groups="region", spool=directory
+    )
+    blocks = []
+    for index, partition in enumerate(source.partitions()):
+        table = partition.read()
+        codes, _ = encode_groups(table.groups, len(table.y), LABELS.tolist(), may_be_empty=True)
+        records = spool.write(index, encoded(table.X.to_numpy(), table.y, codes))
+        blocks.append(GroupRisks(records, BinaryLogLoss(), 0.5))
+    return blocks
+
+
+def one_pass(blocks, weights):
+    """Read all blocks once; return processor time."""
+    start = time.process_time()
+    with np.errstate(invalid="ignore"):  # a block may have no record of a group
+        for block in blocks:
+            block.risks_and_gradients(weights)
+    return time.process_time() - start
+
+
+def anonymous():
+    """Return this process's anonymous memory in bytes, which Linux tells."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024 * int(status.partition("RssAnon:")[2].split()[0])
+
+
+@contextlib.contextmanager
+def peak(found):
+    """Note the largest anonymous memory meanwhile."""
+    done = threading.Event()
+
+    def watch():
+        while not done.wait(0.002):
+            found["peak"] = max(found["peak"], anonymous())
+
+    found["before"] = found["peak"] = anonymous()
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+        found["after"] = anonymous()
+
+
+def measure_memory(directory, names, what):
+    """Print, as JSON, the memory of this process for blocks and three passes over them."""
+    weights = np.random.default_rng(1).standard_normal(len(names) + 1)
+    found = {}
+    with Spool(directory) as spool, peak(found):
+        if what == "mapped":
+            blocks = mapped_blocks(directory, spool)
+        else:
+            blocks = spooled_blocks(directory, names, spool)
+        for _ in range(3):
+            one_pass(blocks, weights)
+    print(json.dumps(found))
+
+
+def compare(directory, names, n_turns):
+    """Print processor times of passes, in turns, and of writing the spool once."""
+    weights = np.random.default_rng(1).standard_normal(len(names) + 1)
+    X, y, codes = (np.load(directory / f"{name}.npy") for name in ("X", "y", "codes"))
+    risks = {"in memory": [GroupRisks(encoded(X, y, codes), BinaryLogLoss(), 0.5)]}
+    one_pass(risks["in memory"], weights)  # compiles
+    with Spool(directory) as spool:
+        risks["mapped"] = mapped_blocks(directory, spool)
+        start, wall = time.process_time(), time.perf_counter()
+        risks["spool"] = spooled_blocks(directory, names, spool)
+        once, waited = time.process_time() - start, time.perf_counter() - wall
+        seconds = {name: [] for name in risks}
+        for turn in range(n_turns + 1):
+            for name in list(risks)[:: 1 if turn % 2 else -1]:
+                taken = one_pass(risks[name], weights)
+                if turn:
+                    seconds[name].append(taken)
+    memory = np.median(seconds["in memory"])
+    print(f"{'one pass':>24}{'cpu s':>9}{'over in memory':>17}{'quartiles':>18}")
+    for name, taken in seconds.items():
+        ratios = np.array(taken) / np.array(seconds["in memory"])
+        low, middle, high = np.percentile(ratios, [25, 50, 75])
+        n_blocks = f"{name} ({len(risks[name])} blocks)"
+        print(f"{n_blocks:>24}{np.median(taken):9.3f}{middle:17.3f}{low:9.3f} to {high:.3f}")
+    print(f"{'Parquet to spool, once':>24}{once:9.2f}{once / memory:17.1f}{waited:9.2f} s of wall")
+
+
+def run():
+    """Make records, and print what there is to compare."""
+    parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
+    parser.add_argument("directory", type=Path, help="an existing directory for the records")
+    parser.add_argument("--rows", type=float, default=1e6)
+    parser.add_argument("--columns", type=int, default=20)
+    parser.add_argument("--row-group", type=int, default=2**18)
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--memory", choices=["mapped", "spool"], help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    names = [f"x{column}" for column in range(options.columns)]
+    if options.memory:
+        measure_memory(options.directory, names, options.memory)
+        return
+    with tempfile.TemporaryDirectory(dir=options.directory) as folder:
+        directory = Path(folder)
+        make_records(directory, int(options.rows), options.columns, options.row_group)
+        n_bytes = int(options.rows) * options.columns * 4
+        print(
+            f"{int(options.rows):,} records of {options.columns} columns, {n_bytes / 2**30:.2f} "
+            f"GiB in memory, row groups of {options.row_group:,}, {os.cpu_count()} processors"
+        )
+        compare(directory, names, options.turns)
+        print(f"{'anonymous memory, GiB':>24}{'before':>9}{'peak':>9}{'after':>9}")
+        for what in ("mapped", "spool"):
+            command = [sys.executable, __file__, str(directory), "--memory", what]
+            command += ["--columns", str(options.columns)]
+            run = subprocess.run(command, check=True, capture_output=True, text=True)
+            found = json.loads(run.stdout)
+            gib = [found[when] / 2**30 for when in ("before", "peak", "after")]
+            print(f"{what:>24}" + "".join(f"{each:9.3f}" for each in gib))
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,57 @@
+"""Data that is not in memory, told by its form, without an import of what it is made with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+FEW_TAKE = (
+    "fit, predict and score of DPWorstGroupClassifier and DPWorstGroupRegressor take a source or "
+    "collections of dask, all else takes arrays and frames"
+)
+BY_PARTITION = (
+    "what it does to a row needs no other, so map it over partitions, as "
+    "frame.map_partitions(scaler.transform), and fit it on any part of them"
+)
+
+# Names of classes, by the package that they are of.
+_TABLES = {
+    "polars": ("LazyFrame",),
+    "pyarrow": ("Dataset",),
+}
+
+
+def is_source(value: Any) -> bool:
+    """Whether a value is a `Source`: partitions one can ask for, and where they are spooled."""
+    return callable(getattr(type(value), "partitions", None)) and hasattr(value, "spool")
+
+
+def is_dask(value: Any) -> bool:
+    """Whether a value is a collection of dask."""
+    return hasattr(type(value), "__dask_graph__")
+
+
+def lazy_table(value: Any) -> str | None:
+    """Return the name of a table that is read when asked for, or None for anything else."""
+    for kind in type(value).__mro__:
+        package = kind.__module__.partition(".")[0]
+        if kind.__name__ in _TABLES.get(package, ()):
+            return f"{package} {kind.__name__}"
+    return None
+
+
+def kind_of_lazy(value: Any) -> str | None:
+    """Say what a value is that would have to be read into memory, or None for anything else."""
+    if is_dask(value):
+        return f"the dask collection {type(value).__name__}"
+    if is_source(value):
+        return type(value).__name__
+    table = lazy_table(value)
+    return None if table is None else f"a {table}"
+
+
+def refuse_lazy(advice: str = FEW_TAKE, /, **values: Any) -> None:
+    """Refuse values that are not in memory, which would be read into it without a word."""
+    for name, value in values.items():
+        kind = kind_of_lazy(value)
+        if kind is not None:
+            raise TypeError(f"{name} must be in memory here, got {kind}: {advice}.")

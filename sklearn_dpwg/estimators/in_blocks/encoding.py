@@ -1,0 +1,168 @@
+"""Partitions as blocks of encoded records, proved sound and known again by their bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.utils.validation import check_array
+
+from sklearn_dpwg.estimators.in_blocks.refusal import Refusal, told
+from sklearn_dpwg.estimators.in_blocks.survey import checked_targets, fingerprint_of
+from sklearn_dpwg.estimators.inputs import advice_on_missing_values, check_columns
+from sklearn_dpwg.estimators.targets import Targets
+from sklearn_dpwg.exceptions import ChangedDataError
+from sklearn_dpwg.groups import codes_of_labels, find_groups
+from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.records import GroupedRecords, RecordEncoder
+from sklearn_dpwg.risks import RecordBlock
+
+_CHANGED = (
+    "partition {place} of the records must be the same whenever it is read, and it is not what it "
+    "was: a file was written to, or a step of its computation draws anew."
+)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of a partition before its rows are read: its place and what it will hold."""
+
+    place: int
+    fingerprint: bytes = field(repr=False)
+    sizes: tuple[int, ...]
+    first_ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Encoder:
+    """What turns a partition into a block, by facts of all records; goes to wherever rows are.
+
+    Parameters
+    ----------
+    dtype : dtype
+        Precision of rows.
+    group_by : object
+        What finds the groups in X.
+    labels : list or None
+        Labels of the groups; None where all records are one.
+    targets : Targets
+        What encodes y.
+    is_classifier : bool
+        Whether y holds classes.
+    row_norm : float
+        Bound on the norm of a row.
+    loss : Loss
+        Loss of one record.
+    intercept_scaling : float
+        Value of the constant column.
+    owner : str
+        Name of the estimator, for errors.
+    """
+
+    dtype: np.dtype[Any]
+    group_by: Any
+    labels: list[Any] | None
+    targets: Targets
+    is_classifier: bool
+    row_norm: float
+    loss: Loss
+    intercept_scaling: float
+    owner: str
+
+    def records(self, partition: Any, expected: Expected) -> GroupedRecords:
+        """Read a partition once, and return its records as solvers take them."""
+        table = partition.read()
+        groups = find_groups(table.X, table.groups, self.group_by)
+        # before anything else: what was planned for is what is read
+        if fingerprint_of(table, groups) != expected.fingerprint:
+            raise ChangedDataError(_CHANGED.format(place=expected.place))
+        rows = self._rows(table.X)
+        y = checked_targets(table.y, is_classifier=self.is_classifier)
+        encoded = self.targets.encode(y)
+        codes: NDArray[np.intp] = np.zeros(len(y), dtype=np.intp)
+        if self.labels is not None:
+            codes = codes_of_labels(groups, len(y), self.labels)
+        n_groups = len(expected.sizes)
+        counts = np.bincount(codes[codes >= 0], minlength=n_groups)
+        if counts.tolist() != list(expected.sizes):
+            raise ChangedDataError(_CHANGED.format(place=expected.place))
+        if rows.shape[0] != len(y):
+            raise ValueError(
+                f"X must have one row a target in every partition, got {rows.shape[0]:,} for "
+                f"{len(y):,}."
+            )
+        return RecordEncoder(n_groups, self.row_norm).encode(rows, encoded, codes)
+
+    def _rows(self, X: Any) -> Any:
+        check_columns(X)
+        with advice_on_missing_values(X):
+            return check_array(
+                X,
+                dtype=self.dtype,
+                accept_sparse="csr",
+                ensure_min_samples=0,
+                estimator=self.owner,
+                input_name="X",
+            )
+
+
+def encode_partition(
+    partition: Any, expected: Expected, *, encoder: Encoder, spool: Any = None
+) -> RecordBlock | Refusal:
+    """Return the block of a partition, or what is wrong with its records."""
+    return _encode(partition, expected, encoder, spool)
+
+
+@told
+def _encode(partition: Any, expected: Expected, encoder: Encoder, spool: Any) -> RecordBlock:
+    records = encoder.records(partition, expected)
+    if spool is not None:
+        records = _spooled(records, expected.place, spool)
+    return RecordBlock(
+        records, encoder.loss, encoder.intercept_scaling, first_ranks=expected.first_ranks
+    )
+
+
+def _spooled(records: GroupedRecords, place: int, spool: Any) -> GroupedRecords:
+    """Return records on files; rows in order of their groups that are on one already stay there."""
+    from sklearn_dpwg.sources.mapped_array import mapping_of
+
+    rows = records.rows
+    if isinstance(rows, csr_array) or mapping_of(rows) is None:
+        written: GroupedRecords = spool.write(place, records)
+        return written
+    beside = spool.write(place, replace(records, rows=rows[:, :0]))
+    return replace(beside, rows=rows)
+
+
+def seal_of(outcome: RecordBlock | Refusal) -> bytes | Refusal:
+    """Return what the bytes of a block are known again by, or what is wrong with its records."""
+    if isinstance(outcome, Refusal):
+        return outcome
+    records, digest = outcome.records, hashlib.sha256(usedforsecurity=False)
+    rows: Any = records.rows
+    # factors follow from the rows, and a processor of another kind may round them otherwise
+    parts: list[Any] = [records.targets, records.starts]
+    is_sparse = isinstance(rows, csr_array)
+    parts += [rows.data, rows.indices, rows.indptr] if is_sparse else [rows]
+    for part in parts:
+        in_order: Any = part.T if part.flags.f_contiguous else np.ascontiguousarray(part)
+        digest.update(repr((part.dtype.str, part.shape, part.flags.f_contiguous)).encode())
+        digest.update(in_order)
+    return digest.digest()
+
+
+def same_block(outcome: RecordBlock | Refusal, place: int, seal: bytes) -> RecordBlock:
+    """Return a block that is what it was when it was proved sound, however often it is made."""
+    if isinstance(outcome, Refusal) or seal_of(outcome) != seal:
+        raise ChangedDataError(_CHANGED.format(place=place))
+    return outcome
+
+
+def refusal_of(outcome: RecordBlock | Refusal) -> Refusal | None:
+    """Return what is wrong with the records of a partition, if anything is."""
+    return outcome if isinstance(outcome, Refusal) else None

@@ -1,0 +1,103 @@
+"""Permutations that a key decides, one number at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+IndexArray = NDArray[np.intp]
+Words = NDArray[np.uint64]
+
+# Up to this size all numbers are permuted at once, and kept for the next part.
+LISTED = 2**14
+# An even number; ten leave no trace of the ranks that tests see, in small sets either.
+_ROUNDS = 10
+# Numbers that are permuted at a time: their arrays stay in the cache.
+_AT_A_TIME = 2**15
+_HALF = np.uint64(32)
+# Multipliers of Stafford's thirteenth mixing function of 64 bits.
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+class KeyedPermutation:
+    """A permutation of 0, ..., n - 1: a list where n is small, else a Feistel network.
+
+    Parameters
+    ----------
+    key : bytes
+        At most 64 bytes; who knows it knows the permutation.
+    size : int
+        How many numbers n.
+
+    Notes
+    -----
+    A number below ``a b``, the least such product at or above n with a = ⌈√n⌉, is a pair; each
+    round adds a mixed function of one half to the other, modulo a or b. What lands at n or above is
+    permuted again until it does not (cycle walking), which makes a permutation of the first n.
+    """
+
+    def __init__(self, key: bytes, size: int) -> None:
+        self.size = size
+        self._listed = _listed(key, size) if size <= LISTED else None
+        self._wide = max(1, math.isqrt(max(size - 1, 0)) + 1)
+        self._high = max(1, -(-size // self._wide))
+        digest = hashlib.shake_256(key).digest(8 * _ROUNDS)
+        self._keys = np.frombuffer(digest, dtype="<u8").astype(np.uint64)
+
+    def images(self, first: int, stop: int) -> IndexArray:
+        """Return what the numbers ``first:stop`` are sent to."""
+        if self._listed is not None:
+            return self._listed[0][first:stop]
+        return self._walked(first, stop, range(_ROUNDS))
+
+    def sources(self, first: int, stop: int) -> IndexArray:
+        """Return what is sent to ``first:stop``."""
+        if self._listed is not None:
+            return self._listed[1][first:stop]
+        return self._walked(first, stop, range(_ROUNDS - 1, -1, -1))
+
+    def _walked(self, first: int, stop: int, rounds: range) -> IndexArray:
+        found = np.empty(max(stop - first, 0), dtype=np.intp)
+        for start in range(0, len(found), _AT_A_TIME):
+            end = min(start + _AT_A_TIME, len(found))
+            numbers = np.arange(first + start, first + end, dtype=np.uint64)
+            numbers = self._mixed(numbers, rounds)
+            while (outside := np.flatnonzero(numbers >= self.size)).size:
+                numbers[outside] = self._mixed(numbers[outside], rounds)
+            found[start:end] = numbers
+        return found
+
+    def _mixed(self, numbers: Words, rounds: range) -> Words:
+        """Return the numbers after all rounds, or, in reverse order, before them."""
+        forward = rounds.step > 0
+        wide, high = np.uint64(self._wide), np.uint64(self._high)
+        left, right = numbers // wide, numbers % wide
+        for index in rounds:
+            half, other, modulus = (left, right, high) if index % 2 else (right, left, wide)
+            # below the modulus, which is below 2³²
+            added = ((_hash(other ^ self._keys[index]) >> _HALF) * modulus) >> _HALF
+            half = half + (added if forward else modulus - added)
+            half -= modulus * (half >= modulus)
+            left, right = (half, right) if index % 2 else (left, half)
+        return left * wide + right
+
+
+@lru_cache(maxsize=64)
+def _listed(key: bytes, size: int) -> tuple[IndexArray, IndexArray]:
+    """Return a permutation and its inverse."""
+    images = np.random.default_rng(list(key)).permutation(size).astype(np.intp)
+    sources = np.argsort(images)
+    for array in (images, sources):
+        array.flags.writeable = False
+    return images, sources
+
+
+def _hash(words: Words) -> Words:
+    """Mix all bits of every word."""
+    words = (words ^ (words >> np.uint64(30))) * _FIRST
+    words = (words ^ (words >> np.uint64(27))) * _SECOND
+    return words ^ (words >> np.uint64(31))

@@ -1,0 +1,71 @@
+"""What a source hands out: parts of the records that are read one at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Protocol
+
+from sklearn_dpwg.sources.table import Table
+
+# A part is as large as it can be below both: larger ones are no faster, and one is in memory at
+# once, in a few copies.
+PART_ROWS = 2**20
+PART_BYTES = 2**26
+
+
+def rows_per_part(bytes_per_row: int) -> int:
+    """Return how many records a part holds, by the bytes that one takes as numbers."""
+    return max(1, min(PART_ROWS, PART_BYTES // max(1, bytes_per_row)))
+
+
+class Partition(Protocol):
+    """Some records that follow each other, read when they are asked for.
+
+    Notes
+    -----
+    A partition is picklable and small: what it names is read again wherever it arrives. Reading it
+    again gives the same records, or an error; `ChangedDataError` where a file is not what it was
+    when the source was made. Its ``repr`` shows no value.
+    """
+
+    def read(self) -> Table:
+        """Return the records, all columns of them.
+
+        Returns
+        -------
+        Table
+            Rows, targets and groups.
+        """
+
+    def read_labels(self) -> Table:
+        """Return targets and groups alone, which is fast where columns lie apart.
+
+        Returns
+        -------
+        Table
+            Targets and groups as `read` returns them, and ``X`` without its rows.
+        """
+
+
+class Source(Protocol):
+    """Records that need not fit in memory, as parts in one order.
+
+    Notes
+    -----
+    ``spool`` is the directory for encoded rows that are read again and again, or None to hold them
+    in memory.
+    """
+
+    @property
+    def spool(self) -> str | os.PathLike[str] | None:
+        """Directory for encoded rows, or None for memory."""
+
+    def partitions(self) -> Sequence[Partition]:
+        """Return the parts, in the order of the records.
+
+        Returns
+        -------
+        list of Partition
+            At least one; a part may be empty.
+        """

@@ -1,0 +1,65 @@
+"""Blocks of records on workers answer bit for bit what they answer in memory."""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.distributed import DaskEngine
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge
+from sklearn_dpwg.privacy import PoissonSample, SumGrid
+from sklearn_dpwg.risks import keyed_parts
+from tests.helpers.group_data import make_risks
+from tests.helpers.storage import in_blocks
+
+GRID = SumGrid(2.0**-30, 2.0**-32, 8)
+SIZES = (37, 1, 90)
+
+
+def itself(block):
+    return block
+
+
+def answers(risks):
+    weights = np.linspace(-0.5, 0.5, risks.n_weights)
+    sample = PoissonSample(0.3, bytes(range(32)), False)
+    part = keyed_parts(SIZES, [(10, 1, 20)], np.random.default_rng(3))[0]
+    found = [
+        risks.risks(weights),
+        *risks.risks_and_gradients(weights),
+        risks.hessian(weights, np.array([0.2, 0.3, 0.5])),
+        *risks.sums(weights, ceiling=0.8, grid=GRID),
+        *risks.sampled_sums(weights, sample, ceiling=0.8, center=2.0**-3, grid=GRID),
+        *risks.part(part).risks_and_gradients(weights),
+        risks.with_loss(Hinge()).risks(weights),
+    ]
+    return [np.asarray(one).tobytes() for one in found]
+
+
+@pytest.mark.parametrize("fan_in", [None, 2])
+def test_workers_answer_what_memory_answers(threads, fan_in):
+    blocks = in_blocks(make_risks(BinaryLogLoss(), SIZES), 5)
+    engine = DaskEngine(threads, pass_timeout=60.0, fan_in=fan_in)
+    handles = engine.derive(engine.hold(blocks.handles), itself)
+    assert answers(replace(blocks, engine=engine, handles=handles)) == answers(blocks)
+
+
+def test_forgotten_risks_leave_nothing_on_the_workers(threads):
+    blocks = in_blocks(make_risks(BinaryLogLoss(), SIZES), 5)
+    engine = DaskEngine(threads, pass_timeout=60.0)
+    handles = engine.derive(engine.hold(blocks.handles), itself)
+    answers(replace(blocks, engine=engine, handles=handles))
+
+    def held(dask_scheduler):
+        keys = [str(key) for key, task in dask_scheduler.tasks.items() if task.state == "memory"]
+        return sum(key.startswith("dpwg") for key in keys)
+
+    deadline = time.monotonic() + 20.0
+    while threads.run_on_scheduler(held) != len(handles):  # dask forgets a little later
+        assert time.monotonic() < deadline, "derived blocks stay on the workers"
+        gc.collect()  # what earlier tests left in circles
+        time.sleep(0.02)

@@ -1,0 +1,212 @@
+"""Dask arrays and frames as partitions, and predictions for their rows."""
+
+from __future__ import annotations
+
+import gc
+import time
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+
+from sklearn_dpwg.distributed import DaskEngine, hold_collections, is_collection, map_rows
+from sklearn_dpwg.exceptions import WorkerError
+from tests.helpers import toy_blocks as toy
+
+ROWS = np.arange(40.0).reshape(10, 4)
+TARGETS = np.arange(10.0)
+FRAME = pd.DataFrame(
+    {"a": TARGETS, "b": 2.0 * TARGETS, "g": list("xyxyzxyxyz"), "y": TARGETS % 2},
+    index=np.arange(100, 110),
+)
+
+
+@pytest.fixture
+def engine(threads):
+    return DaskEngine(threads, pass_timeout=60.0)
+
+
+@pytest.fixture
+def arrays():
+    return da.from_array(ROWS, chunks=(3, 2)), da.from_array(TARGETS, chunks=3)
+
+
+@pytest.fixture
+def frame():
+    return dd.from_pandas(FRAME, npartitions=3)
+
+
+def read(engine, *collections, **group_by):
+    handles = hold_collections(engine, *collections, **group_by)
+    assert "partition" not in repr(handles[0])
+    read = engine.collect(handles, toy.shape)
+    return read, np.concatenate(engine.collect(engine.derive(handles, toy.encode), np.sort))
+
+
+def test_arrays_are_read_by_block_of_rows(engine, arrays):
+    found, values = read(engine, *arrays)
+    assert found == [(n, (0, 4), None) for n in (3, 3, 3, 1)]
+    assert np.array_equal(np.sort(values), np.sort(np.concatenate([ROWS.ravel(), TARGETS])))
+
+
+def test_groups_come_along(engine, arrays):
+    groups = da.from_array(np.array(list("xyxyzxyxyz")), chunks=3)
+    found, _ = read(engine, *arrays, groups)
+    assert [labels for _, _, labels in found] == [list(one) for one in ("xyx", "yzx", "yxy", "z")]
+
+
+def test_unknown_chunks_and_empty_partitions_are_fine(engine, arrays):
+    X, y = arrays
+    kept = X[:, 0] > 10.0
+    found, values = read(engine, X[kept], y[kept])
+    assert [n for n, _, _ in found] == [0, 3, 3, 1]
+    assert len(values) == 7 * 5
+
+
+def test_frames_keep_names_and_groups(engine, frame):
+    some = frame[frame.a > 3.0]
+    X = some[["a", "b"]]
+    found, values = read(engine, X, some["y"], some["g"])
+    assert found == [
+        (0, (0, 2), []),
+        (3, (0, 2), ["z", "x", "y"]),
+        (3, (0, 2), ["x", "y", "z"]),
+    ]
+    assert values.sum() == 3 * FRAME.a[4:].sum() + FRAME.y[4:].sum()
+
+
+def test_groups_are_found_in_the_rows(engine, frame):
+    for group_by in ("g", ["g"], find):
+        found, _ = read_labels(engine, frame[["a", "g"]], frame["y"], group_by)
+        assert [n for n, _, _ in found] == [4, 3, 3]
+    with pytest.raises(ValueError, match="groups were passed and group_by is set"):
+        hold_collections(engine, frame, frame["y"], frame["g"], group_by="g")
+
+
+def find(rows):
+    return rows["g"]
+
+
+def read_labels(engine, X, y, group_by):
+    handles = hold_collections(engine, X, y, group_by=group_by)
+    return engine.collect(handles, toy.shape), handles
+
+
+def test_other_cuts_are_refused(engine, arrays, frame):
+    X, y = arrays
+    with pytest.raises(ValueError, match="X has 4 partitions and y has 2"):
+        hold_collections(engine, X, y.rechunk(5))
+    with pytest.raises(ValueError, match="Partition 0 of X has 3 rows, and that of y has 1"):
+        hold_collections(engine, X, y.rechunk(((1, 3, 3, 3),)))
+    with pytest.raises(ValueError, match="X has 4 partitions and groups has 1"):
+        hold_collections(engine, X, y, y.rechunk(10))
+    with pytest.raises(ValueError, match="X has 4 partitions and y has 3"):
+        hold_collections(engine, X, frame["y"])
+
+
+def test_other_cuts_that_only_a_pass_sees_are_refused(engine, arrays):
+    X, y = arrays
+    handles = hold_collections(engine, X[X[:, 0] > 10.0], y[X[:, 0] > 14.0])
+    with pytest.raises(ValueError, match="Partition 1 of X has 3 rows, and that of y has 2"):
+        engine.collect(handles, toy.shape)
+
+
+def test_what_is_no_collection_of_rows_is_refused(engine, arrays, frame):
+    X, y = arrays
+    with pytest.raises(TypeError, match="y must be a dask array or frame where X is one"):
+        hold_collections(engine, X, TARGETS)
+    with pytest.raises(TypeError, match=r"X must be a dask array or frame.*got Delayed"):
+        hold_collections(engine, dask.delayed(ROWS), y)
+    with pytest.raises(ValueError, match="y must have 1 dimensions, got 2"):
+        hold_collections(engine, X, X)
+    with pytest.raises(ValueError, match="X must have 2 dimensions, got 1"):
+        hold_collections(engine, frame["a"], y)
+
+
+def test_sparse_blocks_are_refused(engine, arrays):
+    X, y = arrays
+    sparse = X.rechunk({1: -1}).map_blocks(csr_matrix)
+    with pytest.raises(ValueError, match="X has sparse blocks"):
+        hold_collections(engine, sparse, y)
+    hidden = X.rechunk({1: -1}).map_blocks(csr_matrix, meta=np.empty((0, 0)))
+    with pytest.raises(ValueError, match="X has sparse blocks"):
+        engine.collect(hold_collections(engine, hidden, y), toy.shape)
+
+
+def test_nothing_is_held_before_something_is_derived(engine, threads, arrays):
+    handles = hold_collections(engine, *arrays)
+    engine.collect(handles, toy.shape)
+    blocks = engine.derive(handles, toy.encode)
+    engine.collect(blocks, toy.size)
+
+    def held(dask_scheduler):
+        return sum(1 for task in dask_scheduler.tasks.values() if task.state == "memory")
+
+    deadline = time.monotonic() + 20.0
+    while threads.run_on_scheduler(held) != len(blocks):  # dask forgets a little later
+        assert time.monotonic() < deadline, "raw partitions stay in memory"
+        gc.collect()  # what earlier tests left in circles
+        time.sleep(0.02)
+
+
+def test_a_collection_is_told_from_arrays():
+    assert is_collection(da.zeros(3))
+    assert not any(map(is_collection, (ROWS, FRAME, FRAME.a, [1.0], None, da)))
+
+
+def test_rows_of_arrays_are_mapped_lazily(arrays):
+    X, _ = arrays
+    sums = map_rows(X, row_sums)
+    assert isinstance(sums, da.Array)
+    assert np.array_equal(sums.compute(scheduler="synchronous"), ROWS.sum(axis=1))
+    two = map_rows(X[X[:, 0] > 10.0], first_two, columns=["p", "q"])
+    assert two.dtype == float
+    assert np.array_equal(two.compute(scheduler="synchronous"), ROWS[3:, :2])
+    words = map_rows(X, row_words, dtype=np.dtype("U3"))
+    assert words.compute(scheduler="synchronous")[0] == "6.0"
+
+
+def test_rows_of_frames_keep_their_index(frame):
+    X = frame[frame.a > 3.0][["a", "b"]]
+    sums = map_rows(X, row_sums).compute(scheduler="synchronous")
+    assert sums.equals(3.0 * FRAME.a[4:].rename(None))
+    two = map_rows(X, first_two, columns=["p", "q"]).compute(scheduler="synchronous")
+    assert list(two.columns) == ["p", "q"]
+    assert two.index.equals(FRAME.index[4:])
+
+
+def test_what_cannot_be_mapped_is_refused(arrays, frame):
+    X, y = arrays
+    with pytest.raises(TypeError, match="X must be a dask array or DataFrame, got Series"):
+        map_rows(frame["a"], row_sums)
+    with pytest.raises(ValueError, match="X must have 2 dimensions, got 1"):
+        map_rows(y, row_sums)
+    with pytest.raises(ValueError, match="X has sparse blocks"):
+        map_rows(X.rechunk({1: -1}).map_blocks(csr_matrix), row_sums)
+
+
+def test_errors_of_mapped_rows_show_none(arrays):
+    with pytest.raises(WorkerError, match="ValueError") as caught:
+        map_rows(arrays[0], fail).compute(scheduler="synchronous")
+    assert "9.25" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def row_sums(rows):
+    return np.asarray(rows).sum(axis=1)
+
+
+def first_two(rows):
+    return np.asarray(rows)[:, :2]
+
+
+def row_words(rows):
+    return [f"{number:.1f}" for number in row_sums(rows)]
+
+
+def fail(rows):
+    return [float("row 9.25") for _ in rows]

@@ -1,0 +1,227 @@
+"""Passes over blocks on workers, some of which die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from functools import partial
+from operator import methodcaller
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.distributed import DaskEngine
+from sklearn_dpwg.exceptions import DeadlineError, WorkerError, WorkerLostError
+from tests.helpers import toy_blocks as toy
+
+SIZES = (5, 1, 7, 0, 3, 11, 2, 4)
+
+
+@pytest.fixture
+def client(processes):
+    processes.wait_for_workers(1, timeout=120)
+    return processes
+
+
+@pytest.fixture
+def engine(client):
+    return DaskEngine(client, pass_timeout=120.0)
+
+
+def hold_blocks(engine, sizes=SIZES):
+    return engine.derive(engine.hold(range(len(sizes))), toy.make, [(size,) for size in sizes])
+
+
+def expected(sizes=SIZES):
+    return tuple(
+        map(sum, zip(*(toy.sums(toy.make(i, n)) for i, n in enumerate(sizes)), strict=True))
+    )
+
+
+def assert_same_bits(sums, others):
+    assert len(sums) == len(others)
+    for one, other in zip(sums, others, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def kill(client, n):
+    """Kill workers, and return when the scheduler knows."""
+    victims = client.run(os.getpid)
+    for address in sorted(victims)[:n]:
+        os.kill(victims[address], signal.SIGKILL)
+    while set(sorted(victims)[:n]) & set(client.nthreads()):
+        time.sleep(0.01)
+
+
+def test_a_pass_sums_over_all_blocks(engine):
+    handles = hold_blocks(engine)
+    assert_same_bits(engine.reduce(handles, toy.sums), expected())
+    doubled = engine.reduce(handles, partial(toy.sums, scale=2.0))
+    assert doubled[0][0] == 2.0 * expected()[0][0]
+
+
+def test_results_are_in_the_order_of_the_handles(engine):
+    handles = hold_blocks(engine)
+    assert engine.collect(handles, toy.size) == list(SIZES)
+    assert engine.collect(handles[::-1], methodcaller("sum")) == [
+        float(toy.make(i, n).sum()) for i, n in reversed(list(enumerate(SIZES)))
+    ]
+    assert engine.collect(engine.hold(["a", "bc"]), len) == [1, 2]
+    assert engine.collect([], len) == []
+
+
+def test_a_step_is_one_task_a_worker(engine, client):
+    handles = hold_blocks(engine)
+    engine.reduce(handles, toy.sums)
+
+    def count(dask_scheduler):
+        return dask_scheduler.task_prefixes["dpwg_pass"].state_counts["memory"]
+
+    before = client.run_on_scheduler(count)
+    for _ in range(3):
+        engine.reduce(handles, toy.sums)
+    assert client.run_on_scheduler(count) - before == 3 * 2
+
+
+def test_bits_are_the_same_permuted_and_as_a_tree(engine, client):
+    handles = hold_blocks(engine)
+    flat = engine.reduce(handles, toy.sums)
+    assert_same_bits(engine.reduce(handles[::-1], toy.sums), flat)
+    places = [next(iter(client.who_has([one]).values()))[0] for one in handles]
+    assert len(set(places)) == 2  # or there is nothing to add
+    one_worker = [one for one, place in zip(handles, places, strict=True) if place == places[0]]
+    assert len(engine.collect(one_worker, toy.size)) < len(handles)
+    lazy = engine.hold([toy.make(i, n) for i, n in enumerate(SIZES)])  # a task each: a deep tree
+    tree = DaskEngine(client, pass_timeout=120.0, fan_in=2)
+    assert_same_bits(tree.reduce(lazy, toy.sums), flat)
+    assert_same_bits(tree.reduce(handles, toy.sums), flat)
+
+
+def test_a_deadline_ends_a_pass_and_its_tasks(client):
+    engine = DaskEngine(client, pass_timeout=0.6)
+    patient = DaskEngine(client, pass_timeout=120.0)
+    handles = hold_blocks(patient)
+    before = patient.reduce(handles, toy.sums)
+    began = time.monotonic()
+    with pytest.raises(DeadlineError, match=r"pass_timeout=0.6 seconds.*the cluster has 2 workers"):
+        engine.reduce(handles, partial(toy.slow_sums, seconds=0.4))
+    assert time.monotonic() - began < 8.0
+    assert_same_bits(patient.reduce(handles, toy.sums), before)
+
+    def pending(dask_scheduler):
+        return [key for key in dask_scheduler.tasks if str(key).startswith("dpwg_pass")]
+
+    while client.run_on_scheduler(pending):
+        assert time.monotonic() - began < 20.0
+        time.sleep(0.05)
+
+
+def test_an_interrupted_pass_leaves_nothing_behind(engine, client):
+    handles = hold_blocks(engine)
+    engine.reduce(handles, toy.sums)
+    timer = threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        engine.reduce(handles, partial(toy.slow_sums, seconds=0.5))
+    timer.join()
+    assert_same_bits(engine.reduce(handles, toy.sums), expected())
+
+
+def test_a_slow_worker_changes_no_bit(engine, tmp_path):
+    handles = hold_blocks(engine)
+    late = partial(toy.slow_first, path=os.fspath(tmp_path / "late"), seconds=1.5)
+    assert_same_bits(engine.reduce(handles, late), expected())
+
+
+def test_blocks_on_two_workers_count_once(engine, client):
+    """As after a task that was stolen, or a block that dask copied."""
+    handles = hold_blocks(engine)
+    engine.reduce(handles, toy.sums)
+    client.replicate(handles)
+    assert {len(places) for places in client.who_has(handles).values()} == {2}
+    assert_same_bits(DaskEngine(client).reduce(handles, toy.sums), expected())
+    assert_same_bits(
+        engine.reduce([*handles, handles[0]], toy.sums),
+        tuple(
+            total + one
+            for total, one in zip(expected(), toy.sums(toy.make(0, SIZES[0])), strict=True)
+        ),
+    )
+
+
+def test_errors_come_to_the_client_without_values(engine, client):
+    handles = hold_blocks(engine)
+    with pytest.raises(
+        WorkerError, match=r"ValueError in tests\.helpers\.toy_blocks, line \d+"
+    ) as e:
+        engine.reduce(handles, partial(toy.fail, message="row 52.25"))
+    assert "52.25" not in "".join(map(str, (e.value, e.value.__cause__, e.value.__context__)))
+    broken = engine.derive(handles, toy.fail, [("row 52.25",)] * len(handles))
+    with pytest.raises(WorkerError):
+        engine.collect(broken, toy.size)
+    with pytest.raises(WorkerError):
+        DaskEngine(client, fan_in=2).reduce(broken, toy.sums)
+
+
+def test_workers_use_the_threads_they_were_given(engine):
+    from sklearn_dpwg.kernels import n_threads
+
+    def threads_of(_):
+        return n_threads()
+
+    assert engine.collect(hold_blocks(engine), threads_of) == [1] * len(SIZES)
+
+
+def test_sums_are_arrays(engine):
+    assert all(isinstance(one, np.ndarray) for one in engine.reduce(hold_blocks(engine), toy.sums))
+
+
+def test_only_a_client_will_do():
+    with pytest.raises(TypeError, match="client must be a distributed"):
+        DaskEngine("tcp://127.0.0.1:8786")
+
+
+def test_a_worker_killed_between_passes_changes_no_bit(engine, client):
+    handles = hold_blocks(engine)
+    before = engine.reduce(handles, toy.sums)
+    kill(client, 1)
+    assert_same_bits(engine.reduce(handles, toy.sums), before)
+    kill(client, 1)  # in succession: the first is hardly back
+    assert_same_bits(engine.reduce(handles, toy.sums), before)
+
+
+@pytest.mark.parametrize("allowed_failures", [0, 3])
+def test_a_worker_killed_within_a_pass_changes_no_bit(engine, client, tmp_path, allowed_failures):
+    """Also where dask has had enough of the task: it is sent again."""
+
+    def allow(dask_scheduler):
+        dask_scheduler.allowed_failures = allowed_failures
+
+    client.run_on_scheduler(allow)
+    handles = hold_blocks(engine)
+    died = partial(toy.kill_first, path=os.fspath(tmp_path / "died"))
+    assert_same_bits(engine.reduce(handles, died), expected())
+    assert (tmp_path / "died").exists()
+
+
+def test_all_workers_killed_and_every_step_is_taken_again(engine, client, tmp_path):
+    """So a check that was derived looks again at whatever is read again."""
+    path = tmp_path / "made"
+    blocks = hold_blocks(engine)
+    handles = engine.derive(blocks, toy.note, [(os.fspath(path),)] * len(SIZES))
+    before = engine.reduce(handles, toy.sums)
+    assert len(path.read_bytes()) == len(SIZES)
+    engine.release(blocks)
+    kill(client, len(client.nthreads()))
+    assert_same_bits(engine.reduce(handles, toy.sums), before)
+    assert len(path.read_bytes()) == 2 * len(SIZES)
+
+
+@pytest.mark.audit
+def test_a_pass_that_kills_every_worker_is_given_up(client):
+    engine = DaskEngine(client, pass_timeout=6.0)
+    handles = hold_blocks(engine, (3, 3))
+    with pytest.raises((DeadlineError, WorkerLostError), match="given up and nothing of it is rel"):
+        engine.reduce(handles, toy.kill_always)

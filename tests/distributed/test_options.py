@@ -1,0 +1,96 @@
+"""Which cluster is used, and which connections are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from sklearn_dpwg.distributed import DaskEngine, current_options, engine, options
+from sklearn_dpwg.distributed._addresses import check_addresses
+
+
+def test_options_nest_and_end():
+    assert current_options().pass_timeout == 600.0
+    with options(pass_timeout=5, fan_in=8):
+        assert (current_options().pass_timeout, current_options().fan_in) == (5.0, 8)
+        with options(insecure=True):
+            assert current_options().insecure
+            assert current_options().fan_in is None
+        assert not current_options().insecure
+    assert current_options().pass_timeout == 600.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"pass_timeout": 0}, "pass_timeout must be positive and finite, got 0.0"),
+        ({"pass_timeout": float("inf")}, "pass_timeout must be positive and finite"),
+        ({"fan_in": 1}, "fan_in must be at least 2, got 1"),
+        ({"insecure": "yes"}, "insecure must be True or False, got 'yes'"),
+    ],
+)
+def test_wrong_options_are_refused(wrong, words):
+    with pytest.raises((ValueError, TypeError), match=words), options(**wrong):
+        pass
+
+
+def test_without_a_client_there_is_a_sentence(monkeypatch):
+    from distributed import Client
+
+    def current():
+        raise ValueError("No clients found")
+
+    monkeypatch.setattr(Client, "current", current)
+    with pytest.raises(ValueError, match="There is no dask client: start one"):
+        engine()
+
+
+def test_the_client_is_the_one_named_or_the_current(threads):
+    assert isinstance(engine(), DaskEngine)
+    with options(client=threads, pass_timeout=7.0):
+        assert "pass_timeout=7.0" in repr(engine())
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "inproc://10.0.0.5/17/1",
+        "tls://10.0.0.5:8786",
+        "wss://cluster:443",
+        "tcp://127.0.0.1:1",
+        "tcp://[::1]:8786",
+        "tcp://localhost:8786",
+        "ws://127.0.0.2:80/path",
+        "127.0.0.1:8786",
+    ],
+)
+def test_safe_addresses(address):
+    check_addresses([address])
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "tcp://10.0.0.5:8786",
+        "tcp://scheduler:8786",
+        "tcp://[fe80::1]:8786",
+        "ucx://10.0.0.5:1",
+        "ws://cluster:80",
+        "10.0.0.5:8786",
+        "tcp://0.0.0.0:8786",
+    ],
+)
+def test_other_addresses_are_refused(address):
+    with pytest.raises(ValueError, match=r"beyond this machine.*insecure=True"):
+        check_addresses(["tls://10.0.0.5:8786", address])
+
+
+def test_an_engine_looks_at_every_address(threads, monkeypatch):
+    there = dict.fromkeys(["tcp://10.0.0.5:8786"], 1)
+    monkeypatch.setattr(threads, "nthreads", lambda: _awaitable(there))
+    with pytest.raises(ValueError, match="tcp://, beyond this machine"):
+        DaskEngine(threads)
+    DaskEngine(threads, insecure=True)
+
+
+async def _awaitable(value):
+    return value

@@ -1,0 +1,296 @@
+"""Wrong records in partitions: the sentences of memory, before any draw; nothing is left."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow.dataset
+import pytest
+
+from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.estimators.in_blocks import survey
+from sklearn_dpwg.exceptions import ChangedDataError
+from sklearn_dpwg.inspection import GroupAudit
+from sklearn_dpwg.metrics import group_disparities, group_table, worst_group_scorer
+from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold
+from sklearn_dpwg.oracles import InMemoryOracle
+from sklearn_dpwg.postprocessing import DPThresholdClassifier
+from sklearn_dpwg.preprocessing import (
+    BoundedScaler,
+    DPStandardScaler,
+    Number,
+    PublicSchema,
+    bound_rows_per_person,
+)
+from sklearn_dpwg.solvers import MGR
+from tests.helpers.partitioned import Partitioned
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
+    "ignore::sklearn_dpwg.exceptions.UngroupedWarning",
+    "ignore::sklearn_dpwg.exceptions.WeakPlanWarning",
+)
+
+
+def spoiled(values, value, place=-1):
+    values = values.copy()
+    values[place] = value
+    return values
+
+
+def with_column(X, name, values):
+    return pd.DataFrame(X, columns=["u", "v", "w"]).assign(**{name: values})
+
+
+def named(X, names):
+    frame = pd.DataFrame(X)
+    frame.columns = names
+    return frame
+
+
+# What is wrong of X, y and groups of a classifier; each wrong value is in the last record alone.
+WRONG = {
+    "NaN": lambda X, y, g: (spoiled(X, np.nan), y, g),
+    "NaN in a frame": lambda X, y, g: (named(spoiled(X, np.nan), ["u", "v", "w"]), y, g),
+    "infinite": lambda X, y, g: (spoiled(X, np.inf), y, g),
+    "text": lambda X, y, g: (with_column(X, "v", spoiled(X[:, 0].astype(object), "x")), y, g),
+    "dates": lambda X, y, g: (with_column(X, "v", np.datetime64("2020-01-01")), y, g),
+    "complex": lambda X, y, g: (X + 0j, y, g),
+    "names twice": lambda X, y, g: (named(X, ["u", "v", "u"]), y, g),
+    "mixed names": lambda X, y, g: (named(X, ["u", 1, "w"]), y, g),
+    "no records": lambda X, y, g: (X[:0], y[:0], g[:0]),
+    "no class": lambda X, y, g: (X, spoiled(y.astype(object), None), g),
+    "one class": lambda X, y, g: (X, np.full(len(y), "no"), g),
+    "measured classes": lambda X, y, g: (X, X[:, 0], g),
+    "identifiers as classes": lambda X, y, g: (X, np.arange(len(y)), g),
+    "classes with blanks": lambda X, y, g: (X, spoiled(y.astype(object), "no "), g),
+    "mixed classes": lambda X, y, g: (X, spoiled(y.astype(object), 1), g),
+    "no group": lambda X, y, g: (X, y, spoiled(g.astype(object), None)),
+    "measured groups": lambda X, y, g: (X, y, X[:, 0]),
+    "identifiers as groups": lambda X, y, g: (X, y, np.arange(len(y))),
+    "groups with blanks": lambda X, y, g: (X, y, spoiled(g.astype(object), "a ")),
+    "groups by name twice": lambda X, y, g: (X, y, named(np.tile(g[:, None], 2), ["k", "k"])),
+}
+
+
+def cut(data):
+    return Partitioned(*data, cuts=[20, 80] if len(data[1]) else [0])
+
+
+def refusal(fit):
+    with pytest.raises(Exception) as error:  # noqa: PT011 - whichever it is in memory
+        fit()
+    return type(error.value), str(error.value), getattr(error.value, "__notes__", [])
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_memory_refuses_is_refused_in_the_same_words(binary, draws, name):
+    data = WRONG[name](*binary.data)
+    in_memory = refusal(lambda: binary.make().fit(*data))
+    assert refusal(lambda: binary.make().fit(cut(data))) == in_memory
+    assert draws() == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "wrong"),
+    [
+        ({"classes": ["no", "maybe"]}, lambda X, y, g: (X, y, g)),
+        ({"group_labels": ["a", "b"]}, lambda X, y, g: (X, y, g)),
+        ({"group_labels": ["a", "b", "c", "d"]}, lambda X, y, g: (X, y, g)),
+        ({"group_labels": ["a", "b"]}, lambda X, y, g: (X, y, None)),
+        ({"group_by": "z"}, lambda X, y, g: (named(X, ["u", "v", "w"]), y, None)),
+        ({"group_by": 0}, lambda X, y, g: (X, y, g)),
+        ({"epsilon": -1.0}, lambda X, y, g: (X, y, g)),
+        ({"prior": [1.0]}, lambda X, y, g: (X, y, g)),
+        ({"start": (np.zeros(7), 0.0)}, lambda X, y, g: (X, y, g)),
+        ({"loss": "squared_error"}, lambda X, y, g: (X, y, g)),
+    ],
+    ids=lambda each: str(each) if isinstance(each, dict) else "",
+)
+def test_what_parameters_do_not_allow(binary, parameters, wrong, draws):
+    data = wrong(*binary.data)
+    in_memory = refusal(lambda: binary.make(**parameters).fit(*data))
+    elsewhere = Partitioned(*data, cuts=[20, 80])
+    assert refusal(lambda: binary.make(**parameters).fit(elsewhere)) == in_memory
+    assert draws() == []
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, "x"])
+def test_targets_of_a_regressor(regressor, value, draws):
+    X, y, groups = regressor.data
+    y = spoiled(y.astype(object) if value == "x" else y, value)
+    in_memory = refusal(lambda: regressor.make().fit(X, y, groups))
+    elsewhere = Partitioned(X, y, groups, cuts=[20, 80])
+    assert refusal(lambda: regressor.make().fit(elsewhere)) == in_memory
+    assert draws() == []
+
+
+def test_other_columns_in_one_partition(binary, draws):
+    X, y, groups = binary.data
+    source = Partitioned(named(X, ["u", "v", "w"]), y, groups, cuts=[20, 80])
+    source.parts[2].table = replace(
+        source.parts[2].table, X=source.parts[2].table.X[["v", "u", "w"]]
+    )
+    with pytest.raises(ValueError, match="same columns in every partition, in one order"):
+        binary.make().fit(source)
+    assert draws() == []
+
+
+def test_more_labels_than_anybody_has(binary, monkeypatch):
+    X, y, groups = binary.data
+    monkeypatch.setattr(survey, "MOST_LABELS", 2)
+    with pytest.raises(ValueError, match="groups must be labels that records share, got 3 diff"):
+        binary.make().fit(Partitioned(X, y, groups))
+    with pytest.raises(ValueError, match="y must hold classes, got 90 different ones"):
+        binary.make().fit(Partitioned(X, np.arange(90), groups))
+
+
+@pytest.mark.parametrize("what", ["y", "groups", "X", "dtype"])
+def test_a_partition_that_changes_before_its_rows_are_read(binary, draws, what):
+    source = Partitioned(*binary.data, cuts=[20, 80])
+
+    def change(table, n_reads):
+        if n_reads == 1:
+            return table
+        other = {"y": table.y[::-1], "groups": table.groups[::-1], "X": named(table.X, [*"uvw"])}
+        other["dtype"] = table.X.astype(np.float32)
+        return replace(table, **{what if what != "dtype" else "X": other[what]})
+
+    source.parts[1].change = change
+    with pytest.raises(ChangedDataError, match="partition 1 of the records must be the same"):
+        binary.make().fit(source)
+    assert draws() == []
+
+
+def test_a_failing_fit_leaves_the_estimator_and_no_spool(binary, tmp_path):
+    X, y, groups = binary.data
+    model = binary.fit()
+    before = dict(vars(model))
+    wrong = Partitioned(spoiled(X, np.nan), y, groups, cuts=[20, 80], spool=tmp_path)
+    with pytest.raises(ValueError, match="NaN in column 0"):
+        model.fit(wrong)
+    assert vars(model) == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_fit_says_what_is_spent(binary, tmp_path, monkeypatch, draws):
+    from sklearn_dpwg.risks import RecordBlock
+
+    n_passes, sums = [], RecordBlock.sums
+
+    def interrupted(block, *args, **kwargs):
+        n_passes.append(block)
+        if len(n_passes) > 8:
+            raise KeyboardInterrupt
+        return sums(block, *args, **kwargs)
+
+    monkeypatch.setattr(RecordBlock, "sums", interrupted)
+    source = Partitioned(*binary.data, cuts=[20, 80], spool=tmp_path)
+    model = binary.make(solver=MGR(n_steps=5, sampling_rate=1.0))
+    with pytest.raises(KeyboardInterrupt) as error:
+        model.fit(source)
+    assert "count the budget of this fit" in error.value.__notes__[0]
+    assert 0 < len(draws()) < 12
+    assert not hasattr(model, "coef_")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"solver": "oco"}, "solver must be one that reads all records at once"),
+        ({"solver": "online-to-batch"}, "solver must be one that reads all records at once"),
+        (
+            {"neighbours": "replace-any", "group_labels": ["a", "b", "c"]},
+            "neighbours must be 'replace-in-group' with records that are not in memory",
+        ),
+    ],
+)
+def test_what_needs_memory_is_refused(binary, parameters, said):
+    with pytest.raises(ValueError, match=said):
+        binary.make(**parameters).fit(Partitioned(*binary.data))
+
+
+def test_what_else_is_passed_with_a_source(binary):
+    X, y, groups = binary.data
+    source = Partitioned(X, y, groups)
+    with pytest.raises(ValueError, match="y must be None with a Partitioned"):
+        binary.make().fit(source, y)
+    with pytest.raises(ValueError, match="groups must be None with a Partitioned"):
+        binary.make().fit(source, groups=groups)
+    model = binary.fit()
+    with pytest.raises(ValueError, match="sample_weight must be None with records that are not"):
+        model.score(source, sample_weight=np.ones(90))
+    with pytest.raises(ValueError, match="at least one record to score"):
+        model.score(Partitioned(X[:0], y[:0]))
+    with pytest.raises(ValueError, match="at least one record"):
+        model.predict(Partitioned(X[:0], y[:0]))
+
+
+def test_tables_that_are_read_when_asked_for_point_to_a_source(binary, tmp_path):
+    pd.DataFrame({"u": [1.0]}).to_parquet(tmp_path / "rows.parquet")
+    model = binary.fit()
+    for table in (
+        pl.DataFrame({"u": [1.0]}).lazy(),
+        pyarrow.dataset.dataset(tmp_path / "rows.parquet"),
+    ):
+        with pytest.raises(
+            TypeError, match=r"X must be .* got a (polars|pyarrow) .* ParquetSource"
+        ):
+            binary.make().fit(table, [0])
+        with pytest.raises(
+            TypeError, match=r"X must be .* got a (polars|pyarrow) .* ParquetSource"
+        ):
+            model.predict(table)
+
+
+def dask_data():
+    import dask.array as da
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (40, 2))
+
+    def never(block):
+        raise AssertionError("it was computed")
+
+    # chunks of known size that nobody may look at
+    return tuple(
+        da.from_array(part, chunks=20).map_blocks(never, dtype=part.dtype, meta=part[:0])
+        for part in (X, np.tile([0, 1], 20), np.repeat([0, 1], 20))
+    )
+
+
+TAKERS = {
+    "auc": lambda X, y, g: DPAUCClassifier(data_norm=1.0).fit(X, y),
+    "partial_fit": lambda X, y, g: DPWorstGroupClassifier(solver="oco").partial_fit(X, y, g),
+    "check_rows": lambda X, y, g: DPWorstGroupClassifier().check_rows(X),
+    "threshold": lambda X, y, g: DPThresholdClassifier(DPWorstGroupClassifier()).fit(X, y, g),
+    "search": lambda X, y, g: DPSearchCV(DPWorstGroupClassifier(), {"radius": [1.0, 2.0]}).fit(
+        X, y, g
+    ),
+    "folds": lambda X, y, g: list(GroupLabelStratifiedKFold(2).split(X, y, g)),
+    "oracle": InMemoryOracle,
+    "table": lambda X, y, g: group_table(y, y, groups=g),
+    "disparities": lambda X, y, g: group_disparities(y, y, groups=g),
+    "scorer": lambda X, y, g: worst_group_scorer("accuracy")(None, X, y, groups=g),
+    "audit": lambda X, y, g: GroupAudit(classes=[0, 1], group_labels=[0, 1], score_edges=None).run(
+        y, y, g
+    ),
+    "BoundedScaler": lambda X, y, g: BoundedScaler((-1, 1)).fit(X),
+    "DPStandardScaler": lambda X, y, g: DPStandardScaler(bounds=(-1, 1)).fit(X),
+    "PublicSchema": lambda X, y, g: PublicSchema({0: Number(-1, 1), 1: Number(-1, 1)}).fit(X),
+    "rows of persons": lambda X, y, g: bound_rows_per_person(X, y, g, person=y, k=1),
+    "groups alone": lambda X, y, g: DPWorstGroupClassifier().fit(
+        np.zeros((40, 2)), np.tile([0, 1], 20), g
+    ),
+    "targets alone": lambda X, y, g: DPWorstGroupRegressor(target_bounds=(0, 1)).fit(
+        np.zeros((40, 2)), y
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAKERS)
+def test_whoever_cannot_take_dask_refuses_it_and_computes_nothing(name):
+    with pytest.raises(TypeError, match=r"must be (in memory|a collection of dask)"):
+        TAKERS[name](*dask_data())

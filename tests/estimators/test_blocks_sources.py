@@ -1,0 +1,166 @@
+"""Fits of Parquet files and mapped arrays: memory, files left behind, and plans before a fit."""
+
+import os
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.exceptions import ChangedDataError
+from sklearn_dpwg.risks import RecordBlock
+from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.sources import ArraySource, ParquetSource, group_sizes
+from tests.helpers.partitioned import Partitioned
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
+    "ignore::sklearn_dpwg.exceptions.WeakPlanWarning",
+)
+FEATURES = ["u", "v", "w"]
+
+
+@pytest.fixture
+def files(binary, tmp_path):
+    """A folder of two Parquet files with several row groups each, and an empty one."""
+    X, y, groups = binary.data
+    frame = pd.DataFrame(X, columns=FEATURES).assign(target=y, clinic=groups)
+    folder = tmp_path / "records"
+    folder.mkdir()
+    for name, rows in (("a", slice(0, 50)), ("b", slice(0, 0)), ("c", slice(50, None))):
+        table = pa.Table.from_pandas(frame[rows], preserve_index=False)
+        pyarrow.parquet.write_table(table, folder / f"{name}.parquet", row_group_size=20)
+    return folder
+
+
+def of_files(files, **parameters):
+    parameters = {"features": FEATURES, "target": "target", "groups": "clinic"} | parameters
+    return ParquetSource(files, **parameters)
+
+
+def in_frames(binary):
+    X, y, groups = binary.data
+    frame = pd.DataFrame(X, columns=FEATURES)
+    return frame, pd.Series(y, name="target"), pd.Series(groups, name="clinic")
+
+
+@pytest.mark.parametrize("is_spooled", [False, True])
+def test_parquet_files(binary, files, tmp_path, is_spooled):
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    model = binary.make().fit(*in_frames(binary))
+    other = binary.make().fit(of_files(files, spool=spool if is_spooled else None))
+    np.testing.assert_allclose(other.coef_, model.coef_, rtol=0, atol=1e-9)
+    assert str(other.privacy_) == str(model.privacy_)
+    assert "column 'clinic'" in str(other.privacy_)
+    assert other.feature_names_in_.tolist() == FEATURES
+    assert other.classes_.tolist() == model.classes_.tolist()
+    assert list(spool.iterdir()) == []
+    source = of_files(files)
+    np.testing.assert_array_equal(other.predict(source), other.predict(in_frames(binary)[0]))
+    assert other.score(source) == pytest.approx(other.score(*in_frames(binary)[:2]))
+
+
+def test_a_lazy_query(binary, files, tmp_path):
+    query = pl.scan_parquet(files / "*.parquet")
+    model = binary.make().fit(of_files(query, spool=tmp_path))
+    other = binary.make().fit(*in_frames(binary))
+    np.testing.assert_allclose(model.coef_, other.coef_, rtol=0, atol=1e-9)
+    assert [path.name for path in tmp_path.iterdir()] == ["records"]
+
+
+def test_a_file_that_changes_between_two_readings(binary, files, monkeypatch, draws):
+    source = of_files(files)
+    first = ParquetSource.partitions
+
+    def then_changed(own):
+        parts = first(own)
+        path = files / "c.parquet"
+        table = pyarrow.parquet.read_table(path)
+        pyarrow.parquet.write_table(table.slice(1), path)
+        return parts
+
+    monkeypatch.setattr(ParquetSource, "partitions", then_changed)
+    with pytest.raises(ChangedDataError):
+        binary.make().fit(source)
+    assert draws() == []
+
+
+def test_a_plan_before_the_fit(binary, files):
+    sizes = group_sizes(of_files(files))
+    _, counts = np.unique(binary.data.groups, return_counts=True)
+    assert sizes == dict(zip("abc", counts.tolist(), strict=True))
+    model = binary.make()
+    planned = model.plan(group_sizes=sizes, n_features=3)
+    assert planned == model.fit(of_files(files)).plan_
+    with pytest.raises(ValueError, match="source must have groups to count"):
+        group_sizes(of_files(files, groups=None))
+    with pytest.raises(ValueError, match="source must have at least one record"):
+        group_sizes(of_files(files / "b.parquet"))
+
+
+def mapped(tmp_path, n_records, n_features, *, is_sorted):
+    """Return rows, targets and groups on mapped files."""
+    rng = np.random.default_rng(0)
+    paths = [tmp_path / f"{name}.npy" for name in ("X", "y", "groups")]
+    X = np.lib.format.open_memmap(paths[0], "w+", np.float64, (n_records, n_features))
+    for start in range(0, n_records, 2**17):
+        part = X[start : start + 2**17]
+        part[:] = rng.uniform(-0.4, 0.4, part.shape)
+    X.flush()
+    groups = rng.integers(0, 4, n_records).astype(np.int8)
+    np.save(paths[1], X[:, 0] > 0)
+    np.save(paths[2], np.sort(groups) if is_sorted else groups)
+    del X
+    return [np.load(path, mmap_mode="r") for path in paths]
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_memory_does_not_grow_with_the_records(tmp_path, is_sorted, monkeypatch):
+    X, y, groups = mapped(tmp_path, 2_000_000, 5, is_sorted=is_sorted)
+    seen = []
+    sums = RecordBlock.sums
+
+    def watched(block, *args, **kwargs):
+        seen.append(block.records)
+        return sums(block, *args, **kwargs)
+
+    monkeypatch.setattr(RecordBlock, "sums", watched)
+    model = DPWorstGroupClassifier(
+        delta=1e-9, solver=MGR(n_steps=2, sampling_rate=1.0), data_norm=1.0, random_state=0
+    )
+    # compiled before memory is counted
+    model.fit(ArraySource(X[:4000], y[:4000], groups[::500], block_rows=1000))
+    seen.clear()
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    source = ArraySource(X, y, groups, block_rows=2**16, spool=spool)
+    tracemalloc.start()
+    model.fit(source)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 24e6  # of 80 MB of rows, and 32 MB of factors and targets
+    n_files = len({id(records) for records in seen})
+    assert n_files >= 2_000_000 / 2**16
+    assert list(spool.iterdir()) == []
+    # rows in order of their groups stay where they are
+    assert np.shares_memory(seen[0].rows, X) == is_sorted
+
+
+def test_the_spool_is_closed_to_others_and_has_no_names(binary, tmp_path, monkeypatch):
+    modes, sums = [], RecordBlock.sums
+
+    def watched(block, *args, **kwargs):
+        modes.extend((path.is_dir(), os.stat(path).st_mode & 0o777) for path in tmp_path.rglob("*"))
+        return sums(block, *args, **kwargs)
+
+    monkeypatch.setattr(RecordBlock, "sums", watched)
+    binary.make().fit(Partitioned(*binary.data, cuts=[20], spool=tmp_path))
+    # a folder and its lock alone: blocks have lost their names
+    assert set(modes) == {(True, 0o700), (False, 0o600)}
+    assert len(modes) % 2 == 0
+    assert list(tmp_path.iterdir()) == []

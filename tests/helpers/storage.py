@@ -1,0 +1,103 @@
+"""The same records in several blocks, and an engine that does what engines may do."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from sklearn_dpwg.records import GroupedRecords
+from sklearn_dpwg.risks import BlockRisks, GroupRisks, LocalEngine, RecordBlock
+
+
+class RestlessEngine(LocalEngine):
+    """Sends functions through a pickle, calls some twice and adds up in another order each time."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.released: list[Any] = []
+
+    def collect(self, handles, function):
+        function = pickle.loads(pickle.dumps(function))
+        return [function(handle) for handle in handles]
+
+    def reduce(self, handles, function):
+        function = pickle.loads(pickle.dumps(function))
+        function(handles[int(self.rng.integers(len(handles)))])
+        found = [function(handles[index]) for index in self.rng.permutation(len(handles))]
+        while len(found) > 1:  # a tree
+            one, other, *rest = found
+            found = [*rest, tuple(a + b for a, b in zip(one, other, strict=True))]
+        return tuple(_read_only(array) for array in found[0])
+
+    def derive(self, handles, function, arguments=None):
+        function = pickle.loads(pickle.dumps(function))
+        return super().derive(handles, function, arguments)
+
+    def release(self, handles):
+        self.released.extend(handles)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+def in_blocks(
+    risks: GroupRisks, n_blocks: int, seed: int = 0, *, multiple: int = 1, engine: Any = None
+) -> BlockRisks:
+    """Return the risks of the same records, cut at random into blocks that may be empty.
+
+    Each group's ranks, or places where groups are hidden, are cut at multiples of a number.
+    """
+    rng, records, sizes = np.random.default_rng(seed), risks.records, risks.group_sizes
+    if risks.hides_groups:
+        cuts = _cuts(rng, sum(sizes), n_blocks, multiple)
+        spans = [(cuts[b], cuts[b + 1]) for b in range(n_blocks)]
+        chosen = [records.at_places(np.arange(*span)) for span in spans]
+        in_front = [cut for cut, _ in spans]
+    else:
+        every = np.stack([_cuts(rng, size, n_blocks, multiple) for size in sizes])
+        chosen = [
+            [np.arange(a, b) for a, b in zip(every[:, i], every[:, i + 1], strict=True)]
+            for i in range(n_blocks)
+        ]
+        in_front = [0] * n_blocks
+    counts = np.array([[len(of_group) for of_group in block] for block in chosen])
+    ranks = np.cumsum(counts, axis=0) - counts
+    blocks = [
+        RecordBlock(
+            _some(records, which, place),
+            risks.loss,
+            risks.intercept_scaling,
+            first_ranks=tuple(first.tolist()),
+            first_place=int(place),
+        )
+        for which, first, place in zip(chosen, ranks, in_front, strict=True)
+    ]
+    return BlockRisks(
+        LocalEngine() if engine is None else engine,
+        blocks,
+        loss=risks.loss,
+        intercept_scaling=risks.intercept_scaling,
+        group_sizes=sizes,
+        n_features=risks.n_features,
+        hides_groups=risks.hides_groups,
+    )
+
+
+def _cuts(rng: np.random.Generator, size: int, n_blocks: int, multiple: int) -> np.ndarray:
+    inner = np.sort(rng.integers(0, size // multiple + 1, n_blocks - 1)) * multiple
+    return np.concatenate([[0], inner, [size]])
+
+
+def _some(records: GroupedRecords, which: Sequence[np.ndarray], place: int) -> GroupedRecords:
+    taken = records.take(which)
+    if taken.places is not None:
+        taken = replace(taken, places=taken.places - place)
+    is_by_columns = not isinstance(records.rows, csr_array) and not records.rows.flags.c_contiguous
+    return replace(taken, rows=np.asfortranarray(taken.rows)) if is_by_columns else taken

@@ -1,0 +1,80 @@
+"""Blocks of whole numbers, whose sums are exact in any order."""
+
+import os
+import signal
+import time
+
+import numpy as np
+
+
+def make(start, size):
+    return np.arange(start, start + size, dtype=np.float64)
+
+
+def sums(block, scale=1.0):
+    return (np.array([scale * block.sum(), float(len(block))]), np.array([block @ block]))
+
+
+def slow_sums(block, seconds):
+    time.sleep(seconds)
+    return sums(block)
+
+
+def size(block):
+    return len(block)
+
+
+def shift(block, by):
+    return block + by
+
+
+def shape(partition):
+    table = partition.read_labels()
+    return len(table.y), table.X.shape, None if table.groups is None else list(table.groups)
+
+
+def encode(partition):
+    table = partition.read()
+    return np.concatenate([np.asarray(table.X, dtype=np.float64).ravel(), table.y])
+
+
+def kill_first(block, path):
+    """Return the sums, after the process that comes first has killed itself."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return sums(block)
+    return kill_always(block)
+
+
+def kill_always(block):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def slow_first(block, path, seconds):
+    """Return the sums, late where the process that comes first works."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return sums(block)
+    time.sleep(seconds)
+    return sums(block)
+
+
+def fail(block, message):
+    return float(message)
+
+
+def note(block, path):
+    """Return the block, and count that it was made."""
+    with open(path, "ab") as file:
+        file.write(b".")
+    return block
+
+
+def keyed_sums(block, key):
+    return sums(block, scale=float(len(key)))
+
+
+def keyed_fail(block, key):
+    raise ValueError(f"{key.hex()} {key!r}")

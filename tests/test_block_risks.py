@@ -1,0 +1,282 @@
+"""Many blocks answer as one does: however records are stored, and whatever an engine does."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_dpwg.kernels import Blocks, fused_pass
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.privacy import Budget, PoissonSample, SumGrid, grid_step
+from sklearn_dpwg.problem import HiddenGroups, Problem
+from sklearn_dpwg.risks import BLOCK_ROWS, BlockRisks, GroupRisks, LocalEngine, keyed_parts
+from sklearn_dpwg.solvers import MGR, Exact, Moments, PhasedERM
+from tests.helpers.group_data import make_data, make_problem, make_risks
+from tests.helpers.hidden_cases import Records
+from tests.helpers.mgr_cases import random_data
+from tests.helpers.selections import Listed
+from tests.helpers.sources import seeded
+from tests.helpers.storage import RestlessEngine, in_blocks
+from tests.helpers.sum_cases import PlainAbsoluteError, laid_out
+
+LOSSES = (BinaryLogLoss(), MultinomialLogLoss(3), SquaredError(1.0), PlainAbsoluteError())
+SIZES = (37, 1, 90)
+GRID = SumGrid(2.0**-30, 2.0**-32, 8)
+MOMENTS = {
+    "clip": 1.0, "constant": 0.75, "length": 1.25, "step": 2.0**-18, "sum_step": 2.0**-30,
+    "block_size": 8,
+}  # fmt: skip
+
+
+def hidden_risks(loss=None, n=128, seed=0) -> GroupRisks:
+    """Return records of hidden groups, in no order."""
+    rng = np.random.default_rng(seed)
+    problem = Problem(
+        BinaryLogLoss() if loss is None else loss,
+        (n // 2, n // 2),
+        3,
+        3.0,
+        (0.5, 0.5),
+        1.0,
+        HiddenGroups(n, 0.03),
+    )
+    codes = (rng.random(n) < 0.3).astype(int)
+    return Records(rng.standard_normal((n, 3)), rng.choice([-1.0, 1.0], n), codes).data(problem)
+
+
+def answers(risks, weights, *, exact):
+    """Return what blocks answer: sums on a grid, or the others."""
+    some = np.linspace(0.2, 0.8, risks.n_groups)
+    if not exact:
+        centred = risks.with_loss(BinaryLogLoss()) if risks.loss.n_outputs == 1 else risks
+        has_one = risks.loss.n_outputs == 1 and not risks.hides_groups
+        found = [
+            risks.risks(weights, ceiling=0.8),
+            *risks.risks_and_gradients(weights),
+            risks.over(np.full(risks.n_groups, 7.0), loss_center=0.3).risks(weights),
+            centred.hessian(weights, some),
+        ]
+        if has_one:
+            view = centred.centred(np.full(3, 0.1), constant=0.25, clip=0.4)
+            found += [*view.risks_and_gradients(weights), view.hessian(weights, some)]
+        return found
+    sample = PoissonSample(0.4, bytes(32), by_place=risks.hides_groups)
+    found = [
+        *risks.sums(weights, ceiling=0.8, grid=GRID, center=2.0**-4),
+        risks.sums(weights, ceiling=0.8, grid=GRID, gradients=False)[0],
+        *risks.sampled_sums(weights, sample, ceiling=0.8, center=2.0**-3, grid=GRID),
+        risks.row_sum(grid=GRID),
+        np.array(risks.spread(np.full(3, 0.1), step=2.0**-40)),
+    ]
+    if risks.loss.n_outputs == 1:
+        found.append(risks.residual_moments(weights, **MOMENTS))
+    return found
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "csr"])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_many_blocks_answer_as_one(loss, layout):
+    """Off the grid to rounding; on it to the last bit where blocks end between blocks of sums."""
+    rng = np.random.default_rng(0)
+    rows = laid_out(rng.standard_normal((sum(SIZES), 3)), layout)
+    one = make_risks(loss, SIZES, intercept=0.5, rows=rows)
+    weights = rng.standard_normal(one.n_weights)
+    many = in_blocks(one, 5, engine=RestlessEngine())
+    for found, expected in zip(
+        answers(many, weights, exact=False), answers(one, weights, exact=False), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    aligned = in_blocks(one, 5, multiple=8, engine=RestlessEngine(1))
+    for found, expected in zip(
+        answers(aligned, weights, exact=True), answers(one, weights, exact=True), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_hidden_groups_are_cut_by_places():
+    one = hidden_risks()
+    weights = np.random.default_rng(1).standard_normal(one.n_weights)
+    many = in_blocks(one, 6, multiple=8, engine=RestlessEngine())
+    assert many.hides_groups
+    for exact in (False, True):
+        for found, expected in zip(
+            answers(many, weights, exact=exact), answers(one, weights, exact=exact), strict=True
+        ):
+            np.testing.assert_allclose(found, expected, rtol=0.0 if exact else 1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_no_order_of_blocks_changes_a_bit_of_sums_on_a_grid(is_hidden):
+    one = hidden_risks() if is_hidden else make_risks(BinaryLogLoss(), SIZES)
+    weights = np.random.default_rng(2).standard_normal(one.n_weights)
+    first, *others = (
+        answers(in_blocks(one, 7, 3, engine=engine), weights, exact=True)
+        for engine in (LocalEngine(), RestlessEngine(5), RestlessEngine(6))
+    )
+    for other in others:
+        for found, expected in zip(other, first, strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_sums_off_the_grid_are_rounded_as_if_once():
+    """Blocks that cancel leave what plain addition loses, and no engine decides an order."""
+    targets = np.concatenate([np.full(1, 1.0), np.full(400, 2.0**-53), np.full(1, -1.0)])
+    risks = make_risks(
+        SquaredError(1.0), (402,), 1, intercept=0.0, rows=np.ones((402, 1)), data_norm=1.0
+    )
+    risks.records.targets[:] = targets
+    blocks = in_blocks(risks, 2, engine=RestlessEngine())
+    handles = [
+        type(blocks.handles[0])(risks.records.take([np.array([i])]), risks.loss, 0.0)
+        for i in range(402)
+    ]
+    many = BlockRisks(
+        LocalEngine(), handles, loss=risks.loss, intercept_scaling=0.0,
+        group_sizes=(402,), n_features=1,
+    )  # fmt: skip
+    _, gradients = many.risks_and_gradients(np.zeros(1))
+    assert gradients[0, 0] == pytest.approx(-400 * 2.0**-53 / 402, rel=1e-12)
+
+
+def test_one_block_is_one_reading_of_the_rows():
+    """The bits of the kernel's sums over the sizes, without a rounding between."""
+    risks = make_risks(BinaryLogLoss(), (5000, 300), intercept=0.5)
+    weights = np.random.default_rng(3).standard_normal(4)
+    records = risks.records
+    totals, slopes = fused_pass(
+        risks.loss, records.rows, records.row_scale, records.targets,
+        Blocks.of(records.starts, BLOCK_ROWS), weights[None, :-1], 0.5 * weights[-1:],
+    )  # fmt: skip
+    found, gradients = risks.risks_and_gradients(weights)
+    sizes = np.array([5000.0, 300.0])
+    np.testing.assert_array_equal(found, totals / sizes)
+    slopes[:, :, -1] *= 0.5
+    np.testing.assert_array_equal(gradients, slopes[:, 0] / sizes[:, None])
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 6), st.booleans(), st.integers(0, 2**32))
+def test_parts_and_parts_of_parts_hold_the_same_records(n_blocks, is_hidden, seed):
+    rng = np.random.default_rng(seed)
+    one = hidden_risks() if is_hidden else make_risks(BinaryLogLoss(), SIZES)
+    one.records.targets[:] = np.arange(128)  # who is who
+    many = in_blocks(one, n_blocks, seed, engine=RestlessEngine())
+    sizes = (128,) if is_hidden else SIZES
+    parts = keyed_parts(
+        sizes, [[size // 3 for size in sizes]] * 2, np.random.default_rng(seed), by_place=is_hidden
+    )
+    for part in parts:
+        few, same = many.part(part), one.part(part)
+        assert few.group_sizes == same.group_sizes
+        assert few.n_passes == 0
+        assert names(few) == names(same)
+        fewer = [rng.integers(0, size + 1, 2) for size in few.group_sizes]
+        again = Listed([np.arange(*sorted(ends)) for ends in fewer])
+        assert names(few.part(again)) == names(same.part(again))
+
+
+def names(risks):
+    """Return the targets of each group."""
+    by_group = [[] for _ in risks.group_sizes]
+    for block in risks.handles:
+        starts = block.records.starts
+        for group, of_group in enumerate(by_group):
+            of_group += block.records.targets[starts[group] : starts[group + 1]].tolist()
+    return by_group
+
+
+def test_what_nobody_knows_any_more_is_released():
+    engine = RestlessEngine()
+    risks = in_blocks(make_risks(BinaryLogLoss(), SIZES), 3, engine=engine)
+    part = risks.part(Listed([np.arange(5)] * 3))
+    engine.released.clear()  # blocks that were not told their ranks yet
+    kept = list(part.handles)
+    other = part.over([1.0] * 3, loss_center=0.0)
+    del part
+    assert engine.released == []
+    del other
+    assert engine.released == kept
+    del risks  # what was handed over is its owner's
+    assert engine.released == kept
+
+
+# --- whole runs ----------------------------------------------------------------------------------
+
+SOLVERS = {
+    "passes": (MGR(n_steps=6), None),
+    "batches": (MGR(n_steps=6, sampling_rate=(0.3, 1.0)), None),
+    "sampled steps": (MGR(n_steps=6, step="sampled"), None),
+    "phases": (PhasedERM(3, mu_groups=0.1), None),
+    "parallel phases": (PhasedERM(3, composition="parallel"), None),
+    "kinks": (PhasedERM(2), Hinge()),
+    "moments": (Moments(), SquaredError(1.0)),
+}
+
+
+@pytest.mark.parametrize("case", SOLVERS)
+def test_runs_agree(case):
+    solver, loss = SOLVERS[case]
+    problem = make_problem((300, 700), loss=loss, n_features=3, scaling=0.5)
+    plan = solver.plan(problem, Budget(1.0, 1e-5))
+    data = make_data(problem, *random_data(problem, 0))
+    runs = [
+        solver.run(plan, risks, seeded(3, plan.releases))
+        for risks in (data, in_blocks(data, 4, engine=RestlessEngine()))
+    ]
+    np.testing.assert_allclose(runs[1].weights, runs[0].weights, rtol=0.0, atol=1e-9)
+
+
+def test_exact_solutions_agree():
+    """Samples of growing size, by keys: the same records however they are stored."""
+    problem = make_problem((3000, 1000), n_features=2)
+    data = make_data(problem, *random_data(problem, 0))
+    solver = Exact(1e-8)
+    plan = solver.plan(problem, Budget(float("inf"), 1e-5))
+    one, many = (
+        solver.run(plan, risks, seeded(3, ())).weights
+        for risks in (data, in_blocks(data, 3, engine=RestlessEngine()))
+    )
+    np.testing.assert_allclose(many, one, rtol=0.0, atol=1e-9)
+
+
+# --- what is refused, and what is never shown ----------------------------------------------------
+
+
+def test_records_in_several_blocks_have_no_oracle():
+    risks = in_blocks(make_risks(BinaryLogLoss(), SIZES), 2)
+    with pytest.raises(ValueError, match=r"in memory, in one block, .* got 2 block\(s\) of Local"):
+        risks.as_oracle(np.random.default_rng(0))
+
+
+def test_there_are_as_many_blocks_as_are_paid_for():
+    facts = {"loss": BinaryLogLoss(), "intercept_scaling": 1.0, "group_sizes": (1,)}
+    for handles in ([], [None] * (2**20 + 1)):
+        with pytest.raises(ValueError, match="1 to 1,048,576 blocks, got"):
+            BlockRisks(LocalEngine(), handles, n_features=1, **facts)
+
+
+def test_a_block_travels_and_shows_nothing():
+    risks = make_risks(BinaryLogLoss(), SIZES)
+    (block,) = risks.handles
+    assert repr(block) == "RecordBlock()"
+    again = pickle.loads(pickle.dumps(block))
+    weights = np.ones(4)
+    for one, other in zip(block.sums(weights), again.sums(weights), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_steps_of_the_grid_are_public_whatever_the_blocks():
+    """The number of blocks of sums is at most that of records, which the exactness needs."""
+    n = 2**8
+    rows, step = np.ones((n, 1)), grid_step(1.0, n)
+    risks = make_risks(PlainAbsoluteError(), (n,), 1, intercept=0.0, rows=rows, data_norm=1.0)
+    single = in_blocks(risks, n, engine=RestlessEngine())
+    _, found = single.sums(np.full(1, 9.0), ceiling=1.0, grid=SumGrid(step, step, 8))
+    assert found[0, 0] == n

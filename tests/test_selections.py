@@ -1,0 +1,158 @@
+"""Who takes part follows from a key and a rank alone, however ranks are cut and stored."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sklearn_dpwg.privacy import PoissonSample
+from sklearn_dpwg.privacy.noise import poisson
+from sklearn_dpwg.risks import ByGroup, EveryRecord, _permutation, keyed_parts
+from sklearn_dpwg.risks._permutation import KeyedPermutation
+
+RATES = (1e-4, 0.01, 0.24, 0.26, 0.9, 1.0)
+
+
+@st.composite
+def cuts(draw, most):
+    """All ways to cut ranks, some beyond a few chunks of coins."""
+    inner = draw(st.lists(st.integers(0, most), max_size=6))
+    return [0, *sorted(inner), most]
+
+
+def check_cuts(selection, group, edges):
+    whole = selection.positions(group, 0, edges[-1])
+    pieces = [selection.positions(group, a, b) for a, b in pairwise(edges)]
+    np.testing.assert_array_equal(np.concatenate(pieces), whole)
+    assert whole.dtype == np.intp
+    assert (np.diff(whole) > 0).all()
+    return whole
+
+
+@pytest.fixture(autouse=True)
+def short_chunks(monkeypatch):
+    monkeypatch.setattr(poisson, "RANKS_AT_A_TIME", 64)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rate=st.sampled_from(RATES),
+    group=st.integers(0, 3),
+    edges=cuts(400),
+    key=st.binary(min_size=32, max_size=32),
+)
+def test_membership_knows_no_cuts(rate, group, edges, key):
+    whole = check_cuts(PoissonSample(rate, key), group, edges)
+    if rate == 1.0:
+        assert whole.tolist() == list(range(400))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 300), min_size=1, max_size=3), data=st.data(), seed=st.integers(0)
+)
+def test_parts_know_no_cuts_and_are_disjoint_and_of_exact_size(sizes, data, seed):
+    shares = [[size // 3 for size in sizes], [size // 5 for size in sizes]]
+    parts = keyed_parts(sizes, shares, np.random.default_rng(seed))
+    for group, size in enumerate(sizes):
+        edges = data.draw(cuts(size))
+        first, second = (check_cuts(part, group, edges).tolist() for part in parts)
+        assert (len(first), len(second)) == (size // 3, size // 5)
+        assert not set(first) & set(second)
+
+
+def test_a_selection_for_each_group():
+    sample = PoissonSample(0.3, bytes(32))
+    of_both = ByGroup((EveryRecord(), sample))
+    assert of_both.positions(0, 3, 6).tolist() == [3, 4, 5]
+    np.testing.assert_array_equal(of_both.positions(1, 5, 90), sample.positions(1, 5, 90))
+    assert not of_both.by_place
+
+
+def test_keys_travel_and_are_never_shown():
+    key = bytes(range(100, 132))
+    (part,) = keyed_parts([9], [(4,)], np.random.default_rng(0))
+    for selection in (PoissonSample(0.5, key), part, ByGroup((PoissonSample(0.5, key), part))):
+        again = pickle.loads(pickle.dumps(selection))
+        np.testing.assert_array_equal(again.positions(0, 0, 9), selection.positions(0, 0, 9))
+        for secret in (key, part.key):
+            assert repr(secret)[2:-1] not in repr(selection)
+            assert secret.hex() not in repr(selection)
+        assert "key" not in repr(selection)
+
+
+# --- coins ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.2, 0.3])
+def test_coins_have_the_rate_and_know_nothing_of_each_other(rate):
+    """Over keys, groups, chunks, and neighbouring ranks on either side of a chunk's end."""
+    n_keys, n = 600, 256
+    coins = np.zeros((n_keys, 2, n), dtype=bool)
+    for index in range(n_keys):
+        sample = PoissonSample(rate, index.to_bytes(32, "big"))
+        for group in (0, 1):
+            coins[index, group, sample.positions(group, 0, n)] = True
+    assert stats.binomtest(int(coins.sum()), coins.size, rate).pvalue > 1e-6
+    of_rank = coins.sum(axis=(0, 1))
+    assert stats.binom.sf(of_rank.max() - 1, 2 * n_keys, rate) > 1e-6 / n
+    assert stats.binom.cdf(of_rank.min(), 2 * n_keys, rate) > 1e-6 / n
+    pairs = {
+        "groups": (coins[:, 0], coins[:, 1]),
+        "chunks": (coins[..., :64], coins[..., 64:128]),
+        "neighbours": (coins[..., 1:], coins[..., :-1]),
+        "keys": (coins[1:], coins[:-1]),
+    }
+    for one, other in pairs.values():
+        assert stats.binomtest(int((one & other).sum()), one.size, rate**2).pvalue > 1e-6
+
+
+def test_more_coins_than_are_asked_for_are_not_drawn(monkeypatch):
+    """A small group costs its own coins, not those of a chunk; the first of more are the same."""
+    monkeypatch.setattr(poisson, "RANKS_AT_A_TIME", 2**30)
+    sample = PoissonSample(0.5, bytes(32))
+    assert len(sample.positions(0, 0, 40)) < 40
+    np.testing.assert_array_equal(sample.positions(0, 0, 90)[:10], sample.positions(0, 0, 40)[:10])
+
+
+# --- permutations --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("listed", [0, _permutation.LISTED])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 17, 1000, 99_999])
+def test_a_permutation_and_its_inverse(size, listed, monkeypatch):
+    monkeypatch.setattr(_permutation, "LISTED", listed)
+    permutation = KeyedPermutation(b"some key", size)
+    images = permutation.images(0, size)
+    assert np.array_equal(np.sort(images), np.arange(size))
+    assert np.array_equal(images[permutation.sources(0, size)], np.arange(size))
+    middle = slice(size // 3, size // 2)
+    assert np.array_equal(permutation.images(middle.start, middle.stop), images[middle])
+
+
+@pytest.mark.parametrize("listed", [0, _permutation.LISTED])
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_all_permutations_are_as_likely(size, listed, monkeypatch):
+    monkeypatch.setattr(_permutation, "LISTED", listed)
+    n_keys = 1500
+    drawn = [tuple(KeyedPermutation(k.to_bytes(4, "big"), size).images(0, size).tolist())
+             for k in range(n_keys)]  # fmt: skip
+    _, counts = np.unique(drawn, axis=0, return_counts=True)
+    assert len(counts) == [0, 1, 2, 6, 24][size]
+    assert stats.chisquare(counts).pvalue > 1e-6
+
+
+def test_neighbours_are_sent_apart():
+    """Ranks of ten billion, where pairs that begin alike may not end alike."""
+    permutation = KeyedPermutation(b"another key", 10**10)
+    images = permutation.images(10**9, 10**9 + 20_000)
+    assert stats.kstest(images / 1e10, "uniform").pvalue > 1e-6
+    assert stats.kstest(np.diff(images) % 10**10 / 1e10, "uniform").pvalue > 1e-6
+    assert len(set(images.tolist())) == 20_000
+    assert np.array_equal(permutation.sources(int(images[7]), int(images[7]) + 1), [10**9 + 7])
