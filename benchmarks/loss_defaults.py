@@ -12,7 +12,6 @@ default. Other losses follow for comparison, and what the yardstick would be wit
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,7 +67,7 @@ def miscoverage(model: Any, data: Bunch) -> float:
 
 def fits(data: Bunch, loss: Loss, yardstick: Yardstick) -> tuple[np.ndarray, np.ndarray]:
     """Return the excess in percent, and the yardstick, of every seeded fit."""
-    risks = replace(unit_risks(data), loss=loss)
+    risks = unit_risks(data).with_loss(loss)
     optimum = risks.risks(worst_group_optimum(risks, radius=20.0, tolerance=1e-6).weights).max()
     nothing = risks.risks(np.zeros(risks.n_weights)).max()
     excess, measured = [], []

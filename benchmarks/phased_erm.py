@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
 
 import numpy as np
 from common import (
@@ -134,7 +133,7 @@ def kinks_table() -> None:
                 model = make_estimator(data, 1.0, solver=solver, loss=loss, random_state=seed)
                 model.fit(data.data, data.target, groups=data.groups)
                 if risks is None:
-                    risks = replace(unit_risks(data), loss=model.plan_.problem.loss)
+                    risks = unit_risks(data).with_loss(model.plan_.problem.loss)
                 found.append(worst_risk(model, risks, data))
             mean, half = interval(np.array(found))
             cells.append(f"{mean:.4f} ± {half:.4f}")

@@ -83,7 +83,7 @@ def worst(risks: GroupRisks, weights: np.ndarray, data) -> float:
 def objective_perturbation(data, mu_weights: float, seed: int) -> float:
     """Return the excess of one phase with a random linear term."""
     reference = unit_risks(data)
-    risks = replace(reference, intercept_scaling=SCALING)
+    risks = GroupRisks(reference.records, reference.loss, SCALING)
     problem = constants(risks)
     std = 1.15 * problem.gradient_diameter / problem.n_records / gdp_mu(EPSILON, DELTA)
     noise = std * np.random.default_rng(seed).standard_normal(problem.n_weights)

@@ -6,7 +6,7 @@ no more than a thousand and every solver runs on them unchanged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from sklearn_dpwg.risks import GroupRisks, Selection
 FloatArray = NDArray[np.float64]
 
 
-@dataclass(eq=False)
 class CountedRisks(GroupRisks):
     """Group risks of a table of different rows and their counts.
 
@@ -31,20 +30,20 @@ class CountedRisks(GroupRisks):
         How often each row of `records` occurs; not negative, positive in sum for each group.
     """
 
-    counts: FloatArray = field(default_factory=lambda: np.zeros(0))
-
-    @property
-    def group_sizes(self) -> tuple[int, ...]:
-        """Number of records in each group."""
-        sums = np.add.reduceat(self.counts, self.records.starts[:-1])
-        return tuple(int(size) for size in sums)
+    def __init__(
+        self, records: GroupedRecords, loss: Loss, intercept_scaling: float, *, counts: FloatArray
+    ) -> None:
+        super().__init__(records, loss, intercept_scaling)
+        self.counts = counts
+        sums = np.add.reduceat(counts, records.starts[:-1])
+        self.group_sizes = tuple(int(size) for size in sums)
 
     @property
     def _shares(self) -> FloatArray:
         sizes = np.asarray(self.group_sizes, dtype=float)
         return self.counts / np.repeat(sizes, np.diff(self.records.starts))
 
-    def _added(self, values: FloatArray) -> FloatArray:
+    def _by_group(self, values: FloatArray) -> FloatArray:
         return np.add.reduceat(values, self.records.starts[:-1], axis=0)
 
     def sums(
@@ -68,7 +67,7 @@ class CountedRisks(GroupRisks):
         values, slopes = self.loss.value_and_derivative(rows @ weights, targets)
         values = values if ceiling is None else np.minimum(values, ceiling)
         shares = self._shares
-        return self._added(shares * values), self._added((shares * slopes)[:, None] * rows)
+        return self._by_group(shares * values), self._by_group((shares * slopes)[:, None] * rows)
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
         """Return the Hessian of the weighted sum of the groups' mean losses."""
@@ -87,7 +86,7 @@ class CountedRisks(GroupRisks):
             ends = np.cumsum(self.counts[rows])
             row_of = np.searchsorted(ends, chosen, side="right")
             kept[rows] = np.bincount(row_of, minlength=len(ends))
-        return replace(self, counts=kept, n_passes=0)
+        return CountedRisks(self.records, self.loss, self.intercept_scaling, counts=kept)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -31,7 +29,7 @@ SIZES = {1: (25,), 3: (18, 7, 14)}
 
 def make(loss, sizes, n_features=2, **settings):
     like = BinaryLogLoss() if loss.task == "binary" else SquaredError(1.0)
-    return replace(make_risks(like, sizes, n_features, **settings), loss=loss)
+    return make_risks(like, sizes, n_features, **settings).with_loss(loss)
 
 
 def losses_of(loss, scores, targets):
