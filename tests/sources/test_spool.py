@@ -217,8 +217,11 @@ def test_cleaning_up_follows_no_link(tmp_path):
     (folder / "dpwg-spool-1.lock").touch()
     (folder / "dpwg-spool-1").symlink_to(outside)
     (folder / "others").touch()
+    alone = folder / "dpwg-spool-2.lock"
+    alone.symlink_to(outside / "kept")
     with Spool(folder):
         pass
+    assert alone.is_symlink()
     assert (outside / "kept").exists()
     assert (folder / "others").exists()
 
