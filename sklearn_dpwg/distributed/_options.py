@@ -16,7 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What `options` was told."""
+    """What `options` was told.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Client of the cluster; None for dask's current client.
+    pass_timeout : float, default=600.0
+        Seconds that one pass may take.
+    insecure : bool, default=False
+        Whether connections without encryption beyond this machine are accepted.
+    fan_in : int, optional
+        Sums of how many workers one task adds; None for the client adding all.
+    """
 
     client: Any = None
     pass_timeout: float = 600.0

@@ -116,8 +116,8 @@ class BoundedTargets(Targets):
 
 def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any]:
     """Return the classes, sorted, that are given or else found in y; refuse what can be none."""
-    if y is not None:
-        refuse_missing_classes(y)
+    if y is not None and pd.isna(y).any():
+        raise ValueError("y must hold a class for every record, got NaN or None.")
     if given is None and y is None:
         raise ValueError("classes must be given or set where y is not there to find them in.")
     is_found = given is None
@@ -142,12 +142,6 @@ def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any
             f"classes must be at least two, found in y or given, got one class{shown}."
         )
     return known
-
-
-def refuse_missing_classes(y: NDArray[Any]) -> None:
-    """Refuse records without a class."""
-    if pd.isna(y).any():
-        raise ValueError("y must hold a class for every record, got NaN or None.")
 
 
 def numeric_targets(y: NDArray[Any]) -> FloatArray:

@@ -63,18 +63,14 @@ def test_words_of_c_code_called_from_this_package_stay():
     error = error_of(MakeTable(0, None)._table, table.X, Explodes(), None)
     assert type(error) is WorkerError
     assert "31415" not in str(error)
-    error = error_of(Held(None).__class__, NoSize())
-    assert type(error) is WorkerError
+    ragged = error_of(MakeTable(0, None)._table, table.X, [[31415], [1, 2]], None)
+    assert type(ragged) is WorkerError
+    assert "ValueError in sklearn_dpwg.distributed.table_partition" in str(ragged)
 
 
 class Explodes:
     def __array__(self, dtype=None, copy=None):
         raise ValueError("31415")
-
-
-class NoSize:
-    def __sizeof__(self):
-        return "31415"
 
 
 def test_scikit_learn_may_say_that_values_are_missing():
