@@ -116,8 +116,8 @@ class BoundedTargets(Targets):
 
 def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any]:
     """Return the classes, sorted, that are given or else found in y; refuse what can be none."""
-    if y is not None:
-        refuse_missing_classes(y)
+    if y is not None and pd.isna(y).any():
+        raise ValueError("y must hold a class for every record, got NaN or None.")
     if given is None and y is None:
         raise ValueError("classes must be given or set where y is not there to find them in.")
     is_found = given is None
@@ -153,12 +153,6 @@ def _few_values(y: NDArray[Any]) -> NDArray[Any]:
         return y
     values = pd.unique(y)
     return np.repeat(values, 2) if 2 * len(values) <= len(y) else y
-
-
-def refuse_missing_classes(y: NDArray[Any]) -> None:
-    """Refuse records without a class."""
-    if pd.isna(y).any():
-        raise ValueError("y must hold a class for every record, got NaN or None.")
 
 
 def numeric_targets(y: NDArray[Any]) -> FloatArray:

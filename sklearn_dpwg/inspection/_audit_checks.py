@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Set
+from collections.abc import Hashable, Mapping, Set
 from numbers import Real
 from typing import Any
 
 from sklearn_dpwg._checks import open_unit, real_number, whole_number
+from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg.inspection._audited_losses import LOSSES
 from sklearn_dpwg.inspection._result_files import plain_label
 
@@ -122,3 +123,9 @@ def check_several(n_groups: int) -> None:
         raise ValueError(
             f"group_labels must name at least two groups, as one has no ratio, got {n_groups}."
         )
+
+
+def refuse_lazy_data(y_true: Any, scores: Any, groups: Any) -> None:
+    """Refuse what would be computed into memory without a word."""
+    of_models = scores if isinstance(scores, Mapping) else {"scores": scores}
+    refuse_lazy(y_true=y_true, groups=groups, **{str(k): v for k, v in of_models.items()})

@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import open_unit, whole_number
-from sklearn_dpwg._lazy_data import refuse_lazy
 from sklearn_dpwg.groups import GroupBy, grouping_names, labelled_sizes
 from sklearn_dpwg.inspection._audit_checks import (
     check_choices,
     check_labels,
     check_several,
     loss_names,
+    refuse_lazy_data,
     threshold_and_edges,
     two_classes,
 )
@@ -268,8 +268,7 @@ class GroupAudit(BaseEstimator):
         """
         if n_boot is not None:
             raise ValueError(f"n_boot must be left out, as intervals are exact, got {n_boot!r}.")
-        of_models = scores if isinstance(scores, Mapping) else {"scores": scores}
-        refuse_lazy(y_true=y_true, groups=groups, **{str(k): v for k, v in of_models.items()})
+        refuse_lazy_data(y_true, scores, groups)
         facts = self._facts()
         rows = self._rows(facts, y_true, scores, groups)
         before = model_guarantee(

@@ -116,8 +116,18 @@ class Block(Protocol):
         ----------
         weights : ndarray of shape (n_weights,)
             Weights that residuals are those of.
-        clip, constant, length, step, sum_step, block_size
-            As there.
+        clip : float
+            As there, like all that follow.
+        constant : float
+            Entry for the intercept.
+        length : float
+            Largest entry for the residual.
+        step : float
+            What entries are rounded to.
+        sum_step : float
+            What sums are rounded to.
+        block_size : int
+            Most records of a block.
 
         Returns
         -------

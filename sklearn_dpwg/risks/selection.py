@@ -45,7 +45,13 @@ class Selection(Protocol):
 
 @dataclass(frozen=True)
 class EveryRecord:
-    """The selection of all."""
+    """The selection of all.
+
+    Parameters
+    ----------
+    by_place : bool, default=False
+        Whether ranks are places among all records.
+    """
 
     by_place: bool = False
 
@@ -62,6 +68,8 @@ class ByGroup:
     ----------
     selections : tuple of Selection
         One a group.
+    by_place : bool, default=False
+        Whether ranks are places among all records.
     """
 
     selections: tuple[Selection, ...]
@@ -120,6 +128,24 @@ def keyed_parts(
 ) -> tuple[KeyedPart, ...]:
     """Return disjoint parts of exactly these sizes, by a key that may become known.
 
+    Parameters
+    ----------
+    sizes : sequence of int
+        Records of each group; of all together where ranks are places.
+    sizes_of_parts : sequence of sequence of int
+        For each part how many of each group are in it.
+    rng : Generator
+        Where the key comes from.
+    by_place : bool, default=False
+        Whether ranks are places among all records.
+
+    Returns
+    -------
+    tuple of KeyedPart
+        One a part.
+
+    Notes
+    -----
     Which record is in which part follows from ranks and random numbers alone, which have nothing to
     do with the records, so a record that replaces another is in the same part, and given these
     numbers the parts are disjoint data sets.

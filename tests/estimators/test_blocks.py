@@ -143,9 +143,11 @@ def test_forms_of_rows(binary, kind):
 def test_single_precision_in_some_partitions_alone_becomes_double(binary):
     X, y, groups = binary.data
     single = X.astype(np.float32)
-    source = Partitioned(single, y, groups, cuts=[40])
-    source.parts[1] = Partitioned(single.astype(float), y, groups, cuts=[40]).parts[1]
-    assert_same_fit(binary.make().fit(single.astype(float), y, groups), binary.make().fit(source))
+    for part in (0, 1):
+        source = Partitioned(X, y, groups, cuts=[40])
+        source.parts[part] = Partitioned(single, y, groups, cuts=[40]).parts[part]
+        rows = np.concatenate([each.table.X for each in source.parts])
+        assert_same_fit(binary.make().fit(rows, y, groups), binary.make().fit(source))
 
 
 def test_groups_of_several_columns_and_of_rows(binary):

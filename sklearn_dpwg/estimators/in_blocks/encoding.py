@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -121,22 +121,10 @@ def encode_partition(
 def _encode(partition: Any, expected: Expected, encoder: Encoder, spool: Any) -> RecordBlock:
     records = encoder.records(partition, expected)
     if spool is not None:
-        records = _spooled(records, expected.place, spool)
+        records = spool.write(expected.place, records)
     return RecordBlock(
         records, encoder.loss, encoder.intercept_scaling, first_ranks=expected.first_ranks
     )
-
-
-def _spooled(records: GroupedRecords, place: int, spool: Any) -> GroupedRecords:
-    """Return records on files; rows in order of their groups that are on one already stay there."""
-    from sklearn_dpwg.sources.mapped_array import mapping_of
-
-    rows = records.rows
-    if isinstance(rows, csr_array) or mapping_of(rows) is None:
-        written: GroupedRecords = spool.write(place, records)
-        return written
-    beside = spool.write(place, replace(records, rows=rows[:, :0]))
-    return replace(beside, rows=rows)
 
 
 def seal_of(outcome: RecordBlock | Refusal) -> bytes | Refusal:

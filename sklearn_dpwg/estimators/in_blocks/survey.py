@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_X_y
 
 from sklearn_dpwg.estimators.in_blocks.refusal import told
 from sklearn_dpwg.estimators.inputs import check_targets
-from sklearn_dpwg.estimators.targets import numeric_targets, refuse_missing_classes
+from sklearn_dpwg.estimators.targets import numeric_targets
 from sklearn_dpwg.groups import count_labels, find_groups
 
 # Labels or classes of one partition that are gathered; more are no groups, and would fill memory.
@@ -68,7 +68,6 @@ def _survey(partition: Any, group_by: Any, is_classifier: bool) -> Survey:
     is_column = np.ndim(y) == 2
     found = checked_targets(y, is_classifier=is_classifier)
     if is_classifier:
-        refuse_missing_classes(found)
         found = _few(first_of_each(found), "y must hold classes", n_records)
     elif n_records:
         numbers = numeric_targets(found)
