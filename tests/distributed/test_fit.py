@@ -222,7 +222,7 @@ def test_an_interrupted_client_says_what_is_spent(processes, at_pass, draws):
     at_pass(6, interrupt)
     chunked = [in_chunks(part) for part in records()]
     model = make(solver=PASSES)
-    with PrivacyLedger(epsilon=3.0, delta=1e-5) as ledger:
+    with PrivacyLedger(epsilon=3.0, delta=1e-6) as ledger:
         with pytest.raises(KeyboardInterrupt) as error:
             model.fit(*chunked)
         spent = ledger.epsilon_spent

@@ -256,7 +256,7 @@ def test_a_constant_target_has_the_score_of_memory(regressor):
 
 
 def test_ledgers_and_progress(binary, capsys):
-    with PrivacyLedger(epsilon=3.0, delta=1e-5) as ledger:
+    with PrivacyLedger(epsilon=3.0, delta=1e-6) as ledger:
         model = binary.make(verbose=1).fit(cut(binary.data))
         assert ledger.epsilon_spent == pytest.approx(model.privacy_.epsilon)
     assert "planned draws of noise" in capsys.readouterr().out
