@@ -2,10 +2,12 @@
 Passes over records that memory does not hold
 =============================================
 
-Makes records in a directory that is named, fits nothing, and prints what reading them costs beside
+Makes records in a directory that is named, and prints what reading them costs beside
 the same records in memory, both sides in one run: processor time of a pass over mapped arrays and
 over the spool, that of writing the spool once, and the anonymous memory of a process that does it.
-``python benchmarks/out_of_core.py DIRECTORY --rows 1e7 --columns 20``. What was made is removed.
+``python benchmarks/out_of_core.py DIRECTORY --rows 1e7 --columns 20``. With ``--fit SOLVER`` a
+classifier is fitted to the Parquet file instead, in a process of its own, and its time and memory
+are printed. What was made is removed.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import contextlib
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -25,21 +28,25 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.groups import encode_groups
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import BlockRisks, GroupRisks, LocalEngine, RecordBlock
 from sklearn_dpwg.sources import ArraySource, ParquetSource, Spool
 
 LABELS = np.array(["east", "north", "south", "west", "islands"])
 CHUNK = 2**20
 
 
-def make_records(directory, n_rows, n_columns, row_group):
-    """Write arrays in order of groups to be mapped, and the same rows otherwise as Parquet."""
+def make_records(directory, n_rows, n_columns, row_group, *, are_mapped):
+    """Write rows as Parquet, and where wanted arrays in order of groups to be mapped."""
     rng = np.random.default_rng(0)
     X = np.lib.format.open_memmap(
-        directory / "X.npy", mode="w+", dtype=np.float32, shape=(n_rows, n_columns)
+        directory / "X.npy",
+        mode="w+",
+        dtype=np.float32,
+        shape=(n_rows if are_mapped else CHUNK, n_columns),
     )
     y = np.empty(n_rows, dtype=bool)
     codes = np.sort(rng.integers(0, len(LABELS), n_rows, dtype=np.int8))
@@ -51,7 +58,8 @@ def make_records(directory, n_rows, n_columns, row_group):
         for start in range(0, n_rows, CHUNK):
             stop = min(start + CHUNK, n_rows)
             rows = rng.standard_normal((stop - start, n_columns), dtype=np.float32)
-            X[start:stop] = rows
+            if are_mapped:
+                X[start:stop] = rows
             y[start:stop] = rows[:, 0] + 0.5 * rows[:, 1] > 0
             regions = LABELS[rng.integers(0, len(LABELS), stop - start)]
             cells = [*rows.T, y[start:stop], regions]
@@ -76,8 +84,8 @@ def mapped_blocks(directory, spool):
     for index, partition in enumerate(source.partitions()):
         table = partition.read()
         records = spool.write(index, encoded(table.X, table.y, table.groups))
-        blocks.append(GroupRisks(records, BinaryLogLoss(), 0.5))
-    return blocks
+        blocks.append(RecordBlock(records, BinaryLogLoss(), 0.5))
+    return together(blocks)
 
 
 def spooled_blocks(directory, names, spool):
@@ -90,16 +98,26 @@ def spooled_blocks(directory, names, spool):
         table = partition.read()
         codes, _ = encode_groups(table.groups, len(table.y), LABELS.tolist(), may_be_empty=True)
         records = spool.write(index, encoded(table.X.to_numpy(), table.y, codes))
-        blocks.append(GroupRisks(records, BinaryLogLoss(), 0.5))
-    return blocks
+        blocks.append(RecordBlock(records, BinaryLogLoss(), 0.5))
+    return together(blocks)
 
 
-def one_pass(blocks, weights):
+def together(blocks):
+    """Return the risks of all blocks."""
+    return BlockRisks(
+        LocalEngine(),
+        blocks,
+        loss=BinaryLogLoss(),
+        intercept_scaling=0.5,
+        group_sizes=tuple(np.sum([block.group_sizes for block in blocks], axis=0).tolist()),
+        n_features=blocks[0].n_features,
+    )
+
+
+def one_pass(risks, weights):
     """Read all blocks once; return processor time."""
     start = time.process_time()
-    with np.errstate(invalid="ignore"):  # a block may have no record of a group
-        for block in blocks:
-            block.risks_and_gradients(weights)
+    risks.risks_and_gradients(weights)
     return time.process_time() - start
 
 
@@ -143,11 +161,33 @@ def measure_memory(directory, names, what):
     print(json.dumps(found))
 
 
+def measure_fit(directory, names, solver):
+    """Fit to the Parquet file, and print the time and the memory of this process."""
+    source = ParquetSource(
+        directory / "rows.parquet", features=names, target="y", groups="region", spool=directory
+    )
+    model = DPWorstGroupClassifier(
+        epsilon=1.0, delta=1e-9, data_norm=float(np.sqrt(len(names))), solver=solver
+    )
+    found = {}
+    start, wall = time.process_time(), time.perf_counter()
+    with peak(found):
+        model.fit(source)
+    seconds, waited = time.process_time() - start, time.perf_counter() - wall
+    whole = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(
+        f"fit of solver {model.plan_.solver!r}, {model.n_iter_:,} steps: {seconds:,.0f} s of "
+        f"processors, {waited:,.0f} s of wall\n"
+        f"anonymous memory before {found['before'] / 2**30:.3f}, at most "
+        f"{found['peak'] / 2**30:.3f} GiB; with mapped files at most {whole / 2**30:.2f} GiB"
+    )
+
+
 def compare(directory, names, n_turns):
     """Print processor times of passes, in turns, and of writing the spool once."""
     weights = np.random.default_rng(1).standard_normal(len(names) + 1)
     X, y, codes = (np.load(directory / f"{name}.npy") for name in ("X", "y", "codes"))
-    risks = {"in memory": [GroupRisks(encoded(X, y, codes), BinaryLogLoss(), 0.5)]}
+    risks = {"in memory": GroupRisks(encoded(X, y, codes), BinaryLogLoss(), 0.5)}
     one_pass(risks["in memory"], weights)  # compiles
     with Spool(directory) as spool:
         risks["mapped"] = mapped_blocks(directory, spool)
@@ -165,7 +205,7 @@ def compare(directory, names, n_turns):
     for name, taken in seconds.items():
         ratios = np.array(taken) / np.array(seconds["in memory"])
         low, middle, high = np.percentile(ratios, [25, 50, 75])
-        n_blocks = f"{name} ({len(risks[name])} blocks)"
+        n_blocks = f"{name} ({len(risks[name].handles)} blocks)"
         print(f"{n_blocks:>24}{np.median(taken):9.3f}{middle:17.3f}{low:9.3f} to {high:.3f}")
     print(f"{'Parquet to spool, once':>24}{once:9.2f}{once / memory:17.1f}{waited:9.2f} s of wall")
 
@@ -178,20 +218,36 @@ def run():
     parser.add_argument("--columns", type=int, default=20)
     parser.add_argument("--row-group", type=int, default=2**18)
     parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--fit", metavar="SOLVER", help="fit, with this solver, and nothing else")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--memory", choices=["mapped", "spool"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     names = [f"x{column}" for column in range(options.columns)]
+    if options.child:
+        measure_fit(options.directory, names, options.fit)
+        return
     if options.memory:
         measure_memory(options.directory, names, options.memory)
         return
     with tempfile.TemporaryDirectory(dir=options.directory) as folder:
         directory = Path(folder)
-        make_records(directory, int(options.rows), options.columns, options.row_group)
+        make_records(
+            directory,
+            int(options.rows),
+            options.columns,
+            options.row_group,
+            are_mapped=options.fit is None,
+        )
         n_bytes = int(options.rows) * options.columns * 4
         print(
             f"{int(options.rows):,} records of {options.columns} columns, {n_bytes / 2**30:.2f} "
             f"GiB in memory, row groups of {options.row_group:,}, {os.cpu_count()} processors"
         )
+        if options.fit:
+            command = [sys.executable, __file__, str(directory), "--fit", options.fit, "--child"]
+            command += ["--columns", str(options.columns)]
+            subprocess.run(command, check=True)
+            return
         compare(directory, names, options.turns)
         print(f"{'anonymous memory, GiB':>24}{'before':>9}{'peak':>9}{'after':>9}")
         for what in ("mapped", "spool"):
