@@ -81,6 +81,20 @@ class ArraySource:
         n_records, n_features = self.X.shape
         return f"{type(self).__name__}(X of shape {(n_records, n_features)})"
 
+    def check(self) -> None:
+        """Refuse arrays on a file that is not what it was.
+
+        A fit asks behind every pass, as rows in order of their groups are read where they are.
+
+        Raises
+        ------
+        ChangedDataError
+            If a file was written to, replaced or removed.
+        """
+        for facts in self._facts:
+            if facts is not None:
+                facts.check()
+
     def partitions(self) -> list[ArrayPartition]:
         """Return the runs of rows, in their order.
 
