@@ -28,7 +28,8 @@ class ArraySource:
     groups : ndarray, Series or DataFrame with n_records entries, optional
         Groups, in any form that ``fit`` takes with a length; None for none.
     block_rows : int, optional
-        Records in a block; by default as many as take 64 MiB, at most 2**20.
+        Records in a block; by default as many as take 64 MiB, at most 2**20, and of sparse rows
+        2**16. Say it by public facts alone, never by how many entries rows have.
     spool : path, optional
         Directory for encoded rows that are not in order of their groups; see `ParquetSource`. With
         None they are copied to memory, while those in order are used where they are.
@@ -173,11 +174,11 @@ def _run(part: Any, start: int, stop: int) -> Any:
     return np.asarray(run) if isinstance(run, np.ndarray) else run
 
 
-def _bytes_per_row(X: Any) -> int:
-    n_records, n_features = X.shape
+def _bytes_per_row(X: Any) -> int | None:
+    """Return the bytes of a row, which are public; None where its values decide them."""
     if isinstance(X, csr_array | csr_matrix):
-        return int((X.data.nbytes + X.indices.nbytes) // max(1, n_records))
-    return int(n_features * X.dtype.itemsize)
+        return None
+    return int(X.shape[1] * X.dtype.itemsize)
 
 
 def _check_rows(X: Any) -> None:

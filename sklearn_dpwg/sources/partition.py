@@ -12,10 +12,15 @@ from sklearn_dpwg.sources.table import Table
 # once, in a few copies.
 PART_ROWS = 2**20
 PART_BYTES = 2**26
+# Of rows in compressed form: how many entries they have is not public, and where a part ends must
+# be, as it decides which records are rounded together.
+SPARSE_PART_ROWS = 2**16
 
 
-def rows_per_part(bytes_per_row: int) -> int:
-    """Return how many records a part holds, by the bytes that one takes as numbers."""
+def rows_per_part(bytes_per_row: int | None) -> int:
+    """Return how many records a part holds, by the bytes that each takes; None if they differ."""
+    if bytes_per_row is None:
+        return SPARSE_PART_ROWS
     return max(1, min(PART_ROWS, PART_BYTES // max(1, bytes_per_row)))
 
 
