@@ -60,6 +60,11 @@ class Source(Protocol):
     -----
     ``spool`` is the directory for encoded rows that are read again and again, or None to hold them
     in memory.
+
+    Where parts end must follow from public facts, such as numbers of records, and never from
+    values: it decides which records are rounded together. A source whose arrays are read pass by
+    pass where they are has a method ``check()``, which a fit calls behind every pass and which
+    raises `ChangedDataError` where they are not what they were.
     """
 
     @property
