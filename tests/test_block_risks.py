@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,16 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.kernels import Blocks, fused_pass
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.privacy import Budget, PoissonSample, SumGrid, grid_step
+from sklearn_dpwg.privacy import Budget, PoissonSample, SumGrid, grid_step, summation_slack
 from sklearn_dpwg.problem import HiddenGroups, Problem
-from sklearn_dpwg.risks import BLOCK_ROWS, BlockRisks, GroupRisks, LocalEngine, keyed_parts
+from sklearn_dpwg.risks import (
+    BLOCK_ROWS,
+    BlockRisks,
+    GroupRisks,
+    LocalEngine,
+    RecordBlock,
+    keyed_parts,
+)
 from sklearn_dpwg.solvers import MGR, Exact, Moments, PhasedERM
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.hidden_cases import Records
@@ -280,3 +288,26 @@ def test_steps_of_the_grid_are_public_whatever_the_blocks():
     single = in_blocks(risks, n, engine=RestlessEngine())
     _, found = single.sums(np.full(1, 9.0), ceiling=1.0, grid=SumGrid(step, step, 8))
     assert found[0, 0] == n
+
+
+def test_borders_that_a_record_moves_are_seen():
+    """Were storage cut by bytes, one long record would have the blocks of all others rounded anew.
+
+    Eight rows of 0.6 / 8 steps, eight of 0, and so on: whole runs come to 1 and 0 steps, halves of
+    both to 0.3 of one.
+    """
+    n, step = 2**12, 2.0**-20
+    rows = np.repeat(np.arange(n // 8) % 2 == 0, 8)[:, None] * (0.6 / 8 * step)
+    risks = make_risks(PlainAbsoluteError(), (n,), 1, intercept=0.0, rows=rows, data_norm=1.0)
+    grid = SumGrid(step, step, 8)
+    moved = {}
+    for first in (8, 12):
+        records = replace(risks.records, targets=np.full(n, -1.0))  # all slopes are 1
+        spans = (np.arange(first), np.arange(first, n))
+        parts = [records.take([span]) for span in spans]
+        blocks = [RecordBlock(part, risks.loss, 0.0) for part in parts]
+        facts = {"loss": risks.loss, "intercept_scaling": 0.0, "group_sizes": (n,)}
+        stored = BlockRisks(LocalEngine(), blocks, n_features=1, **facts)
+        _, moved[first] = stored.sums(np.full(1, 9.0), ceiling=1.0, grid=grid)
+    slack = summation_slack(0.6 / 8 * step, step=step, block_size=8)
+    assert abs(moved[8] - moved[12]).max() > 100 * slack

@@ -28,7 +28,8 @@ class ArraySource:
     groups : ndarray, Series or DataFrame with n_records entries, optional
         Groups, in any form that ``fit`` takes with a length; None for none.
     block_rows : int, optional
-        Records in a block; by default as many as take 64 MiB, at most 2**20.
+        Records in a block; by default as many as take 64 MiB, at most 2**20, and of sparse rows
+        2**16. Say it by public facts alone, never by how many entries rows have.
     spool : path, optional
         Directory for encoded rows that are not in order of their groups; see `ParquetSource`. With
         None they are copied to memory, while those in order are used where they are.
@@ -80,6 +81,20 @@ class ArraySource:
     def __repr__(self) -> str:
         n_records, n_features = self.X.shape
         return f"{type(self).__name__}(X of shape {(n_records, n_features)})"
+
+    def check(self) -> None:
+        """Refuse arrays on a file that is not what it was.
+
+        A fit asks behind every pass, as rows in order of their groups are read where they are.
+
+        Raises
+        ------
+        ChangedDataError
+            If a file was written to, replaced or removed.
+        """
+        for facts in self._facts:
+            if facts is not None:
+                facts.check()
 
     def partitions(self) -> list[ArrayPartition]:
         """Return the runs of rows, in their order.
@@ -159,11 +174,11 @@ def _run(part: Any, start: int, stop: int) -> Any:
     return np.asarray(run) if isinstance(run, np.ndarray) else run
 
 
-def _bytes_per_row(X: Any) -> int:
-    n_records, n_features = X.shape
+def _bytes_per_row(X: Any) -> int | None:
+    """Return the bytes of a row, which are public; None where its values decide them."""
     if isinstance(X, csr_array | csr_matrix):
-        return int((X.data.nbytes + X.indices.nbytes) // max(1, n_records))
-    return int(n_features * X.dtype.itemsize)
+        return None
+    return int(X.shape[1] * X.dtype.itemsize)
 
 
 def _check_rows(X: Any) -> None:

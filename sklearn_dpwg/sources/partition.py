@@ -12,10 +12,15 @@ from sklearn_dpwg.sources.table import Table
 # once, in a few copies.
 PART_ROWS = 2**20
 PART_BYTES = 2**26
+# Of rows in compressed form: how many entries they have is not public, and where a part ends must
+# be, as it decides which records are rounded together.
+SPARSE_PART_ROWS = 2**16
 
 
-def rows_per_part(bytes_per_row: int) -> int:
-    """Return how many records a part holds, by the bytes that one takes as numbers."""
+def rows_per_part(bytes_per_row: int | None) -> int:
+    """Return how many records a part holds, by the bytes that each takes; None if they differ."""
+    if bytes_per_row is None:
+        return SPARSE_PART_ROWS
     return max(1, min(PART_ROWS, PART_BYTES // max(1, bytes_per_row)))
 
 
@@ -55,6 +60,11 @@ class Source(Protocol):
     -----
     ``spool`` is the directory for encoded rows that are read again and again, or None to hold them
     in memory.
+
+    Where parts end must follow from public facts, such as numbers of records, and never from
+    values: it decides which records are rounded together. A source whose arrays are read pass by
+    pass where they are has a method ``check()``, which a fit calls behind every pass and which
+    raises `ChangedDataError` where they are not what they were.
     """
 
     @property

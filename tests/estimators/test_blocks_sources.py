@@ -12,7 +12,7 @@ import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import ChangedDataError
-from sklearn_dpwg.risks import RecordBlock
+from sklearn_dpwg.risks import LocalEngine, RecordBlock
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.sources import ArraySource, ParquetSource, group_sizes
 from tests.helpers.partitioned import Partitioned
@@ -88,6 +88,34 @@ def test_a_file_that_changes_between_two_readings(binary, files, monkeypatch, dr
     with pytest.raises(ChangedDataError):
         binary.make().fit(source)
     assert draws() == []
+
+
+@pytest.mark.parametrize("n_passes", [0, 2])
+def test_a_mapped_file_that_changes_between_two_passes(
+    binary, tmp_path, monkeypatch, draws, n_passes
+):
+    """A row that grows behind its factor would count for more than any sensitivity says."""
+    X, y, groups = binary.data
+    order = np.argsort(groups, kind="stable")
+    np.save(tmp_path / "X.npy", np.asarray(X, dtype=float)[order])
+    rows = np.load(tmp_path / "X.npy", mmap_mode="r")
+    source = ArraySource(rows, np.asarray(y)[order], np.asarray(groups)[order])
+    read, passes = LocalEngine.reduce, []
+
+    def then_written(engine, handles, function):
+        passes.append(None)
+        if len(passes) == n_passes + 1:
+            written = np.load(tmp_path / "X.npy", mmap_mode="r+")
+            written[7] = 1e6
+            written.flush()
+        return read(engine, handles, function)
+
+    monkeypatch.setattr(LocalEngine, "reduce", then_written)
+    model = binary.make(solver=MGR(sampling_rate=1.0))
+    with pytest.raises(ChangedDataError, match=r"X\.npy' must stay as it was"):
+        model.fit(source)
+    assert len(passes) == n_passes + 1
+    assert bool(draws()) == (n_passes > 0)
 
 
 def test_a_plan_before_the_fit(binary, files):

@@ -137,7 +137,17 @@ def test_blocks_are_as_large_as_they_may_be(monkeypatch):
     monkeypatch.setattr(partition, "PART_ROWS", 7)
     assert ArraySource(np.ones((50, 4)), np.ones(50)).block_rows == 7
     assert ArraySource(np.ones((50, 1000)), np.ones(50)).block_rows == 1
-    assert ArraySource(csr_array(np.eye(50)), np.ones(50)).block_rows == 7
+
+
+def test_no_entry_of_a_sparse_row_decides_where_blocks_end(monkeypatch):
+    monkeypatch.setattr(partition, "SPARSE_PART_ROWS", 7)
+    sizes = set()
+    for n_entries in (0, 1, 49, 50):
+        rows = np.eye(50)
+        rows[0] = np.arange(50) < n_entries
+        parts = ArraySource(csr_array(rows), np.ones(50)).partitions()
+        sizes.add(tuple(len(part.read().y) for part in parts))
+    assert sizes == {(7,) * 7 + (1,)}
 
 
 @pytest.mark.parametrize(

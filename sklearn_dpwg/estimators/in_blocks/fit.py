@@ -85,7 +85,7 @@ def _risks_of_blocks(
     estimator: Fitting, held: Held, surveys: list[Survey], facts: Facts, problem: Problem
 ) -> Iterator[Risks]:
     """Make blocks of all partitions, prove them sound, and forget them in the end."""
-    engine = Lease(held.engine)
+    engine = Lease(held.engine, held.check)
     with ExitStack() as stack:
         stack.callback(engine.end)
         spool = None

@@ -36,12 +36,15 @@ class Held:
         What targets and groups are called.
     spool : path or None
         Directory for encoded rows.
+    check : callable
+        Refuses files that rows are read from pass by pass and that are not what they were.
     """
 
     engine: Engine
     handles: list[Any]
     names: Names
     spool: Any = None
+    check: Callable[[], None] = lambda: None
 
     def of_each(self, function: Callable[[Any], Any]) -> list[Any]:
         """Return what a function makes of every partition."""
@@ -105,16 +108,17 @@ def _held_source(source: Any, y: Any, groups: Any) -> Held:
     targets, named = (_stand_in(getattr(source, part, None)) for part in ("target", "groups"))
     names = Names(targets, named)
     partitions = list(source.partitions())
+    rest = {"check": source.check} if hasattr(source, "check") else {}
     distributed = sys.modules.get("sklearn_dpwg.distributed")
     if distributed is None or distributed.current_options().client is None:
-        return Held(LocalEngine(), partitions, names, source.spool)
+        return Held(LocalEngine(), partitions, names, source.spool, **rest)
     if source.spool is not None:
         raise ValueError(
             f"spool must be None inside distributed.options, where workers hold the blocks in "
             f"memory and spill by themselves, got {source.spool!r}."
         )
     engine = distributed.engine()
-    return Held(engine, list(engine.hold(partitions)), names)
+    return Held(engine, list(engine.hold(partitions)), names, **rest)
 
 
 def _stand_in(named: Any) -> Any:

@@ -20,19 +20,27 @@ class Lease:
     ----------
     engine : Engine
         Does the work.
+    check : callable
+        Refuses records that are not what they were. It is asked behind every pass, before what the
+        pass gave can be released: factors and sensitivities are those of the rows as they were.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, check: Callable[[], None]) -> None:
         self._engine = engine
+        self._check = check
         self._derived: list[weakref.ref[Any]] = []
 
     def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
         """Return what a function makes of every object."""
-        return self._engine.collect(handles, function)
+        collected = self._engine.collect(handles, function)
+        self._check()
+        return collected
 
     def reduce(self, handles: Sequence[Any], function: Callable[[Any], Sums]) -> Sums:
         """Add up arrays of every object."""
-        return self._engine.reduce(handles, function)
+        sums = self._engine.reduce(handles, function)
+        self._check()
+        return sums
 
     def derive(
         self,
