@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,6 +12,15 @@ from sklearn_dpwg.exceptions import DeadlineError, WorkerLostError
 
 # Seconds after which a wait looks whether workers went away.
 LOOK_EVERY = 0.5
+
+
+def check_client(client: Any) -> None:
+    """Refuse what is no client that one can wait for, without importing what it is made with."""
+    kind = getattr(sys.modules.get("distributed"), "Client", None)
+    if kind is None or not isinstance(client, kind) or client.asynchronous:
+        raise TypeError(
+            f"client must be a distributed.Client that is not asynchronous, got {client!r}."
+        )
 
 
 class Cluster:

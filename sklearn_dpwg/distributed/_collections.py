@@ -116,15 +116,29 @@ def _check_kind(name: str, value: Any) -> None:
     """Refuse what is no array or frame of dask of the right dimensions."""
     allowed = {"X": (2,), "y": (1,), "groups": (1, 2)}[name]
     if not (is_collection(value) and (is_array(value) or is_frame(value))):
+        where = "" if name == "X" else " where X is one, cut at the same rows"
+        maker = "dask.array.from_array"
+        if hasattr(type(value), "to_dataframe"):  # a bag
+            maker = "its to_dataframe()"
         raise TypeError(
-            f"{name} must be a dask array or frame where X is one, cut at the same rows, got "
-            f"{type(value).__name__}: make one of it, for instance by dask.array.from_array."
+            f"{name} must be a dask array or frame{where}, got {type(value).__name__}: make one "
+            f"of it, for instance by {maker}."
         )
     if value.ndim not in allowed:
-        words = " or ".join(map(str, allowed))
-        raise ValueError(f"{name} must have {words} dimensions, got {value.ndim}.")
+        words = " or ".join(map(str, allowed)) + " dimension" + "s" * (allowed != (1,))
+        raise ValueError(f"{name} must have {words}, got {value.ndim}{_column_of(name, value)}.")
     if is_array(value):
         refuse_sparse(value)
+
+
+def _column_of(name: str, value: Any) -> str:
+    """Say how to pass a table as the one column that is wanted."""
+    if name != "y" or value.ndim != 2:
+        return ""
+    if is_array(value):
+        return ": pass its column, y[:, 0]"
+    column = repr(value.columns[0]) if len(value.columns) else "'name'"
+    return f": pass a column of the frame, frame[{column}]"
 
 
 def _cut(value: Any) -> tuple[Any, ...]:

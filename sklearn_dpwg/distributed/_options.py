@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sklearn_dpwg._checks import positive_finite, whole_number
+from sklearn_dpwg.distributed._cluster import check_client
 
 if TYPE_CHECKING:
     from sklearn_dpwg.distributed.dask_engine import DaskEngine
@@ -72,12 +73,14 @@ def options(
     Raises
     ------
     TypeError
-        If a parameter is of the wrong kind.
+        If a parameter is of the wrong kind, as an address or an asynchronous client is.
     ValueError
         If `pass_timeout` is not positive and finite, or `fan_in` below 2.
     """
     if not isinstance(insecure, bool):
         raise TypeError(f"insecure must be True or False, got {insecure!r}.")
+    if client is not None:
+        check_client(client)
     token = _CURRENT.set(
         Options(
             client=client,
@@ -114,7 +117,7 @@ def engine() -> DaskEngine:
     Raises
     ------
     ValueError
-        If there is no client, or the cluster's connections are not safe.
+        If there is no client, or a closed one, or the cluster's connections are not safe.
     """
     from distributed import Client
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.distributed._addresses import check_addresses
-from sklearn_dpwg.distributed._cluster import Cluster, lazy_task
+from sklearn_dpwg.distributed._cluster import Cluster, check_client, lazy_task
 from sklearn_dpwg.distributed._tasks import Add, Derive, Failure, Hold, Pass, add
 from sklearn_dpwg.exceptions import WorkerLostError
 
@@ -46,7 +46,7 @@ class DaskEngine:
     TypeError
         If `client` is none, or an asynchronous one.
     ValueError
-        If the cluster's connections are not safe.
+        If the client is closed, or the cluster's connections are not safe.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class DaskEngine:
         fan_in: int | None = None,
         insecure: bool = False,
     ) -> None:
-        from distributed import Client
-
-        if not isinstance(client, Client) or client.asynchronous:
-            raise TypeError(
-                f"client must be a distributed.Client that is not asynchronous, got {client!r}."
+        check_client(client)
+        if client.status in ("closing", "closed"):
+            raise ValueError(
+                "client must be one that is open, got a closed one: start another, "
+                "distributed.Client(...), or leave it out for dask's current client."
             )
         self._fan_in = fan_in
         self._pass_timeout = pass_timeout

@@ -195,7 +195,7 @@ class DPWorstGroupEstimator(Fitting):
 
     @FreshMethod
     def partial_fit(
-        self, X: Any, y: ArrayLike, groups: Any = None, classes: Sequence[Any] | None = None
+        self, X: Any, y: Any = None, groups: Any = None, classes: Sequence[Any] | None = None
     ) -> Self:
         """Go on learning from records that were never seen before.
 

@@ -7,6 +7,7 @@ import time
 
 import dask
 import dask.array as da
+import dask.bag
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -121,8 +122,15 @@ def test_what_is_no_collection_of_rows_is_refused(engine, arrays, frame):
         hold_collections(engine, X, TARGETS)
     with pytest.raises(TypeError, match=r"X must be a dask array or frame.*got Delayed"):
         hold_collections(engine, dask.delayed(ROWS), y)
-    with pytest.raises(ValueError, match="y must have 1 dimensions, got 2"):
+    with pytest.raises(
+        ValueError, match=r"y must have 1 dimension, got 2: pass its column, y\[:, 0\]"
+    ):
         hold_collections(engine, X, X)
+    with pytest.raises(ValueError, match=r"got 2: pass a column of the frame, frame\['y'\]"):
+        hold_collections(engine, frame[["a"]], frame[["y"]])
+    bag = dask.bag.from_sequence([1, 2])
+    with pytest.raises(TypeError, match=r"X must be a dask array or frame, got Bag.*to_dataframe"):
+        hold_collections(engine, bag, y)
     with pytest.raises(ValueError, match="X must have 2 dimensions, got 1"):
         hold_collections(engine, frame["a"], y)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
+from distributed import Client
 
 from sklearn_dpwg.distributed import DaskEngine, current_options, engine, options
 from sklearn_dpwg.distributed._addresses import check_addresses
@@ -33,9 +37,34 @@ def test_wrong_options_are_refused(wrong, words):
         pass
 
 
-def test_without_a_client_there_is_a_sentence(monkeypatch):
-    from distributed import Client
+@pytest.mark.parametrize("wrong", ["tcp://localhost:8786", 3])
+def test_what_is_no_client_is_refused_at_once(wrong):
+    said = rf"client must be a distributed\.Client .*, got {wrong!r}"
+    with pytest.raises(TypeError, match=said), options(client=wrong):
+        pytest.fail("the block must not begin")
 
+
+def test_a_client_is_told_without_importing_distributed():
+    code = (
+        "import sys\n"
+        "from sklearn_dpwg.distributed import options\n"
+        "try:\n"
+        "    options(client='tcp://localhost:8786').__enter__()\n"
+        "except TypeError:\n"
+        "    raise SystemExit('distributed' in sys.modules)\n"
+        "raise SystemExit(2)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_closed_client_is_refused(threads):
+    client = Client(threads.cluster, set_as_default=False)
+    client.close()
+    with options(client=client), pytest.raises(ValueError, match="got a closed one: start another"):
+        engine()
+
+
+def test_without_a_client_there_is_a_sentence(monkeypatch):
     def current():
         raise ValueError("No clients found")
 

@@ -205,11 +205,22 @@ def test_an_interrupted_fit_says_what_is_spent(binary, tmp_path, monkeypatch, dr
             {"neighbours": "replace-any", "group_labels": ["a", "b", "c"]},
             "neighbours must be 'replace-in-group' with records that are not in memory",
         ),
+        (  # labels would not help
+            {"neighbours": "replace-any"},
+            "neighbours must be 'replace-in-group' with records that are not in memory",
+        ),
     ],
 )
 def test_what_needs_memory_is_refused(binary, parameters, said):
     with pytest.raises(ValueError, match=said):
         binary.make(**parameters).fit(Partitioned(*binary.data))
+
+
+def test_partial_fit_of_a_source_is_refused_in_a_sentence(binary):
+    with pytest.raises(TypeError, match="X must be in memory here, got Partitioned: fit, predict"):
+        binary.make(solver="oco").partial_fit(Partitioned(*binary.data))
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        binary.make(solver="oco").partial_fit(binary.data[0])
 
 
 def test_what_else_is_passed_with_a_source(binary):

@@ -37,17 +37,17 @@ def fit_in_blocks(estimator: Fitting, X: Any, y: Any, groups: Any) -> None:
     Labels are read once, rows once. Every block is proved sound before the first draw, and none is
     left behind, whatever happens.
     """
+    if estimator._hides_groups:
+        raise ValueError(
+            "neighbours must be 'replace-in-group' with records that are not in memory, got "
+            "'replace-any', which is for arrays and frames."
+        )
     budget = estimator._check_parameters()
     solver = estimator._make_solver(budget)
     if isinstance(solver, FreshSolver):
         raise ValueError(
             f"solver must be one that reads all records at once, such as 'auto', with records that "
             f"are not in memory, got {estimator.solver!r}: fit_oracle learns from fresh records."
-        )
-    if estimator._hides_groups:
-        raise ValueError(
-            "neighbours must be 'replace-in-group' with records that are not in memory, got "
-            "'replace-any', which is for arrays and frames."
         )
     with hold(X, y, groups) as held:
         surveys = _survey(estimator, held)

@@ -89,7 +89,7 @@ def _held(X: Any, y: Any, groups: Any) -> Held:
         raise TypeError(
             f"{wrong[0]} must be a collection of dask as the others are, got "
             f"{type(wrong[1]).__name__}: X, y and groups lie in partitions together, or all in "
-            f"memory."
+            f"memory; a step in front, such as a scaler of a Pipeline, may have made it an array."
         )
     from sklearn_dpwg import distributed
 
