@@ -16,7 +16,7 @@ BY_PARTITION = (
 # Names of classes, by the package that they are of.
 _TABLES = {
     "polars": ("LazyFrame",),
-    "pyarrow": ("Dataset",),
+    "pyarrow": ("Dataset", "Table", "RecordBatch"),
 }
 
 
@@ -31,7 +31,7 @@ def is_dask(value: Any) -> bool:
 
 
 def lazy_table(value: Any) -> str | None:
-    """Return the name of a table that is read when asked for, or None for anything else."""
+    """Return the name of a table that no method takes as it is, or None for anything else."""
     for kind in type(value).__mro__:
         package = kind.__module__.partition(".")[0]
         if kind.__name__ in _TABLES.get(package, ()):

@@ -209,7 +209,7 @@ class DPWorstGroupEstimator(Fitting):
         X : array-like of shape (n_records, n_features)
             Rows. Longer ones are shortened to norm `data_norm`.
         y : array-like of shape (n_records,)
-            Targets.
+            Targets. They may not be left out: what says them itself, a source, is refused.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
             Public group of each record. The first call must have records of every group.
         classes : sequence, optional

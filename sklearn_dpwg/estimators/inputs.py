@@ -110,6 +110,8 @@ def advice_on_missing_values(X: Any) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         is_missing = str(error).startswith("Input X contains NaN") or "'NAType'" in str(error)
+        if str(error).startswith("Input X contains infinity") and not issparse(X):
+            raise _infinity(X, str(error)) from None
         if not is_missing or issparse(X):
             raise
         missing: Any = pd.isna(np.asarray(X, dtype=object))
@@ -120,6 +122,22 @@ def advice_on_missing_values(X: Any) -> Iterator[None]:
             f"takes a fill that is said beforehand, while an imputer would learn from the records "
             f"what no guarantee covers."
         ) from None
+
+
+def _infinity(X: Any, sentence: str) -> ValueError:
+    """Return scikit-learn's error on infinity with the column in it, as far as there is one."""
+    values = np.asarray(X, dtype=np.float64)
+    wrong = np.isinf(values).any(axis=0)
+    if not wrong.any():  # single precision may not hold what is finite in double
+        wrong = (np.abs(values) > np.finfo(np.float32).max).any(axis=0)
+    if values.ndim != 2 or not wrong.any():
+        return ValueError(sentence)
+    column = int(np.argmax(wrong))
+    name = list(X.columns)[column] if hasattr(X, "columns") else column
+    kind = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+    return ValueError(
+        f"Input X contains infinity or a value too large for {np.dtype(kind)} in column {name!r}."
+    )
 
 
 def check_targets(y: Any, *, is_classifier: bool) -> None:

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 from scipy.sparse import csr_array, csr_matrix, issparse
 
 from sklearn_dpwg._checks import whole_number
@@ -23,7 +23,7 @@ class ArraySource:
     X : ndarray, csr_array or csr_matrix of shape (n_records, n_features)
         Rows; numbers. An array on a mapped file (``np.memmap``, ``np.load(..., mmap_mode="r")``) is
         not read before it is needed.
-    y : ndarray of shape (n_records,)
+    y : ndarray or Series of shape (n_records,)
         Targets.
     groups : ndarray, Series or DataFrame with n_records entries, optional
         Groups, in any form that ``fit`` takes with a length; None for none.
@@ -57,7 +57,7 @@ class ArraySource:
     def __init__(
         self,
         X: Any,
-        y: NDArray[Any],
+        y: Any,
         groups: Any = None,
         *,
         block_rows: int | None = None,
@@ -65,8 +65,10 @@ class ArraySource:
     ) -> None:
         _check_rows(X)
         _check_length(y, "y", len_of(X))
-        if getattr(y, "ndim", 0) != 1 or not isinstance(y, np.ndarray):
-            raise ValueError(f"y must be an array with one target a record, got {_form(y)}.")
+        if getattr(y, "ndim", 0) != 1 or not isinstance(y, np.ndarray | pd.Series):
+            raise ValueError(
+                f"y must be an array or a Series with one target a record, got {_form(y)}."
+            )
         if groups is not None:
             _check_length(groups, "groups", len_of(X))
         self.X, self.y, self.groups = X, y, groups
@@ -193,7 +195,7 @@ def _check_rows(X: Any) -> None:
 def _check_length(part: Any, name: str, n_records: int) -> None:
     shape = getattr(part, "shape", None)
     if not shape or not (hasattr(part, "__array__") and not issparse(part)):
-        kinds = "an array" if name == "y" else "an array, a Series or a DataFrame"
+        kinds = "an array or a Series" if name == "y" else "an array, a Series or a DataFrame"
         raise ValueError(f"{name} must be {kinds} with an entry a record, got {_form(part)}.")
     if shape[0] != n_records:
         raise ValueError(

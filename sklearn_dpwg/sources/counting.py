@@ -7,7 +7,7 @@ from collections.abc import Hashable
 import numpy as np
 
 from sklearn_dpwg.groups import count_labels, encode_groups, label_column
-from sklearn_dpwg.sources.partition import Source
+from sklearn_dpwg.sources.partition import Source, reading
 
 
 def group_sizes(source: Source) -> dict[Hashable, int]:
@@ -36,13 +36,14 @@ def group_sizes(source: Source) -> dict[Hashable, int]:
     """
     found: list[Hashable] = []
     counts: list[int] = []
-    for partition in source.partitions():
-        table = partition.read_labels()
-        if table.groups is None:
-            raise ValueError(f"source must have groups to count, got {source!r}.")
-        labels, of_each = count_labels(table.groups, len(table.y))
-        found += labels
-        counts += of_each.tolist()
+    with reading(source) as parts:
+        for partition in parts:
+            table = partition.read_labels()
+            if table.groups is None:
+                raise ValueError(f"source must have groups to count, got {source!r}.")
+            labels, of_each = count_labels(table.groups, len(table.y))
+            found += labels
+            counts += of_each.tolist()
     if not found:
         raise ValueError(f"source must have at least one record, got none in {source!r}.")
     codes, labels_in_order = encode_groups(label_column(found), len(found), None)

@@ -147,6 +147,11 @@ class ParquetPartition:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_keeper": None}
 
+    def close(self) -> None:
+        """Remove the file if a spool keeps it; the partition is not read again."""
+        if self._keeper is not None:
+            self._keeper.close()
+
     @property
     def n_records(self) -> int:
         """Number of records."""
@@ -242,8 +247,13 @@ def _cast(column: Any, kind: Any, name: str) -> Any:
 def datasets_of(data: Any) -> list[Any]:
     """Return the datasets of paths: one for each file or directory, in the order given."""
     paths = [data] if isinstance(data, str | os.PathLike) else list(data)
-    if not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
-        raise TypeError("data must be a path or a sequence of paths, got something else in it.")
+    if not paths:
+        raise ValueError("data must be a path or a sequence of paths, got an empty one.")
+    wrong = [path for path in paths if not isinstance(path, str | os.PathLike)]
+    if wrong:
+        raise TypeError(
+            f"data must be a path or a sequence of paths, got a {type(wrong[0]).__name__} in it."
+        )
     return [_dataset_at(os.fspath(path)) for path in paths]
 
 
@@ -258,7 +268,11 @@ def _dataset_at(path: str) -> Any:
         filesystem, inner = fs.LocalFileSystem(), str(Path(path).absolute())
     info = filesystem.get_file_info(inner)
     if info.type == fs.FileType.NotFound:
-        raise FileNotFoundError(f"data must be Parquet files that exist, got {path!r}.")
+        is_pattern = any(sign in path for sign in "*?[")
+        advice = ": patterns are not expanded, pass their directory or sorted(glob.glob(...))"
+        raise FileNotFoundError(
+            f"data must be Parquet files that exist, got {path!r}{advice if is_pattern else ''}."
+        )
     is_folder = info.type == fs.FileType.Directory
     files = _files_in(filesystem, inner) if is_folder else [inner]
     if not files:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,7 @@ class ParquetSource:
         self._files: list[ParquetFile] = []
         if self._query is None:
             fragments, schemas = _fragments(data)
+            _refuse_again(fragments)
             self._columns = self._kinds(schemas)
             for fragment in fragments:
                 file = ParquetFile.of(fragment)
@@ -138,21 +140,38 @@ class ParquetSource:
         Returns
         -------
         list of ParquetPartition
-            At least one; what was written to the spool for them is removed with the last.
+            At least one; what was written to the spool for them is removed with the last, or when
+            they are released.
         """
         n_rows = rows_per_part(self._columns.bytes_per_row)
         if self._query is not None:
             return self._parts_of_query(n_rows)
         keeper: Spool | None = None
         parts: list[ParquetPartition] = []
-        for place, file in enumerate(self._files):
-            if self.spool is not None and self._is_coarse(file):
-                keeper = keeper or Spool(self.spool)
-                file = cut(file, self._columns, n_rows, keeper, f"rows-{place:08d}")
-                parts += parts_of(file, self._columns, n_rows, keeper)
-            else:
-                parts += parts_of(file, self._columns, n_rows)
+        try:
+            for place, file in enumerate(self._files):
+                if self.spool is not None and self._is_coarse(file):
+                    keeper = keeper or Spool(self.spool)
+                    file = cut(file, self._columns, n_rows, keeper, f"rows-{place:08d}")
+                    parts += parts_of(file, self._columns, n_rows, keeper)
+                else:
+                    parts += parts_of(file, self._columns, n_rows)
+        except BaseException:
+            if keeper is not None:
+                keeper.close()
+            raise
         return parts or [ParquetPartition(self._files[0], [], self._columns)]
+
+    def release(self, parts: Sequence[ParquetPartition]) -> None:
+        """Remove what was written to the spool for parts, which are not read again.
+
+        Parameters
+        ----------
+        parts : sequence of ParquetPartition
+            What `partitions` has returned.
+        """
+        for part in parts:
+            part.close()
 
     def _is_coarse(self, file: ParquetFile) -> bool:
         most = max(file.group_rows, default=0)
@@ -169,13 +188,14 @@ class ParquetSource:
         path = keeper.path / "query"
         with keeper.writing():
             keeper.create(path.name).close()
-            self._query.select(names).sink_parquet(
-                path, compression="lz4", row_group_size=n_rows, statistics=False
-            )
-        (found,) = datasets_of(path)
-        (fragment,) = found.get_fragments()
-        written = ParquetFile.of(fragment)
-        self._check_file(fragment.physical_schema, written)
+            with _without_values():
+                self._query.select(names).sink_parquet(
+                    path, compression="lz4", row_group_size=n_rows, statistics=False
+                )
+            (found,) = datasets_of(path)
+            (fragment,) = found.get_fragments()
+            written = ParquetFile.of(fragment)
+            self._check_file(fragment.physical_schema, written)
         parts = parts_of(written, self._columns, n_rows, keeper)
         return parts or [ParquetPartition(written, [], self._columns, keeper)]
 
@@ -279,6 +299,22 @@ def _fragments_of(data: Any) -> list[Any]:
     return fragments
 
 
+def _refuse_again(fragments: list[Any]) -> None:
+    """Refuse a file that comes twice, whose records would count for more than one."""
+    from pyarrow import fs
+
+    seen: set[tuple[str, str]] = set()
+    for fragment in fragments:
+        is_local = isinstance(fragment.filesystem, fs.LocalFileSystem)
+        path = os.path.realpath(fragment.path) if is_local else fragment.path
+        if (fragment.filesystem.type_name, path) in seen:
+            raise ValueError(
+                f"data must name each file once, got {path!r} twice: a record in it would count "
+                f"for two, and the guarantee is for one."
+            )
+        seen.add((fragment.filesystem.type_name, path))
+
+
 def _keys(found: Any) -> list[str]:
     """Return the columns that paths of a dataset tell."""
     from pyarrow import dataset
@@ -304,6 +340,20 @@ def _schema(fields: list[Any]) -> Any:
 def _schema_of_query(query: Any) -> Any:
     """Return the columns of a query as Arrow has them, without running it."""
     return query.collect_schema().to_frame().to_arrow().schema
+
+
+@contextmanager
+def _without_values() -> Iterator[None]:
+    """Say of an error of polars which it is, and not what it says, which may quote values."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "polars":
+            raise
+        raise ValueError(
+            f"data must be a LazyFrame that polars can run, got a {type(error).__name__}: "
+            f"collect() of it shows what is wrong, values included."
+        ) from None
 
 
 def _is_lazy_frame(data: Any) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from sklearn_dpwg.sources.table import Table
@@ -64,7 +65,8 @@ class Source(Protocol):
     Where parts end must follow from public facts, such as numbers of records, and never from
     values: it decides which records are rounded together. A source whose arrays are read pass by
     pass where they are has a method ``check()``, which a fit calls behind every pass and which
-    raises `ChangedDataError` where they are not what they were.
+    raises `ChangedDataError` where they are not what they were. One that writes files for its parts
+    has a method ``release(parts)``, which removes them when the parts are read no more.
     """
 
     @property
@@ -79,3 +81,14 @@ class Source(Protocol):
         list of Partition
             At least one; a part may be empty.
         """
+
+
+@contextmanager
+def reading(source: Source) -> Iterator[Sequence[Partition]]:
+    """Hand out the parts of a source, and have removed what it wrote for them."""
+    parts = source.partitions()
+    try:
+        yield parts
+    finally:
+        if hasattr(source, "release"):
+            source.release(parts)

@@ -43,10 +43,11 @@ class Spool:
 
     Notes
     -----
-    A block's file has no name any more once it is mapped, so the system gives its room back when
-    the block is forgotten or the process ends, however it ends. What has a name is removed when the
-    spool is closed, at the end of the process at the latest, or by the next run. A lock that lives
-    as long as its process tells the folders of runs that go on from those of killed ones.
+    Blocks are in one file, which has no name any more once it is begun, so the system gives its
+    room back when they are dropped or all forgotten, or the process ends, however it ends. What has
+    a name is removed when the spool is closed, at the end of the process at the latest, or by the
+    next run. A lock that lives as long as its process tells the folders of runs that go on from
+    those of killed ones.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -55,6 +56,9 @@ class Spool:
         _remove_left(above)
         self._lock, lock_path = _new_lock(above)
         self.path = lock_path.with_suffix("")
+        self._blocks: int | None = None
+        self._n_bytes = 0
+        self._process = os.getpid()
         self._remove = weakref.finalize(self, _remove_own, self._lock, self.path, os.getpid())
         try:
             self.path.mkdir(mode=0o700)
@@ -80,6 +84,15 @@ class Spool:
     def close(self) -> None:
         """Remove the folder; blocks that are mapped stay readable until they are forgotten."""
         self._remove()
+
+    def drop(self) -> None:
+        """Give back the room of all blocks, whoever still refers to them; they read as zeros."""
+        blocks, self._blocks = self._blocks, None
+        if blocks is None or os.getpid() != self._process:
+            return
+        # the file keeps its length, so that what is mapped of it can be read for ever
+        os.ftruncate(blocks, 0)
+        os.ftruncate(blocks, self._n_bytes)
 
     def reserve(self, n_bytes: int) -> None:
         """Refuse to begin what the disk has no room for; nothing is set aside.
@@ -108,7 +121,7 @@ class Spool:
         Parameters
         ----------
         index : int
-            Number of the block, which the name of its file tells, and nothing else.
+            Number of the block, as the caller counts them.
         records : GroupedRecords
             Encoded rows.
 
@@ -125,16 +138,22 @@ class Spool:
         """
         arrays = _arrays_of(records)
         offsets = np.cumsum([0, *(_padded(array.nbytes) for array in arrays)]).tolist()
-        path = self.path / f"block-{index:08d}"
         self.reserve(offsets[-1])
         with self.writing():
-            with self.create(path.name) as file:
+            if self._blocks is None:
+                with self.create(f"blocks-{index:08d}") as created:
+                    self._blocks = os.dup(created.fileno())
+                weakref.finalize(self, os.close, self._blocks)
+                (self.path / f"blocks-{index:08d}").unlink()
+                self._n_bytes = 0
+            start = self._n_bytes
+            with os.fdopen(os.dup(self._blocks), "wb") as file:
                 for offset, array in zip(offsets, arrays, strict=False):
-                    file.seek(offset)
+                    file.seek(start + offset)
                     file.write(memoryview(_in_order(array)).cast("B") if array.size else b"")
-                file.truncate(offsets[-1])
-            mapped = _map(path, arrays, offsets)
-            path.unlink()
+                file.truncate(start + offsets[-1])
+                self._n_bytes += offsets[-1]
+                mapped = _map(file, start, arrays, offsets)
         return _with_arrays(records, mapped)
 
     @contextmanager
@@ -171,7 +190,7 @@ class Spool:
         file
             Open for writing.
         """
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
         descriptor = os.open(self.path / name, flags, 0o600)
         os.fchmod(descriptor, 0o600)  # whatever the umask has taken away
         return os.fdopen(descriptor, "wb")
@@ -194,6 +213,13 @@ def _existing(directory: str | os.PathLike[str]) -> Path:
     return path.absolute()
 
 
+def _closed(directory: Path) -> OSError:
+    return OSError(
+        errno.EACCES,
+        f"spool must be a directory in which files can be made, got {os.fspath(directory)!r}.",
+    )
+
+
 def _full(directory: Path) -> OSError:
     return OSError(
         errno.ENOSPC,
@@ -213,7 +239,12 @@ def _new_lock(above: Path) -> tuple[BinaryIO, Path]:
     """Return a file that is locked as long as this process lives, and its path."""
     while True:
         path = above / f"{_PREFIX}{secrets.token_hex(16)}{_LOCK}"
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE):
+                raise
+            raise _closed(above) from None  # /proc and its like say of the new name that it is gone
         file = os.fdopen(descriptor, "r+b")
         os.fchmod(descriptor, 0o600)
         # another run that cleans up may have come between, and have taken it for one that was left
@@ -310,11 +341,13 @@ def _padded(n_bytes: int) -> int:
     return -(-n_bytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def _map(path: Path, arrays: list[NDArray[Any]], offsets: list[int]) -> list[NDArray[Any]]:
-    """Map a file once, and return the arrays that were written to it."""
+def _map(
+    file: BinaryIO, start: int, arrays: list[NDArray[Any]], offsets: list[int]
+) -> list[NDArray[Any]]:
+    """Map a part of a file once, and return the arrays that were written to it."""
     if not offsets[-1]:
         return [np.empty_like(array) for array in arrays]
-    whole = np.asarray(np.memmap(path, np.uint8, mode="r"))
+    whole = np.asarray(np.memmap(file, np.uint8, "r", start, (offsets[-1],)))
     found = []
     for offset, array in zip(offsets, arrays, strict=False):
         flat = whole[offset : offset + array.nbytes].view(array.dtype)

@@ -1,5 +1,6 @@
 """Wrong records in partitions: the sentences of memory, before any draw; nothing is left."""
 
+import pathlib
 from dataclasses import replace
 
 import numpy as np
@@ -305,3 +306,23 @@ TAKERS = {
 def test_whoever_cannot_take_dask_refuses_it_and_computes_nothing(name):
     with pytest.raises(TypeError, match=r"must be (in memory|a collection of dask)"):
         TAKERS[name](*dask_data())
+
+
+def test_tables_of_arrow_and_paths_point_to_a_source(binary):
+    for X in (pyarrow.table({"u": [1.0]}), "folder", pathlib.Path("folder")):
+        with pytest.raises(TypeError, match=r"X must be .* ParquetSource"):
+            binary.make().fit(X, [0])
+        with pytest.raises(TypeError, match=r"X must be .* ParquetSource"):
+            binary.fit().predict(X)
+
+
+def test_partial_fit_refuses_a_source_in_a_sentence(binary):
+    with pytest.raises(TypeError, match="X must be in memory here, got Partitioned"):
+        binary.make(solver="oco").partial_fit(Partitioned(*binary.data))
+
+
+def test_infinity_is_named_by_its_column(binary):
+    X, y, groups = binary.data
+    wrong = named(spoiled(X, np.inf), ["u", "v", "w"])
+    with pytest.raises(ValueError, match=r"contains infinity .* in column 'u'"):
+        binary.make().fit(cut((wrong, y, groups)))

@@ -14,7 +14,7 @@ from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.risks import LocalEngine, RecordBlock
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.sources import ArraySource, ParquetSource, group_sizes
+from sklearn_dpwg.sources import ArraySource, ParquetSource, Spool, group_sizes
 from tests.helpers.partitioned import Partitioned
 
 pytestmark = pytest.mark.filterwarnings(
@@ -192,3 +192,63 @@ def test_the_spool_is_closed_to_others_and_has_no_names(binary, tmp_path, monkey
     assert set(modes) == {(True, 0o700), (False, 0o600)}
     assert len(modes) % 2 == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def room_of_deleted_files(folder):
+    """Return the bytes on disk of files that are open and have lost their names."""
+    held = {}
+    for link in os.listdir("/proc/self/fd"):
+        try:
+            path, found = os.readlink(f"/proc/self/fd/{link}"), os.stat(f"/proc/self/fd/{link}")
+        except OSError:
+            continue
+        if path.startswith(str(folder)) and path.endswith("(deleted)"):
+            held[found.st_ino] = found.st_blocks
+    return sum(held.values())
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="no list of open files")
+def test_an_exception_that_is_kept_holds_no_room(binary, tmp_path):
+    X, y, groups = binary.data
+    X = X.copy()
+    X[-1] = np.nan
+    source = Partitioned(X, y, groups, cuts=[20, 80], spool=tmp_path)
+    with pytest.raises(ValueError, match="NaN") as error:
+        binary.make().fit(source)
+    assert room_of_deleted_files(tmp_path) == 0
+    frame = pl.DataFrame(X, schema=FEATURES).with_columns(
+        target=pl.Series(y), clinic=pl.Series(groups)
+    )
+    with pytest.raises(ValueError, match="NaN") as other:
+        binary.make().fit(of_files(frame.lazy(), spool=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    del error, other
+
+
+def test_wrong_files(files, tmp_path):
+    with pytest.raises(ValueError, match=r"each file once, got .*a\.parquet' twice"):
+        of_files([files, files / "a.parquet"])
+    with pytest.raises(ValueError, match="got an empty one"):
+        of_files([])
+    with pytest.raises(FileNotFoundError, match="patterns are not expanded"):
+        of_files(str(files / "*.parquet"))
+
+
+def test_an_error_of_polars_quotes_no_value(files, tmp_path):
+    query = pl.scan_parquet(files / "*.parquet").with_columns(u=pl.col("clinic").cast(pl.Float64))
+    with pytest.raises(ValueError, match="must be a LazyFrame that polars can run") as error:
+        of_files(query, spool=tmp_path).partitions()
+    assert error.value.__cause__ is None
+    assert error.value.__suppress_context__
+    assert list(tmp_path.glob("dpwg*")) == []
+
+
+def test_a_spool_where_no_file_can_be_made():
+    with pytest.raises(OSError, match="in which files can be made, got '/proc'"):
+        Spool("/proc")
+
+
+def test_targets_may_be_a_series(binary):
+    X, y, groups = binary.data
+    model = binary.make().fit(ArraySource(X, pd.Series(y), groups))
+    np.testing.assert_array_equal(model.coef_, binary.make().fit(ArraySource(X, y, groups)).coef_)

@@ -262,7 +262,7 @@ def test_too_little_room_is_told_before_a_byte_is_written(tmp_path, monkeypatch)
 def test_a_disk_that_runs_full_is_told_and_what_was_written_is_removed(tmp_path, monkeypatch):
     with Spool(tmp_path) as kept, open("/dev/full", "wb") as full:
         kept.write(0, records_of())
-        monkeypatch.setattr(Spool, "create", lambda *_: full)
+        monkeypatch.setattr(kept, "_blocks", full.fileno())
         with pytest.raises(OSError, match=r"the disk of .* is full: what was written is removed"):
             kept.write(1, records_of(10_000))
         assert left_in(tmp_path) == []

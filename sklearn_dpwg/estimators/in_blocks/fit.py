@@ -93,6 +93,8 @@ def _risks_of_blocks(
             from sklearn_dpwg.sources import Spool
 
             spool = stack.enter_context(Spool(held.spool))
+            # the traceback of a failed fit may hold blocks for as long as the caller likes
+            stack.callback(spool.drop)
             n_records = sum(problem.group_sizes)
             spool.reserve(n_records * (problem.n_features * facts.dtype.itemsize + 16))
         expected = [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -38,6 +40,8 @@ class Held:
         Directory for encoded rows.
     check : callable
         Refuses files that rows are read from pass by pass and that are not what they were.
+    close : callable
+        Removes what the source has written for its partitions.
     """
 
     engine: Engine
@@ -45,6 +49,7 @@ class Held:
     names: Names
     spool: Any = None
     check: Callable[[], None] = lambda: None
+    close: Callable[[], None] = lambda: None
 
     def of_each(self, function: Callable[[Any], Any]) -> list[Any]:
         """Return what a function makes of every partition."""
@@ -53,7 +58,8 @@ class Held:
 
 def is_elsewhere(*values: Any) -> bool:
     """Whether some of the values are not in memory."""
-    return any(is_dask(each) or is_source(each) or lazy_table(each) for each in values)
+    is_path = isinstance(values[0], str | os.PathLike)  # rows, which have no other reading
+    return is_path or any(is_dask(each) or is_source(each) or lazy_table(each) for each in values)
 
 
 @contextmanager
@@ -63,12 +69,17 @@ def hold(X: Any, y: Any, groups: Any) -> Iterator[Held]:
     try:
         yield held
     finally:
-        held.engine.release(held.handles)
+        try:
+            held.engine.release(held.handles)
+        finally:
+            held.close()
 
 
 def _held(X: Any, y: Any, groups: Any) -> Held:
     for name, value in (("X", X), ("y", y), ("groups", groups)):
         table = lazy_table(value)
+        if name == "X" and isinstance(value, str | os.PathLike):
+            table = f"path ({type(value).__name__})"
         if table is not None:
             raise TypeError(
                 f"{name} must be arrays, frames, collections of dask or a source, got a {table}: "
@@ -109,6 +120,8 @@ def _held_source(source: Any, y: Any, groups: Any) -> Held:
     names = Names(targets, named)
     partitions = list(source.partitions())
     rest = {"check": source.check} if hasattr(source, "check") else {}
+    if hasattr(source, "release"):
+        rest["close"] = partial(source.release, partitions)
     distributed = sys.modules.get("sklearn_dpwg.distributed")
     if distributed is None or distributed.current_options().client is None:
         return Held(LocalEngine(), partitions, names, source.spool, **rest)

@@ -41,8 +41,8 @@ def by_block(method: Method) -> Method:
         if not is_source(X):
             raise TypeError(
                 f"X must be an array, a frame, a collection of dask or a source, got a "
-                f"{lazy_table(X)}: collect it, or pass ParquetSource(..., features=[...], "
-                f"target=...) of it."
+                f"{lazy_table(X) or 'path'}: collect it, or pass ParquetSource(..., "
+                f"features=[...], target=...) of it."
             )
         return _of_source(estimator, method, X)
 
@@ -92,11 +92,14 @@ def _check_columns(estimator: Any, X: Any) -> None:
 
 
 def _of_source(estimator: Any, method: Callable[..., Any], source: Any) -> NDArray[Any]:
+    from sklearn_dpwg.sources.partition import reading
+
     parts = []
-    for partition in source.partitions():
-        rows = partition.read().X
-        if rows.shape[0]:
-            parts.append(method(estimator, rows))
+    with reading(source) as partitions:
+        for partition in partitions:
+            rows = partition.read().X
+            if rows.shape[0]:
+                parts.append(method(estimator, rows))
     if not parts:
         raise ValueError("X must have at least one record, got none.")
     return np.concatenate(parts)
