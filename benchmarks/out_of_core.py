@@ -52,18 +52,22 @@ def make_records(directory, n_rows, n_columns, row_group, *, are_mapped):
     codes = np.sort(rng.integers(0, len(LABELS), n_rows, dtype=np.int8))
     names = [f"x{column}" for column in range(n_columns)]
     schema = pa.schema(
-        [(name, pa.float32()) for name in names] + [("y", pa.bool_()), ("region", pa.string())]
+        [(name, pa.float32()) for name in names]
+        + [("y", pa.bool_()), ("region", pa.dictionary(pa.int8(), pa.string()))]
     )
-    with parquet.ParquetWriter(directory / "rows.parquet", schema) as writer:
+    with parquet.ParquetWriter(
+        directory / "rows.parquet", schema, use_dictionary=["region"], compression="none"
+    ) as writer:
         for start in range(0, n_rows, CHUNK):
             stop = min(start + CHUNK, n_rows)
             rows = rng.standard_normal((stop - start, n_columns), dtype=np.float32)
             if are_mapped:
                 X[start:stop] = rows
             y[start:stop] = rows[:, 0] + 0.5 * rows[:, 1] > 0
-            regions = LABELS[rng.integers(0, len(LABELS), stop - start)]
-            cells = [*rows.T, y[start:stop], regions]
-            table = pa.table([pa.array(cell) for cell in cells], schema)
+            regions = rng.integers(0, len(LABELS), stop - start, dtype=np.int8)
+            cells = [*np.ascontiguousarray(rows.T), y[start:stop]]
+            columns = [*map(pa.array, cells), pa.DictionaryArray.from_arrays(regions, LABELS)]
+            table = pa.table(columns, schema)
             writer.write_table(table, row_group_size=row_group)
     X.flush()
     np.save(directory / "y.npy", y)
