@@ -65,8 +65,6 @@ BY_LOSS = {
         "step_share": (0.13, 0.25),
         "ceiling": (1.5, 3.6, 4.5),
         "raised_ceiling": (0.0, 4.5, 13.0),
-        "hidden": (0.0, 0.004, 0.02),
-        "hidden_decay": (0.5, 1.2),
         "clip_share": (0.6, 1.3),
         "shrinks": (False,),
     },

@@ -23,11 +23,6 @@ class ByLoss:
         groups that a model fails, a higher one has more noise. For two classes it is 1.5 nats.
     raised_ceiling : float
         Multiple that losses count up to once the ceiling is seen to hide a group.
-    hidden : float
-        Standard deviation over groups of what that ceiling hides, as a share of what predicting
-        nothing can cost; 0 where no plan has a higher one.
-    hidden_decay : float
-        A higher ceiling hides less by the exponential of so much for every such cost.
     clip_share : float
         On centred rows a gradient of one record is at most this share of their root mean square.
     ceiling_of_level : float
@@ -42,15 +37,13 @@ class ByLoss:
     step_share: float = 0.18
     ceiling: float = 2.16
     raised_ceiling: float = 0.0
-    hidden: float = 0.0
-    hidden_decay: float = 0.8
     clip_share: float = 0.9
     ceiling_of_level: float = math.inf
     is_centred: bool = False
     shrinks: bool = False
 
 
-LOG_LOSS = ByLoss(raised_ceiling=6.5, hidden=0.009, is_centred=True, shrinks=True)
+LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True, shrinks=True)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
 # weights: the radius of a regressor is a fifth of a classifier's.
 SQUARED_ERROR = ByLoss(

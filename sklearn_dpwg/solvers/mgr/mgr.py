@@ -58,10 +58,9 @@ class MGR(MGRParameters, MixtureSolver):
         the released risks, and weight on a group has to make up for the noise that it brings.
     loss_ceiling : float, optional
         Each record's loss counts for at most this much in the group risks. Planned: 2.16
-        times the largest loss of a model that predicts nothing, up to twice that where risks have
-        little noise, else three times that once released risks show that it hides a group; for the
-        squared error as much as that largest loss, or six times the mean released loss where it is
-        less. Infinity: no ceiling.
+        times the largest loss of a model that predicts nothing, and three times that once released
+        risks show that it hides a group; for the squared error as much as that largest loss, or
+        six times the mean released loss where it is less. Infinity: no ceiling.
     aim : float, default=0.3
         Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
         of the radius.

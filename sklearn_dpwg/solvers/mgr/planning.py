@@ -72,8 +72,6 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters
     is_open = parameters.loss_ceiling is None and _adapts(problem, parameters)
     may_raise = is_open and sampling.is_full
     rule = StepRule.of(learned, parameters, sampling.n_steps, may_raise=may_raise)
-    if may_raise:
-        rule = rule.with_quiet_ceiling(_usual_noise(rule, budget, parameters))
     make = _plan_of_passes if sampling.is_full else _plan_of_batches
     plan = make(problem, rule, budget, parameters, sampling)
     return _with_cheaper(plan, problem, budget, parameters)
@@ -109,17 +107,6 @@ def is_centred(problem: Problem, parameters: MGRParameters) -> bool:
         return parameters.centring
     is_planned = parameters.step == "weighted" and parameters.step_size is None
     return is_planned and is_worth_centring(problem)
-
-
-def _usual_noise(rule: StepRule, budget: Budget, parameters: MGRParameters) -> RunNoise:
-    """Return the noise of full passes under the usual ceiling, but for what comes before them."""
-
-    def noise_at(share: float) -> RunNoise:
-        return noise_of_passes(
-            rule.problem, mu=budget.mu, risk_share=share, feedback_range=rule.feedback_range
-        )
-
-    return noise_at(rule.best_share(noise_at, parameters.risk_share))
 
 
 def _plan_of_passes(

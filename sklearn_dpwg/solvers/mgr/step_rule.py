@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,6 @@ from sklearn_dpwg.solvers.by_loss import by_loss
 from sklearn_dpwg.solvers.group_player import loss_ceiling
 from sklearn_dpwg.solvers.mgr.bound import RunNoise, best_sharpness, excess_bound_by_group
 from sklearn_dpwg.solvers.mgr.parameters import MGRParameters
-from sklearn_dpwg.solvers.mgr.quiet_ceiling import quiet_ceiling
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 
 # Heavy-ball momentum may remember at most a fifth of the run.
@@ -96,16 +95,6 @@ class StepRule:
             parameters.step_size is not None,
             parameters.group_rate,
         )
-
-    def with_quiet_ceiling(self, noise: RunNoise) -> StepRule:
-        """Return the rule with the ceiling that the noise of the risks asks for.
-
-        A ceiling above the usual one is not raised any further: no step is spent on trying.
-        """
-        ceiling = quiet_ceiling(self.problem, self.ceiling, noise.risk)
-        if ceiling <= self.ceiling:
-            return self
-        return replace(self, ceiling=ceiling, raised_ceiling=ceiling)
 
     @cached_property
     def sums(self) -> SumSensitivity:
