@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 FEW_TAKE = (
@@ -13,11 +14,9 @@ BY_PARTITION = (
     "frame.map_partitions(scaler.transform), and fit it on any part of them"
 )
 
-# Names of classes, by the package that they are of.
-_TABLES = {
-    "polars": ("LazyFrame",),
-    "pyarrow": ("Dataset", "Table", "RecordBatch"),
-}
+# Names of classes, by the package that they are of: tables elsewhere, and some in memory.
+_ELSEWHERE = {"polars": ("LazyFrame",), "pyarrow": ("Dataset",)}
+_ARROW = {"pyarrow": ("Table", "RecordBatch")}
 
 
 def is_source(value: Any) -> bool:
@@ -31,12 +30,8 @@ def is_dask(value: Any) -> bool:
 
 
 def lazy_table(value: Any) -> str | None:
-    """Return the name of a table that no method takes as it is, or None for anything else."""
-    for kind in type(value).__mro__:
-        package = kind.__module__.partition(".")[0]
-        if kind.__name__ in _TABLES.get(package, ()):
-            return f"{package} {kind.__name__}"
-    return None
+    """Return the name of a table that no fit takes as it is, or None for anything else."""
+    return _named(value, _ELSEWHERE) or _named(value, _ARROW)
 
 
 def kind_of_lazy(value: Any) -> str | None:
@@ -45,7 +40,7 @@ def kind_of_lazy(value: Any) -> str | None:
         return f"the dask collection {type(value).__name__}"
     if is_source(value):
         return type(value).__name__
-    table = lazy_table(value)
+    table = _named(value, _ELSEWHERE)
     return None if table is None else f"a {table}"
 
 
@@ -55,3 +50,12 @@ def refuse_lazy(advice: str = FEW_TAKE, /, **values: Any) -> None:
         kind = kind_of_lazy(value)
         if kind is not None:
             raise TypeError(f"{name} must be in memory here, got {kind}: {advice}.")
+
+
+def _named(value: Any, known: Mapping[str, tuple[str, ...]]) -> str | None:
+    """Return the name of the class among those known that a value is of, if it is of one."""
+    for kind in type(value).__mro__:
+        package = kind.__module__.partition(".")[0]
+        if kind.__name__ in known.get(package, ()):
+            return f"{package} {kind.__name__}"
+    return None
