@@ -25,7 +25,7 @@ from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import RecordBlock
 
-GRID = SumGrid(2.0**-32, 2.0**-32, 2**11)
+GRID = SumGrid(2.0**-32, 2.0**-32)
 
 
 def make_block(seed, n_records, n_columns, n_groups):

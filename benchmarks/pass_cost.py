@@ -41,8 +41,8 @@ def print_cost_of_grid(n_turns=41):
     codes = np.sort(rng.integers(0, 8, N_RECORDS))
     weights = rng.standard_normal(N_COLUMNS + 1)
     thin = np.where(rng.random(rows.shape) < 0.2, rows, 0.0)
-    grid = SumGrid(2.0**-32, 2.0**-32, 2**11)
-    plain = SumGrid(0.0, 0.0, 2**11)
+    grid = SumGrid(2.0**-32, 2.0**-32)
+    plain = SumGrid(0.0, 0.0)
     print(f"{'rows':>12}{'plain ms':>10}{'grid ms':>10}{'ratio':>8}{'quartiles':>18}")
     held = {
         "dense": rows,
@@ -101,7 +101,7 @@ if __name__ == "__main__":
                         PoissonSample(rate, rng.bytes(32)),
                         ceiling=1.0,
                         center=0.5,
-                        grid=SumGrid(2.0**-32, 2.0**-32, 2**11),
+                        grid=SumGrid(2.0**-32, 2.0**-32),
                     )
                     times_of_batches.append(time.perf_counter() - start)
                 batch_sizes.append((rate * n_rows, n_columns))

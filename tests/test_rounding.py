@@ -28,7 +28,7 @@ from sklearn_dpwg.privacy import Budget, SumGrid, summation_slack, weighting_sla
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.risks import GroupRisks, record_block
 from sklearn_dpwg.solvers import OCO, PhasedERM
 from sklearn_dpwg.solvers.batch_sums import gradient_sum, rounding_of_sum
 from sklearn_dpwg.solvers.oco.round_sensitivity import RoundSensitivity
@@ -143,7 +143,7 @@ class PlainAbsoluteError(AbsoluteError):
 
 @pytest.mark.parametrize("layout", ["rows", "columns", "csr"])
 @pytest.mark.parametrize("loss", [AbsoluteError(), PlainAbsoluteError()], ids=["compiled", "numpy"])
-def test_plain_sums_of_many_blocks_err_no_more_than_those_of_few(layout, loss):
+def test_plain_sums_of_many_blocks_err_no_more_than_those_of_few(layout, loss, monkeypatch):
     """Behind a one, thousands of blocks of half a last digit each vanish in a plain sum."""
     from scipy.sparse import csr_array
 
@@ -153,9 +153,10 @@ def test_plain_sums_of_many_blocks_err_no_more_than_those_of_few(layout, loss):
         column[:, None] * np.full(2, 0.5)
     )
     records = RecordEncoder(1, 1.0).encode(rows, np.full(n + 1, -1.0), np.zeros(n + 1, np.intp))
+    monkeypatch.setattr(record_block, "BLOCK_ROWS", 1)
     risks = GroupRisks(records, loss, 0.0)
     zero = np.zeros(2)
-    _, found = risks.sums(zero, ceiling=np.inf, grid=SumGrid(0.0, 0.0, 1))
+    _, found = risks.sums(zero, ceiling=np.inf, grid=SumGrid(0.0, 0.0))
     contributions = [Fraction(float(value)) * Fraction(1, 2) for value in column]
     due = sum(contributions)
     # a block of one, and 16 tasks
@@ -180,7 +181,7 @@ def test_the_error_of_a_mean_is_the_formula():
     sizes=st.lists(st.sampled_from([1, 7, 10**6, 10**10, 2**52]), min_size=1, max_size=8),
     n_features=st.sampled_from([1, 50, 10**4, 10**6]),
 )
-def test_weighted_means_pay_for_the_rounding_of_every_block(sizes, n_features):
+def test_weighted_means_pay_for_the_rounding_of_every_record(sizes, n_features):
     """Lemma 3: beside a group of 2⁵² records the sum of a single one is rounded by far more."""
     p = len(sizes)
     problem = Problem(BinaryLogLoss(), tuple(sizes), n_features, 5.0, (1.0 / p,) * p, 0.5)
@@ -188,18 +189,11 @@ def test_weighted_means_pay_for_the_rounding_of_every_block(sizes, n_features):
     of_gradient, _ = record_errors(problem, 1.0)
     bound, grid = Fraction(problem.lipschitz + of_gradient), stated.grid
     d = problem.n_weights
-    relative = (2 * grid.block_size + 64) * Fraction(UNIT)
-    relative = relative / (1 - relative)
     half = Fraction(math.sqrt(d)) * Fraction(grid.gradient_step) / 2 * Fraction(problem.row_norm)
     # the largest norms of sums over the weight of a record, that of group i over its size
-    sums = sum(n * bound * (1 + relative) + -(n // -grid.block_size) * half for n in sizes)
+    sums = sum(n * (bound + half) for n in sizes)
     due = 4 * (p + 16) * Fraction(UNIT) * sums  # twice what roundings make
-    slack = summation_slack(
-        float(bound),
-        step=problem.row_norm * grid.gradient_step,
-        block_size=grid.block_size,
-        n_dimensions=d,
-    )
+    slack = summation_slack(problem.row_norm * grid.gradient_step, n_dimensions=d)
     paid = stated.gradient_diameter - problem.gradient_diameter - 2 * of_gradient - slack
     assert Fraction(float(paid)) * Fraction(1 + 1e-6) + Fraction(1e-14) >= due
     least = weighting_slack(float(bound), n_records=sum(sizes), n_groups=p)

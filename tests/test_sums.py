@@ -1,4 +1,4 @@
-"""Sums that are rounded block by block: no record decides how others are rounded.
+"""Sums whose terms are rounded one by one: no record decides how others are rounded.
 
 Every distance is computed without rounding, in rational numbers.
 """
@@ -27,7 +27,7 @@ from sklearn_dpwg.losses import (
     SquaredHinge,
 )
 from sklearn_dpwg.privacy import SumGrid, summation_slack
-from sklearn_dpwg.risks import EveryRecord, GroupRisks
+from sklearn_dpwg.risks import EveryRecord, GroupRisks, record_block
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 from tests.helpers.selections import Listed, everybody
 from tests.helpers.storage import RestlessEngine, in_blocks
@@ -35,10 +35,10 @@ from tests.helpers.sum_cases import (
     PlainAbsoluteError,
     adversary,
     exact_difference,
-    exact_squared,
     facts,
     make_risks,
     moves,
+    rounded_by_blocks,
 )
 
 LOSSES = (
@@ -76,37 +76,6 @@ def test_blocks_hold_every_row_once(sizes, block_rows):
     assert len(blocks.edges) == blocks.starts[-1] + 1
 
 
-@given(
-    st.lists(st.sets(st.integers(0, 60)), min_size=1, max_size=4),
-    st.integers(1, 20),
-    st.data(),
-)
-def test_who_else_joins_moves_nobody_to_another_block(ranks, block_ranks, data):
-    def mates(joined):
-        """Map every record that joined to those in its block."""
-        arrays = [np.array(sorted(group), dtype=np.intp) for group in joined]
-        blocks = Blocks.of_ranks(arrays, block_ranks)
-        flat = [(group, rank) for group, these in enumerate(joined) for rank in sorted(these)]
-        found = {}
-        for first, last in zip(blocks.edges[:-1], blocks.edges[1:], strict=True):
-            for record in flat[first:last]:
-                found[record] = set(flat[first:last])
-        assert len(found) == len(flat)
-        for group in range(len(joined)):
-            of_group = blocks.edges[blocks.starts[group]], blocks.edges[blocks.starts[group + 1]]
-            assert {g for g, _ in flat[slice(*of_group)]} <= {group}
-        return found
-
-    group = data.draw(st.integers(0, len(ranks) - 1))
-    newcomer = (group, data.draw(st.integers(0, 60)))
-    with_it = [set(these) for these in ranks]
-    with_it[group].add(newcomer[1])
-    before, after = mates(ranks), mates(with_it)
-    for record, others in before.items():
-        assert after[record] - {newcomer} == others - {newcomer}
-        assert all(rank // block_ranks == record[1] // block_ranks for _, rank in others)
-
-
 # --- the lemma: what rounding adds to what one record contributes ------------------------------
 
 
@@ -115,15 +84,12 @@ def test_who_else_joins_moves_nobody_to_another_block(ranks, block_ranks, data):
     loss=st.sampled_from(LOSSES),
     layout=st.sampled_from(LAYOUTS),
     dtype=st.sampled_from([np.float64, np.float32]),
-    block_size=st.sampled_from([1, 3, 16, 1024]),
     coarseness=st.sampled_from([2.0**-44, 2.0**-20, 2.0**-6]),
     scaling=st.sampled_from([0.0, 0.5]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_rounding_adds_no_more_than_the_slack(
-    loss, layout, dtype, block_size, coarseness, scaling, seed
-):
-    """A record replaced, joining or leaving, against what it contributes on its own."""
+def test_rounding_adds_no_more_than_the_slack(loss, layout, dtype, coarseness, scaling, seed):
+    """A record replaced, joining or leaving, moves sums by what it adds on its own: no bit more."""
     rng = np.random.default_rng(seed)
     sizes, d = (37, 1, 20), 3
     n = sum(sizes)
@@ -132,8 +98,7 @@ def test_rounding_adds_no_more_than_the_slack(
     targets = some_targets(loss, rng, n)
     weights = rng.standard_normal(loss.n_outputs * (d + (scaling > 0)))
     weights /= np.linalg.norm(weights)
-    bound = 20.0
-    grid = SumGrid(coarseness, coarseness / 4.0, block_size)
+    grid = SumGrid(coarseness, coarseness / 4.0)
     center, ceiling = coarseness * np.rint(0.3 / coarseness), 2.0
     place = int(rng.integers(0, n))
     other_rows, other_targets = rows.copy(), targets.copy()
@@ -154,36 +119,36 @@ def test_rounding_adds_no_more_than_the_slack(
     def sampled(risks, who):
         return risks.sampled_sums(weights, Listed(who), ceiling=ceiling, center=center, grid=grid)
 
-    def alone(risks):
+    def alone(risks, grid):
         """Return what the record contributes, with no other beside it."""
         single = risks.part(Listed([np.arange(rank, rank + (i == group)) for i in range(3)]))
-        return single.sums(weights, ceiling=ceiling, grid=SumGrid(0.0, 0.0, 2**11))
+        return single.sums(weights, ceiling=ceiling, grid=grid)
 
-    mine, theirs = alone(here), alone(there)
-    slack = [
-        summation_slack(bound, step=grid.loss_step, block_size=block_size),
-        summation_slack(
-            bound, step=grid.gradient_step, block_size=block_size, n_dimensions=len(weights)
-        ),
-    ]
-    off = [np.array([0.0, 0.0, 0.0]), 0.0]
+    mine, theirs = alone(here, grid), alone(there, grid)
+    nothing = (np.zeros_like(mine[0]), np.zeros_like(mine[1]))
+    off = [np.array([0.0, 0.0, 0.0]), np.zeros_like(mine[1])]
     off[0][group] = center
     cases = [
         (here.sums(weights, ceiling=ceiling, grid=grid),
-         there.sums(weights, ceiling=ceiling, grid=grid), mine, theirs, (0.0, 0.0)),
-        (sampled(here, present), sampled(there, present), mine, theirs, (0.0, 0.0)),
-        (sampled(here, present), sampled(here, absent), mine,
-         (np.zeros_like(mine[0]), np.zeros_like(mine[1])), off),
+         there.sums(weights, ceiling=ceiling, grid=grid), theirs, nothing),
+        (sampled(here, present), sampled(there, present), theirs, nothing),
+        (sampled(here, present), sampled(here, absent), nothing, off),
     ]  # fmt: skip
-    for one, other, own, replaced, taken_off in cases:
+    for one, other, instead, taken_off in cases:
         for kind in range(2):
             moved = exact_difference(one[kind], other[kind])
-            due = exact_difference(own[kind], replaced[kind])
-            center_of = np.broadcast_to(taken_off[kind], np.shape(one[kind])).ravel().tolist()
-            beyond = [a - b + Fraction(c) for a, b, c in zip(moved, due, center_of, strict=True)]
-            # what the record contributes on its own was itself rounded once
-            allowed = Fraction(slack[kind]) + Fraction(bound) * Fraction(2) ** -50
-            assert exact_squared(beyond) <= allowed**2
+            due = exact_difference(mine[kind], instead[kind])
+            centers = np.ravel(taken_off[kind]).tolist()
+            assert moved == [a - Fraction(c) for a, c in zip(due, centers, strict=True)]
+    # and that is what it contributes, but for half a step in every coordinate
+    slacks = (
+        summation_slack(grid.loss_step),
+        summation_slack(grid.gradient_step, n_dimensions=len(weights)),
+    )
+    for risks, found in ((here, mine), (there, theirs)):
+        exact = alone(risks, SumGrid(0.0, 0.0))
+        for kind, slack in enumerate(slacks):
+            assert moves(found[kind], exact[kind]) <= (Fraction(slack) / 2) ** 2
 
 
 # --- the adversary: around a power of two one record decides how all later ones are rounded ------
@@ -228,36 +193,47 @@ def test_the_adversary_moves_sums_of_stored_blocks_by_no_more_than_is_stated(lay
 
 
 @pytest.mark.parametrize("layout", ["rows", "csr"])  # by columns a thousand rows are added first
-def test_the_adversary_is_seen_without_the_grid(layout):
+def test_the_adversary_is_seen_without_the_grid(layout, monkeypatch):
     """Sums that are added up record by record move by more: what was released before."""
+    monkeypatch.setattr(record_block, "BLOCK_ROWS", 2**30)
     pair = [adversary(x, layout=layout) for x in (1.0, -1.0)]
     stated = SumSensitivity.of(facts(pair[0]), ceiling=2.0)
-    plain = SumGrid(0.0, 0.0, 2**30)
+    plain = SumGrid(0.0, 0.0)
     one, other = (risks.sums(np.zeros(4), ceiling=2.0, grid=plain)[1] for risks in pair)
     assert moves(one, other) > Fraction(stated.gradient_diameter) ** 2
 
 
-def test_blocks_by_position_are_seen(monkeypatch):
-    """Whoever joins a batch shifts the others; blocks by position would round them all anew."""
+@pytest.mark.parametrize("loss", [AbsoluteError(), PlainAbsoluteError()], ids=["compiled", "numpy"])
+def test_whoever_joins_shifts_the_others_and_rounds_none_of_them_anew(loss):
     rng = np.random.default_rng(0)
     rows = rng.uniform(-1.0, 1.0, (4000, 1))
-    grid = SumGrid(2.0**-6, 2.0**-6, 8)
-    allowed = Fraction(1.0 + summation_slack(1.0, step=2.0**-6, block_size=8))
-    everybody = np.arange(0, 4000, 2)
+    grid = SumGrid(2.0**-6, 2.0**-6)
+    for first in (1.0, -1.0):
+        rows[0] = first
+        risks = make_risks(loss, rows, np.full(4000, -1.0), (4000,))
+        with_it, without = (
+            risks.sampled_sums(np.zeros(1), Listed([ranks]), ceiling=9.0, center=0.0, grid=grid)[1]
+            for ranks in (np.arange(0, 4000, 2), np.arange(2, 4000, 2))
+        )
+        assert exact_difference(with_it, without) == [Fraction(first)]
+
+
+def test_sums_that_are_rounded_by_blocks_are_seen(monkeypatch):
+    """Without a record all others would be rounded anew: many steps."""
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (4000, 1))
+    grid = SumGrid(2.0**-6, 2.0**-6)
+    monkeypatch.setattr(record_block, "weighted_row_sums", rounded_by_blocks)
 
     def move(first):
         rows[0] = first
-        risks = make_risks(AbsoluteError(), rows, np.full(4000, -1.0), (4000,))
+        risks = make_risks(PlainAbsoluteError(), rows, np.full(4000, -1.0), (4000,))
         with_it, without = (
             risks.sampled_sums(np.zeros(1), Listed([ranks]), ceiling=9.0, center=0.0, grid=grid)[1]
-            for ranks in (everybody, everybody[1:])
+            for ranks in (np.arange(0, 4000, 2), np.arange(2, 4000, 2))
         )
         return moves(with_it, without)
 
-    assert max(move(1.0), move(-1.0)) <= allowed**2
-    by_position = lambda ranks, size: Blocks.of(np.array([0, len(ranks[0])]), size)  # noqa: E731
-    monkeypatch.setattr(Blocks, "of_ranks", by_position)
-    assert max(move(1.0), move(-1.0)) > allowed**2
+    assert max(move(1.0), move(-1.0)) > Fraction(1.0 + summation_slack(grid.gradient_step)) ** 2
 
 
 # --- exactness -----------------------------------------------------------------------------------
@@ -265,14 +241,14 @@ def test_blocks_by_position_are_seen(monkeypatch):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("loss", [Huber(), PlainAbsoluteError(), MultinomialLogLoss(3)], ids=repr)
-def test_sums_are_multiples_whatever_the_tasks_and_the_order_of_blocks(monkeypatch, layout, loss):
+def test_sums_are_multiples_whatever_the_tasks_and_the_order_of_records(monkeypatch, layout, loss):
     rng = np.random.default_rng(1)
     sizes = (3000, 1200)
     rows = rng.standard_normal((4200, 20))
     risks = make_risks(loss, rows, some_targets(loss, rng, 4200), sizes, layout=layout)
     weights = rng.standard_normal(risks.n_weights)
     stated = SumSensitivity.of(facts(risks, radius=9.0), ceiling=1.0)
-    grid = replace(stated.grid, block_size=100)
+    grid = stated.grid
     losses, gradients = risks.sums(weights, ceiling=1.0, grid=grid)
     for values, step in ((losses, grid.loss_step), (gradients, grid.gradient_step)):
         multiples = values / step
@@ -286,14 +262,11 @@ def test_sums_are_multiples_whatever_the_tasks_and_the_order_of_blocks(monkeypat
         again = risks.sums(weights, ceiling=1.0, grid=grid)
         assert np.array_equal(again[0], losses)
         assert np.array_equal(again[1], gradients)
-    # blocks of each group in another order
-    order = np.concatenate([
-        start + (np.arange(size).reshape(-1, 100)[::-1]).ravel()
-        for start, size in ((0, 3000), (3000, 1200))
-    ])  # fmt: skip
-    records = risks.records.take([order[:3000], order[3000:] - 3000])
+    # records of each group in another order, in blocks of other lengths
+    records = risks.records.take([rng.permutation(size) for size in sizes])
     if layout == "columns":
         records = replace(records, rows=np.asfortranarray(records.rows))
+    monkeypatch.setattr(record_block, "BLOCK_ROWS", 37)
     permuted = GroupRisks(records, loss, 0.0).sums(weights, ceiling=1.0, grid=grid)
     assert np.array_equal(permuted[0], losses)
     assert np.array_equal(permuted[1], gradients)
@@ -310,7 +283,7 @@ def test_wide_sparse_rows_are_rounded_as_narrow_ones():
     wide = np.zeros((50, 4000))
     wide[:, ::1000] = narrow
     targets = rng.choice([-1.0, 1.0], 50)
-    grid = SumGrid(2.0**-12, 2.0**-12, 16)
+    grid = SumGrid(2.0**-12, 2.0**-12)
     weights = rng.standard_normal(4)
     wide_weights = np.zeros(4000)
     wide_weights[::1000] = weights

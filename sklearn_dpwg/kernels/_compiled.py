@@ -1,9 +1,9 @@
 """The compiled pass over rows; importing this module loads numba.
 
 Rows are read in runs that the cache holds: the scores of a run, its losses and their derivatives,
-its gradient. The sums of a block of rows are rounded to multiples of a step where one is given, so
-that adding up blocks is exact; otherwise what rounding takes from these sums is given back at the
-end (docs/theory/sums.md). Nothing here raises or warns, whatever the numbers.
+its gradient. Where a step is given, what each record adds is rounded to a multiple of it, so that
+adding up is exact in any order; otherwise what rounding takes from the sums of blocks is given back
+at the end (docs/theory/sums.md). Nothing here raises or warns, whatever the numbers.
 """
 
 from __future__ import annotations
@@ -59,8 +59,38 @@ def _add_rows(rows, first, slopes, total):
 
 
 @_any_order
+def _rounded_dot(values, weights):
+    """Add up products, each rounded to a whole number, so that no order rounds the sum."""
+    total = 0.0
+    for j in range(len(weights)):
+        total += np.rint(values[j] * weights[j])
+    return total
+
+
+@_any_order
+def _add_rounded_rows(rows, first, slopes, total):
+    """Add rows in fours, each product rounded to a whole number."""
+    n_rows, n_columns = len(slopes), len(total)
+    fours = n_rows - n_rows % 4
+    for i in range(0, fours, 4):
+        s0, s1, s2, s3 = slopes[i], slopes[i + 1], slopes[i + 2], slopes[i + 3]
+        r0, r1 = rows[first + i], rows[first + i + 1]
+        r2, r3 = rows[first + i + 2], rows[first + i + 3]
+        for j in range(n_columns):
+            one, other = np.rint(s0 * r0[j]), np.rint(s1 * r1[j])
+            total[j] += (one + other) + (np.rint(s2 * r2[j]) + np.rint(s3 * r3[j]))
+    for i in range(fours, n_rows):
+        slope, row = slopes[i], rows[first + i]
+        for j in range(n_columns):
+            total[j] += np.rint(slope * row[j])
+
+
+@_helper
 def _scores_by_columns(columns, first, weights, scores):
-    """Add columns in fours, so that the scores are read and written once for the four."""
+    """Add columns in fours, so that the scores are read and written once for the four.
+
+    In one order: a record's score is the same wherever in a vector register it is computed.
+    """
     last, n_columns = first + len(scores), len(weights)
     fours = n_columns - n_columns % 4
     scores[:] = 0.0
@@ -77,21 +107,37 @@ def _scores_by_columns(columns, first, weights, scores):
 
 
 @_helper
-def _scale(slopes, row_scale, first):
-    """Return the sum of the derivatives, and bring each to the length of its row."""
+def _scale(slopes, row_scale, first, per_step):
+    """Return the sum of the derivatives, and bring each to the length of its row.
+
+    Both in steps, the derivatives in the sum rounded to whole ones, if there is a step.
+    """
     total = 0.0
     for i in range(len(slopes)):
-        total += slopes[i]
-        slopes[i] *= row_scale[first + i]
+        slope = slopes[i]
+        slopes[i] = slope * row_scale[first + i]
+        if per_step > 0.0:
+            slope = np.rint(slope * per_step)
+            slopes[i] *= per_step
+        total += slope
     return total
 
 
 @_helper
-def _block_losses(branch, parameter, ceiling, scores, targets, limits):  # noqa: C901 – one a loss
+def _counted(loss, ceiling, per_step):
+    """Return what a loss counts for, in whole steps if there is a step."""
+    held = min(loss, ceiling)
+    return np.rint(held * per_step) if per_step > 0.0 else held
+
+
+@_helper
+def _block_losses(counting, scores, targets, limits):  # noqa: C901 – one a loss
     """Return the sum of the losses of a run and put their derivatives in place of the scores.
 
-    Beyond a limit of its slope a loss is a line; several derivatives are shortened together.
+    Beyond a limit of its slope a loss is a line; several derivatives are shortened together. The
+    sum is in whole steps, if there is a step.
     """
+    branch, parameter, ceiling, per_step, _ = counting
     n_rows, total, limited, limit = len(targets), 0.0, len(limits) > 0, np.inf
     if branch == 0:
         # below the edge the loss is a line of this slope; a slope of 1 is never reached
@@ -109,7 +155,7 @@ def _block_losses(branch, parameter, ceiling, scores, targets, limits):  # noqa:
             value += largest * (edge - margin) if margin < edge else 0.0
             share = small / (1.0 + small) if held > 0.0 else 1.0 / (1.0 + small)
             scores[0, i] = -target * min(share, largest)
-            total += min(value, ceiling)
+            total += _counted(value, ceiling, per_step)
     elif branch == 1:
         n_outputs = len(scores)
         for i in range(n_rows):
@@ -136,21 +182,21 @@ def _block_losses(branch, parameter, ceiling, scores, targets, limits):  # noqa:
                     shorter = limits[i] / np.sqrt(square)
                     for output in range(n_outputs):
                         scores[output, i] *= shorter
-            total += min(value, ceiling)
+            total += _counted(value, ceiling, per_step)
     elif branch == 2:
         for i in range(n_rows):
             limit = limits[i] if limited else limit
             residual = scores[0, i] - targets[i]
             slope = min(max(residual, -limit), limit)
             scores[0, i] = slope
-            total += min(slope * (residual - 0.5 * slope), ceiling)
+            total += _counted(slope * (residual - 0.5 * slope), ceiling, per_step)
     elif branch == 3:
         for i in range(n_rows):
             target = targets[i]
             slope = min(1.0, limits[i]) if limited else 1.0
             missing = 1.0 - target * scores[0, i]
             scores[0, i] = -target * slope if missing > 0.0 else 0.0
-            total += min(slope * max(missing, 0.0), ceiling)
+            total += _counted(slope * max(missing, 0.0), ceiling, per_step)
     elif branch == 4:
         for i in range(n_rows):
             target = targets[i]
@@ -158,7 +204,7 @@ def _block_losses(branch, parameter, ceiling, scores, targets, limits):  # noqa:
             missing = max(1.0 - target * scores[0, i], 0.0)
             slope = min(missing / parameter, limit)
             scores[0, i] = -target * slope
-            total += min(slope * (missing - 0.5 * parameter * slope), ceiling)
+            total += _counted(slope * (missing - 0.5 * parameter * slope), ceiling, per_step)
     elif branch == 5:
         for i in range(n_rows):
             target = targets[i]
@@ -166,14 +212,14 @@ def _block_losses(branch, parameter, ceiling, scores, targets, limits):  # noqa:
             missing = max(1.0 - target * scores[0, i], 0.0)
             slope = min(2.0 * missing, limit)
             scores[0, i] = -target * slope
-            total += min(slope * (missing - 0.25 * slope), ceiling)
+            total += _counted(slope * (missing - 0.25 * slope), ceiling, per_step)
     elif branch == 6:
         for i in range(n_rows):
             limit = min(parameter, limits[i]) if limited else parameter
             residual = scores[0, i] - targets[i]
             slope = min(max(residual, -limit), limit)
             scores[0, i] = slope
-            total += min(slope * (residual - 0.5 * slope), ceiling)
+            total += _counted(slope * (residual - 0.5 * slope), ceiling, per_step)
     else:
         lower, upper = (-1.0, 1.0) if branch == 7 else (-parameter, 1.0 - parameter)
         for i in range(n_rows):
@@ -182,15 +228,8 @@ def _block_losses(branch, parameter, ceiling, scores, targets, limits):  # noqa:
             slope = upper if residual > 0.0 else lower if residual < 0.0 else 0.0
             slope = min(max(slope, -limit), limit)
             scores[0, i] = slope
-            total += min(slope * residual, ceiling)
+            total += _counted(slope * residual, ceiling, per_step)
     return total
-
-
-@_helper
-def _on_grid(value, step):
-    """Return the nearest multiple of a power of two, or the value itself for a step of 0."""
-    # the quotient is exact
-    return np.rint(value / step) * step if step > 0.0 else value
 
 
 @_helper
@@ -202,44 +241,36 @@ def _exact_sum(first, second):
 
 
 @_helper
-def _add_block(sums, step, total, lost):
+def _add_block(sums, unit, total, lost):
     """Add the sums of a block to a total, keep what rounding takes, and set them to zero."""
     for j in range(len(sums)):
-        total[j], error = _exact_sum(total[j], _on_grid(sums[j], step))
+        total[j], error = _exact_sum(total[j], sums[j] * unit)
         lost[j] += error
         sums[j] = 0.0
 
 
 @_helper
-def _add_entries(sums, step, total, lost, indices):
+def _add_entries(sums, unit, total, lost, indices):
     """Do the same where only the places of some entries may differ from zero."""
     for j in indices:
         if sums[j] != 0.0:
-            total[j], error = _exact_sum(total[j], _on_grid(sums[j], step))
+            total[j], error = _exact_sum(total[j], sums[j] * unit)
             lost[j] += error
             sums[j] = 0.0
 
 
 @_helper
 def _dense_block(
-    rows,
-    by_columns,
-    row_scale,
-    targets,
-    matrix,
-    intercepts,
-    limits,
-    branch,
-    parameter,
-    ceiling,
-    first_row,
-    last_row,
-    wanted,
-    scores,
-    slope_sums,
-    sums,
+    stored, of_records, weights, counting, first_row, last_row, wanted, scores, slope_sums, sums
 ):
-    """Return the sum of the losses of a block of rows, and add up derivatives and gradients."""
+    """Return the sum of the losses of a block of rows, and add up derivatives and gradients.
+
+    In whole steps, if there are steps.
+    """
+    rows, by_columns = stored
+    row_scale, targets, limits = of_records
+    matrix, intercepts = weights
+    per_step = counting[-1]
     n_outputs, n_columns = matrix.shape
     run_rows, total = scores.shape[1], 0.0
     for first in range(first_row, last_row, run_rows):
@@ -253,17 +284,21 @@ def _dense_block(
             for i in range(n_rows):
                 scaled = scores[output, i] * row_scale[first + i]
                 scores[output, i] = scaled + intercepts[output]
-        of_run = targets[first : first + n_rows]
-        limited = limits[first : first + n_rows]
-        total += _block_losses(branch, parameter, ceiling, scores, of_run, limited)
+        run = slice(first, first + n_rows)
+        total += _block_losses(counting, scores, targets[run], limits[run])
         if not wanted:
             continue
         for output in range(n_outputs):
             slopes = scores[output, :n_rows]
-            slope_sums[output] += _scale(slopes, row_scale, first)
+            slope_sums[output] += _scale(slopes, row_scale, first, per_step)
             if by_columns:
                 for j in range(n_columns):
-                    sums[output, j] += _dot(rows[j, first : first + n_rows], slopes)
+                    column = rows[j, run]
+                    rounded = per_step > 0.0
+                    found = _rounded_dot(column, slopes) if rounded else _dot(column, slopes)
+                    sums[output, j] += found
+            elif per_step > 0.0:
+                _add_rounded_rows(rows, first, slopes, sums[output])
             else:
                 _add_rows(rows, first, slopes, sums[output])
     return total
@@ -271,48 +306,42 @@ def _dense_block(
 
 @_helper
 def _sparse_block(
-    data,
-    indices,
-    indptr,
-    row_scale,
-    targets,
-    matrix,
-    intercepts,
-    limits,
-    branch,
-    parameter,
-    ceiling,
-    first_row,
-    last_row,
-    wanted,
-    scores,
-    slope_sums,
-    sums,
+    stored, of_records, weights, counting, first_row, last_row, wanted, scores, slope_sums, sums
 ):
-    """Do the same for rows in compressed form; entries of one place add up."""
+    """Do the same for rows in compressed form."""
+    data, indices, indptr = stored
+    row_scale, targets, limits = of_records
+    matrix, intercepts = weights
+    per_step = counting[-1]
     run_rows, total = scores.shape[1], 0.0
     for first in range(first_row, last_row, run_rows):
         n_rows = min(run_rows, last_row - first)
         for output in range(len(matrix)):
-            weights = matrix[output]
+            of_output = matrix[output]
             for i in range(n_rows):
                 score = 0.0
                 for entry in range(indptr[first + i], indptr[first + i + 1]):
-                    score += data[entry] * weights[indices[entry]]
+                    score += data[entry] * of_output[indices[entry]]
                 scores[output, i] = score * row_scale[first + i] + intercepts[output]
-        of_run = targets[first : first + n_rows]
-        limited = limits[first : first + n_rows]
-        total += _block_losses(branch, parameter, ceiling, scores, of_run, limited)
+        run = slice(first, first + n_rows)
+        total += _block_losses(counting, scores, targets[run], limits[run])
         if not wanted:
             continue
         for output in range(len(matrix)):
             slopes, gradient = scores[output, :n_rows], sums[output]
-            slope_sums[output] += _scale(slopes, row_scale, first)
+            slope_sums[output] += _scale(slopes, row_scale, first, per_step)
             for i in range(n_rows):
                 slope = slopes[i]
                 for entry in range(indptr[first + i], indptr[first + i + 1]):
-                    gradient[indices[entry]] += slope * data[entry]
+                    product = slope * data[entry]
+                    gradient[indices[entry]] += np.rint(product) if per_step > 0.0 else product
     return total
+
+
+@_helper
+def _per_step(step):
+    """Return steps in one, or 0 without a step, and what a sum in steps is multiplied by."""
+    return (1.0 / step, step) if step > 0.0 else (0.0, 1.0)
 
 
 def _dense_pass(
@@ -346,33 +375,20 @@ def _dense_pass(
     slope_sums, sums = np.zeros(n_outputs), np.zeros((n_outputs, n_columns))
     lost = np.zeros((n_outputs, n_columns + 1))
     wanted = gradients.shape[2] > 0
+    (per_loss_step, loss_unit), (per_step, unit) = _per_step(loss_step), _per_step(gradient_step)
+    counting = (branch, parameter, ceiling, per_loss_step, per_step)
+    read = (rows, by_columns), (row_scale, targets, limits), (matrix, intercepts), counting
     for segment in range(len(firsts)):
         found, lost_loss = gradients[segment], 0.0
         for block in range(firsts[segment], lasts[segment]):
-            total = _dense_block(
-                rows,
-                by_columns,
-                row_scale,
-                targets,
-                matrix,
-                intercepts,
-                limits,
-                branch,
-                parameter,
-                ceiling,
-                edges[block],
-                edges[block + 1],
-                wanted,
-                scores,
-                slope_sums,
-                sums,
-            )
-            totals[segment], error = _exact_sum(totals[segment], _on_grid(total, loss_step))
+            span = edges[block], edges[block + 1]
+            total = _dense_block(*read, *span, wanted, scores, slope_sums, sums)
+            totals[segment], error = _exact_sum(totals[segment], total * loss_unit)
             lost_loss += error
             if wanted:
-                _add_block(slope_sums, gradient_step, found[:, n_columns], lost[:, n_columns])
+                _add_block(slope_sums, unit, found[:, n_columns], lost[:, n_columns])
                 for output in range(n_outputs):
-                    _add_block(sums[output], gradient_step, found[output], lost[output])
+                    _add_block(sums[output], unit, found[output], lost[output])
         totals[segment] += lost_loss
         if wanted:
             found += lost
@@ -406,40 +422,26 @@ def _sparse_pass(
     slope_sums, sums = np.zeros(n_outputs), np.zeros((n_outputs, n_columns))
     lost = np.zeros((n_outputs, n_columns + 1))
     wanted = gradients.shape[2] > 0
+    (per_loss_step, loss_unit), (per_step, unit) = _per_step(loss_step), _per_step(gradient_step)
+    counting = (branch, parameter, ceiling, per_loss_step, per_step)
+    read = (data, indices, indptr), (row_scale, targets, limits), (matrix, intercepts), counting
     for segment in range(len(firsts)):
         found, lost_loss = gradients[segment], 0.0
         for block in range(firsts[segment], lasts[segment]):
-            total = _sparse_block(
-                data,
-                indices,
-                indptr,
-                row_scale,
-                targets,
-                matrix,
-                intercepts,
-                limits,
-                branch,
-                parameter,
-                ceiling,
-                edges[block],
-                edges[block + 1],
-                wanted,
-                scores,
-                slope_sums,
-                sums,
-            )
-            totals[segment], error = _exact_sum(totals[segment], _on_grid(total, loss_step))
+            span = edges[block], edges[block + 1]
+            total = _sparse_block(*read, *span, wanted, scores, slope_sums, sums)
+            totals[segment], error = _exact_sum(totals[segment], total * loss_unit)
             lost_loss += error
             if not wanted:
                 continue
-            _add_block(slope_sums, gradient_step, found[:, n_columns], lost[:, n_columns])
-            places = indices[indptr[edges[block]] : indptr[edges[block + 1]]]
+            _add_block(slope_sums, unit, found[:, n_columns], lost[:, n_columns])
+            places = indices[indptr[span[0]] : indptr[span[1]]]
             for output in range(n_outputs):
                 gradient = found[output]
                 if 4 * len(places) < n_columns:  # wide rows with few entries
-                    _add_entries(sums[output], gradient_step, gradient, lost[output], places)
+                    _add_entries(sums[output], unit, gradient, lost[output], places)
                 else:
-                    _add_block(sums[output], gradient_step, gradient, lost[output])
+                    _add_block(sums[output], unit, gradient, lost[output])
         totals[segment] += lost_loss
         if wanted:
             found += lost

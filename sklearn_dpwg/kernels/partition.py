@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,7 +19,7 @@ MAX_TASKS = 16
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Rows of each group cut into blocks, whose sums are rounded one by one.
+    """Rows of each group cut into blocks, whose sums are added up one by one.
 
     Parameters
     ----------
@@ -53,32 +53,6 @@ class Blocks:
         within = np.arange(of_group[-1]) - np.repeat(of_group[:-1], counts)
         edges = np.repeat(starts[:-1], counts) + block_rows * within
         return cls(np.append(edges, starts[-1]), of_group)
-
-    @classmethod
-    def of_ranks(cls, ranks: Sequence[IndexArray], block_ranks: int) -> Blocks:
-        """Cut some records of each group by their ranks among all records of the group.
-
-        Parameters
-        ----------
-        ranks : sequence of ndarray
-            For each group the increasing positions in it of the records that are there.
-        block_ranks : int
-            How many successive ranks make a block.
-
-        Returns
-        -------
-        Blocks
-            Which block a record is in depends on its own rank alone, not on who else is there.
-        """
-        pieces, counts, start = [], [], 0
-        for of_group in ranks:
-            last = int(of_group[-1]) if len(of_group) else -1
-            ends = np.searchsorted(of_group, np.arange(0, last + 1, block_ranks))
-            pieces.append(start + ends)
-            counts.append(len(ends))
-            start += len(of_group)
-        edges = np.concatenate([*pieces, [start]]).astype(np.intp)
-        return cls(edges, np.concatenate([[0], np.cumsum(counts, dtype=np.intp)]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.kernels import row_block, row_norms
+from sklearn_dpwg.kernels import row_block, row_norms, scale_rows
 from sklearn_dpwg.records import GroupedRecords
 
 # Temporary arrays are of this size, not of the rows'.
@@ -37,6 +37,22 @@ def scores_by_row(rows: Any, weights: FloatArray) -> FloatArray:
     """
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     return np.stack([(rows * of_output).sum(axis=1) for of_output in weights], axis=1)
+
+
+def weighted_row_sums(rows: Any, factors: FloatArray, step: float) -> FloatArray:
+    """Return ``factors.T @ rows``, each product rounded to a multiple of the step unless it is 0.
+
+    Added up in floating point, multiples are exact in any order.
+    """
+    if step == 0.0:
+        return np.asarray((rows.T @ factors).T)
+    sums = np.empty((factors.shape[1], rows.shape[1]))
+    for output, of_output in enumerate(factors.T):
+        products = scale_rows(rows, of_output / step)
+        entries = products.data if isinstance(products, csr_array) else products
+        np.rint(entries, out=entries)
+        sums[output] = products.sum(axis=0)
+    return sums * step
 
 
 def on_grid(value: Any, step: float) -> Any:

@@ -116,10 +116,8 @@ class Risks(RiskFunctions, Protocol):
     ) -> tuple[FloatArray, FloatArray]:
         """Return each group's sum of losses and that of their gradients, for a release.
 
-        The sums of each block of records are rounded to the grid, which makes the rest exact:
-        which block a record is in is public, and one record moves the rounding of its own block
-        alone (``docs/theory/sums.md``). Where groups are hidden, blocks are of places among all
-        records, and one that changes its group moves a block of either.
+        What each record adds is rounded to the grid, which makes the rest exact, in any order: one
+        record moves the sums by what itself adds, wherever it is (``docs/theory/sums.md``).
 
         Parameters
         ----------
@@ -128,7 +126,7 @@ class Risks(RiskFunctions, Protocol):
         ceiling : float
             Each record's loss counts for at most this much; gradients are not affected.
         grid : SumGrid
-            Steps and blocks, from public facts.
+            Steps, from public facts.
         gradients : bool, default=True
             Whether gradients are wanted.
         center : float, default=0.0
@@ -154,8 +152,7 @@ class Risks(RiskFunctions, Protocol):
     ) -> tuple[FloatArray, FloatArray]:
         """Return the sums over the records of a batch, for a release.
 
-        Blocks are of ranks in the group, so that whoever joins shifts nobody to another block. A
-        selection asked again chooses the same records: what is lost on the way is read again.
+        A selection asked again chooses the same records: what is lost on the way is read again.
 
         Parameters
         ----------
@@ -168,7 +165,7 @@ class Risks(RiskFunctions, Protocol):
         center : float
             What is taken off each loss, a multiple of the step of losses.
         grid : SumGrid
-            Steps and blocks, from public facts.
+            Steps, from public facts.
 
         Returns
         -------
@@ -184,7 +181,7 @@ class Risks(RiskFunctions, Protocol):
         Parameters
         ----------
         grid : SumGrid
-            Steps and blocks, from public facts.
+            Steps, from public facts.
 
         Returns
         -------
@@ -245,8 +242,8 @@ class Risks(RiskFunctions, Protocol):
         With r the target minus the score of a record, clipped to ``[-clip, clip]``, v is
         ``(x, constant, length r / clip)``, without the constant where there is no intercept.
         Entries of v are rounded to multiples of a step, coarse enough for the sums of a block to be
-        floating-point numbers. Those are rounded to multiples of another step, coarse enough for
-        all sums to be: a record moves what it adds and the rounding of its own block.
+        floating-point numbers. Multiples of another step and what is left of those are added up
+        exactly, so that only the whole sum is rounded, once.
 
         Parameters
         ----------
@@ -261,9 +258,9 @@ class Risks(RiskFunctions, Protocol):
         step : float
             What entries of v are rounded to multiples of; a power of 2.
         sum_step : float
-            What the sums of a block are rounded to; a power of 2, at least ``step**2``.
+            A power of 2, at least ``step**2``, of which all sums are at most 2⁵² multiples.
         block_size : int
-            Most records of a block.
+            Most records of a block, whose sums are exact in one part.
 
         Returns
         -------

@@ -44,7 +44,7 @@ class Block(Protocol):
         ceiling : float, optional
             Each record's loss counts for at most this much; gradients are not affected.
         grid : SumGrid, optional
-            Steps and blocks; None for sums that are not rounded.
+            What each record adds is rounded to its steps; None to round nothing.
         gradients : bool, default=True
             Whether gradients are wanted.
 
@@ -71,7 +71,7 @@ class Block(Protocol):
         ceiling : float
             Each record's loss counts for at most this much; gradients are not affected.
         grid : SumGrid
-            Steps and blocks.
+            What each record adds is rounded to its steps.
 
         Returns
         -------
@@ -110,7 +110,7 @@ class Block(Protocol):
         sum_step: float,
         block_size: int,
     ) -> Sums:
-        """Return the sums of `Risks.residual_moments` in units of the squared step, as one array.
+        """Return the sums of `Risks.residual_moments` in units of the squared step, in two parts.
 
         Parameters
         ----------
@@ -125,14 +125,15 @@ class Block(Protocol):
         step : float
             What entries are rounded to.
         sum_step : float
-            What sums are rounded to.
+            What one part of the sums is multiples of.
         block_size : int
-            Most records of a block.
+            Most records whose sums are exact in one part.
 
         Returns
         -------
-        tuple of ndarray
-            One, of shape (n_groups, n_columns + 1, n_columns + 1); the lower left is not filled.
+        multiples, left : ndarray of shape (n_groups, n_columns + 1, n_columns + 1)
+            Whole numbers that are added up exactly in any order, and come to the sums together; the
+            lower left is not filled.
         """
 
     def row_sum(self, *, grid: SumGrid) -> Sums:
@@ -141,7 +142,7 @@ class Block(Protocol):
         Parameters
         ----------
         grid : SumGrid
-            Steps and blocks.
+            What each record adds is rounded to its steps.
 
         Returns
         -------

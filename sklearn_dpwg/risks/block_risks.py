@@ -115,7 +115,7 @@ class BlockRisks:
         gradients: bool = True,
         center: float = 0.0,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return sums of losses and gradients, rounded to a grid block by block, in one pass."""
+        """Return sums of losses and gradients, each record's on a grid, in one pass."""
         asked = methodcaller("sums", weights, ceiling=ceiling, grid=grid, gradients=gradients)
         losses, slopes = self._reduced(asked)
         if center:
@@ -132,7 +132,7 @@ class BlockRisks:
         center: float,
         grid: SumGrid,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the sums over the records that joined, in blocks of ranks or places."""
+        """Return the sums over the records that joined."""
         asked = methodcaller("sampled_sums", weights, selection, ceiling=ceiling, grid=grid)
         losses, slopes, counts = self.engine.reduce(self.handles, asked)
         # exact: multiples of the step, and the centre is one
@@ -156,18 +156,19 @@ class BlockRisks:
         sum_step: float,
         block_size: int,
     ) -> FloatArray:
-        """Return each group's sum of ``v v'``, exact within blocks and rounded across them."""
+        """Return each group's sum of ``v v'``, which is rounded once."""
         facts = {"clip": clip, "constant": constant, "length": length, "step": step}
         asked = methodcaller(
             "moment_sums", weights, **facts, sum_step=sum_step, block_size=block_size
         )
-        sums = np.require(self._reduced(asked)[0], requirements="W")
+        multiples, left = self._reduced(asked)
+        sums = multiples + left
         n = self.n_features
         sums[:, n:, :n] = np.swapaxes(sums[:, :n, n:], 1, 2)
         return np.asarray(sums * step**2)
 
     def row_sum(self, *, grid: SumGrid) -> FloatArray:
-        """Return the sum of all rows, rounded to a grid block by block, in one pass."""
+        """Return the sum of all rows, each rounded to a grid, in one pass."""
         (total,) = self._reduced(methodcaller("row_sum", grid=grid))
         return total
 

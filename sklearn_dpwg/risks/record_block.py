@@ -27,7 +27,14 @@ from sklearn_dpwg.kernels import (
 from sklearn_dpwg.losses import AbsoluteError, Loss
 from sklearn_dpwg.privacy.sensitivity import SumGrid
 from sklearn_dpwg.records import GroupedRecords
-from sklearn_dpwg.risks._by_row import dense, exact_sum, on_grid, scores_by_row, squared_distances
+from sklearn_dpwg.risks._by_row import (
+    dense,
+    exact_sum,
+    on_grid,
+    scores_by_row,
+    squared_distances,
+    weighted_row_sums,
+)
 from sklearn_dpwg.risks._curvature import add_curvature
 from sklearn_dpwg.risks.engine import Sums
 from sklearn_dpwg.risks.selection import Selection
@@ -37,10 +44,10 @@ from sklearn_dpwg.risks.selection import Selection
 BLOCK_BYTES = 2**18
 # Rows in compressed form go into one product with each other at a time.
 SPARSE_BLOCK_ROWS = 2**14
-# Rows whose sums are added before the next ones, where no plan says how many.
+# Rows whose sums are added before the next ones.
 BLOCK_ROWS = 2**11
-# Sums that are not rounded.
-FINEST = SumGrid(loss_step=0.0, gradient_step=0.0, block_size=BLOCK_ROWS)
+# What a record adds is not rounded.
+FINEST = SumGrid(loss_step=0.0, gradient_step=0.0)
 # A Hessian of fewer entries takes less time than waking a thread.
 ENTRIES_PER_TASK = 2**16
 
@@ -48,8 +55,7 @@ ENTRIES_PER_TASK = 2**16
 class RecordBlock:
     """A `Block` of encoded records.
 
-    Blocks of sums, which are rounded one by one, are cut within it: by ranks in the group, or where
-    groups are hidden by places, both counted from its own first record.
+    What a record adds to sums on a grid depends on no other record, nor on where it is.
 
     Parameters
     ----------
@@ -85,7 +91,7 @@ class RecordBlock:
         self.n_features = int(records.rows.shape[1])
         self.first_ranks = (0,) * len(self.group_sizes) if first_ranks is None else first_ranks
         self.first_place = first_place
-        self._cut: dict[tuple[int, bool], Blocks] = {}
+        self._blocks = Blocks.of(records.starts, BLOCK_ROWS)
 
     def __repr__(self) -> str:
         """Return the class alone: a log must hold no record."""
@@ -110,21 +116,16 @@ class RecordBlock:
         gradients: bool = True,
     ) -> Sums:
         """Return sums of losses and slopes, in one pass."""
-        if grid is None:
-            blocks = self._blocks(BLOCK_ROWS)
-        else:
-            blocks = self._blocks(grid.block_size, is_public=True)
-        return self._sums(weights, ceiling, blocks, grid or FINEST, gradients=gradients)
+        highest = np.inf if ceiling is None else ceiling
+        add_up = self._compiled_sums if has_kernel(self.loss) else self._numpy_sums
+        return add_up(weights, highest, grid or FINEST, gradients=gradients)
 
     def sampled_sums(
         self, weights: FloatArray, selection: Selection, *, ceiling: float, grid: SumGrid
     ) -> Sums:
-        """Return the sums over a copy of the records that joined, in blocks of ranks or places."""
-        batch = self._chosen(selection)
-        joined = self._of(self.records.take(batch))
-        ranks = batch if joined.records.places is None else joined.records.places_by_group
-        blocks = Blocks.of_ranks(ranks, grid.block_size)
-        losses, slopes = joined._sums(weights, ceiling, blocks, grid)
+        """Return the sums over a copy of the records that joined, and how many did."""
+        joined = self.part(selection)
+        losses, slopes = joined.sums(weights, ceiling=ceiling, grid=grid)
         return losses, slopes, np.asarray(joined.group_sizes, dtype=float)
 
     def curvature(self, weights: FloatArray, record_weights: FloatArray) -> FloatArray:
@@ -160,21 +161,18 @@ class RecordBlock:
         sum_step: float,
         block_size: int,
     ) -> Sums:
-        """Return sums of ``v v'`` over the squared step, exact in blocks, rounded across them."""
+        """Return the exact sums of ``v v'`` over the squared step, in two parts to be added up."""
         n_records, size = self.records.rows.shape[0], self.n_columns + 1
         n_tasks = n_records * size // max(ENTRIES_PER_TASK, 4 * self.n_groups * size**2)
-        blocks = self._blocks(block_size, is_public=True)
+        blocks = Blocks.of(self.records.starts, block_size)
         partition = Partition.of(blocks.starts, n_tasks)
-        # others behind a record that changes its group are elsewhere in a block
-        by_row = self.records.places is not None
         n_features = self.n_features
         tail = [np.rint(constant / step)] if self.intercept_scaling > 0 else []
 
         def block_sums(group: int, start: int, stop: int) -> FloatArray:
             sums = np.zeros((size, size))
-            for _, run, scores in self._scored_blocks(
-                weights, [(group, start, stop)], square=True, by_row=by_row
-            ):
+            segment = [(group, start, stop)]
+            for _, run, scores in self._scored_blocks(weights, segment, square=True, by_row=True):
                 rows = row_block(self.records.rows, run.start, run.stop)
                 residuals = np.clip(self.records.targets[run] - scores, -clip, clip)
                 last = np.empty((len(scores), 1 + len(tail)))
@@ -186,21 +184,26 @@ class RecordBlock:
                 sums[:n_features, :n_features] += dense(left.T @ left)
                 sums[:n_features, n_features:] += left.T @ last
                 sums[n_features:, n_features:] += last.T @ last
-            return np.asarray(on_grid(sums, sum_step / step**2))
+            return sums
 
         def task(part: slice) -> FloatArray:
-            sums = np.zeros((self.n_groups, size, size))
+            sums = np.zeros((2, self.n_groups, size, size))
             for group, first, last in partition.segments(part):
                 for start, stop in pairwise(blocks.edges[first : last + 1].tolist()):
-                    sums[group] += block_sums(group, start, stop)
+                    # whole numbers: multiples of a large one and what is left are added exactly
+                    of_block = block_sums(group, start, stop)
+                    multiples = on_grid(of_block, sum_step / step**2)
+                    sums[0, group] += multiples
+                    sums[1, group] += of_block - multiples
             return sums
 
         with one_blas_thread():
             parts = run_on_threads([partial(task, part) for part in partition.tasks])
-        return (_total(parts, (self.n_groups, size, size)),)
+        multiples, left = _total(parts, (2, self.n_groups, size, size))
+        return multiples, left
 
     def row_sum(self, *, grid: SumGrid) -> Sums:
-        """Return the sum of all rows, rounded to a grid block by block, in one pass."""
+        """Return the sum of all rows, each rounded to a grid, in one pass."""
         records = self.records
         # the slope of |0 - (-1)| is 1: the gradients are the rows
         _, sums = fused_pass(
@@ -208,7 +211,7 @@ class RecordBlock:
             records.rows,
             records.row_scale,
             np.full(len(records.targets), -1.0),
-            self._blocks(grid.block_size, is_public=True),
+            self._blocks,
             np.zeros((1, self.n_features)),
             np.zeros(1),
             gradient_step=grid.gradient_step,
@@ -277,46 +280,16 @@ class RecordBlock:
         _, slopes = self.loss.value_and_derivative(scores, self.records.targets[block])
         return np.abs(slopes) < limits[block]
 
-    def _blocks(self, block_size: int, *, is_public: bool = False) -> Blocks:
-        """Return the blocks of sums; public ones, which no record decides, are of hidden places."""
-        by_place = is_public and self.records.places is not None
-        if (block_size, by_place) not in self._cut:
-            self._cut[block_size, by_place] = (
-                Blocks.of_ranks(self.records.places_by_group, block_size)
-                if by_place
-                else Blocks.of(self.records.starts, block_size)
-            )
-        return self._cut[block_size, by_place]
-
-    def _sums(
-        self,
-        weights: FloatArray,
-        ceiling: float | None,
-        blocks: Blocks,
-        grid: SumGrid = FINEST,
-        *,
-        gradients: bool = True,
+    def _compiled_sums(
+        self, weights: FloatArray, ceiling: float, grid: SumGrid, *, gradients: bool
     ) -> tuple[FloatArray, FloatArray]:
         """Return each group's sum of losses and, if wanted, that of slopes times rows."""
-        highest = np.inf if ceiling is None else ceiling
-        add_up = self._compiled_sums if has_kernel(self.loss) else self._numpy_sums
-        return add_up(weights, highest, blocks, grid, gradients=gradients)
-
-    def _compiled_sums(
-        self,
-        weights: FloatArray,
-        ceiling: float,
-        blocks: Blocks,
-        grid: SumGrid,
-        *,
-        gradients: bool,
-    ) -> tuple[FloatArray, FloatArray]:
         return fused_pass(
             self.loss,
             self.records.rows,
             self.records.row_scale,
             self.records.targets,
-            blocks,
+            self._blocks,
             *self._split(weights),
             ceiling=ceiling,
             gradients=gradients,
@@ -326,13 +299,7 @@ class RecordBlock:
         )
 
     def _numpy_sums(
-        self,
-        weights: FloatArray,
-        ceiling: float,
-        blocks: Blocks,
-        grid: SumGrid,
-        *,
-        gradients: bool,
+        self, weights: FloatArray, ceiling: float, grid: SumGrid, *, gradients: bool
     ) -> tuple[FloatArray, FloatArray]:
         """Do as the compiled pass for a loss without a kernel."""
         if self.records.slope_limits is not None:
@@ -342,25 +309,28 @@ class RecordBlock:
         totals = np.zeros(self.n_groups)
         slope_sums = np.zeros((self.n_groups, self.loss.n_outputs, n_columns))
         lost, lost_slopes = np.zeros_like(totals), np.zeros_like(slope_sums)
-        partition = Partition.of(blocks.starts, 1)
-        for group, first, last in partition.segments(slice(None)):
-            for start, stop in pairwise(blocks.edges[first : last + 1].tolist()):
-                total, of_block = 0.0, np.zeros(slope_sums.shape[1:])
-                for _, run, scores in self._scored_blocks(weights, [(group, start, stop)]):
-                    values, slopes = self.loss.value_and_derivative(scores, records.targets[run])
-                    total += float(np.minimum(values, ceiling).sum())
-                    if gradients:
-                        slopes = slopes.reshape(len(values), -1)
-                        of_block[:, -1] += slopes.sum(axis=0)
-                        slopes = slopes * records.row_scale[run, None]
-                        rows = row_block(records.rows, run.start, run.stop)
-                        of_block[:, :-1] += (rows.T @ slopes).T
-                totals[group], error = exact_sum(totals[group], on_grid(total, grid.loss_step))
-                lost[group] += error
-                rounded = on_grid(of_block, grid.gradient_step)
-                slope_sums[group], error = exact_sum(slope_sums[group], rounded)
-                lost_slopes[group] += error
+        for group, run, scores in self._scored_blocks(weights, self._segments()):
+            values, slopes = self.loss.value_and_derivative(scores, records.targets[run])
+            total = float(on_grid(np.minimum(values, ceiling), grid.loss_step).sum())
+            totals[group], error = exact_sum(totals[group], total)
+            lost[group] += error
+            if not gradients:
+                continue
+            slopes = slopes.reshape(len(values), -1)
+            of_block = np.empty(slope_sums.shape[1:])
+            of_block[:, -1] = on_grid(slopes, grid.gradient_step).sum(axis=0)
+            slopes = slopes * records.row_scale[run, None]
+            rows = row_block(records.rows, run.start, run.stop)
+            of_block[:, :-1] = weighted_row_sums(rows, slopes, grid.gradient_step)
+            slope_sums[group], error = exact_sum(slope_sums[group], of_block)
+            lost_slopes[group] += error
         return totals + lost, slope_sums + lost_slopes
+
+    def _segments(self) -> Iterator[tuple[int, int, int]]:
+        """Yield the group and the rows of every block."""
+        for group, first, last in Partition.of(self._blocks.starts, 1).segments(slice(None)):
+            for start, stop in pairwise(self._blocks.edges[first : last + 1].tolist()):
+                yield group, start, stop
 
     def _split(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the weights of the features, and what the constant column adds to the scores."""

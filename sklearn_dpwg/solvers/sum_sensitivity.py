@@ -16,11 +16,6 @@ from sklearn_dpwg.privacy import (
 )
 from sklearn_dpwg.problem import Problem
 
-# A block is long enough for the rounding of its sums to cost no time, even where few of its ranks
-# join a batch, and short enough for the error of adding it up to be far below what a record counts
-# for. Wide rows in compressed form call for longer ones.
-LEAST_BLOCK, LARGEST_BLOCK = 2**11, 2**14
-
 
 def record_errors(problem: Problem, highest: float) -> tuple[float, float]:
     """Return what rounding adds to a record's gradient and to its loss, counted up to a number.
@@ -47,7 +42,7 @@ class SumSensitivity:
     Parameters
     ----------
     grid : SumGrid
-        Blocks and steps of the sums.
+        Steps of the sums.
     gradient_diameter : float
         By how much replacing a record moves a weighted sum of group means, over the ratio of its
         group's weight to its size.
@@ -82,40 +77,34 @@ class SumSensitivity:
         SumSensitivity
             From these alone.
         """
-        constants, n_columns = problem.constants, problem.n_columns
-        largest_group, is_hidden = problem.most_in_a_group, problem.hidden is not None
+        constants, largest_group = problem.constants, problem.most_in_a_group
         highest = min(ceiling, constants.supremum)
         of_gradient, of_loss = record_errors(problem, highest)
         # as they are read: a change of variables may follow
         factor, gradient = problem.rounding_factor, problem.summed_norm + of_gradient
         loss = max(abs(highest), abs(constants.infimum)) + of_loss
-        block_size = int(np.clip(n_columns, LEAST_BLOCK, LARGEST_BLOCK))
         grid = SumGrid(
             loss_step=grid_step(loss, largest_group),
             gradient_step=grid_step(gradient, largest_group),
-            block_size=block_size,
         )
-        step = problem.row_norm * grid.gradient_step
-        gradient_slack = factor * summation_slack(
-            gradient, step=step, block_size=block_size, n_dimensions=problem.n_weights
+        slack = summation_slack(
+            problem.row_norm * grid.gradient_step, n_dimensions=problem.n_weights
         )
-        # a record's share of a sum, with what rounding every block moves it by: however records are
-        # stored, and so cut into blocks, no group has more blocks than records
-        share = gradient + 0.5 * np.sqrt(problem.n_weights) * step
-        loss_slack = summation_slack(loss, step=grid.loss_step, block_size=block_size)
+        loss_slack = summation_slack(grid.loss_step)
         loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
         middle = constants.infimum + (highest - constants.infimum) / 2.0
         return cls(
             grid=grid,
             gradient_diameter=problem.pair_diameter
             + 2.0 * of_gradient
-            # a record that changes its group moves the rounding of a block of either
-            + (2.0 if is_hidden else 1.0) * gradient_slack
+            + factor * slack
             + factor
-            * weighting_slack(float(share), n_records=problem.n_records, n_groups=problem.n_groups),
-            gradient_norm=problem.lipschitz + of_gradient + gradient_slack,
+            * weighting_slack(
+                gradient + 0.5 * slack, n_records=problem.n_records, n_groups=problem.n_groups
+            ),
+            gradient_norm=problem.lipschitz + of_gradient + 0.5 * factor * slack,
             # the centre is on the grid, half a step at most from the middle
-            loss_range=loss_range + 3.0 * loss_slack,
+            loss_range=loss_range + 2.0 * loss_slack,
             center=on_step(middle, grid.loss_step),
         )
 

@@ -13,8 +13,7 @@ from sklearn_dpwg.sources.table import Table
 # once, in a few copies.
 PART_ROWS = 2**20
 PART_BYTES = 2**26
-# Of rows in compressed form: how many entries they have is not public, and where a part ends must
-# be, as it decides which records are rounded together.
+# Of rows in compressed form: how many entries they have is not public.
 SPARSE_PART_ROWS = 2**16
 
 
@@ -62,8 +61,7 @@ class Source(Protocol):
     ``spool`` is the directory for encoded rows that are read again and again, or None to hold them
     in memory.
 
-    Where parts end must follow from public facts, such as numbers of records, and never from
-    values: it decides which records are rounded together. A source whose arrays are read pass by
+    Parts may end anywhere, as each record is rounded by itself before it is added. A source whose arrays are read pass by
     pass where they are has a method ``check()``, which a fit calls behind every pass and which
     raises `ChangedDataError` where they are not what they were. One that writes files for its parts
     has a method ``release(parts)``, which removes them when the parts are read no more.

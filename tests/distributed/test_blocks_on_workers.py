@@ -16,7 +16,7 @@ from sklearn_dpwg.risks import keyed_parts
 from tests.helpers.group_data import make_risks
 from tests.helpers.storage import in_blocks
 
-GRID = SumGrid(2.0**-30, 2.0**-32, 8)
+GRID = SumGrid(2.0**-30, 2.0**-32)
 SIZES = (37, 1, 90)
 
 

@@ -200,7 +200,7 @@ def _means_of_the_batch(patch: pytest.MonkeyPatch) -> None:
 def estimates(risks, weights, batch, *, expected_sizes, ceiling, center):
     """Return the group risks and gradients that a batch shows, without noise or a grid."""
     losses, gradients = risks.sampled_sums(
-        weights, batch, ceiling=ceiling, center=center, grid=SumGrid(0.0, 0.0, 2**12)
+        weights, batch, ceiling=ceiling, center=center, grid=SumGrid(0.0, 0.0)
     )
     expected_sizes = np.asarray(expected_sizes)
     return center + losses / expected_sizes, gradients / expected_sizes[:, None]

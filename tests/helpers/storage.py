@@ -47,21 +47,16 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def in_blocks(
-    risks: GroupRisks, n_blocks: int, seed: int = 0, *, multiple: int = 1, engine: Any = None
-) -> BlockRisks:
-    """Return the risks of the same records, cut at random into blocks that may be empty.
-
-    Each group's ranks, or places where groups are hidden, are cut at multiples of a number.
-    """
+def in_blocks(risks: GroupRisks, n_blocks: int, seed: int = 0, *, engine: Any = None) -> BlockRisks:
+    """Return the risks of the same records, cut at random into blocks that may be empty."""
     rng, records, sizes = np.random.default_rng(seed), risks.records, risks.group_sizes
     if risks.hides_groups:
-        cuts = _cuts(rng, sum(sizes), n_blocks, multiple)
+        cuts = _cuts(rng, sum(sizes), n_blocks)
         spans = [(cuts[b], cuts[b + 1]) for b in range(n_blocks)]
         chosen = [records.at_places(np.arange(*span)) for span in spans]
         in_front = [cut for cut, _ in spans]
     else:
-        every = np.stack([_cuts(rng, size, n_blocks, multiple) for size in sizes])
+        every = np.stack([_cuts(rng, size, n_blocks) for size in sizes])
         chosen = [
             [np.arange(a, b) for a, b in zip(every[:, i], every[:, i + 1], strict=True)]
             for i in range(n_blocks)
@@ -90,8 +85,8 @@ def in_blocks(
     )
 
 
-def _cuts(rng: np.random.Generator, size: int, n_blocks: int, multiple: int) -> np.ndarray:
-    inner = np.sort(rng.integers(0, size // multiple + 1, n_blocks - 1)) * multiple
+def _cuts(rng: np.random.Generator, size: int, n_blocks: int) -> np.ndarray:
+    inner = np.sort(rng.integers(0, size + 1, n_blocks - 1))
     return np.concatenate([[0], inner, [size]])
 
 

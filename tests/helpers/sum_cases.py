@@ -17,6 +17,13 @@ class PlainAbsoluteError(AbsoluteError):
     """The absolute error without a kernel, which NumPy adds up."""
 
 
+def rounded_by_blocks(rows, factors, step):
+    """Return the sum of one column, its eights rounded instead of its records: a planted bug."""
+    products = rows * factors
+    blocks = np.array([products[k : k + 8].sum() for k in range(0, len(products), 8)])
+    return np.array([[np.rint(blocks / step).sum() * step]])
+
+
 def exact_difference(one, other) -> list[Fraction]:
     pairs = zip(np.ravel(one).tolist(), np.ravel(other).tolist(), strict=True)
     return [Fraction(a) - Fraction(b) for a, b in pairs]

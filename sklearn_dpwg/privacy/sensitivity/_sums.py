@@ -1,4 +1,4 @@
-"""The proved sensitivity of sums that are rounded block by block."""
+"""The proved sensitivity of sums whose terms are rounded one by one."""
 
 from __future__ import annotations
 
@@ -11,27 +11,22 @@ from sklearn_dpwg._checks import non_negative, positive_finite, whole_number
 _UNIT = 2.0**-53
 # Magnitudes up to so many steps leave room, below 2⁵³, for what rounding adds to the sums.
 _STEPS = 2.0**52
-# Roundings that a term takes part in beside those of adding it up: products, vector registers.
-_EXTRA_ROUNDINGS = 64
 # Relative error of a loss or a slope, in roundings of a score: a margin for exp, log and the like.
 _ROUNDINGS_OF_A_RECORD = 16
 
 
 @dataclass(frozen=True)
 class SumGrid:
-    """Blocks and steps with which sums of losses and gradients are made.
+    """Steps of sums of losses and gradients.
 
     Parameters
     ----------
     loss_step, gradient_step : float
-        Powers of two that the sums of a block are rounded to multiples of; 0 to round nothing.
-    block_size : int
-        Most records of a block; in batches, how many successive ranks make one.
+        Powers of two that what each record adds is rounded to multiples of; 0 to round nothing.
     """
 
     loss_step: float
     gradient_step: float
-    block_size: int
 
 
 def grid_step(bound: float, n_terms: int) -> float:
@@ -75,28 +70,24 @@ def grid_step(bound: float, n_terms: int) -> float:
     return math.ldexp(1.0, max(power, -960))
 
 
-def summation_slack(bound: float, *, step: float, block_size: int, n_dimensions: int = 1) -> float:
-    """Bound what summing in floating point adds to how far one record moves a sum.
+def summation_slack(step: float, *, n_dimensions: int = 1) -> float:
+    """Bound what rounding of terms adds to how far one record moves a sum of them.
 
-    Terms are added in floating point within a block, in any order; the sum of each block is
-    rounded to a multiple of the step, and those are added exactly.
+    Each coordinate of a term is rounded to the nearest multiple of the step, and those are added
+    exactly, in whatever order.
 
     Parameters
     ----------
-    bound : float
-        Bound on the Euclidean norm of a term; positive.
     step : float
         Step of the grid, from `grid_step`; positive.
-    block_size : int
-        Most terms of a block.
     n_dimensions : int, default=1
         Coordinates of a term.
 
     Returns
     -------
     float
-        What is added to the L2 sensitivity, whether a record is replaced in its block, joins it or
-        leaves it.
+        What is added to the L2 sensitivity where a record is replaced; half of it is where one
+        joins or leaves.
 
     Raises
     ------
@@ -105,29 +96,23 @@ def summation_slack(bound: float, *, step: float, block_size: int, n_dimensions:
 
     Notes
     -----
-    ``2 γ m bound + √d step``, with m the block size, ``γ = k u/(1 - k u)`` for ``k = 2 m + 64``
-    roundings of relative size ``u = 2⁻⁵³``. ``docs/theory/sums.md`` has the proof.
+    ``√d step``: half a step in every coordinate of either record. ``docs/theory/sums.md`` has the
+    proof.
 
     References
     ----------
-    N. J. Higham (2002). *Accuracy and Stability of Numerical Algorithms*, section 4.2: the error of
-    a sum in any order.
+    J. Demmel and H. D. Nguyen (2013). *Fast reproducible floating-point summation*: terms that are
+    rounded to a common step before they are added.
 
     Examples
     --------
     >>> from sklearn_dpwg.privacy import grid_step, summation_slack
-    >>> step = grid_step(1.0, 1_000_000)
-    >>> summation_slack(1.0, step=step, block_size=1024, n_dimensions=50) < 1e-8
+    >>> summation_slack(grid_step(1.0, 1_000_000), n_dimensions=50) < 1e-8
     True
     """
-    bound, step = positive_finite(bound, "bound"), positive_finite(step, "step")
-    block_size = whole_number(block_size, "block_size", least=1)
+    step = positive_finite(step, "step")
     n_dimensions = whole_number(n_dimensions, "n_dimensions", least=1)
-    roundings = (2.0 * block_size + _EXTRA_ROUNDINGS) * _UNIT
-    if roundings >= 0.5:
-        raise ValueError(f"block_size must be below 2**51, got {block_size!r}.")
-    error = roundings / (1.0 - roundings) * block_size * bound
-    return (2.0 * error + math.sqrt(n_dimensions) * step) * (1.0 + 16.0 * _UNIT)
+    return math.sqrt(n_dimensions) * step * (1.0 + 4.0 * _UNIT)
 
 
 def record_rounding(size: float, n_dimensions: int) -> float:

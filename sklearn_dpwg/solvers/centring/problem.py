@@ -134,18 +134,13 @@ def centred_problem(problem: Problem, *, unit: float = 1.0) -> CentredProblem:
 
 def row_sum_grid(problem: Problem) -> SumGrid:
     """Return the grid on which rows are added up."""
-    return SumGrid(loss_step=0.0, gradient_step=grid_step(2.0, problem.n_records), block_size=2**11)
+    return SumGrid(loss_step=0.0, gradient_step=grid_step(2.0, problem.n_records))
 
 
 def row_sum_sensitivity(problem: Problem) -> float:
     """Return how far replacing one record moves the sum of all rows."""
     grid = row_sum_grid(problem)
     longest = 1.0 + 2.0**-40  # the rounding of its factor
-    slack = summation_slack(
-        longest,
-        step=grid.gradient_step,
-        block_size=grid.block_size,
-        n_dimensions=max(problem.n_features, 1),
+    return 2.0 * longest + summation_slack(
+        grid.gradient_step, n_dimensions=max(problem.n_features, 1)
     )
-    # a record that changes its group moves the rounding of a block of either
-    return 2.0 * longest + (slack if problem.hidden is None else 2.0 * slack)

@@ -25,6 +25,9 @@ CONSTANT, LENGTH = 0.75, 1.25
 # What the sensitivity is larger by to pay for rounding, and the digits of a float.
 ROUNDING, DIGITS = 5e-3, 53
 
+# Records of a group up to which both parts of its sums are exact (docs/theory/sums.md, section 7).
+LARGEST_GROUP = 2**38
+
 # What planning assumes that residuals, and weights from those of the round before, are in the last
 # of several rounds, over the target bound and the aim.
 LEFT_BY_ROUNDS = 0.5
@@ -90,22 +93,24 @@ def n_released(problem: Problem) -> int:
 
 
 def _rounding_steps(problem: Problem, norm: float) -> tuple[float, float]:
-    """Return the finest steps of entries and of sums of blocks with which sums are exact.
+    """Return the finest step of entries, and that of sums, with which sums are exact.
 
     A vector is rounded by at most half a step in each coordinate, which its norm and so the
-    sensitivity pay for, and integers below 2⁵³ are floats. The sums of all blocks are multiples of
-    the second step, by half of which each neighbour's block is rounded in every entry.
+    sensitivity pay for, and integers below 2⁵³ are floats. The sum of all blocks is held in
+    multiples of the second step and in what is left of it; together they are rounded once, by at
+    most half of that step in every entry of either neighbour's sum.
     """
     size, largest = problem.n_columns + 1, problem.most_in_a_group
-    # a record that changes its group moves the rounding of a block of either
-    n_blocks = 1 if problem.hidden is None else 2
+    # a record that changes its group moves the rounding of two sums
+    n_sums = 1 if problem.hidden is None else 2
     square = ((1.0 + ROUNDING / 4.0) * norm) ** 2
     in_block = min(largest, BLOCK_SIZE) * square
     step = 2.0 ** math.ceil((math.log2(in_block) - DIGITS) / 2.0)
     sum_step = max(step**2, grid_step(square, largest)) if largest > BLOCK_SIZE else step**2
     if (
         math.sqrt(size) * step / 2.0 > ROUNDING / 5.0 * norm
-        or n_blocks * size * sum_step + largest * square * 2.0**-51 > ROUNDING / 5.0 * norm**2
+        or n_sums * size * sum_step + largest * square * 2.0**-51 > ROUNDING / 5.0 * norm**2
+        or largest > LARGEST_GROUP
     ):
         raise ValueError(
             f"solver 'moments' cannot add up {largest:,} records of a group with "

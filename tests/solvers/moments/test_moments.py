@@ -30,6 +30,7 @@ from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import random_data
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import Recorder, silent
+from tests.helpers.storage import RestlessEngine, in_blocks
 
 BUDGET = Budget(1.0, 1e-6)
 LOSS = SquaredError()
@@ -457,17 +458,26 @@ def test_steps_keep_sums_exact_and_sensitivities_true(size, n_features):
     assert from_sums + from_blocks + from_root <= schedule.sensitivity
 
 
-def test_sums_of_blocks_are_rounded_block_by_block():
-    """A coarse second step: each block's sums to its nearest multiple, and those added exactly."""
+def test_sums_are_rounded_once_however_records_lie():
+    """Products beyond 2⁵³ of the finest step, in blocks of three: against whole numbers."""
     problem, data = linear_data((300, 40, 7))
     weights = np.random.default_rng(1).standard_normal(problem.n_weights)
-    found = data.residual_moments(weights, **SCALES, sum_step=2.0**-6, block_size=100)
-    v = vectors(data, weights, **SCALES)
-    edges = [(0, 100), (100, 200), (200, 300)], [(300, 340)], [(340, 347)]
-    for group, blocks in enumerate(edges):
-        sums = [v[first:last].T @ v[first:last] for first, last in blocks]
-        expected = sum(np.rint(of_block * 2.0**6) / 2.0**6 for of_block in sums)
-        np.testing.assert_array_equal(found[group], expected)
+    scales = {**SCALES, "step": 2.0**-25}
+    steps = {"sum_step": 2.0**-44, "block_size": 3}
+    found = data.residual_moments(weights, **scales, **steps)
+    v = vectors(data, weights, **scales)
+    for group, (first, last) in enumerate([(0, 300), (300, 340), (340, 347)]):
+        whole = np.rint(v[first:last] / scales["step"]).astype(int).astype(object)
+        exact = whole.T @ whole
+        if group == 0:
+            assert max(exact.ravel()) > 2**53
+        assert np.array_equal(found[group] / scales["step"] ** 2, exact.astype(float))
+    rng = np.random.default_rng(2)
+    order = [rng.permutation(size) for size in data.group_sizes]
+    again = GroupRisks(data.records.take(order), data.loss, data.intercept_scaling)
+    assert np.array_equal(again.residual_moments(weights, **scales, **steps), found)
+    stored = in_blocks(data, 5, engine=RestlessEngine())
+    assert np.array_equal(stored.residual_moments(weights, **scales, **steps), found)
 
 
 @pytest.mark.parametrize(
