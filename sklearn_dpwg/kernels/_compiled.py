@@ -263,10 +263,7 @@ def _add_entries(sums, unit, total, lost, indices):
 def _dense_block(
     stored, of_records, weights, counting, first_row, last_row, wanted, scores, slope_sums, sums
 ):
-    """Return the sum of the losses of a block of rows, and add up derivatives and gradients.
-
-    In whole steps, if there are steps.
-    """
+    """Return the sum of a block's losses; add up derivatives and gradients. In steps, if any."""
     rows, by_columns = stored
     row_scale, targets, limits = of_records
     matrix, intercepts = weights
@@ -293,10 +290,10 @@ def _dense_block(
             slope_sums[output] += _scale(slopes, row_scale, first, per_step)
             if by_columns:
                 for j in range(n_columns):
-                    column = rows[j, run]
-                    rounded = per_step > 0.0
-                    found = _rounded_dot(column, slopes) if rounded else _dot(column, slopes)
-                    sums[output, j] += found
+                    if per_step > 0.0:
+                        sums[output, j] += _rounded_dot(rows[j, run], slopes)
+                    else:
+                        sums[output, j] += _dot(rows[j, run], slopes)
             elif per_step > 0.0:
                 _add_rounded_rows(rows, first, slopes, sums[output])
             else:

@@ -121,7 +121,9 @@ def test_a_deadline_ends_a_pass_and_its_tasks(client):
 def test_an_interrupted_pass_leaves_nothing_behind(engine, client):
     handles = hold_blocks(engine)
     engine.reduce(handles, toy.sums)
-    timer = threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,))
+    # to the main thread, which it wakes; another one would leave that waiting for the pass
+    main = threading.main_thread().ident
+    timer = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         engine.reduce(handles, partial(toy.slow_sums, seconds=0.5))
