@@ -61,10 +61,11 @@ class Source(Protocol):
     ``spool`` is the directory for encoded rows that are read again and again, or None to hold them
     in memory.
 
-    Parts may end anywhere, as each record is rounded by itself before it is added. A source whose arrays are read pass by
-    pass where they are has a method ``check()``, which a fit calls behind every pass and which
-    raises `ChangedDataError` where they are not what they were. One that writes files for its parts
-    has a method ``release(parts)``, which removes them when the parts are read no more.
+    Parts may end anywhere, as each record is rounded by itself before it is added. A source whose
+    arrays are read pass by pass where they are has a method ``check()``, which a fit calls behind
+    every pass and which raises `ChangedDataError` where they are not what they were. One that
+    writes files for its parts has a method ``release(parts)``, which removes them when the parts
+    are read no more.
     """
 
     @property
