@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sklearn_dpwg.kernels import Blocks, fused_pass
-from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget, PoissonSample, SumGrid, grid_step, summation_slack
 from sklearn_dpwg.problem import HiddenGroups, Problem
+from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import (
     BLOCK_ROWS,
     BlockRisks,
@@ -313,3 +315,64 @@ def test_borders_that_a_record_moves_round_nobody_anew(monkeypatch):
     monkeypatch.setattr(record_block, "weighted_row_sums", rounded_by_blocks)  # is seen
     moved = stored_with_a_border(8, n, step) - stored_with_a_border(12, n, step)
     assert abs(moved).max() > 100 * summation_slack(step)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    loss=st.sampled_from([*LOSSES, Hinge(), Quantile(0.8)]),
+    layout=st.sampled_from(["rows", "csr"]),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    n_features=st.sampled_from([1, 5, 60]),
+    is_sorted=st.booleans(),
+    cuts=st.lists(st.integers(0, 120), max_size=6),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_no_border_changes_a_bit_of_what_is_released(
+    loss, layout, dtype, n_features, is_sorted, cuts, seed
+):
+    """Blocks that are encoded each by itself; targets where slopes jump, rows of all lengths."""
+    rng, n = np.random.default_rng(seed), 120
+    rows = rng.standard_normal((n, n_features)).astype(dtype)
+    rows[rng.random(rows.shape) < 0.3] = 0.0
+    rows[rng.random(n) < 0.2] *= 1e3
+    codes = rng.integers(0, 3, n)
+    codes = np.sort(codes) if is_sorted else codes
+    weights = rng.standard_normal(loss.n_outputs * (n_features + 1))
+    weights /= np.linalg.norm(weights)
+    encoder = RecordEncoder(3, 1.0)
+    targets = rng.choice([-1.0, 1.0], n)
+    if loss.task == "multiclass":
+        targets = rng.integers(0, loss.n_outputs, n).astype(float)
+    elif loss.task == "regression":
+        whole = encoder.encode(laid_out(rows, layout, dtype), targets, np.zeros(n, np.intp))
+        block = RecordBlock(whole, loss, 0.5)
+        targets = np.concatenate([scores for *_, scores in block._scored_blocks(weights)])
+
+    def stored(edges):
+        blocks, ranks = [], np.zeros(3, dtype=int)
+        for first, last in pairwise(edges):
+            part = laid_out(rows[first:last], layout, dtype), targets[first:last], codes[first:last]
+            blocks.append(RecordBlock(encoder.encode(*part), loss, 0.5, first_ranks=tuple(ranks)))
+            ranks = ranks + np.bincount(codes[first:last], minlength=3)
+        facts = {"loss": loss, "intercept_scaling": 0.5, "group_sizes": tuple(ranks.tolist())}
+        return BlockRisks(LocalEngine(), blocks, n_features=n_features, **facts)
+
+    def released(risks):
+        grid, center = SumGrid(2.0**-42, 2.0**-42), np.full(n_features, 0.5 / n_features)
+        sample = PoissonSample(0.4, bytes(range(32)))
+        found = [
+            *risks.sums(weights, ceiling=3.0, grid=grid),
+            *risks.sampled_sums(weights, sample, ceiling=3.0, center=0.25, grid=grid),
+            risks.row_sum(grid=grid),
+            np.array(risks.spread(center, step=2.0**-44)),
+        ]
+        if type(loss).__dict__.get("kernel"):
+            view = risks.centred(center, constant=0.25, clip=0.3)
+            found += view.sums(weights, ceiling=3.0, grid=grid)
+        if loss.n_outputs == 1:
+            found.append(risks.residual_moments(weights, **MOMENTS))
+        return found
+
+    one, many = stored([0, n]), stored([0, *sorted(cuts), n])
+    for found, expected in zip(released(many), released(one), strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -579,6 +579,13 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch):
     assert tries == [True, False]
 
 
+def test_vector_functions_that_round_by_places_are_refused(monkeypatch):
+    _kernel.refuse_svml()
+    monkeypatch.setattr(numba.config, "USING_SVML", True)
+    with pytest.raises(RuntimeError, match="^numba uses Intel's SVML.*NUMBA_DISABLE_INTEL_SVML=1"):
+        _kernel.refuse_svml()
+
+
 # --- helpers for rows --------------------------------------------------------------------------
 
 
@@ -677,3 +684,13 @@ def test_a_worker_says_how_many_threads_its_passes_use(monkeypatch):
         assert n_threads() == 3
     assert n_threads() == 1
     assert seen == [1]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_columns", [20, 200, 9000])
+def test_a_norm_depends_on_its_row_alone(n_columns, dtype, order):
+    """Borders of storage may leave a row alone, or with others."""
+    row = np.random.default_rng(0).standard_normal(n_columns).astype(dtype)
+    norms = [row_norms(np.array(np.tile(row, (n, 1)), order=order)) for n in (1, 2, 64, 65)]
+    assert len(np.unique(np.concatenate(norms))) == 1

@@ -53,9 +53,9 @@ def fused_pass(
     Rows are sorted by group, dense in any order of memory or compressed, of either precision. Each
     loss counts for at most ``ceiling``. The last column of the gradients is that in ``intercepts``,
     and there are no columns where none are wanted. Sums are in float64 and do not depend on the
-    number of threads; with steps, powers of two, those of a block are rounded to multiples of them.
-    ``slope_limits``, one a record, bound the derivative of its loss, which goes on as a line; for
-    several outputs they bound the norm of the derivatives.
+    number of threads; with steps, powers of two, what each record adds is rounded to multiples of
+    them. ``slope_limits``, one a record, bound the derivative of its loss, which goes on as a line;
+    for several outputs they bound the norm of the derivatives.
     """
     from sklearn_dpwg.kernels._compiled import dense_pass, sparse_pass  # loads numba
 

@@ -142,6 +142,7 @@ def _fill_norms(rows: Any, block: slice, norms: FloatArray) -> None:
                 at = bounds[filled] - bounds[0]
                 norms[block.start + filled] = np.add.reduceat(entries * entries, at)
         else:
-            part = rows[block]
-            np.einsum("ij,ij->i", part, part, dtype=np.float64, out=norms[block])
+            # each row by itself: einsum adds up a single one in another order than several
+            part = np.ascontiguousarray(rows[block], dtype=np.float64)
+            (part * part).sum(axis=1, out=norms[block])
         np.sqrt(norms[block], out=norms[block])

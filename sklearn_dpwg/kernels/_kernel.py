@@ -5,13 +5,30 @@ What is kept is found by the file of the function alone: whatever it calls stand
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 
+# read when numba is loaded
+os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")
+import numba
+
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
+def refuse_svml() -> None:
+    """Refuse a library of vector functions whose results depend on places (docs/theory/sums.md)."""
+    if numba.config.USING_SVML:
+        raise RuntimeError(
+            "numba uses Intel's SVML, in which the exp of a number depends on its place among "
+            "others, and so would one record's gradient on who else is there: set the environment "
+            "variable NUMBA_DISABLE_INTEL_SVML=1 before numba is loaded."
+        )
+
+
+refuse_svml()
 
 
 class Kernel:

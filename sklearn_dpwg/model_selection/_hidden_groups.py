@@ -18,8 +18,8 @@ from sklearn_dpwg.solvers.counts.releases import count_groups
 
 Indices = NDArray[np.intp]
 
-# Scores become multiples of this, so that their sums are exact; docs/theory/replace-any.md.
-_GRID = 2.0**-20
+# Scores become multiples of this, so that their sums are exact; docs/theory/sums.md, section 9a.
+GRID = 2.0**-20
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,18 @@ def release_held_out_sizes(
     return HeldOutSizes(n_held_out, sizes * (n_held_out / len(codes)), is_heard)
 
 
+def worst_over_sizes(scores: FloatArray, codes: Indices) -> tuple[float, float]:
+    """Return the worst group's score where groups are public, and how far a record moves it.
+
+    A record moves its group's mean by at most one over the group's number of records, and the
+    smallest of the means by no more.
+    """
+    sizes = np.bincount(codes)
+    sums = np.bincount(codes, weights=np.rint(scores / GRID))
+    worst = float((sums / (sizes / GRID)).min())
+    return worst, float((1.0 + sizes.min() * 2.0**-50) / sizes.min())
+
+
 def worst_over_counts(
     scores: FloatArray, codes: Indices, sizes: HeldOutSizes
 ) -> tuple[float, float]:
@@ -86,12 +98,12 @@ def worst_over_counts(
     two by half of that at most, as scores count from the middle of their range; the smallest mean
     moves by no more. Groups that may be empty are left out; where all may, all records are one.
     """
-    centred = np.rint(scores / _GRID) - 0.5 / _GRID
+    centred = np.rint(scores / GRID) - 0.5 / GRID
     if sizes.is_heard.any():
         sums = np.bincount(codes, weights=centred, minlength=len(sizes.divisors))[sizes.is_heard]
         divisors = sizes.divisors[sizes.is_heard]
     else:
         sums, divisors = centred.sum(keepdims=True), np.array([float(sizes.n_held_out)])
-    worst = float((0.5 + sums / (divisors / _GRID)).min())
+    worst = float((0.5 + sums / (divisors / GRID)).min())
     of_rounding = sizes.n_held_out * 2.0**-50
     return worst, float((1.0 + of_rounding) / divisors.min())

@@ -16,7 +16,11 @@ from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegresso
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.ledger.learning_steps import learning_steps
 from sklearn_dpwg.ledger.starts import StartCost, costs_in
-from sklearn_dpwg.model_selection._hidden_groups import HeldOutSizes, worst_over_counts
+from sklearn_dpwg.model_selection._hidden_groups import (
+    HeldOutSizes,
+    worst_over_counts,
+    worst_over_sizes,
+)
 from sklearn_dpwg.model_selection.search_plan import SearchPlan
 from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Release, is_gaussian
 
@@ -164,9 +168,7 @@ def noisy_score(
     release = Release("score", "laplace", plan.score_multiplier, max_count=1)
     scores = record_scores(scoring, candidate, X, y)
     if released is None:
-        sizes = np.bincount(codes)
-        worst = float((np.bincount(codes, weights=scores) / sizes).min())
-        sensitivity = 1.0 / sizes.min()
+        worst, sensitivity = worst_over_sizes(scores, codes)
     else:
         worst, sensitivity = worst_over_counts(scores, codes, released)
     noise = NoiseSource(seed, [release])

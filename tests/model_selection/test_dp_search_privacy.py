@@ -6,6 +6,7 @@ import math
 import sys
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn_dpwg.exceptions import BudgetExceededError, SeededNoiseWarning
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV, dp_search_cv
+from sklearn_dpwg.model_selection._hidden_groups import HeldOutSizes
 from sklearn_dpwg.model_selection._search_steps import noisy_score, record_scores, split
 from sklearn_dpwg.model_selection.search_plan import count_runs, plan_search
 from sklearn_dpwg.preprocessing import BoundedScaler
@@ -104,8 +106,36 @@ def test_no_record_moves_a_score_by_more_than_its_sensitivity(data):
             noisy_score(
                 lambda model, X, y: scores, Known(), plan, None, scores[:, None], scores, codes
             )
-    assert abs(values[0] - values[1]) <= bounds[0] * (1 + 1e-12)
-    assert bounds[0] == bounds[1] == 1.0 / min(sizes)
+    assert abs(Fraction(values[0]) - Fraction(values[1])) <= Fraction(bounds[0])
+    assert bounds[0] == bounds[1] == (1.0 + min(sizes) * 2.0**-50) / min(sizes)
+
+
+@pytest.mark.parametrize(
+    "released", [None, HeldOutSizes(2**16, np.array([2.0**16]), np.array([True]))]
+)
+def test_no_score_decides_how_others_are_rounded(released, monkeypatch):
+    """Behind a power of two, thousands of scores of half a last digit vanish or count twice."""
+    n, seen = 2**15, []
+
+    def spy(self, value, *, sensitivity, release):
+        seen.append((Fraction(value), Fraction(sensitivity)))
+        return value
+
+    monkeypatch.setattr(NoiseSource, "laplace", spy)
+    plan = plan_search(Budget(1.0, 1e-6), mean_runs=1, distribution="geometric")
+    codes = np.zeros(2 * n, dtype=int)
+    sums = []
+    for first in (1.0, 0.0):
+        scores = np.repeat([1.0, 0.51 * n * 2.0**-52], n)
+        scores[0] = first
+        sums.append(Fraction(np.bincount(codes, weights=scores)[0]))
+        noisy_score(
+            lambda model, X, y, scores=scores: scores,
+            Known(), plan, None, scores[:, None], scores, codes, released,
+        )  # fmt: skip
+    (one, sensitivity), (other, _) = seen
+    assert abs(one - other) <= sensitivity
+    assert sums[0] - sums[1] > 1 + n * Fraction(2) ** -50  # the attack is on
 
 
 @given(st.lists(st.integers(2, 30), min_size=1, max_size=4), st.floats(0.05, 0.5))

@@ -103,6 +103,7 @@ class Encoder:
             return check_array(
                 X,
                 dtype=self.dtype,
+                order="C",  # a score by columns is rounded otherwise, and borders may move
                 accept_sparse="csr",
                 ensure_min_samples=0,
                 estimator=self.owner,
