@@ -582,7 +582,7 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch):
 def test_vector_functions_that_round_by_places_are_refused(monkeypatch):
     _kernel.refuse_svml()
     monkeypatch.setattr(numba.config, "USING_SVML", True)
-    with pytest.raises(RuntimeError, match="^numba uses Intel's SVML.*NUMBA_DISABLE_INTEL_SVML=1"):
+    with pytest.raises(RuntimeError, match=r"^numba uses Intel's SVML.*NUMBA_DISABLE_INTEL_SVML=1"):
         _kernel.refuse_svml()
 
 

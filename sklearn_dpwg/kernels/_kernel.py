@@ -20,7 +20,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 def refuse_svml() -> None:
     """Refuse a library of vector functions whose results depend on places (docs/theory/sums.md)."""
-    if numba.config.USING_SVML:
+    if getattr(numba.config, "USING_SVML", False):
         raise RuntimeError(
             "numba uses Intel's SVML, in which the exp of a number depends on its place among "
             "others, and so would one record's gradient on who else is there: set the environment "

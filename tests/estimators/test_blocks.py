@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.estimators.in_blocks import encoding
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
     DeltaWarning,
@@ -21,6 +22,7 @@ from sklearn_dpwg.exceptions import (
 )
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.losses import SmoothedHinge
+from sklearn_dpwg.risks import RecordBlock
 from sklearn_dpwg.solvers import MGR, PhasedERM
 from tests.helpers.partitioned import Partitioned
 
@@ -292,19 +294,27 @@ def test_estimators_have_no_trace_of_where_they_were_fitted(binary):
 
 
 @pytest.mark.parametrize("solver", ["passes", "batches"])
-def test_blocks_lie_by_rows_wherever_they_end(solver):
-    """A frame lies by columns, and so would its sorted rows; scores of the two differ in a bit."""
+def test_blocks_lie_by_rows_wherever_they_end(solver, monkeypatch):
+    """A frame lies by columns, and so would rows that a border happens to leave sorted."""
     rng = np.random.default_rng(0)
-    n = 1200
-    X = pd.DataFrame(rng.standard_normal((n, 20)), columns=[f"x{j}" for j in range(20)])
-    y = pd.Series((X["x0"] + rng.standard_normal(n) > 0).astype(int))
-    groups = pd.Series(np.sort(rng.choice(["a", "b", "c"], n)))
+    X = pd.DataFrame(rng.standard_normal((1200, 20)), columns=[f"x{j}" for j in range(20)])
+    y = pd.Series((X["x0"] + rng.standard_normal(1200) > 0).astype(int))
+    groups = pd.Series(np.repeat(["b", "a"], 600))
+    by_rows = []
+
+    def watched(records, *facts, **places):
+        by_rows.append(records.rows.flags.c_contiguous)
+        return RecordBlock(records, *facts, **places)
+
+    monkeypatch.setattr(encoding, "RecordBlock", watched)
     fits = []
-    for cuts in ([400, 800], [401, 799], [1, 2, 1199]):
+    for cuts in ([600], [601], [1, 600, 1199]):
         model = DPWorstGroupClassifier(data_norm=6.0, random_state=0, **SOLVERS[solver])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataNormWarning)
             fits.append(model.fit(Partitioned(X, y, groups, cuts=cuts)))
+    assert len(by_rows) == 8
+    assert all(by_rows)
     for other in fits[1:]:
         np.testing.assert_array_equal(other.coef_, fits[0].coef_)
         np.testing.assert_array_equal(other.intercept_, fits[0].intercept_)
