@@ -8,8 +8,12 @@ from types import TracebackType
 _PACKAGE = __name__.partition(".")[0]
 _RAISE = opcode.opmap["RAISE_VARARGS"]
 
-# What scikit-learn says of NaN and infinity, without a value.
-_WITHOUT_VALUES = ("sklearn.utils.validation", "_assert_all_finite_element_wise")
+# What scikit-learn says without a value: of NaN and infinity, of shapes, of kinds of targets.
+_WITHOUT_VALUES = {
+    ("sklearn.utils.validation", "_assert_all_finite_element_wise"),
+    ("sklearn.utils.validation", "column_or_1d"),
+    ("sklearn.utils.multiclass", "check_classification_targets"),
+}
 
 
 def innermost(error: BaseException) -> TracebackType | None:
@@ -26,7 +30,7 @@ def module_of(trace: TracebackType) -> str:
 
 
 def has_own_words(error: BaseException) -> bool:
-    """Whether a `raise` of this package made the sentence of an error, or one known to be bare.
+    """Whether a `raise` of this package made the sentence of an error, or one that has no value.
 
     Words of others, NumPy's for instance, quote what they choke on, which may be a record.
     """
@@ -36,4 +40,4 @@ def has_own_words(error: BaseException) -> bool:
     code, module = trace.tb_frame.f_code, module_of(trace)
     raised = code.co_code[trace.tb_lasti] == _RAISE  # not by what C code says
     ours = module.partition(".")[0] == _PACKAGE
-    return raised and (ours or (module, code.co_name) == _WITHOUT_VALUES)
+    return raised and (ours or (module, code.co_name) in _WITHOUT_VALUES)
