@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from sklearn_dpwg.sources.parquet_files import ParquetFile
 
 
+# Of a cell as it is read, which may be text: parts are as large as they may be by that.
+CELL_BYTES = 64
+
+
 class PartsOfFile:
     """A source of the records of a file, in runs of its row groups.
 
@@ -59,7 +63,8 @@ class PartsOfFile:
         from sklearn_dpwg.sources.parquet_files import runs_of
         from sklearn_dpwg.sources.partition import rows_per_part
 
-        n_rows = rows_per_part(8 * len(self.schema.get_feature_names_out()))
+        encoded = 8 * len(self.schema.get_feature_names_out())
+        n_rows = rows_per_part(max(encoded, CELL_BYTES * len(self.schema.columns)))
         runs = runs_of(self._file, n_rows)
         return [Part(self._file, run, self._task, self.schema) for run in runs]
 
