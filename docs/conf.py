@@ -157,6 +157,7 @@ CONSTANTS = {
         "Map the names of the prefix-sum mechanisms to their classes."
     ),
     "sklearn_dpwg.risks.BLOCK_ROWS": "Number of rows that are added up before a sum is rounded.",
+    "sklearn_dpwg.risks.MAX_BLOCKS": "Most blocks that records may lie in.",
     "sklearn_dpwg.solvers.SOLVERS": "Map the names of the solvers to their classes.",
 }
 

@@ -19,6 +19,14 @@ _ELSEWHERE = {"polars": ("LazyFrame",), "pyarrow": ("Dataset",)}
 _ARROW = {"pyarrow": ("Table", "RecordBatch")}
 
 
+class NoArray:
+    """A source of records, of which NumPy, and so scikit-learn's own, can make no array."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """Refuse in one sentence what would end in words about sequences."""
+        raise TypeError(f"X must be in memory here, got {type(self).__name__}: {FEW_TAKE}.")
+
+
 def is_source(value: Any) -> bool:
     """Whether a value is a `Source`: partitions one can ask for, and where they are spooled."""
     return callable(getattr(type(value), "partitions", None)) and hasattr(value, "spool")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ from sklearn_dpwg.cli._options import (
 @estimator_options
 @ledger_options
 @table_options
+@click.option(
+    "--spool",
+    type=FILE,
+    metavar="FOLDER",
+    help="Read a Parquet file in parts, and keep encoded rows in this folder while it is fitted.",
+)
 @random_state_option
 @overwrite_option
 def fit(
@@ -52,6 +59,7 @@ def fit(
     ledger_delta: float | None,
     delimiter: str | None,
     missing_values: tuple[str, ...],
+    spool: Path | None,
     overwrite: bool,
     **parameters: Any,
 ) -> None:
@@ -67,6 +75,7 @@ def fit(
     from sklearn_dpwg.cli._ledgers import ledger_around
     from sklearn_dpwg.cli._models import save_model
     from sklearn_dpwg.cli._outputs import check_outputs
+    from sklearn_dpwg.cli._parts import PartsOfFile
     from sklearn_dpwg.cli._progress import shown_progress
     from sklearn_dpwg.cli._tables import TableFile, features
     from sklearn_dpwg.cli._task import make_task, read_schema
@@ -92,14 +101,20 @@ def fit(
     task.check(file, list(said.columns))
     file.require(said.columns, str(schema))
     estimator = make_estimator(task, **parameters)
-    columns = file.read([*said.columns, *task.group_columns, task.needed_target()])
-    of_groups, y = task.groups(columns), task.targets(columns)
-    X = features(columns, said.columns)
-    del columns
-    model = Pipeline([("schema", PublicSchema(said.columns)), ("model", estimator)])
+    if spool is None:
+        columns = file.read([*said.columns, *task.group_columns, task.needed_target()])
+        of_groups, y = task.groups(columns), task.targets(columns)
+        X = features(columns, said.columns)
+        del columns
+        model = Pipeline([("schema", PublicSchema(said.columns)), ("model", estimator)])
+        fit_model = partial(model.fit, X, y, model__groups=of_groups)
+    else:
+        source = PartsOfFile(file, task, PublicSchema(said.columns), spool)
+        model = Pipeline([("schema", source.schema), ("model", estimator)])
+        fit_model = partial(estimator.fit, source)
     book = ledger_around(ledger, ledger_epsilon, ledger_delta)
     with book or nullcontext(), shown_progress(estimator, sys.stderr):
-        model.fit(X, y, model__groups=of_groups)
+        fit_model()
     save_model(model, output)  # outside of the ledger, whose place would be saved with it
     click.echo(str(privacy_of(model)))
     click.echo(f"\nModel: {output}")

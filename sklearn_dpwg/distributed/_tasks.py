@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import opcode
 import pickle
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from sklearn_dpwg._own_words import has_own_words, innermost, module_of
 from sklearn_dpwg.exceptions import WorkerError
 from sklearn_dpwg.kernels import allow_threads
 
 _PACKAGE = __name__.partition(".")[0]
-_RAISE = opcode.opmap["RAISE_VARARGS"]
-
-# What scikit-learn says of NaN and infinity, without a value.
-_WITHOUT_VALUES = ("sklearn.utils.validation", "_assert_all_finite_element_wise")
 
 
 class Held:
@@ -144,23 +140,14 @@ def add(*sums: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def without_values(error: Exception) -> Exception:
-    """Return an error that may leave the worker: with its words if they are this package's own.
-
-    Words of others, NumPy's for instance, quote what they choke on, which may be a record.
-    """
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
+    """Return an error that may leave the worker: with its words if they are this package's own."""
+    trace = innermost(error)
     if trace is None:
         return WorkerError(f"A task failed on a worker with {type(error).__name__}.")
-    frame = trace.tb_frame
-    module = str(frame.f_globals.get("__name__", ""))
-    raised = frame.f_code.co_code[trace.tb_lasti] == _RAISE  # not by what C code says
-    ours = module.partition(".")[0] == _PACKAGE
-    if raised and (ours or (module, frame.f_code.co_name) == _WITHOUT_VALUES):
+    if has_own_words(error):
         return _bare(error)
     return WorkerError(
-        f"A task failed on a worker with {type(error).__name__} in {module}, line "
+        f"A task failed on a worker with {type(error).__name__} in {module_of(trace)}, line "
         f"{trace.tb_lineno}; its words may show values of records, so they stay there: the same "
         "call with some of the rows in memory shows them."
     )

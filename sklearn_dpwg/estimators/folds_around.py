@@ -20,6 +20,7 @@ from sklearn.model_selection import (
     check_cv,
 )
 
+from sklearn_dpwg._lazy_data import is_dask
 from sklearn_dpwg.groups import are_decided_by, find_groups
 
 # Whatever they draw, each record is scored in exactly one fold (of each repetition).
@@ -56,6 +57,7 @@ def check_folds_around(frame: FrameType, model: Any) -> None:
     if around is None:
         return
     known = around.f_locals
+    _refuse_lazy_frames(known)
     _check_secret_groups(known["cv"], model, known)
     scorers = _group_scorers(known["scoring"])
     if not scorers:
@@ -63,6 +65,17 @@ def check_folds_around(frame: FrameType, model: Any) -> None:
     check_scorers(known["scoring"], known["estimator"])
     cv = check_cv(known["cv"], known.get("y"), classifier=is_classifier(known["estimator"]))
     _check_folds(scorers, known["estimator"], model, cv, known, first=first)
+
+
+def _refuse_lazy_frames(known: Mapping[str, Any]) -> None:
+    """Refuse frames of dask, of which scikit-learn cannot take the rows of a fold."""
+    for name in ("X", "y"):
+        value = known.get(name)
+        if is_dask(value) and hasattr(value, "to_dask_array"):
+            raise TypeError(
+                f"{name} must be an array of dask where folds are made of it, got a "
+                f"{type(value).__name__}: pass {name}.to_dask_array(lengths=True)."
+            )
 
 
 def _check_secret_groups(cv: Any, model: Any, known: Mapping[str, Any]) -> None:

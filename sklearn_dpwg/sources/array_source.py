@@ -10,12 +10,13 @@ import pandas as pd
 from scipy.sparse import csr_array, csr_matrix, issparse
 
 from sklearn_dpwg._checks import whole_number
+from sklearn_dpwg._lazy_data import NoArray
 from sklearn_dpwg.sources.mapped_array import FileFacts, MappedArray, mapping_of, place_of
 from sklearn_dpwg.sources.partition import rows_per_part
 from sklearn_dpwg.sources.table import Table
 
 
-class ArraySource:
+class ArraySource(NoArray):
     """Arrays that are read in runs of rows, such as memory-mapped ones.
 
     Parameters

@@ -331,6 +331,11 @@ def parts_of(
     file: ParquetFile, columns: Columns, n_rows: int, keeper: Any = None
 ) -> list[ParquetPartition]:
     """Return runs of row groups of at most so many records, or of one row group."""
+    return [ParquetPartition(file, run, columns, keeper) for run in runs_of(file, n_rows)]
+
+
+def runs_of(file: ParquetFile, n_rows: int) -> list[list[int]]:
+    """Return which row groups are read together: at most so many records, or a single one."""
     runs: list[list[int]] = []
     n_in_run = 0
     for place, size in enumerate(file.group_rows):
@@ -341,7 +346,7 @@ def parts_of(
             n_in_run = 0
         runs[-1].append(place)
         n_in_run += size
-    return [ParquetPartition(file, run, columns, keeper) for run in runs]
+    return runs
 
 
 def cut(file: ParquetFile, columns: Columns, n_rows: int, spool: Any, name: str) -> ParquetFile:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_dpwg._lazy_data import NoArray
 from sklearn_dpwg.sources.arrow_columns import as_codes, check_feature, check_label, float_type
 from sklearn_dpwg.sources.parquet_files import (
     Columns,
@@ -27,7 +28,7 @@ LARGEST_GROUP_ROWS = 2**20
 _SHOWN_NAMES = 20
 
 
-class ParquetSource:
+class ParquetSource(NoArray):
     """Columns of Parquet files that need not fit in memory.
 
     Parameters

@@ -31,6 +31,7 @@ def here(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 FIT = "fit people.csv --schema schema.toml -o m.skops"
+SPOOLED = "fit people.parquet --schema schema.toml -o m.skops"
 PREDICT = "predict model.skops people.csv -o out.csv"
 PLAN = "plan --schema schema.toml --group-sizes x=3000,y=3000"
 
@@ -111,6 +112,12 @@ FILES = [
     ("predict people.csv people.csv -o out.csv", "people.csv must be a model that `fit` or skops"),
     ("predict model.skops people.csv -o out.xlsx", "out.xlsx must have a name that ends in .csv"),
     ("schema people.csv -o s.toml --groups rac", "columns of --groups, and has no 'rac': did you"),
+    (f"{FIT} --spool .", "spool must be left out with people.csv, a file of text, which is read"),
+    (f"{SPOOLED} --spool gone", "spool must be a folder that is there, got 'gone'"),
+    (f"{SPOOLED} --spool people.csv", "spool must be a folder that is there, got 'people.csv'"),
+    (f"{SPOOLED} --spool . --classes no", "must hold none but the declared classes, 'no', and"),
+    (f"{SPOOLED} --spool . --group-labels x", r"must hold none but the declared labels, 'x', and"),
+    (f"{SPOOLED} --spool . --solver oco", "solver must be one that reads all records at once"),
     (f"{FIT} --delimiter ;;", "delimiter must be one character, got ';;'"),
     (f"{FIT} --delimiter ;", "people.csv must have cells with ';' between them.*--delimiter ','"),
 ]
@@ -156,8 +163,12 @@ def changed(**cells: object) -> pd.DataFrame:
     ],
 )
 def test_a_wrong_cell_is_told_by_its_column(cells, options, says):
-    changed(**cells).to_csv("people.csv", index=False)
+    table = changed(**cells)
+    table.to_csv("people.csv", index=False)
     answer_to(f"{FIT} {options}", says)
+    if "--missing-value" not in options:  # of files of text alone
+        table.to_parquet("people.parquet", index=False, row_group_size=300)
+        answer_to(f"{SPOOLED} --spool . {options}", says)
 
 
 @pytest.mark.usefixtures("here", "no_noise")

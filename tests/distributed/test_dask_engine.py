@@ -221,6 +221,82 @@ def test_all_workers_killed_and_every_step_is_taken_again(engine, client, tmp_pa
     assert len(path.read_bytes()) == 2 * len(SIZES)
 
 
+@pytest.mark.parametrize("allowed_failures", [0, 3])
+def test_a_worker_killed_while_it_adds_up_changes_no_bit(
+    engine, client, tmp_path, allowed_failures
+):
+    """What it had of others is lost with it: they are asked again."""
+
+    def allow(dask_scheduler):
+        dask_scheduler.allowed_failures = allowed_failures
+
+    client.run_on_scheduler(allow)
+    lazy = engine.hold([toy.make(i, n) for i, n in enumerate(SIZES)])  # a task each
+    tree = DaskEngine(client, pass_timeout=120.0, fan_in=3)
+    died = partial(toy.fatal_sums, path=os.fspath(tmp_path / "died"))
+    assert_same_bits(tree.reduce(lazy, died), expected())
+    assert (tmp_path / "died").exists()
+
+
+def test_a_worker_above_its_memory_limit_changes_no_bit(engine, client):
+    """As its nanny sees it, which starts another in its place."""
+    handles = hold_blocks(engine)
+    before = engine.reduce(handles, toy.sums)
+
+    def restart(dask_worker):
+        manager = dask_worker.memory_manager
+        limit, manager.memory_limit = manager.memory_limit, 1
+        manager.memory_monitor(dask_worker)
+        manager.memory_limit = limit
+        return manager._last_terminated_pid
+
+    victims = client.run(os.getpid)
+    first = min(victims)
+    timer = threading.Timer(
+        0.3, lambda: client.run(restart, nanny=True, workers=[first], on_error="ignore")
+    )
+    timer.start()
+    assert_same_bits(engine.reduce(handles, partial(toy.slow_sums, seconds=0.2)), before)
+    timer.join()
+    assert_same_bits(engine.reduce(handles, toy.sums), before)
+    assert victims[first] not in client.run(os.getpid).values()  # it was gone, and was missed
+
+
+@pytest.mark.parametrize("is_noticed", [False, True])
+def test_a_machine_that_vanishes_changes_no_bit(client, tmp_path, is_noticed):
+    """A deadline ends the pass; a scheduler that misses its heartbeats lets others do the work."""
+    patient = DaskEngine(client, pass_timeout=120.0)
+    handles = hold_blocks(patient)
+    patient.reduce(handles, toy.sums)
+    path = tmp_path / "stopped"
+    stopped = partial(toy.stop_first, path=os.fspath(path))
+    if not is_noticed:
+        began = time.monotonic()
+        try:
+            with pytest.raises(DeadlineError, match="was not done after pass_timeout=2 seconds"):
+                DaskEngine(client, pass_timeout=2.0).reduce(handles, stopped)
+            assert time.monotonic() - began < 10.0
+        finally:
+            os.kill(int(path.read_bytes()), signal.SIGCONT)
+        assert_same_bits(patient.reduce(handles, toy.sums), expected())
+        return
+    addresses = {pid: address for address, pid in client.run(os.getpid).items()}
+
+    def give_up():
+        while not (path.exists() and path.read_bytes().endswith(b"\n")):
+            time.sleep(0.05)
+        client.run_on_scheduler(miss, addresses[int(path.read_bytes())])
+
+    async def miss(address, dask_scheduler):
+        dask_scheduler.workers[address].last_seen = 0.0
+        await dask_scheduler.check_worker_ttl()
+
+    observer = threading.Thread(target=give_up)
+    observer.start()
+    assert_same_bits(patient.reduce(handles, stopped), expected())
+    observer.join()
+
+
 @pytest.mark.audit
 def test_a_pass_that_kills_every_worker_is_given_up(client):
     engine = DaskEngine(client, pass_timeout=6.0)

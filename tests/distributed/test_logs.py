@@ -1,31 +1,37 @@
-"""What dask writes into its logs about a fit: at any level nothing of records, sums or keys."""
+"""What logs say about a fit, at any level, and tracebacks too: nothing of records, sums or keys."""
 
 from __future__ import annotations
 
 import logging
+import re
+import traceback
+from base64 import b64encode
 from functools import partial
 
 import dask.array as da
 import numpy as np
 import pytest
 
+from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.distributed import DaskEngine, hold_collections
 from sklearn_dpwg.exceptions import WorkerError
+from sklearn_dpwg.privacy import NoiseSource
+from sklearn_dpwg.solvers import MGR
 from tests.helpers import toy_blocks as toy
 
 KEY = b"\x07a secret key of 32 bytes, all of"
 SECRETS = ("987654", "654321", "secret", "a98e")
+NUMBER = re.compile(r"\d*\.\d+(?:e[-+]?\d+)?")
 
 
 def write_all(path):
-    """Let dask write everything it says into a file."""
+    """Let everything that anybody logs go into a file."""
     handler = logging.FileHandler(path)
-    logger = logging.getLogger("distributed")
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    for name in list(logging.root.manager.loggerDict):
-        if name.startswith("distributed"):
-            logging.getLogger(name).setLevel(logging.DEBUG)
+    for name in [None, "sklearn_dpwg", *list(logging.root.manager.loggerDict)]:
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.DEBUG)
+        if name is None or not logger.propagate:
+            logger.addHandler(handler)
 
 
 def work(engine):
@@ -47,34 +53,159 @@ def work(engine):
 @pytest.fixture
 def levels():
     """Put this process's loggers back."""
-    logger = logging.getLogger("distributed")
-    handlers = list(logger.handlers)
-    before = {name: logging.getLogger(name).level for name in logging.root.manager.loggerDict}
+    names = [None, "sklearn_dpwg", *list(logging.root.manager.loggerDict)]
+    before = {
+        name: (logging.getLogger(name).level, list(logging.getLogger(name).handlers))
+        for name in names
+    }
     yield
-    for handler in logger.handlers[:]:
-        if handler not in handlers:
-            logger.removeHandler(handler)
-            handler.close()
-    for name, level in before.items():
-        logging.getLogger(name).setLevel(level)
+    for name, (level, handlers) in before.items():
+        logger = logging.getLogger(name)
+        for handler in logger.handlers[:]:
+            if handler not in handlers:
+                logger.removeHandler(handler)
+                handler.close()
+        logger.setLevel(level)
 
 
-@pytest.mark.usefixtures("levels")
-def test_logs_show_no_rows_sums_or_keys(processes, tmp_path):
-    files = [tmp_path / "client_and_scheduler", tmp_path / "worker"]
+@pytest.fixture
+def logs(processes, tmp_path, levels):
+    """Return what reads all logs: of the client and the scheduler, and of both workers."""
+    files = [tmp_path / "client_and_scheduler", tmp_path / "workers"]
     write_all(files[0])
     processes.run(write_all, str(files[1]))
+    return lambda: [file.read_text() for file in files]
+
+
+def test_logs_show_no_rows_sums_or_keys(processes, logs):
     work(DaskEngine(processes, pass_timeout=120.0))
-    for file in files:
-        text = file.read_text()
+    for text in logs():
         assert "dpwg_pass-" in text  # or nothing was looked at
         assert [secret for secret in SECRETS if secret in text] == []
         assert "Compute Failed" not in text
 
 
-def test_a_value_in_a_log_would_be_seen(processes, tmp_path):
-    file = tmp_path / "worker"
-    processes.run(write_all, str(file))
+def test_a_value_in_a_log_would_be_seen(processes, logs):
     future = processes.submit(toy.fail, None, "secret 987654")
     assert isinstance(future.exception(), ValueError)
-    assert {"987654", "secret"} <= {secret for secret in SECRETS if secret in file.read_text()}
+    assert {"987654", "secret"} <= {secret for secret in SECRETS if secret in logs()[1]}
+
+
+class Seen:
+    """Numbers and keys that nobody is to see, and where they are shown nevertheless."""
+
+    def __init__(self, X):
+        self.numbers = [np.ravel(X)]
+        self.keys = []
+
+    def leaks(self, text):
+        """Return which of them a text shows, in the forms in which Python and NumPy do."""
+        values = np.unique(np.abs(np.concatenate(self.numbers)))
+        values = values[values != np.round(values, 3)]
+        shown = {form for value in values.tolist() for form in (repr(value), f"{value:.8f}")}
+        shown |= {f"{value:.8f}".rstrip("0") for value in values.tolist()}
+        found = shown & set(NUMBER.findall(text))
+        words = [form for key in self.keys for form in _forms_of_bytes(key)]
+        return [*found, *(word for word in words if word in text)]
+
+
+def _forms_of_bytes(key):
+    return key.hex(), repr(key)[2:-1], b64encode(key).decode(), str(list(key))[1:-1]
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Return what notes the sums that come from workers, and the keys that go there."""
+    rng = np.random.default_rng(11)
+    noted = Seen(rng.uniform(-0.5, 0.5, (90, 2)))
+    reduce, sample = DaskEngine.reduce, NoiseSource.poisson_sample
+
+    def noted_reduce(engine, handles, function):
+        sums = reduce(engine, handles, function)
+        noted.numbers += [np.ravel(each) for each in sums]
+        return sums
+
+    def noted_sample(source, *args, **kwargs):
+        drawn = sample(source, *args, **kwargs)
+        noted.keys.append(drawn.key)
+        return drawn
+
+    monkeypatch.setattr(DaskEngine, "reduce", noted_reduce)
+    monkeypatch.setattr(NoiseSource, "poisson_sample", noted_sample)
+    return noted
+
+
+@pytest.fixture
+def parts(seen):
+    X = seen.numbers[0].reshape(90, 2)
+    groups = np.arange(90) % 2
+    return [
+        da.from_array(each, chunks=(30, *each.shape[1:]))
+        for each in (X, (X[:, 0] > 0).astype(int), groups)
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
+@pytest.mark.parametrize("sampling_rate", [1.0, 0.4], ids=["passes", "batches"])
+def test_logs_of_a_fit_show_no_rows_sums_or_keys(seen, parts, logs, sampling_rate):
+    solver = MGR(n_steps=3, sampling_rate=sampling_rate)
+    DPWorstGroupClassifier(data_norm=1.0, solver=solver).fit(*parts)
+    assert len(seen.numbers) > 3  # or no sum was noted
+    assert bool(seen.keys) == (sampling_rate < 1.0)
+    for text in logs():
+        assert "dpwg_pass-" in text
+        assert seen.leaks(text) == []
+
+
+def log_a_row(block):
+    logging.getLogger("sklearn_dpwg.risks").debug("rows %r", block.records.rows)
+    return ()
+
+
+def log_a_key(block, key):
+    logging.getLogger("distributed.worker").debug("key %s", key.hex())
+    return ()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
+@pytest.mark.parametrize("leak", ["row", "sum", "key"])
+def test_a_leak_that_is_planted_is_found(seen, parts, logs, monkeypatch, leak):
+    reduce = DaskEngine.reduce
+
+    def leaking(engine, handles, function):
+        sums = reduce(engine, handles, function)
+        if leak == "row":
+            engine.collect(handles, log_a_row)
+        elif leak == "sum":
+            logging.getLogger("sklearn_dpwg").debug("sums %s", sums[0])
+        elif seen.keys:
+            engine.collect(handles, partial(log_a_key, key=seen.keys[-1]))
+        return sums
+
+    monkeypatch.setattr(DaskEngine, "reduce", leaking)
+    solver = MGR(n_steps=2, sampling_rate=0.4)
+    DPWorstGroupClassifier(data_norm=1.0, solver=solver).fit(*parts)
+    assert seen.leaks("".join(logs()))
+
+
+@pytest.mark.parametrize("what", ["fit", "score"])
+def test_words_of_others_stay_on_the_workers(seen, parts, logs, what):
+    """In logs, in what the client is told, and in all that its traceback shows."""
+    X, y, groups = parts
+    wrong = X[:, 0] + 1j
+    assert seen.leaks(_words_in_memory(X.compute(), wrong.compute()))
+    model = DPWorstGroupClassifier(data_norm=1.0, epsilon=np.inf)
+    if what == "score":
+        model.fit(X.compute(), y.compute(), groups.compute())
+    with pytest.raises(WorkerError, match=r"ValueError in sklearn\..*, line") as error:
+        model.fit(X, wrong, groups=groups) if what == "fit" else model.score(X, wrong)
+    shown = traceback.TracebackException.from_exception(error.value, capture_locals=True)
+    for text in ("".join(shown.format(chain=True)), *logs()):
+        assert seen.leaks(text) == []
+
+
+def _words_in_memory(X, y):
+    """Return what scikit-learn says of targets that are complex, which quotes them."""
+    with pytest.raises(ValueError, match="Complex data not supported") as error:
+        DPWorstGroupClassifier(data_norm=1.0).fit(X, y)
+    return str(error.value)

@@ -8,11 +8,14 @@ import pandas as pd
 import polars as pl
 import pyarrow.dataset
 import pytest
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.preprocessing import StandardScaler
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators.in_blocks import survey
 from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.inspection import GroupAudit
+from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import group_disparities, group_table, worst_group_scorer
 from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold
 from sklearn_dpwg.oracles import InMemoryOracle
@@ -25,6 +28,7 @@ from sklearn_dpwg.preprocessing import (
     bound_rows_per_person,
 )
 from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.sources import ArraySource, ParquetSource
 from tests.helpers.partitioned import Partitioned
 
 pytestmark = pytest.mark.filterwarnings(
@@ -319,6 +323,61 @@ def test_tables_of_arrow_and_paths_point_to_a_source(binary):
 def test_partial_fit_refuses_a_source_in_a_sentence(binary):
     with pytest.raises(TypeError, match="X must be in memory here, got Partitioned"):
         binary.make(solver="oco").partial_fit(Partitioned(*binary.data))
+
+
+def grid_search(**parameters):
+    return GridSearchCV(DPWorstGroupClassifier(), {"radius": [1.0, 2.0]}, **parameters)
+
+
+SEARCHES = {
+    "search": lambda X, y: grid_search().fit(X, y),
+    "quiet search": lambda X, y: grid_search(error_score=0.0, refit=False).fit(X, y),
+    "private search": lambda X, y: DPSearchCV(DPWorstGroupClassifier(), {"radius": [1.0, 2.0]}).fit(
+        X, y
+    ),
+    "cross_val_score": lambda X, y: cross_val_score(DPWorstGroupClassifier(), X, y),
+    "split": train_test_split,
+    "another estimator": lambda X, y: StandardScaler().fit(X, y),
+    "array": lambda X, y: np.asarray(X),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_searches_and_folds_refuse_sources_in_our_words(name, tmp_path):
+    X, y, groups = np.zeros((40, 2)), np.tile([0, 1], 20), np.repeat([0, 1], 20)
+    pd.DataFrame(X, columns=["u", "v"]).assign(y=y, g=groups).to_parquet(tmp_path / "rows.parquet")
+    of_files = ParquetSource(
+        tmp_path / "rows.parquet", features=["u", "v"], target="y", groups="g", spool=tmp_path
+    )
+    with PrivacyLedger(epsilon=5.0, delta=1e-5) as ledger:
+        for source in (of_files, ArraySource(X, y, groups)):
+            said = f"X must be in memory here, got {type(source).__name__}: fit, predict and score"
+            for targets in (None, y):
+                with pytest.raises(TypeError, match=said):
+                    SEARCHES[name](source, targets)
+        assert ledger.epsilon_spent == 0.0
+
+
+@pytest.mark.parametrize("name", ["search", "quiet search", "private search"])
+def test_searches_refuse_dask_in_our_words(name):
+    import dask.array as da
+
+    X = dask_data()[0]
+    y = da.from_array(np.tile([0, 1], 20), chunks=20)  # scikit-learn looks at it first
+    with PrivacyLedger(epsilon=5.0, delta=1e-5) as ledger:
+        with pytest.raises(TypeError, match="X must be in memory here, got the dask collection"):
+            SEARCHES[name](X, y)
+        assert ledger.epsilon_spent == 0.0
+
+
+def test_folds_of_frames_of_dask_are_refused_in_our_words():
+    import dask.dataframe as dd
+
+    frame = dd.from_pandas(pd.DataFrame(np.zeros((40, 2)), columns=["u", "v"]), npartitions=2)
+    y = dd.from_pandas(pd.Series(np.tile([0, 1], 20)), npartitions=2)
+    for X, targets, name in ((frame, y, "X"), (frame.to_dask_array(lengths=True), y, "y")):
+        with pytest.raises(TypeError, match=f"{name} must be an array of dask where folds are"):
+            cross_val_score(DPWorstGroupClassifier(), X, targets)
 
 
 def test_infinity_is_named_by_its_column(binary):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from sklearn_dpwg._own_words import has_own_words
 from sklearn_dpwg.exceptions import ChangedDataError
 
 Arguments = ParamSpec("Arguments")
@@ -25,13 +26,18 @@ class Refusal:
 
 
 def told(function: Callable[Arguments, Outcome]) -> Callable[Arguments, Outcome | Refusal]:
-    """Return a function that returns its errors about the records."""
+    """Return a function that returns its errors about the records, in words without their values.
+
+    Words of others may quote a value: those are raised, for the engine to keep where they are.
+    """
 
     @wraps(function)
     def telling(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Outcome | Refusal:
         try:
             return function(*args, **kwargs)
         except (ChangedDataError, TypeError, ValueError) as error:
+            if not has_own_words(error):
+                raise
             kinds = (ChangedDataError, TypeError, ValueError)
             kind = next(kind for kind in kinds if isinstance(error, kind))
             return Refusal(kind, str(error))

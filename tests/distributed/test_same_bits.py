@@ -1,0 +1,84 @@
+"""Fits that have the same bits whatever the cluster looks like."""
+
+from __future__ import annotations
+
+import logging
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+from sklearn_dpwg import DPWorstGroupClassifier, distributed
+from sklearn_dpwg.solvers import MGR
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
+    "ignore::sklearn_dpwg.exceptions.WeakPlanWarning",
+)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster of three workers, threads of this process, whose number tests change."""
+    with (
+        LocalCluster(
+            n_workers=3,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def n_additions(client):
+    """Return how many tasks have added up what others returned."""
+
+    def count(dask_scheduler):
+        prefix = dask_scheduler.task_prefixes.get("dpwg_add")
+        return 0 if prefix is None else sum(prefix.state_counts.values())
+
+    return client.run_on_scheduler(count)
+
+
+def scale(client, n_workers):
+    client.cluster.scale(n_workers)
+    client.wait_for_workers(n_workers, timeout=60)
+    while len(client.nthreads()) > n_workers:
+        client.sync(client.scheduler.identity)
+    assert len(client.nthreads()) == n_workers
+
+
+@pytest.mark.parametrize("sampling_rate", [1.0, 0.3], ids=["passes", "batches"])
+def test_one_two_and_three_workers_flat_and_as_a_tree(cluster, sampling_rate):
+    rng = np.random.default_rng(5)
+    n_records = 700
+    # rows whose sums are not exact in any order of the blocks without a grid
+    X = rng.uniform(-0.5, 0.5, (n_records, 3))
+    groups = rng.integers(0, 2, n_records)
+    y = (X[:, 0] + (2 * groups - 1) * X[:, 1] > 0).astype(int)
+    parts = [da.from_array(each, chunks=(100, *each.shape[1:])) for each in (X, y, groups)]
+
+    def fit(**options):
+        model = DPWorstGroupClassifier(
+            data_norm=1.0,
+            solver=MGR(n_steps=4, sampling_rate=sampling_rate),
+            random_state=0,
+        )
+        with distributed.options(client=cluster, **options):
+            model.fit(*parts)
+        return np.concatenate([model.coef_.ravel(), model.intercept_]).tobytes()
+
+    scale(cluster, 3)
+    flat = fit()
+    before = n_additions(cluster)
+    tree = fit(fan_in=2)
+    assert n_additions(cluster) > before  # or it was no tree
+    scale(cluster, 2)
+    two = fit()
+    scale(cluster, 1)
+    one = fit()
+    assert flat == tree == two == one
