@@ -53,14 +53,14 @@ def work(engine):
 @pytest.fixture
 def levels():
     """Put this process's loggers back."""
-    names = [None, "sklearn_dpwg", *list(logging.root.manager.loggerDict)]
-    before = {
-        name: (logging.getLogger(name).level, list(logging.getLogger(name).handlers))
-        for name in names
-    }
+
+    def loggers():
+        return [logging.getLogger(name) for name in [None, *logging.root.manager.loggerDict]]
+
+    before = {logger: (logger.level, list(logger.handlers)) for logger in loggers()}
     yield
-    for name, (level, handlers) in before.items():
-        logger = logging.getLogger(name)
+    for logger in loggers():
+        level, handlers = before.get(logger, (logging.NOTSET, []))
         for handler in logger.handlers[:]:
             if handler not in handlers:
                 logger.removeHandler(handler)
