@@ -168,4 +168,5 @@ def _parts(value: Any) -> list[Any]:
     """Return the partitions of a collection as delayed values."""
     if is_array(value):
         return list(whole_rows(value).to_delayed().ravel())
-    return list(value.to_delayed())
+    # dask's own optimisation puts files together, as many as the columns that are read are few
+    return list(value.simplify().to_delayed(optimize_graph=False))

@@ -299,3 +299,21 @@ def test_files_that_workers_read(processes, tmp_path):
             make().fit(ParquetSource(path, **columns, spool=tmp_path))
     assert same_bits(model, alone)
     assert_forgotten(processes)
+
+
+def test_columns_of_one_folder_of_files_stay_cut_alike(processes, tmp_path):
+    """To read one column of many, dask would put files together, otherwise than for others."""
+    rng = np.random.default_rng(4)
+    names = [f"x{column}" for column in range(8)]
+    frames = []
+    for place in range(4):
+        frame = pd.DataFrame(rng.uniform(-0.3, 0.3, (300, 8)), columns=names)
+        frame = frame.assign(y=(frame["x0"] > 0).astype(int), g=rng.choice(["a", "b"], 300))
+        frame.to_parquet(tmp_path / f"{place}.parquet")
+        frames.append(frame)
+    parts, whole = dd.read_parquet(tmp_path), pd.concat(frames)
+    assert len({len(parts[kind].to_delayed()) for kind in ("y", "x0")} | {4}) > 1  # dask does
+    model = make(solver=PASSES).fit(parts[names], parts["y"], groups=parts["g"])
+    other = make(solver=PASSES).fit(whole[names], whole["y"], groups=whole["g"])
+    np.testing.assert_allclose(model.coef_, other.coef_, rtol=0, atol=1e-9)
+    assert model.score(parts[names], parts["y"]) == other.score(whole[names], whole["y"])
