@@ -116,6 +116,11 @@ def _held_source(source: Any, y: Any, groups: Any) -> Held:
                 f"{name} must be None with a {type(source).__name__}, which says them itself, got "
                 f"{type(value).__name__}."
             )
+    if getattr(source, "target", "") is None:
+        raise ValueError(
+            f"target must name the column of y for fit and score, got None in the "
+            f"{type(source).__name__}, of which predictions alone can be made."
+        )
     targets, named = (_stand_in(getattr(source, part, None)) for part in ("target", "groups"))
     names = Names(targets, named)
     partitions = list(source.partitions())

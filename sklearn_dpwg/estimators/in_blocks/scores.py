@@ -42,7 +42,7 @@ def by_block(method: Method) -> Method:
             raise TypeError(
                 f"X must be an array, a frame, a collection of dask or a source, got a "
                 f"{lazy_table(X) or 'path'}: collect it, or pass ParquetSource(..., "
-                f"features=[...], target=...) of it."
+                f"features=[...], target=None) of it."
             )
         return _of_source(estimator, method, X)
 
