@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from sklearn_dpwg._lazy_data import is_dask, is_source, lazy_table
+from sklearn_dpwg.estimators.in_blocks.survey import NO_TARGETS
 from sklearn_dpwg.risks import Engine, LocalEngine
 
 
@@ -117,10 +118,7 @@ def _held_source(source: Any, y: Any, groups: Any) -> Held:
                 f"{type(value).__name__}."
             )
     if getattr(source, "target", "") is None:
-        raise ValueError(
-            f"target must name the column of y for fit and score, got None in the "
-            f"{type(source).__name__}, of which predictions alone can be made."
-        )
+        raise ValueError(NO_TARGETS)
     targets, named = (_stand_in(getattr(source, part, None)) for part in ("target", "groups"))
     names = Names(targets, named)
     partitions = list(source.partitions())
