@@ -388,10 +388,10 @@ def _several(names: Any, parameter: str, *, one: bool = False) -> list[str]:
     listed = [] if isinstance(names, str) or not np.iterable(names) else list(names)
     other = next((type(name).__name__ for name in listed if not isinstance(name, str)), None)
     if not listed or other is not None:
-        of_what = "" if other is None else f" with {other} in it"
-        raise TypeError(
-            f"{parameter} must be names of columns, got {type(names).__name__}{of_what}."
-        )
+        shown = repr(names) if isinstance(names, str) else type(names).__name__
+        if not isinstance(names, str) and np.iterable(names):
+            shown += " with nothing in it" if other is None else f" with {other} in it"
+        raise TypeError(f"{parameter} must be names of columns, got {shown}.")
     if len(set(listed)) < len(listed):
         twice = next(name for name in listed if listed.count(name) > 1)
         raise ValueError(f"{parameter} must name each column once, got {twice!r} twice.")

@@ -67,6 +67,7 @@ def test_another_error_of_a_query_is_named_and_shows_no_value(tmp_path, rows):
         ({"groups": 77}, "^groups must be names of columns, got int"),
         ({"features": FRAME["g"]}, "^features must be names of columns, got Series"),
         ({"features": FRAME[["x"]].to_numpy()}, "names of columns, got ndarray with ndarray in it"),
+        ({"features": []}, "^features must be names of columns, got list with nothing in it"),
         ({"features": [77.25]}, "^features must be names of columns, got list with float in it"),
     ],
 )
