@@ -13,6 +13,11 @@ BY_PARTITION = (
     "what it does to a row needs no other, so map it over partitions, as "
     "frame.map_partitions(scaler.transform), and fit it on any part of them"
 )
+BEFORE_SOURCE = (
+    "what it does to a row needs no other, so transform each file, or in the query of a LazyFrame, "
+    "write that, and name its columns in the source that fit and predict of the estimator itself "
+    "take, as the steps of a Pipeline take arrays and frames"
+)
 
 # Names of classes, by the package that they are of: tables elsewhere, and some in memory.
 _ELSEWHERE = {"polars": ("LazyFrame",), "pyarrow": ("Dataset",)}
@@ -58,6 +63,11 @@ def refuse_lazy(advice: str = FEW_TAKE, /, **values: Any) -> None:
         kind = kind_of_lazy(value)
         if kind is not None:
             raise TypeError(f"{name} must be in memory here, got {kind}: {advice}.")
+
+
+def refuse_lazy_rows(X: Any) -> None:
+    """Refuse rows that are not in memory, and say how each of them is transformed all the same."""
+    refuse_lazy(BY_PARTITION if is_dask(X) else BEFORE_SOURCE, X=X)
 
 
 def _named(value: Any, known: Mapping[str, tuple[str, ...]]) -> str | None:

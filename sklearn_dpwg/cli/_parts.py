@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,18 +30,19 @@ class PartsOfFile:
         What groups and targets are.
     schema : PublicSchema
         What encodes the other columns.
-    spool : Path
+    spool : str
         Folder for encoded rows.
     """
 
-    def __init__(self, table: TableFile, task: Task, schema: PublicSchema, spool: Path) -> None:
+    def __init__(self, table: TableFile, task: Task, schema: PublicSchema, spool: str) -> None:
         if table.is_csv:
             raise WrongInput(
                 f"spool must be left out with {table.path}, a file of text, which is read as a "
                 f"whole: a Parquet file is read in parts."
             )
-        if not spool.is_dir():
-            raise WrongInput(f"spool must be a folder that is there, got {os.fspath(spool)!r}.")
+        # an empty path would be the folder one is in
+        if not spool or not Path(spool).is_dir():
+            raise WrongInput(f"spool must be a folder that is there, got {spool!r}.")
         from sklearn_dpwg.sources.parquet_files import ParquetFile, datasets_of
 
         (found,) = datasets_of(table.path)
@@ -67,6 +67,11 @@ class PartsOfFile:
         n_rows = rows_per_part(max(encoded, CELL_BYTES * len(self.schema.columns)))
         runs = runs_of(self._file, n_rows)
         return [Part(self._file, run, self._task, self.schema) for run in runs]
+
+    def check_labels(self) -> None:
+        """Refuse cells of targets and groups that are none, part by part."""
+        for part in self.partitions():
+            part.read_labels()
 
 
 class Part:

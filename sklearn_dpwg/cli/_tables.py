@@ -51,6 +51,11 @@ class TableFile:
     @cached_property
     def names(self) -> list[str]:
         """Names of the columns; no value is read."""
+        if self.path.is_dir():
+            raise WrongInput(
+                f"{self.path} must be one file, got a folder: several files are read in Python, by "
+                f"sources.ParquetSource."
+            )
         if not self.path.is_file():
             raise WrongInput(f"{self.path} must be a file that is there.")
         names = self._csv_header() if self.is_csv else self._parquet_schema().names

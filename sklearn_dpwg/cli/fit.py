@@ -39,7 +39,7 @@ from sklearn_dpwg.cli._options import (
 @table_options
 @click.option(
     "--spool",
-    type=FILE,
+    type=click.Path(),  # a string, of which an empty one can be told
     metavar="FOLDER",
     help="Read a Parquet file in parts, and keep encoded rows in this folder while it is fitted.",
 )
@@ -59,7 +59,7 @@ def fit(
     ledger_delta: float | None,
     delimiter: str | None,
     missing_values: tuple[str, ...],
-    spool: Path | None,
+    spool: str | None,
     overwrite: bool,
     **parameters: Any,
 ) -> None:
@@ -110,6 +110,7 @@ def fit(
         fit_model = partial(model.fit, X, y, model__groups=of_groups)
     else:
         source = PartsOfFile(file, task, PublicSchema(said.columns), spool)
+        source.check_labels()  # before there is a ledger, as in memory
         model = Pipeline([("schema", source.schema), ("model", estimator)])
         fit_model = partial(estimator.fit, source)
     book = ledger_around(ledger, ledger_epsilon, ledger_delta)

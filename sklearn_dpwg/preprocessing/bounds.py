@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from sklearn_dpwg._lazy_data import BY_PARTITION, refuse_lazy
+from sklearn_dpwg._lazy_data import refuse_lazy_rows
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.preprocessing._dates import dates_as_seconds, is_date, seconds
 
@@ -81,7 +81,7 @@ def finite_rows(
 
     After a fit, `dated` says which columns had them.
     """
-    refuse_lazy(BY_PARTITION, X=X)
+    refuse_lazy_rows(X)
     X, found = dates_as_seconds(X)
     rows: FloatArray = validate_data(
         scaler, X, dtype=np.float64, ensure_all_finite=False, reset=dated is None

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
-from sklearn_dpwg._lazy_data import BY_PARTITION, refuse_lazy
+from sklearn_dpwg._lazy_data import refuse_lazy_rows
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.preprocessing._column_kinds import Column
 from sklearn_dpwg.preprocessing._row_encoding import Schema
@@ -248,7 +248,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
 
     def _names(self, X: Any, *, reset: bool) -> list[Hashable]:
         """Return the names of the columns, or the positions in what has none."""
-        refuse_lazy(BY_PARTITION, X=X)
+        refuse_lazy_rows(X)
         if is_frame(X):
             if reset:
                 validate_data(self, X, skip_check_array=True)

@@ -13,6 +13,7 @@ from sklearn_dpwg._checks import whole_number
 from sklearn_dpwg._lazy_data import NoArray
 from sklearn_dpwg.sources.mapped_array import FileFacts, MappedArray, mapping_of, place_of
 from sklearn_dpwg.sources.partition import rows_per_part
+from sklearn_dpwg.sources.spool import check_spool
 from sklearn_dpwg.sources.table import Table
 
 
@@ -64,6 +65,7 @@ class ArraySource(NoArray):
         block_rows: int | None = None,
         spool: str | os.PathLike[str] | None = None,
     ) -> None:
+        check_spool(spool)
         _check_rows(X)
         _check_length(y, "y", len_of(X))
         if getattr(y, "ndim", 0) != 1 or not isinstance(y, np.ndarray | pd.Series):

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from sklearn_dpwg._lazy_data import is_source
 from sklearn_dpwg.groups import count_labels, encode_groups, label_column
 from sklearn_dpwg.sources.partition import Source, reading
 
@@ -26,6 +27,8 @@ def group_sizes(source: Source) -> dict[Hashable, int]:
 
     Raises
     ------
+    TypeError
+        If it is no source: a frame counts its records by itself.
     ValueError
         If the source has no groups, or a group is missing.
 
@@ -34,6 +37,13 @@ def group_sizes(source: Source) -> dict[Hashable, int]:
     The counts are exact. A fit counts them among the public facts, unless
     ``neighbours="replace-any"`` protects who is in which group.
     """
+    if not is_source(source):
+        raise TypeError(
+            f"source must be a ParquetSource, an ArraySource or another source, got "
+            f"{type(source).__name__}: make ParquetSource(..., groups=...) of a path or a "
+            f"LazyFrame, and count a frame by frame.groupby(...).size(), one of dask with "
+            f".compute() behind it."
+        )
     found: list[Hashable] = []
     counts: list[int] = []
     with reading(source) as parts:
@@ -41,7 +51,7 @@ def group_sizes(source: Source) -> dict[Hashable, int]:
             table = partition.read_labels()
             if table.groups is None:
                 raise ValueError(f"source must have groups to count, got {source!r}.")
-            labels, of_each = count_labels(table.groups, len(table.y))
+            labels, of_each = count_labels(table.groups, len(table.groups))
             found += labels
             counts += of_each.tolist()
     if not found:

@@ -30,8 +30,8 @@ class Columns:
     ----------
     features : tuple of str
         Columns of the rows.
-    target : str
-        Column of the targets.
+    target : str or None
+        Column of the targets, if there are any.
     groups : tuple of str
         Columns of the groups; may be empty.
     kinds : dict
@@ -41,7 +41,7 @@ class Columns:
     """
 
     features: tuple[str, ...]
-    target: str
+    target: str | None
     groups: tuple[str, ...]
     kinds: dict[str, Any]
     dtype: np.dtype[Any]
@@ -49,7 +49,8 @@ class Columns:
     @property
     def labels(self) -> list[str]:
         """Columns of targets and groups."""
-        return list(dict.fromkeys([self.target, *self.groups]))
+        target = [] if self.target is None else [self.target]
+        return list(dict.fromkeys([*target, *self.groups]))
 
     @property
     def bytes_per_row(self) -> int:
@@ -189,7 +190,9 @@ class ParquetPartition:
         found = pa.Table.from_batches(labels, schema)
         # without a copy; a list of names keeps frames of one column and of several alike
         X = pd.DataFrame(rows, columns=list(columns.features), copy=False)
-        y = as_targets(found.column(columns.target), columns.target)
+        y = None
+        if columns.target is not None:
+            y = as_targets(found.column(columns.target), columns.target)
         if not columns.groups:
             return Table(X, y)
         cells = {name: as_group_column(found.column(name)) for name in columns.groups}

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from sklearn_dpwg._lazy_data import NoArray
 from sklearn_dpwg.sources.arrow_columns import as_codes, check_feature, check_label, float_type
@@ -20,7 +21,7 @@ from sklearn_dpwg.sources.parquet_files import (
     parts_of,
 )
 from sklearn_dpwg.sources.partition import rows_per_part
-from sklearn_dpwg.sources.spool import Spool
+from sklearn_dpwg.sources.spool import Spool, check_spool, is_full
 
 # A row group of more is written once more, in smaller ones, where there is a spool.
 LARGEST_GROUP_BYTES = 2**28
@@ -40,8 +41,9 @@ class ParquetSource(NoArray):
         by their names.
     features : sequence of str
         Columns of numbers: X, in this order. Single precision stays if all of them have it.
-    target : str
-        Column of the targets: y.
+    target : str or None
+        Column of the targets: y. None for records without any, which a fitted model predicts and
+        nothing is learned from.
     groups : str or sequence of str, optional
         Column of the groups, or several whose cells are intersected.
     spool : path, optional
@@ -53,7 +55,7 @@ class ParquetSource(NoArray):
     ----------
     features : list of str
         As given.
-    target : str
+    target : str or None
         As given.
     groups : str, list of str or None
         As given.
@@ -100,17 +102,18 @@ class ParquetSource(NoArray):
         data: Any,
         *,
         features: Sequence[str],
-        target: str,
+        target: str | None,
         groups: str | Sequence[str] | None = None,
         spool: str | os.PathLike[str] | None = None,
     ) -> None:
         self.features = _several(features, "features")
-        self.target = _one(target, "target")
+        self.target = None if target is None else _one(target, "target")
+        self._groups = tuple([] if groups is None else _several(groups, "groups", one=True))
         self.groups = groups if groups is None or isinstance(groups, str) else list(groups)
+        check_spool(spool)
         self.spool = spool
         if self.target in self.features:
             raise ValueError(f"features must not hold the target, got {self.target!r}.")
-        self._groups = tuple([] if groups is None else _several(groups, "groups", one=True))
         self._query = data if _is_lazy_frame(data) else None
         self._files: list[ParquetFile] = []
         if self._query is None:
@@ -203,7 +206,8 @@ class ParquetSource(NoArray):
     def _kinds(self, schemas: list[Any]) -> Columns:
         """Return what is read, or refuse a column that is missing or of a wrong type."""
         by_name = {field.name: field.type for schema in schemas for field in schema}
-        named = {"features": self.features, "target": [self.target], "groups": self._groups}
+        target = [] if self.target is None else [self.target]
+        named = {"features": self.features, "target": target, "groups": self._groups}
         for parameter, names in named.items():
             for name in names:
                 if name not in by_name:
@@ -212,14 +216,15 @@ class ParquetSource(NoArray):
                     raise ValueError(
                         f"{parameter} must name columns of data, [{shown}{more}], got {name!r}."
                     )
-        wanted = list(dict.fromkeys([*self.features, self.target, *self._groups]))
+        wanted = list(dict.fromkeys([*self.features, *target, *self._groups]))
         kinds = {name: _common_type(name, schemas) for name in wanted}
         for name in self.features:
             check_feature(name, kinds[name])
-        check_label(self.target, kinds[self.target], of="y")
+        for name in target:
+            check_label(name, kinds[name], of="y")
         for name in self._groups:
             check_label(name, kinds[name], of="groups")
-        for name in {self.target, *self._groups}:
+        for name in {*target, *self._groups}:
             kinds[name] = as_codes(kinds[name])
         dtype = float_type([kinds[name] for name in self.features])
         return Columns(tuple(self.features), self.target, self._groups, kinds, dtype)
@@ -349,11 +354,11 @@ def _without_values() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if type(error).__module__.partition(".")[0] != "polars":
+        if type(error).__module__.partition(".")[0] != "polars" or is_full(error):
             raise
         raise ValueError(
-            f"data must be a LazyFrame that polars can run, got a {type(error).__name__}: "
-            f"collect() of it shows what is wrong, values included."
+            f"data must be a LazyFrame that polars can run, got {type(error).__name__}: collect() "
+            f"of it shows what is wrong, values included."
         ) from None
 
 
@@ -368,7 +373,7 @@ def _is_list(data: Any) -> bool:
 
 def _one(name: Any, parameter: str) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"{parameter} must be the name of a column, got {name!r}.")
+        raise TypeError(f"{parameter} must be the name of a column, got {type(name).__name__}.")
     return name
 
 
@@ -376,9 +381,17 @@ def _several(names: Any, parameter: str, *, one: bool = False) -> list[str]:
     """Return names of columns, each once; a single name stands for itself where it may."""
     if one and isinstance(names, str):
         return [names]
+    # what holds records is not looked into, as an error would show values of theirs
+    is_column = hasattr(names, "dtype") and not isinstance(names, pd.Index)
+    if is_column and (one or not isinstance(names, np.ndarray)):
+        raise TypeError(f"{parameter} must be names of columns, got {type(names).__name__}.")
     listed = [] if isinstance(names, str) or not np.iterable(names) else list(names)
-    if not listed or not all(isinstance(name, str) for name in listed):
-        raise TypeError(f"{parameter} must be names of columns, got {names!r}.")
+    other = next((type(name).__name__ for name in listed if not isinstance(name, str)), None)
+    if not listed or other is not None:
+        shown = repr(names) if isinstance(names, str) else type(names).__name__
+        if not isinstance(names, str) and np.iterable(names):
+            shown += " with nothing in it" if other is None else f" with {other} in it"
+        raise TypeError(f"{parameter} must be names of columns, got {shown}.")
     if len(set(listed)) < len(listed):
         twice = next(name for name in listed if listed.count(name) > 1)
         raise ValueError(f"{parameter} must name each column once, got {twice!r} twice.")

@@ -61,6 +61,9 @@ class Source(Protocol):
     ``spool`` is the directory for encoded rows that are read again and again, or None to hold them
     in memory.
 
+    ``target`` and ``groups``, of a source that has them, name columns; a target of None says that
+    there are no targets, so that models predict its records and learn nothing of them.
+
     Parts may end anywhere, as each record is rounded by itself before it is added. A source whose
     arrays are read pass by pass where they are has a method ``check()``, which a fit calls behind
     every pass and which raises `ChangedDataError` where they are not what they were. One that

@@ -169,11 +169,7 @@ class Spool:
             yield
         except BaseException as error:
             self.close()
-            # an error of polars has no number
-            is_full = isinstance(error, OSError) and (
-                error.errno in (errno.ENOSPC, errno.EDQUOT) or "os error 28" in str(error)
-            )
-            if is_full:
+            if is_full(error):
                 raise _full(self.path.parent) from None
             raise
 
@@ -196,6 +192,25 @@ class Spool:
         return os.fdopen(descriptor, "wb")
 
 
+def is_full(error: BaseException) -> bool:
+    """Whether an error says that a disk, or what a user may have of it, is full."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    # polars has errors of its own, without a number
+    if not (isinstance(error, OSError) or type(error).__module__.startswith("polars")):
+        return False
+    said = str(error)
+    return any(f"(os error {number})" in said for number in (errno.ENOSPC, errno.EDQUOT)) or (
+        "No space left" in said
+    )
+
+
+def check_spool(directory: Any) -> None:
+    """Refuse what is neither None nor an existing directory."""
+    if directory is not None:
+        _existing(directory)
+
+
 def _require_locks() -> None:
     if fcntl is None:
         raise OSError(
@@ -206,9 +221,10 @@ def _require_locks() -> None:
 
 def _existing(directory: str | os.PathLike[str]) -> Path:
     if not isinstance(directory, str | os.PathLike):
-        raise TypeError(f"spool must be the path of a directory, got {directory!r}.")
+        raise TypeError(f"spool must be the path of a directory, got {type(directory).__name__}.")
     path = Path(directory)
-    if not path.is_dir():
+    # an empty path would be the directory one is in
+    if not os.fspath(directory) or not path.is_dir():
         raise ValueError(f"spool must be an existing directory, got {os.fspath(directory)!r}.")
     return path.absolute()
 

@@ -20,14 +20,14 @@ class Table:
     ----------
     X : ndarray, csr_array, csr_matrix or DataFrame of shape (n_records, n_features)
         Rows. Of a partition's labels alone it has no rows, and columns and types as in full.
-    y : ndarray of shape (n_records,)
-        Targets.
+    y : ndarray of shape (n_records,), or None
+        Targets; None of records without any.
     groups : ndarray, Series or DataFrame with n_records entries, optional
         Groups; None for none.
     """
 
     X: Any
-    y: NDArray[Any]
+    y: NDArray[Any] | None
     groups: Any = None
 
 

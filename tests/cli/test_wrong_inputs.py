@@ -115,6 +115,12 @@ FILES = [
     (f"{FIT} --spool .", "spool must be left out with people.csv, a file of text, which is read"),
     (f"{SPOOLED} --spool gone", "spool must be a folder that is there, got 'gone'"),
     (f"{SPOOLED} --spool people.csv", "spool must be a folder that is there, got 'people.csv'"),
+    (f"{SPOOLED} --spool=", "spool must be a folder that is there, got ''"),
+    (
+        "fit . --schema schema.toml -o m.skops --spool .",
+        "Error: . must be one file, got a folder",
+    ),
+    ("fit . --schema schema.toml -o m.skops", "several files are .* by sources.ParquetSource"),
     (f"{SPOOLED} --spool . --classes no", "must hold none but the declared classes, 'no', and"),
     (f"{SPOOLED} --spool . --group-labels x", r"must hold none but the declared labels, 'x', and"),
     (f"{SPOOLED} --spool . --solver oco", "solver must be one that reads all records at once"),
@@ -169,6 +175,9 @@ def test_a_wrong_cell_is_told_by_its_column(cells, options, says):
     if "--missing-value" not in options:  # of files of text alone
         table.to_parquet("people.parquet", index=False, row_group_size=300)
         answer_to(f"{SPOOLED} --spool . {options}", says)
+        if "(" in says:  # cells of targets and groups: there is no ledger yet
+            ledger = "--ledger new.db --ledger-epsilon 2 --ledger-delta 1e-6"
+            answer_to(f"{SPOOLED} --spool . {options} {ledger}", says)
 
 
 @pytest.mark.usefixtures("here", "no_noise")

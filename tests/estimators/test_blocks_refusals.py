@@ -105,7 +105,6 @@ def test_what_memory_refuses_is_refused_in_the_same_words(binary, draws, name):
         ({"group_labels": ["a", "b", "c", "d"]}, lambda X, y, g: (X, y, g)),
         ({"group_labels": ["a", "b"]}, lambda X, y, g: (X, y, None)),
         ({"group_by": "z"}, lambda X, y, g: (named(X, ["u", "v", "w"]), y, None)),
-        ({"group_by": 0}, lambda X, y, g: (X, y, g)),
         ({"epsilon": -1.0}, lambda X, y, g: (X, y, g)),
         ({"prior": [1.0]}, lambda X, y, g: (X, y, g)),
         ({"start": (np.zeros(7), 0.0)}, lambda X, y, g: (X, y, g)),

@@ -273,13 +273,14 @@ def test_a_disk_that_runs_full_is_told_and_what_was_written_is_removed(tmp_path,
     [
         ("gone", "^spool must be an existing directory, got '.*gone'"),
         ("file", "^spool must be an existing directory, got '.*file'"),
-        (None, "^spool must be the path of a directory, got None"),
-        (7, "^spool must be the path of a directory, got 7"),
+        ("", "^spool must be an existing directory, got ''"),
+        (None, "^spool must be the path of a directory, got NoneType"),
+        (7, "^spool must be the path of a directory, got int"),
     ],
 )
 def test_wrong_directories_are_refused(tmp_path, directory, words):
     (tmp_path / "file").touch()
-    path = tmp_path / directory if isinstance(directory, str) else directory
+    path = tmp_path / directory if isinstance(directory, str) and directory else directory
     with pytest.raises((TypeError, ValueError), match=words):
         Spool(path)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from sklearn.base import is_classifier
 
+from sklearn_dpwg._lazy_data import is_source
 from sklearn_dpwg.estimators.fitting import Fitting
 from sklearn_dpwg.estimators.in_blocks.encoding import (
     Encoder,
@@ -42,6 +43,8 @@ def fit_in_blocks(estimator: Fitting, X: Any, y: Any, groups: Any) -> None:
             "neighbours must be 'replace-in-group' with records that are not in memory, got "
             "'replace-any', which is for arrays and frames."
         )
+    if estimator.group_by is not None and is_source(X) and getattr(X, "groups", None) is not None:
+        raise ValueError("the source names groups and group_by is set: use one of them, not both.")
     budget = estimator._check_parameters()
     solver = estimator._make_solver(budget)
     if isinstance(solver, FreshSolver):

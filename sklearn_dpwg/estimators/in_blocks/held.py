@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from sklearn_dpwg._lazy_data import is_dask, is_source, lazy_table
+from sklearn_dpwg.estimators.in_blocks.survey import NO_TARGETS
 from sklearn_dpwg.risks import Engine, LocalEngine
 
 
@@ -116,6 +117,8 @@ def _held_source(source: Any, y: Any, groups: Any) -> Held:
                 f"{name} must be None with a {type(source).__name__}, which says them itself, got "
                 f"{type(value).__name__}."
             )
+    if getattr(source, "target", "") is None:
+        raise ValueError(NO_TARGETS)
     targets, named = (_stand_in(getattr(source, part, None)) for part in ("target", "groups"))
     names = Names(targets, named)
     partitions = list(source.partitions())

@@ -17,7 +17,7 @@ from sklearn_dpwg._lazy_data import is_dask, is_source, lazy_table
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.in_blocks.held import hold, is_elsewhere
 from sklearn_dpwg.estimators.in_blocks.refusal import Refusal, raise_first, told
-from sklearn_dpwg.estimators.in_blocks.survey import checked_targets
+from sklearn_dpwg.estimators.in_blocks.survey import checked_targets, targets_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -42,7 +42,7 @@ def by_block(method: Method) -> Method:
             raise TypeError(
                 f"X must be an array, a frame, a collection of dask or a source, got a "
                 f"{lazy_table(X) or 'path'}: collect it, or pass ParquetSource(..., "
-                f"features=[...], target=...) of it."
+                f"features=[...], target=None) of it."
             )
         return _of_source(estimator, method, X)
 
@@ -125,11 +125,12 @@ def _of_rows(X: Any, *, kind: type[Any], state: dict[str, Any], name: str) -> ND
 def _sums(partition: Any, kind: type[Any], state: dict[str, Any]) -> tuple[float, ...]:
     """Return the number of records, and sums that accuracy or R² follow from."""
     model, table = _model(kind, state), partition.read()
-    n_records = len(table.y)
+    targets = targets_of(table)
+    n_records = len(targets)
     if not n_records:
         return 0.0, 0.0, 0.0, 0.0
     predicted = model.predict(table.X)
-    y = checked_targets(table.y, is_classifier=is_classifier(model))
+    y = checked_targets(targets, is_classifier=is_classifier(model))
     if is_classifier(model):
         return float(n_records), float(np.sum(predicted == y)), 0.0, 0.0
     numbers = y.astype(np.float64)

@@ -18,6 +18,10 @@ from sklearn_dpwg.groups import count_labels, find_groups
 
 # Labels or classes of one partition that are gathered; more are no groups, and would fill memory.
 MOST_LABELS = 2**17
+NO_TARGETS = (
+    "target must be the column of y in a source that is passed to fit or score, got None: of "
+    "records without targets a fitted model makes predictions alone."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +67,7 @@ def survey_partition(partition: Any, *, group_by: Any, is_classifier: bool) -> S
 def _survey(partition: Any, group_by: Any, is_classifier: bool) -> Survey:
     # groups that are made of the rows ask for all columns
     table = partition.read_labels() if group_by is None else partition.read()
-    y, groups = table.y, find_groups(table.X, table.groups, group_by)
+    y, groups = targets_of(table), find_groups(table.X, table.groups, group_by)
     n_records = len(y)
     is_column = np.ndim(y) == 2
     found = checked_targets(y, is_classifier=is_classifier)
@@ -85,6 +89,13 @@ def _survey(partition: Any, group_by: Any, is_classifier: bool) -> Survey:
         counts=counts,
         fingerprint=fingerprint_of(table, groups),
     )
+
+
+def targets_of(table: Any) -> Any:
+    """Return the targets of a partition, or refuse one of a source that has none."""
+    if table.y is None:
+        raise ValueError(NO_TARGETS)
+    return table.y
 
 
 def checked_targets(y: Any, *, is_classifier: bool) -> NDArray[Any]:

@@ -1,0 +1,117 @@
+"""Records without targets are predicted, and nothing is learned of them."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from sklearn_dpwg.ledger import PrivacyLedger
+from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler, Number, PublicSchema
+from sklearn_dpwg.sources import ArraySource, ParquetSource
+from tests.helpers.partitioned import Partitioned
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
+    "ignore::sklearn_dpwg.exceptions.UngroupedWarning",
+    "ignore::sklearn_dpwg.exceptions.WeakPlanWarning",
+)
+NAMES = ["u", "v", "w"]
+REFUSED = "^target must be the column of y in a source that is passed to fit or score, got None"
+
+
+def unlabelled(rows, folder, form):
+    path = folder / "rows.parquet"
+    rows.to_parquet(path, index=False, row_group_size=40)
+    if form == "file":
+        return ParquetSource(path, features=NAMES, target=None)
+    return ParquetSource(pl.scan_parquet(path), features=NAMES, target=None, spool=folder)
+
+
+@pytest.mark.parametrize("form", ["file", "lazy"])
+def test_a_classifier_predicts_files_without_targets(binary, tmp_path, form):
+    X, y, groups = binary.data
+    rows = pd.DataFrame(X, columns=NAMES)
+    source = unlabelled(rows, tmp_path, form)
+    for model in (binary.make(), make_pipeline(binary.make())):
+        options = {} if not hasattr(model, "steps") else {"dpworstgroupclassifier__groups": groups}
+        model.fit(rows, y, **(options or {"groups": groups}))
+        np.testing.assert_array_equal(model.predict(source), model.predict(rows))
+        for method in ("predict_proba", "predict_log_proba", "decision_function"):
+            if hasattr(model, method):
+                found, expected = (getattr(model, method)(data) for data in (source, rows))
+                # a product of rows in another order of memory is rounded otherwise
+                np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+def test_a_regressor_predicts_files_without_targets(regressor, tmp_path):
+    X, y, groups = regressor.data
+    rows = pd.DataFrame(X).set_axis(NAMES[: X.shape[1]], axis=1)
+    model = regressor.make().fit(rows, y, groups)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    source = ParquetSource(tmp_path, features=list(rows.columns), target=None)
+    np.testing.assert_allclose(model.predict(source), model.predict(rows))
+
+
+def test_nothing_is_learned_or_scored_without_targets(binary, tmp_path, draws, monkeypatch):
+    X, y, groups = binary.data
+    model = binary.make().fit(pd.DataFrame(X, columns=NAMES), y, groups)
+    n_draws = len(draws())
+    source = unlabelled(pd.DataFrame(X, columns=NAMES), tmp_path, "lazy")
+    # a query would be run for nothing
+    monkeypatch.setattr(ParquetSource, "partitions", lambda _: pytest.fail("it was read"))
+    with PrivacyLedger(epsilon=5.0, delta=1e-5) as ledger:
+        for refused in (binary.make().fit, make_pipeline(binary.make()).fit, model.score):
+            with pytest.raises(ValueError, match=REFUSED):
+                refused(source)
+        assert ledger.epsilon_spent == 0.0
+    assert len(draws()) == n_draws
+
+
+def test_parts_without_targets_are_refused_whatever_their_source_says(binary, draws):
+    X, y, groups = binary.data
+    source = Partitioned(X, None, groups)
+    with pytest.raises(ValueError, match=REFUSED):
+        binary.make().fit(source)
+    assert draws() == []
+    with pytest.raises(ValueError, match=REFUSED):
+        binary.fit().score(source)
+    assert len(binary.fit().predict(source)) == len(y)
+
+
+def test_refused_tables_are_pointed_to_a_source_without_targets(binary):
+    with pytest.raises(TypeError, match=r"ParquetSource\(\.\.\., features=\[\.\.\.\], target=None"):
+        binary.fit().predict("folder")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        PublicSchema({name: Number(-1, 1) for name in NAMES}),
+        BoundedScaler((-1, 1)),
+        DPStandardScaler(bounds=(-1, 1)),
+    ],
+    ids=lambda step: type(step).__name__,
+)
+def test_steps_in_front_say_what_can_be_done_with_a_source(binary, tmp_path, step):
+    rows = pd.DataFrame(binary.data[0], columns=NAMES)
+    source = unlabelled(rows, tmp_path, "file")
+    for data in (source, ArraySource(*binary.data), pl.DataFrame(rows).lazy()):
+        with pytest.raises(TypeError, match=r"transform each file, or .* LazyFrame") as error:
+            make_pipeline(step, binary.make()).fit(data)
+        assert "map_partitions" not in str(error.value)
+    import dask.dataframe as dd
+
+    with pytest.raises(TypeError, match="map_partitions"):
+        step.fit(dd.from_pandas(rows, npartitions=1))
+
+
+def test_groups_of_a_source_and_group_by(binary, tmp_path, draws):
+    X, y, groups = binary.data
+    pd.DataFrame(X, columns=NAMES).assign(y=y, g=groups).to_parquet(tmp_path / "rows.parquet")
+    source = ParquetSource(tmp_path, features=NAMES, target="y", groups="g")
+    for data in (source, ArraySource(X, y, groups)):
+        with pytest.raises(ValueError, match=r"^the source names groups and group_by is set: use"):
+            binary.make(group_by=0).fit(data)
+    assert draws() == []

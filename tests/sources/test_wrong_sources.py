@@ -1,0 +1,138 @@
+"""What is wrong with a source is said when it is made, by names and types, never by a value."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import dataset, parquet
+
+from sklearn_dpwg.sources import ArraySource, ParquetSource, Spool, fingerprint, group_sizes
+
+FRAME = pd.DataFrame({"x": [0.5, 77.25], "y": ["secret", "no"], "g": ["secret", "north"]})
+
+
+@pytest.fixture
+def rows(tmp_path):
+    FRAME.to_parquet(tmp_path / "rows.parquet", index=False)
+    return tmp_path / "rows.parquet"
+
+
+def source_of(data, **parameters):
+    return ParquetSource(data, **({"features": ["x"], "target": "y", "groups": "g"} | parameters))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_query_that_fills_the_disk_is_told_of_the_disk(tmp_path, rows, monkeypatch):
+    create = Spool.create
+
+    def full(spool, name):
+        if name != "query":
+            return create(spool, name)
+        (spool.path / name).symlink_to("/dev/full")
+        return open("/dev/full", "wb")
+
+    monkeypatch.setattr(Spool, "create", full)
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    with pytest.raises(OSError, match=r"^.*the disk of .*spool' is full: what was writ") as error:
+        source_of(pl.scan_parquet(rows), spool=spool).partitions()
+    assert error.value.errno == errno.ENOSPC
+    assert list(spool.iterdir()) == []
+
+
+def test_another_error_of_a_query_is_named_and_shows_no_value(tmp_path, rows):
+    query = pl.scan_parquet(rows).with_columns(pl.col("y").cast(pl.Float64, strict=True))
+    with pytest.raises(ValueError, match="can run, got InvalidOperationError: collect") as error:
+        source_of(query, spool=tmp_path).partitions()
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"target": FRAME["y"]}, "^target must be the name of a column, got Series"),
+        ({"target": FRAME["y"].to_numpy()}, "^target must be the name of a column, got ndarray"),
+        ({"target": ["secret"]}, "^target must be the name of a column, got list"),
+        ({"groups": FRAME["g"]}, "^groups must be names of columns, got Series"),
+        ({"groups": FRAME["g"].to_numpy()}, "^groups must be names of columns, got ndarray"),
+        ({"groups": pl.Series(["secret"])}, "^groups must be names of columns, got Series"),
+        ({"groups": pa.chunked_array([["secret"]])}, "names of columns, got ChunkedArray with Str"),
+        ({"groups": [FRAME["g"]]}, "^groups must be names of columns, got list with Series in it"),
+        ({"groups": 77}, "^groups must be names of columns, got int"),
+        ({"features": FRAME["g"]}, "^features must be names of columns, got Series"),
+        ({"features": FRAME[["x"]].to_numpy()}, "names of columns, got ndarray with ndarray in it"),
+        ({"features": []}, "^features must be names of columns, got list with nothing in it"),
+        ({"features": [77.25]}, "^features must be names of columns, got list with float in it"),
+    ],
+)
+def test_values_where_names_belong_are_told_by_their_type(rows, parameters, words):
+    with pytest.raises(TypeError, match=words) as error:
+        source_of(rows, **parameters)
+    assert not any(value in str(error.value) for value in ("secret", "77", "north"))
+
+
+def test_names_may_be_an_index_or_an_array_of_features(rows):
+    for features in (FRAME.columns[:1], np.array(["x"]), np.array(["x"], dtype=object)):
+        source = source_of(rows, features=features, groups=FRAME.columns[2:])
+        assert (source.features, source.groups) == (["x"], ["g"])
+
+
+@pytest.mark.parametrize(
+    ("spool", "words"),
+    [
+        ("", "^spool must be an existing directory, got ''"),
+        ("file", "^spool must be an existing directory, got 'file'"),
+        ("gone", "^spool must be an existing directory, got 'gone'"),
+        (True, "^spool must be the path of a directory, got bool"),
+        (FRAME["y"], "^spool must be the path of a directory, got Series"),
+    ],
+)
+def test_a_wrong_spool_is_refused_when_the_source_is_made(
+    tmp_path, rows, monkeypatch, spool, words
+):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    for make in (
+        lambda: source_of(rows, spool=spool),
+        lambda: source_of(pl.scan_parquet(rows), spool=spool),
+        lambda: ArraySource(np.zeros((2, 1)), np.zeros(2), spool=spool),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            make()
+
+
+def test_sizes_of_what_is_no_source_are_refused_in_a_sentence(rows):
+    import dask.dataframe as dd
+
+    frames = [FRAME, pl.scan_parquet(rows), dd.from_pandas(FRAME, npartitions=1)]
+    for data in [*frames, str(rows), rows, dataset.dataset(rows), FRAME["g"]]:
+        kind = type(data).__name__
+        with pytest.raises(TypeError, match=rf"^source must be .*, got {kind}: .*\.size\(\)"):
+            group_sizes(data)
+
+
+@pytest.mark.parametrize("groups", [None, "g", ["g", "y"]])
+@pytest.mark.parametrize("form", ["file", "lazy"])
+def test_records_without_targets_are_read(tmp_path, rows, form, groups):
+    parquet.write_table(parquet.read_table(rows).drop_columns("y" if groups != ["g", "y"] else []),
+                        rows)  # fmt: skip
+    data = rows if form == "file" else pl.scan_parquet(rows)
+    source = source_of(data, target=None, groups=groups, spool=tmp_path)
+    parts = source.partitions()
+    (table,) = (part.read() for part in parts)
+    (labels,) = (part.read_labels() for part in parts)
+    assert table.X["x"].tolist() == [0.5, 77.25]
+    assert table.y is None
+    assert labels.y is None
+    assert labels.X.shape == (0, 1)
+    assert fingerprint(table)
+    source.release(parts)
+    if groups is not None:
+        assert list(group_sizes(source).values()) == [1, 1]
+    assert "target=None" in repr(source)
