@@ -7,6 +7,7 @@ cores. Everything here gives the same bits on any number of threads.
 
 from sklearn_dpwg.kernels._fused_pass import fused_pass, has_kernel
 from sklearn_dpwg.kernels._gathered_rows import row_norms, rows_at, sorted_by_group
+from sklearn_dpwg.kernels._rounding_kind import rounding_kind
 from sklearn_dpwg.kernels._run_on_threads import (
     allow_threads,
     n_threads,
@@ -31,6 +32,7 @@ __all__ = [
     "linear_scores",
     "n_threads",
     "one_blas_thread",
+    "rounding_kind",
     "row_block",
     "row_norms",
     "rows_at",

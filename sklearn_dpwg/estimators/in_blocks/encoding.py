@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +18,16 @@ from sklearn_dpwg.estimators.inputs import advice_on_missing_values, check_colum
 from sklearn_dpwg.estimators.targets import Targets
 from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.groups import codes_of_labels, find_groups
+from sklearn_dpwg.kernels import rounding_kind
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.records import GroupedRecords, RecordEncoder
 from sklearn_dpwg.risks import RecordBlock
 
+_MIXED = (
+    "workers must have processors of one kind and the same numba and NumPy, as others round "
+    "otherwise, got {kinds}: set the environment variable NUMBA_CPU_NAME=generic on all of them, "
+    "before they start."
+)
 _CHANGED = (
     "partition {place} of the records must be the same whenever it is read, and it is not what it "
     "was: a file was written to, or a step of its computation draws anew."
@@ -128,13 +135,27 @@ def _encode(partition: Any, expected: Expected, encoder: Encoder, spool: Any) ->
     )
 
 
-def seal_of(outcome: RecordBlock | Refusal) -> bytes | Refusal:
-    """Return what the bytes of a block are known again by, or what is wrong with its records."""
+@dataclass(frozen=True)
+class Seal:
+    """What a block is known again by: a digest of its bytes, and how the worker rounds."""
+
+    digest: bytes = field(repr=False)
+    kind: str
+
+
+def check_kinds(seals: Sequence[Seal]) -> None:
+    """Refuse workers that round the same numbers otherwise (docs/theory/sums.md, section 10)."""
+    kinds = sorted({seal.kind for seal in seals})
+    if len(kinds) > 1:
+        raise ValueError(_MIXED.format(kinds=" and ".join(kinds)))
+
+
+def seal_of(outcome: RecordBlock | Refusal) -> Seal | Refusal:
+    """Return what a block is known again by, or what is wrong with its records."""
     if isinstance(outcome, Refusal):
         return outcome
     records, digest = outcome.records, hashlib.sha256(usedforsecurity=False)
     rows: Any = records.rows
-    # factors follow from the rows, and a processor of another kind may round them otherwise
     parts: list[Any] = [records.targets, records.starts]
     is_sparse = isinstance(rows, csr_array)
     parts += [rows.data, rows.indices, rows.indptr] if is_sparse else [rows]
@@ -142,13 +163,19 @@ def seal_of(outcome: RecordBlock | Refusal) -> bytes | Refusal:
         in_order: Any = part.T if part.flags.f_contiguous else np.ascontiguousarray(part)
         digest.update(repr((part.dtype.str, part.shape, part.flags.f_contiguous)).encode())
         digest.update(in_order)
-    return digest.digest()
+    return Seal(digest.digest(), rounding_kind())
 
 
-def same_block(outcome: RecordBlock | Refusal, place: int, seal: bytes) -> RecordBlock:
+def same_block(outcome: RecordBlock | Refusal, place: int, seal: Seal) -> RecordBlock:
     """Return a block that is what it was when it was proved sound, however often it is made."""
-    if isinstance(outcome, Refusal) or seal_of(outcome) != seal:
+    if isinstance(outcome, Refusal):
         raise ChangedDataError(_CHANGED.format(place=place))
+    found = seal_of(outcome)
+    assert isinstance(found, Seal)
+    if found.digest != seal.digest:
+        raise ChangedDataError(_CHANGED.format(place=place))
+    if found.kind != seal.kind:
+        raise ChangedDataError(_MIXED.format(kinds=f"{seal.kind} and {found.kind}"))
     return outcome
 
 

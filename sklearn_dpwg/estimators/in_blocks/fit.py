@@ -15,6 +15,7 @@ from sklearn_dpwg.estimators.fitting import Fitting
 from sklearn_dpwg.estimators.in_blocks.encoding import (
     Encoder,
     Expected,
+    check_kinds,
     encode_partition,
     refusal_of,
     same_block,
@@ -115,6 +116,7 @@ def _risks_of_blocks(
         else:  # a worker that is lost takes its blocks along, and they are made once more
             seals = engine.collect(blocks, seal_of)
             raise_first(seals)
+            check_kinds(seals)
             places = [(each.place, seal) for each, seal in zip(filled, seals, strict=True)]
             unsealed, blocks = blocks, engine.derive(blocks, same_block, places)
             engine.release(unsealed)
