@@ -57,6 +57,7 @@ CONSTANTS: tuple[tuple[tuple[ModuleType, ...], str, tuple[float, ...]], ...] = (
     ((group_player,), "SPREAD_OVER_ZERO_SCORE", (0.075, 0.3)),
     ((group_player, group_weights, planning), "CORRECTION", (0.0, 1.0)),
     ((planning,), "NOISE_PRICE", (0.0, 0.1, 0.4)),
+    ((planning,), "DEAREST", (1.0, 4.0)),
     ((group_weights,), "ASSUMED_STEPS", (3.0, 30.0)),
     ((group_weights,), "REMEMBERED", (0.8, 0.95, 1.0)),
 )

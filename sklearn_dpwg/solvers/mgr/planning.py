@@ -59,8 +59,10 @@ SECONDS_A_STEP, SECONDS_A_BATCH = 4e-4, 8e-4
 # so many times fewer steps would cost.
 LONG_NOISE, FEWER_STEPS = 10.0, 4
 
-# Group weights pay for the noise that they bring, at this share of what planning takes it to cost.
-NOISE_PRICE = 0.2
+# Group weights pay for the noise that they bring, at this share of what planning takes it to cost
+# from μ = 1 on. Below it noise is no longer small beside what is learned, and costs more than in
+# proportion: the share grows with 1/μ, up to this multiple.
+NOISE_PRICE, DEAREST = 0.2, 2.0
 
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters) -> Plan:
@@ -145,6 +147,7 @@ def _plan_of_passes(
     schedule = _schedule(
         rule,
         parameters,
+        budget,
         gradient_multiplier=of_steps[0].noise_multiplier,
         risk_multiplier=multiplier,
         risk_noise=parameters.risk_noise,
@@ -186,6 +189,7 @@ def _plan_of_batches(
     schedule = _schedule(
         rule,
         parameters,
+        budget,
         gradient_multiplier=0.0,
         risk_multiplier=0.0,
         risk_noise="gaussian",
@@ -228,7 +232,15 @@ def _calibrated_by_part(
     return loudest, releases
 
 
-def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSchedule:
+def noise_price(rule: StepRule, budget: Budget) -> float:
+    """Return what the group player pays for a unit of noise on the mean gradient."""
+    share = NOISE_PRICE * min(max(1.0, 1.0 / budget.mu), DEAREST)
+    return share * rule.aim / (2.0 * by_loss(rule.problem.loss).step_share)
+
+
+def _schedule(
+    rule: StepRule, parameters: MGRParameters, budget: Budget, **others: Any
+) -> MGRSchedule:
     """Return a schedule of the rule's limits; `others` follow from the noise."""
     of_loss, adapts = by_loss(rule.problem.loss), _adapts(rule.problem, parameters)
     follows_level = adapts and parameters.loss_ceiling is None and others.get("batches") is None
@@ -248,7 +260,7 @@ def _schedule(rule: StepRule, parameters: MGRParameters, **others: Any) -> MGRSc
         step_share=of_loss.step_share,
         adapts=adapts,
         assumed_spread=risk_spread(rule.problem),
-        noise_price=NOISE_PRICE * rule.aim / (2.0 * of_loss.step_share),
+        noise_price=noise_price(rule, budget),
         ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
         raised_ceiling=rule.raised_ceiling,
         raised_range=rule.sums.loss_range,
