@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from utility.ours import methods_of
-from utility.report import DEFAULT, PEERS, Cells, best, is_complete, is_worse_than_nothing
+from utility.report import (
+    DEFAULT,
+    IN_ADVANCE,
+    PEERS,
+    Cells,
+    best,
+    is_complete,
+    is_worse_than_nothing,
+)
 from utility.summary import Interval, Ratio, difference, interval, ratio
 
 # Below these excesses of the best peer a cell is counted, and left out of the means.
@@ -51,6 +59,9 @@ class Compared:
         The best peer's excess on seeds it was not chosen by over that shown.
     n_seeds : tuple of int
         Ours and the best peer's.
+    in_advance : dict of str to Ratio
+        Ours over each peer whose parameters were fixed in advance, that which did best on the
+        choosing half first; empty where none was run.
     """
 
     name: str
@@ -71,6 +82,7 @@ class Compared:
     seconds: tuple[float, ...]
     fresh: Ratio | None
     n_seeds: tuple[int, int]
+    in_advance: dict[str, Ratio] = field(default_factory=dict)
 
     @property
     def at(self) -> str:
@@ -137,6 +149,13 @@ def _compare(name: str, epsilon: float, cell: dict[str, Any], definition: Any) -
             else None
         ),
         n_seeds=(len(excess), len(other["train_excess"])),
+        in_advance={
+            name: ratio(excess, cell[name]["train_excess"], floor)
+            for name in sorted(
+                (name for name in IN_ADVANCE if name in cell),
+                key=lambda name: cell[name]["choosing_excess"],
+            )
+        },
     )
 
 

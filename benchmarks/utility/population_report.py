@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from utility.compared import FLOORS, HALVES, KINDS, Compared, having, in_means
+from utility.in_advance_summary import InAdvance, in_advance_rows, in_advance_table
 from utility.ours import DELTA
 from utility.population_summary import (
     Choice,
@@ -61,6 +62,7 @@ def short_report(
         parts += [
             summary_table(compared, half),
             *_gap_sentences(compared),
+            *_in_advance(compared),
             "Beside the means, over all cells:",
             beside_table(compared),
             *_named_lines(compared),
@@ -107,6 +109,18 @@ def summary_table(compared: Sequence[Compared], half: str | None = None) -> str:
             if half in (None, row.half) or row.epsilon is None
         ],
     )
+
+
+def _in_advance(compared: Sequence[Compared]) -> list[str]:
+    """Return the table beside peers that were fixed in advance, where they were run."""
+    found = in_advance_table(compared)
+    if not found:
+        return []
+    return [
+        "Beside the same peers with parameters fixed in advance, as those of the defaults are (the "
+        "run of least geometric mean on the choosing half, for each ε and kind):",
+        found,
+    ]
 
 
 def _gap_sentences(compared: Sequence[Compared]) -> list[str]:
@@ -296,6 +310,7 @@ def as_json(compared: Sequence[Compared], missing: Sequence[str]) -> dict[str, A
         "floors": FLOORS,
         "summary": summary,
         "gap": {kind: gap_of(compared, kind) for kind in KINDS},
+        "in_advance": [_in_advance_as_json(each) for each in in_advance_rows(compared)],
         "missing": list(missing),
         "cells": [_cell_as_json(each) for each in compared],
     }
@@ -310,12 +325,20 @@ def _choice_as_json(chosen: Choice) -> dict[str, Any]:
     }
 
 
+def _in_advance_as_json(row: InAdvance) -> dict[str, Any]:
+    """Return a row beside peers that were fixed in advance."""
+    means = {name: each._asdict() for name, each in row.means.items()}
+    return row._asdict() | {"means": means, "best_mean": row.best_mean._asdict()}
+
+
 def _cell_as_json(cell: Compared) -> dict[str, Any]:
     """Return a cell with its means and intervals by name."""
-    return {
+    found = {
         name: value._asdict() if hasattr(value, "_asdict") else value
         for name, value in vars(cell).items()
     }
+    found["in_advance"] = {name: each._asdict() for name, each in cell.in_advance.items()}
+    return found
 
 
 def write_population(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from utility.ours import DELTA, OURS
-from utility.peers.run import METHODS, NOTHING, REFERENCES, applies
+from utility.peers.run import GRIDS, METHODS, NOTHING, REFERENCES, applies
 from utility.relations import RELATIONS
 from utility.settings import ours_path, peer_path
 from utility.store import FOLDER, read_cells
@@ -17,6 +17,14 @@ from utility.tasks import REGRESSIONS, kind_of, task_names
 
 DEFAULT = next(iter(OURS))
 PEERS = tuple(method for method in METHODS if method not in REFERENCES)
+
+
+def in_advance(grid: str) -> str:
+    """Return the name of a grid's run that was fixed in advance."""
+    return f"{grid}, fixed in advance"
+
+
+IN_ADVANCE = tuple(map(in_advance, GRIDS))
 
 # The promise, and the most that any cell may be above the best peer.
 ALARM = 1.2
@@ -31,7 +39,10 @@ def collect(
     cells: Cells = {}
     for name in names:
         _, own = read_cells(ours_path(name, folder))
-        of_peers = {method: read_cells(peer_path(name, method, folder))[1] for method in METHODS}
+        of_peers = {
+            method: read_cells(peer_path(name, method, folder))[1]
+            for method in (*METHODS, *IN_ADVANCE)
+        }
         for epsilon in epsilons:
             found = {}
             for method in OURS:
