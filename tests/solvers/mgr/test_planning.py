@@ -9,7 +9,7 @@ from scipy import integrate, stats
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, gdp_epsilon
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.by_loss import by_loss
@@ -544,3 +544,15 @@ def test_a_plan_with_much_secure_noise_says_what_fewer_steps_would_cost():
     assert "MGR(n_steps=" not in str(fewer)
     small = Problem(BinaryLogLoss(), (20_000, 20_000), 5, 5.0, (0.5, 0.5), 1.0)
     assert "MGR(n_steps=" not in str(MGR().plan(small, Budget(1.0, 1e-6)))
+
+
+@pytest.mark.parametrize(
+    ("mu", "multiple"), [(0.05, 2.0), (0.5, 2.0), (0.8, 1.25), (1.0, 1.0), (4.0, 1.0)]
+)
+def test_noise_costs_more_where_the_budget_is_small(mu, multiple):
+    problem = make_problem((900, 300))
+    budget = Budget(gdp_epsilon(1e-6, mu), 1e-6)
+    schedule = MGR(n_steps=20).plan(problem, budget).schedule
+    # what planning takes noise to cost is aim/(2 c) a unit
+    of_unit = schedule.aim / (2.0 * schedule.step_share)
+    assert schedule.noise_price == pytest.approx(0.2 * multiple * of_unit, rel=1e-6)
