@@ -177,6 +177,10 @@ def test_the_defaults_stand_beside_the_peer_that_did_best_on_the_choosing_half(u
     report = utility.population_report
     assert text in report.short_report(compared, [])
     json.dumps(report.as_json(compared, []))
+    lines = utility.chart.chart(compared, {}).splitlines()
+    (fixed,) = (line for line in lines if line.startswith("  fixed in advance ‡"))
+    assert fixed.split()[-2:] == ["0.35", "2.00"]
+    assert sum(line.startswith("‡") for line in lines) == 1
     # the means beside peers in hindsight are what they are without these
     assert compared[0].ratio.value == pytest.approx(2.0)
 
@@ -184,4 +188,5 @@ def test_the_defaults_stand_beside_the_peer_that_did_best_on_the_choosing_half(u
 def test_nothing_is_said_where_none_was_run(utility):
     compared = [compared_cell(utility, "one", 1.0, 0.04, {})]
     assert utility.in_advance_summary.in_advance_rows(compared) == []
+    assert "‡" not in utility.chart.chart(compared, {})
     assert "fixed in advance" not in utility.population_report.short_report(compared, [])

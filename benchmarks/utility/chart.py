@@ -8,9 +8,10 @@ import textwrap
 from collections.abc import Sequence
 
 from utility.compared import FLOORS, KINDS, Compared, having, in_means
-from utility.population_summary import Row, mean_of, row_of, worst_of
+from utility.in_advance_summary import in_advance_rows
+from utility.population_summary import mean_of, row_of, worst_of
 from utility.report import ALARM, Cells, against_peers, kinds
-from utility.summary import verdict
+from utility.summary import Ratio, verdict
 
 # Ratios fall into bins between these.
 EDGES = (0.25, 0.5, 0.7, 1.0, ALARM, 2.0)
@@ -84,7 +85,7 @@ def means_lines(shown: Sequence[Compared], kind: str, epsilons: Sequence[float])
     found = [row_of(shown, half, kind, epsilon) for epsilon in epsilons]
     lines = [
         line("  geometric mean", [f"{row.mean.value:.2f}" if row else "–" for row in found]),
-        line("    95 % interval", [interval_of(row) for row in found]),
+        line("    95 % interval", [interval_of(row and row.mean) for row in found]),
         line("  won, lost *", [f"{row.n_won}, {row.n_lost}" if row else "–" for row in found]),
         line(
             f"  wholly above {ALARM:g}",
@@ -94,14 +95,21 @@ def means_lines(shown: Sequence[Compared], kind: str, epsilons: Sequence[float])
     left_out = [len(having(shown, epsilon=e, is_under_floor=True)) for e in epsilons]
     if any(left_out):
         lines.append(line(f"  other < {FLOORS[kind]:g} †", [str(number) for number in left_out]))
+    fixed = {row.epsilon: row for row in in_advance_rows(shown)}
+    if fixed:
+        means = [fixed[each].best_mean if each in fixed else None for each in epsilons]
+        lines += [
+            line("  fixed in advance ‡", [f"{mean.value:.2f}" if mean else "–" for mean in means]),
+            line("    95 % interval", [interval_of(mean) for mean in means]),
+        ]
     return lines
 
 
-def interval_of(row: Row | None) -> str:
+def interval_of(mean: Ratio | None) -> str:
     """Return the interval of a mean, which one source does not tell."""
-    if row is None or math.isinf(row.mean.high):
+    if mean is None or math.isinf(mean.high):
         return "–"
-    return f"{row.mean.low:.2f} to {row.mean.high:.2f}"
+    return f"{mean.low:.2f} to {mean.high:.2f}"
 
 
 def counts_of(ratios: Sequence[float]) -> list[int]:
@@ -136,6 +144,11 @@ def worst_lines(shown: Sequence[Compared]) -> list[str]:
     lines = ["* the 95 % interval of the task's ratio is below 1, or above."]
     if having(shown, is_under_floor=True):
         lines.append("† so little that more is of no use: left out of everything above.")
+    if in_advance_rows(shown):
+        lines.append(
+            "‡ geometric mean beside the other method that did best where defaults are chosen, its "
+            "parameters\n  fixed there too."
+        )
     for kind, number in N_WORST.items():
         worst = worst_of(in_means(shown, kind=kind), number)
         if worst:
