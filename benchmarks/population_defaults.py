@@ -34,7 +34,7 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.solvers import MGR, group_player
 from sklearn_dpwg.solvers.by_loss import BY_KERNEL
-from sklearn_dpwg.solvers.mgr import group_weights, hidden_losses, planning
+from sklearn_dpwg.solvers.mgr import group_weights, planning
 
 EPSILONS, SEEDS, DELTA = (1.0, 4.0), range(3), 1e-5
 FLOORS = {"log loss": 1e-3, "squared_error": 1e-4}
@@ -58,7 +58,6 @@ CONSTANTS: tuple[tuple[tuple[ModuleType, ...], str, tuple[float, ...]], ...] = (
     ((group_player, group_weights, planning), "CORRECTION", (0.0, 1.0)),
     ((planning,), "NOISE_PRICE", (0.0, 0.1, 0.4)),
     ((planning,), "DEAREST", (1.0, 4.0)),
-    ((hidden_losses,), "LEAST_HIDDEN", (0.0, 0.5, 2.0)),
     ((group_weights,), "ASSUMED_STEPS", (3.0, 30.0)),
     ((group_weights,), "REMEMBERED", (0.8, 0.95, 1.0)),
 )

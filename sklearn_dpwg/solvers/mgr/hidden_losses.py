@@ -18,18 +18,13 @@ FEWEST_PROBES, MOST_PROBES, OTHERS = 3, 15, 40
 # deviations of their noise.
 DEVIATIONS = 3.0
 
-# And its losses above the ceiling do by so many times the spread of risks that plans assume. Less
-# is not worth the noise of a raised ceiling, nor is a group that has most of the weight already.
-LEAST_HIDDEN = 1.0
-
 
 class HiddenLosses(PlannedLimits):
     """A ceiling that stays raised once a group is seen to be worse off than it looked.
 
-    A group is hidden by the ceiling if its losses above it exceed those under the group weights by
-    more than groups usually differ, and its risk under the raised ceiling exceeds theirs too: the
-    first alone may be true of a group that is well off. Risks under the raised ceiling are for the
-    group player once it stays raised.
+    A group is hidden by the ceiling if its losses above it exceed those under the group weights,
+    and its risk under the raised ceiling does so too: the first alone may be true of a group that
+    is well off. Risks under the raised ceiling are for the group player once it stays raised.
     """
 
     def __init__(self, schedule: MGRSchedule) -> None:
@@ -72,6 +67,5 @@ class HiddenLosses(PlannedLimits):
         shift = schedule.center_of(schedule.raised_ceiling) - schedule.center_of(schedule.ceiling)
         if shift:
             least = least + DEVIATIONS * shift * np.asarray(schedule.ratio_stds)
-        clear = np.maximum(least, LEAST_HIDDEN * schedule.assumed_spread)
-        is_hidden = hidden - group_weights @ hidden > clear
+        is_hidden = hidden - group_weights @ hidden > least
         return bool((is_hidden & (raised - group_weights @ raised > least)).any())

@@ -62,21 +62,6 @@ def test_no_other_group_raises_it(raised, variance):
     assert [t for t, each in enumerate(heard) if not each] == [5, 15, 25, 35, 45, 55]
 
 
-def test_little_that_is_hidden_is_not_worth_the_noise():
-    spread = planned()[1].schedule.assumed_spread
-    for hidden, is_worth in ((0.9, False), (1.1, True)):
-        # less their mean under the group weights, of which the group has a tenth
-        above = hidden * spread / 0.9
-        limits, _ = pushed([0.5, 0.5, 0.5], [0.5, 0.5, 0.5 + above], 1e-10)
-        assert limits.is_raised == is_worth
-
-
-def test_a_group_that_has_the_weight_does_not_raise_it():
-    usual, raised = [0.5, 0.5, 0.6], [0.5, 0.5, 1.5]
-    assert pushed(usual, raised, 1e-10, weights=(0.5, 0.3, 0.2))[0].is_raised
-    assert not pushed(usual, raised, 1e-10, weights=(0.01, 0.01, 0.98))[0].is_raised
-
-
 def test_noise_alone_seldom_raises_it():
     _, plan = planned(n_steps=150)
     rng, raised = np.random.default_rng(0), 0

@@ -30,11 +30,8 @@ def ceiling_by_level(schedule, sizes, heard):
     return min(max(6.0 * level, 1e-3 * schedule.ceiling), schedule.ceiling)
 
 
-def is_raised_by(weights, probes, others, spread):
-    """Whether a group's hidden losses and its risk stand out by three standard deviations.
-
-    And the former by the spread that the plan assumes.
-    """
+def is_raised_by(weights, probes, others):
+    """Whether a group's hidden losses and its risk stand out by three standard deviations."""
     raised, usual = np.mean([risks for risks, _ in probes], 0), np.mean([r for r, _ in others], 0)
     noise = (
         sum(v for _, v in probes) / len(probes) ** 2 + sum(v for _, v in others) / len(others) ** 2
@@ -42,8 +39,7 @@ def is_raised_by(weights, probes, others, spread):
     for group in range(len(weights)):
         less_mean = np.eye(len(weights))[group] - weights
         deviations = 3.0 * math.sqrt(less_mean**2 @ noise)
-        hidden = less_mean @ (raised - usual)
-        if hidden > max(deviations, spread) and less_mean @ raised > deviations:
+        if less_mean @ (raised - usual) > deviations and less_mean @ raised > deviations:
             return True
     return False
 
@@ -86,7 +82,7 @@ def reference_run(plan, data, answers, drawn, start=None):
             if is_probe:
                 probes.append((asked.answer / sizes, variances))
                 is_raised = len(probes) >= 3 and is_raised_by(
-                    group_weights, probes[-15:], others[-40:], schedule.assumed_spread
+                    group_weights, probes[-15:], others[-40:]
                 )
                 ceiling, feedback_range = schedule.ceiling, schedule.feedback_range
             else:
