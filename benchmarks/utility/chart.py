@@ -143,11 +143,11 @@ def worst_lines(shown: Sequence[Compared]) -> list[str]:
     """Return the legend, and the worst cells by name."""
     lines = ["* the 95 % interval of the task's ratio is below 1, or above."]
     if having(shown, is_under_floor=True):
-        lines.append("† so little that more is of no use: left out of everything above.")
+        lines.append("† so little that more is of no use: left out of everything but ‡.")
     if in_advance_rows(shown):
         lines.append(
-            "‡ geometric mean beside the other method that did best where defaults are chosen, its "
-            "parameters\n  fixed there too."
+            "‡ not in hindsight: geometric mean beside the method, at one setting for all tasks of "
+            "an ε and kind,\n  that did best on the tasks that defaults are chosen on."
         )
     for kind, number in N_WORST.items():
         worst = worst_of(in_means(shown, kind=kind), number)

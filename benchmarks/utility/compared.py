@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from utility.ours import methods_of
+from utility.peers.run import NOTHING
 from utility.report import (
     DEFAULT,
     IN_ADVANCE,
@@ -61,7 +62,7 @@ class Compared:
         Ours and the best peer's.
     in_advance : dict of str to Ratio
         Ours over each peer whose parameters were fixed in advance, that which did best on the
-        choosing half first; empty where none was run.
+        choosing half first, and over predicting nothing; empty where none was run.
     """
 
     name: str
@@ -150,13 +151,16 @@ def _compare(name: str, epsilon: float, cell: dict[str, Any], definition: Any) -
         ),
         n_seeds=(len(excess), len(other["train_excess"])),
         in_advance={
-            name: ratio(excess, cell[name]["train_excess"], floor)
-            for name in sorted(
-                (name for name in IN_ADVANCE if name in cell),
-                key=lambda name: cell[name]["choosing_excess"],
-            )
+            name: ratio(excess, cell[name]["train_excess"], floor) for name in _in_advance(cell)
         },
     )
+
+
+def _in_advance(cell: dict[str, Any]) -> list[str]:
+    """Return peers with fixed parameters, the best of the choosing half first, nothing last."""
+    known = [name for name in IN_ADVANCE if name in cell]
+    found = sorted(known, key=lambda name: cell[name]["choosing_excess"])
+    return [*found, NOTHING] if found else []
 
 
 def in_means(compared: Iterable[Compared], **facts: Any) -> list[Compared]:

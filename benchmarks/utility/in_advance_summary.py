@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from utility.clusters import geometric_mean
-from utility.compared import KINDS, Compared, in_means
+from utility.compared import KINDS, Compared, having
+from utility.peers.run import NOTHING
 from utility.report import IN_ADVANCE, table
 from utility.summary import Ratio
+
+# One setting of each grid, and what needs none.
+SHOWN = (*IN_ADVANCE, NOTHING)
 
 
 class InAdvance(NamedTuple):
@@ -21,7 +25,7 @@ class InAdvance(NamedTuple):
     epsilon : float or None
         None for all.
     n_cells : int
-        Cells in the means: those of the means beside peers chosen in hindsight.
+        Cells in the means: all of them, as which peer is good in hindsight is no matter here.
     means : dict of str to Ratio
         Geometric mean of ours over each peer, with its interval by source.
     best : str or None
@@ -44,8 +48,8 @@ class InAdvance(NamedTuple):
 
 def in_advance_rows(compared: Sequence[Compared]) -> list[InAdvance]:
     """Return a row for each kind and ε that has such peers, all budgets first."""
-    every = in_means(compared, half="checking")
-    kept = [each for each in every if len(each.in_advance) == len(IN_ADVANCE)]
+    every = having(compared, half="checking")
+    kept = [each for each in every if set(SHOWN) <= set(each.in_advance)]
     found = []
     for kind in KINDS:
         of_kind = [each for each in kept if each.kind == kind]
@@ -67,7 +71,7 @@ def _row(kind: str, epsilon: float | None, cells: Sequence[Compared]) -> InAdvan
         len(cells),
         {
             name: geometric_mean([each.in_advance[name].value for each in cells], sources)
-            for name in IN_ADVANCE
+            for name in SHOWN
         },
         names.pop() if len(names) == 1 else None,
         geometric_mean([each.value for _, each in firsts], sources),
@@ -83,7 +87,7 @@ def in_advance_table(compared: Sequence[Compared]) -> str:
         return ""
     titles = (
         *("kind", "ε", "cells", "ours / the one that did best on the choosing half", "which"),
-        *("won", "lost", *(f"ours / {_grid(name)}" for name in IN_ADVANCE)),
+        *("won", "lost", *(f"ours / {_grid(name)}" for name in SHOWN)),
     )
     return table(
         titles,
@@ -91,7 +95,7 @@ def in_advance_table(compared: Sequence[Compared]) -> str:
             (
                 *(row.kind, "all" if row.epsilon is None else f"{row.epsilon:g}", row.n_cells),
                 *(row.best_mean, _grid(row.best) if row.best else "by ε", row.n_won, row.n_lost),
-                *(f"{row.means[name].value:.2f}" for name in IN_ADVANCE),
+                *(f"{row.means[name].value:.2f}" for name in SHOWN),
             )
             for row in rows
         ],

@@ -117,8 +117,8 @@ def _in_advance(compared: Sequence[Compared]) -> list[str]:
     if not found:
         return []
     return [
-        "Beside the same peers with parameters fixed in advance, as those of the defaults are (the "
-        "run of least geometric mean on the choosing half, for each ε and kind):",
+        "Beside the same peers at one setting of their parameters for each ε and kind, that of the "
+        "least geometric mean on the choosing half, in all cells:",
         found,
     ]
 
