@@ -129,8 +129,10 @@ def test_the_halves_are_kept_apart_and_other_choices_are_run_again(
 # --- what is said of them ------------------------------------------------------------------------
 
 
-def compared_cell(utility, name, epsilon, ours, others, *, kind="classification", half="checking"):
-    """A cell whose best peer in hindsight has 0.02; `others` are excesses of fixed ones."""
+def compared_cell(
+    utility, name, epsilon, ours, others, *, kind="classification", half="checking", best=0.02
+):
+    """A cell with a best peer in hindsight; `others` are excesses of fixed ones."""
     run, report = utility.peers.run, utility.report
 
     def cell(excess, **more):
@@ -138,7 +140,7 @@ def compared_cell(utility, name, epsilon, ours, others, *, kind="classification"
         found = {figure: [0.99 * excess, excess, 1.01 * excess] for figure in figures}
         return found | {"parameters": {"solver": "mgr"}} | more
 
-    cells = {method: cell(0.02) for method in run.METHODS if run.applies(method, name, kind)}
+    cells = {method: cell(best) for method in run.METHODS if run.applies(method, name, kind)}
     cells["ours (auto)"] = cell(ours)
     for rank, (grid, excess) in enumerate(others.items()):
         cells[report.in_advance(grid)] = cell(excess, choosing_excess=0.1 + rank)
@@ -183,6 +185,16 @@ def test_the_defaults_stand_beside_the_peer_that_did_best_on_the_choosing_half(u
     assert sum(line.startswith("‡") for line in lines) == 1
     # the means beside peers in hindsight are what they are without these
     assert compared[0].ratio.value == pytest.approx(2.0)
+
+
+def test_cells_count_whatever_a_peer_does_in_hindsight(utility):
+    others = dict.fromkeys(utility.peers.run.GRIDS, 0.08)
+    cell = compared_cell(utility, "one", 1.0, 0.04, others, best=1e-5)
+    assert cell.is_under_floor
+    (_, row) = utility.in_advance_summary.in_advance_rows([cell])
+    assert (row.n_cells, row.best_mean.value) == (1, pytest.approx(0.5))
+    # predicting nothing needs no setting, and stands last
+    assert list(row.means)[-1] == utility.peers.run.NOTHING
 
 
 def test_nothing_is_said_where_none_was_run(utility):
