@@ -3,32 +3,22 @@
 import json
 import math
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sklearn_dpwg.privacy import Release, epsilon_of, gdp_epsilon
 from sklearn_dpwg.risks import GroupRisks
-
-BENCHMARKS = str(Path(__file__).parents[1] / "benchmarks")
+from tests.helpers.benchmarks import utility_with
 
 
 @pytest.fixture(scope="module")
 def utility():
     """The package and all of its modules that need no further environment."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        import utility.__main__
-        import utility.peers.__main__
-        import utility.peers.numpy_peers
-        import utility.peers.run
-        import utility.store
-        import utility.summary
-
-        yield utility
-    for name in [name for name in sys.modules if name.split(".")[0] == "utility"]:
-        sys.modules.pop(name)
+    with utility_with(
+        "__main__", "peers.__main__", "peers.numpy_peers", "peers.run", "store", "summary"
+    ) as package:
+        yield package
 
 
 def small_task(utility, kind="classification", n=400, seed=0):

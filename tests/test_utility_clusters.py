@@ -1,27 +1,19 @@
 """What means over cells of the population are worth: intervals by source."""
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import t, ttest_ind
 
-BENCHMARKS = str(Path(__file__).parents[1] / "benchmarks")
+from tests.helpers.benchmarks import utility_with
 
 
 @pytest.fixture(scope="module")
 def utility():
     """The package with what is computed from cells."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        import utility.clusters
-        import utility.summary
-
-        yield utility
-    for name in [name for name in sys.modules if name.split(".")[0] == "utility"]:
-        sys.modules.pop(name)
+    with utility_with("clusters", "summary") as package:
+        yield package
 
 
 def test_a_mean_of_clusters_is_that_of_its_values(utility):

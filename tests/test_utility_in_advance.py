@@ -3,25 +3,18 @@
 import json
 import sys
 import types
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-BENCHMARKS = str(Path(__file__).parents[1] / "benchmarks")
+from tests.helpers.benchmarks import utility_with
 
 
 @pytest.fixture(scope="module")
 def utility():
     """The package with the modules that run and report such peers."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        import utility.__main__
-        import utility.peers.in_advance
-
-        yield utility
-    for name in [name for name in sys.modules if name.split(".")[0] == "utility"]:
-        sys.modules.pop(name)
+    with utility_with("__main__", "peers.in_advance") as package:
+        yield package
 
 
 def small_task(utility, name="small", n=300, seed=0):

@@ -4,24 +4,19 @@ import json
 import sys
 import types
 from datetime import date
-from pathlib import Path
 
 import pytest
 
-BENCHMARKS = str(Path(__file__).parents[1] / "benchmarks")
+from tests.helpers.benchmarks import utility_with
+
 EPSILONS = (1.0, 4.0)
 
 
 @pytest.fixture(scope="module")
 def utility():
     """The package with the modules of the report."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        import utility.__main__
-
-        yield utility
-    for name in [name for name in sys.modules if name.split(".")[0] == "utility"]:
-        sys.modules.pop(name)
+    with utility_with("__main__") as package:
+        yield package
 
 
 def definition(name, half="checking", kind="classification", source=None):
