@@ -827,7 +827,7 @@ def test_a_page_without_its_marks_is_left_alone(utility, tmp_path, text):
 def test_the_real_pages_have_their_marks(utility):
     root = utility.store.ROOT
     names = ("utility", "utility_population", "utility_tables", "theory/bounds-beside-fits")
-    for name in ("README.md", *(f"docs/{name}.md" for name in names)):
+    for name in (f"docs/{name}.md" for name in names):
         start, end = utility.pages.MARKS
         before, _, after = (root / name).read_text(encoding="utf-8").partition(start)
         assert after.count(end) == 1

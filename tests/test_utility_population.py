@@ -331,7 +331,7 @@ def test_tasks_are_drawn_from_the_best_to_the_worst(utility, compared):
 def test_pages_of_the_population_are_refreshed(utility, compared, tmp_path):
     pages = utility.pages
     (tmp_path / "docs").mkdir()
-    names = ("README.md", "docs/utility.md", "docs/utility_population.md")
+    names = ("docs/utility.md", "docs/utility_population.md")
     for name in names:
         (tmp_path / name).write_text("before\n" + "\n\nold\n\n".join(pages.MARKS) + "\nafter\n")
     pages.write_population_pages(compared, (), {}, DEFINITIONS, tmp_path)
@@ -339,13 +339,13 @@ def test_pages_of_the_population_are_refreshed(utility, compared, tmp_path):
         text = (tmp_path / name).read_text()
         assert text.startswith(f"before\n{pages.MARKS[0]}\n\n")
         assert "old" not in text
-    assert utility.chart.chart(compared, {}) in (tmp_path / "README.md").read_text()
     text = (tmp_path / "docs" / "utility.md").read_text()
+    assert utility.chart.chart(compared, {}) in text
     for name in ("utility_by_epsilon.png", "utility_checking.png"):
         assert f"(figures/{name})" in text
         assert (tmp_path / "docs" / "figures" / name).exists()
     # the choosing half has one line there, and one for each ε beside the list of tasks
-    tables = (tmp_path / names[2]).read_text()
+    tables = (tmp_path / names[1]).read_text()
     assert "| wages | What of wages? |" in tables
     for page, number in ((text, 1), (tables, 3)):
         lines = [line for line in page.splitlines() if "| choosing | classification |" in line]

@@ -1,4 +1,4 @@
-"""The result in one look: a chart of text, for the README, a package index and a terminal."""
+"""The result in one look: a chart of text, for a page and a terminal."""
 
 from __future__ import annotations
 

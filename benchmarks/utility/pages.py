@@ -66,7 +66,7 @@ def write_population_pages(
     definitions: Sequence[Any],
     root: Path,
 ) -> None:
-    """Refresh the README's chart, the page of results with its figures, and the list of tasks.
+    """Refresh the page of results with its chart and figures, and the list of tasks.
 
     Parameters
     ----------
@@ -84,18 +84,18 @@ def write_population_pages(
     docs = root / "docs"
     draw_by_epsilon(compared, docs / "figures")
     draw_tasks(compared, HALF, docs / "figures")
-    replace_between_marks(root / "README.md", f"```text\n{chart(compared, page, HALF)}\n```")
     replace_between_marks(docs / "utility.md", results_text(compared, missing, page))
     tables = "\n\n".join((summary_table(compared), tasks_text(compared, definitions)))
     replace_between_marks(docs / "utility_population.md", tables)
 
 
 def results_text(compared: Sequence[Compared], missing: Sequence[str], page: Cells) -> str:
-    """Return figures and summaries of the population, and the summary of the page's tasks."""
+    """Return the population's chart, figures and summaries, and the page's tasks in short."""
     task_figure = TASK_FIGURE.format(half=HALF)
     own = against_peers(page)
     return "\n\n".join(
         (
+            f"```text\n{chart(compared, page, HALF)}\n```",
             "Geometric mean of ours / best peer by ε, with the 95 % interval by source; grey: "
             f"tasks of the {HALF} half.",
             f"![Geometric means by ε](figures/{EPSILON_FIGURE})",
