@@ -12,7 +12,7 @@ from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.mgr.mgr import MGR
 from sklearn_dpwg.solvers.moments.moments import Moments
 from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
-from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.solver import Solution, Solver
 from sklearn_dpwg.solvers.typical_excess import typical_excess
 
@@ -93,14 +93,14 @@ class Auto(Solver):
         }
         if typical:
             margins = {each: 1.0 if each == MGR.name else MARGIN for each in typical}
-            name = min(typical, key=lambda each: margins[each] * typical[each])
+            name = first_of_least(typical, lambda each: margins[each] * typical[each])
             plan = suited[name].plan(problem, budget)
             why = f"its excess was about {typical[name]:.2g} on tasks like this"
             known = typical
         else:
             plans = {name: solver.plan(problem, budget) for name, solver in suited.items()}
             known = {name: plan.predicted_excess for name, plan in plans.items()}
-            name = min(known, key=lambda each: known[each])
+            name = first_of_least(known, lambda each: known[each])
             plan = plans[name]
             why = f"its bound is {known[name]:.3g}"
         others = ", ".join(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, NoReturn, Self, final
+from typing import Any, Literal, NoReturn, Self, TypeVar, final
 
 import numpy as np
 
@@ -36,6 +36,11 @@ PLANS_OF_A_WARNING = 6
 # What a record of a Poisson batch costs on top: rows from all over memory, and the coins.
 SECONDS_PER_GATHERED_ENTRY = 3.5e-9
 SECONDS_PER_GATHERED_RECORD = 7.0e-8
+
+# Bounds that differ by less, relatively, differ by how they were rounded.
+ALIKE = 1e-9
+
+_T = TypeVar("_T")
 
 
 @final
@@ -338,6 +343,18 @@ def _who_pays(release: Release, parts: list[int | None]) -> str:
     if release.paid_count < release.max_count:
         text += f", of which a record moves {release.paid_count:,}"
     return text
+
+
+def first_of_least(candidates: Iterable[_T], bound: Callable[[_T], float]) -> _T:
+    """Return the candidate of the least bound; of those alike but for rounding, the first."""
+    each = iter(candidates)
+    best = next(each)
+    least = bound(best)
+    for candidate in each:
+        value = bound(candidate)
+        if value < least and not math.isclose(value, least, rel_tol=ALIKE):
+            best, least = candidate, value
+    return best
 
 
 def predict_seconds(

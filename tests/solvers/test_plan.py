@@ -23,7 +23,7 @@ from sklearn_dpwg.solvers import (
     Plan,
     Solver,
 )
-from sklearn_dpwg.solvers.plan import PLANS_OF_A_WARNING
+from sklearn_dpwg.solvers.plan import PLANS_OF_A_WARNING, first_of_least
 from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(5.0, 1e-6)
@@ -185,3 +185,12 @@ def test_few_groups_are_written_in_full(name):
     alone = make_problem((300,), loss=SquaredError())
     assert "group_sizes=(300,)" in repr(alone)
     assert repr(plan).startswith(f"Plan(solver={plan.solver!r}, problem=Problem(loss=SquaredError(")
+
+
+def test_of_bounds_alike_but_for_rounding_the_first_is_taken():
+    for bounds, wanted in [
+        ([1.0, 1.0 - 2e-16, 1.0 - 5e-10], 0),
+        ([2.0, 1.0 + 1e-12, 1.0, 1.0 - 1e-12], 1),
+        ([math.inf, math.inf, 3.0, 4.0], 2),
+    ]:
+        assert first_of_least(range(len(bounds)), bounds.__getitem__) == wanted

@@ -18,7 +18,7 @@ from sklearn_dpwg.solvers.ags.releases import GRADIENT, RISKS
 from sklearn_dpwg.solvers.ags.schedule import AGSSchedule
 from sklearn_dpwg.solvers.by_loss import by_loss
 from sklearn_dpwg.solvers.group_player import loss_ceiling
-from sklearn_dpwg.solvers.plan import Plan, predict_seconds
+from sklearn_dpwg.solvers.plan import Plan, first_of_least, predict_seconds
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 
 # Heavy-ball momentum may remember at most a fifth of the run.
@@ -184,7 +184,7 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: AGSParameters
     elif parameters.selection == "latest":
         numbers = sorted({round(float(number)) for number in np.geomspace(1, most, N_TRIED)})
     courses = [Course.of(problem, budget.mu, parameters, number) for number in numbers]
-    course = min(courses, key=lambda each: each.excess)
+    course = first_of_least(courses, lambda each: each.excess)
     share, n_steps, visits = course.best_share, course.n_steps, course.visits
     some = visits if visits < n_steps else None
     wanted = math.sqrt(visits / (1.0 - share))

@@ -21,7 +21,7 @@ from sklearn_dpwg.solvers.centring.releases import centring_releases
 from sklearn_dpwg.solvers.disjoint_parts import part_sizes
 from sklearn_dpwg.solvers.group_player import CEILING_OF_PARTS, rounds_regret
 from sklearn_dpwg.solvers.mixture import Calls, MixtureSolver, as_mixture_solver
-from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 
 # What a plan may choose: grids, so that better facts never choose worse.
@@ -52,9 +52,9 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: BestResponseP
     if isinstance(learned, CentredProblem):
         before, mu = centring_releases(mu), math.sqrt(SHARE_LEFT) * mu
     prior = np.asarray(problem.prior)
-    best = min(
+    best = first_of_least(
         _candidates(learned, mu, parameters, base),
-        key=lambda candidate: float(prior @ candidate.bounds),
+        lambda candidate: float(prior @ candidate.bounds),
     )
     return make_plan(problem, budget, best.schedule, best.bounds, before)
 

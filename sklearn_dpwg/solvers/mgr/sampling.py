@@ -16,7 +16,7 @@ from sklearn_dpwg.solvers.mgr.batches import Batches
 from sklearn_dpwg.solvers.mgr.bound import noise_of_batches, noise_of_passes
 from sklearn_dpwg.solvers.mgr.parameters import MGRParameters
 from sklearn_dpwg.solvers.mgr.step_rule import StepRule
-from sklearn_dpwg.solvers.plan import predict_seconds
+from sklearn_dpwg.solvers.plan import first_of_least, predict_seconds
 
 Rates = tuple[float, ...]
 
@@ -226,9 +226,9 @@ def _better(problem: Problem, found: list[Option]) -> Sampling:
     if not passes or not batches:
         name, other = ("full passes", "batches") if passes else ("Poisson batches", "full passes")
         remark = f"chosen: {name}, as no {other} fit into the same time"
-        best = min(found, key=lambda option: option.bound)
+        best = first_of_least(found, lambda option: option.bound)
         return best.sampling._replace(remark=remark)
-    kinds = [passes[0], min(batches, key=lambda option: option.bound)]
+    kinds = [passes[0], first_of_least(batches, lambda option: option.bound)]
     texts = [
         f"{name} (bound {bound:.3g} with {sampling.n_steps:,} steps in "
         f"{seconds_of(problem, sampling.rates, sampling.n_steps):.2g} seconds)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import itemgetter
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from sklearn_dpwg.solvers.oco.parameters import OCOParameters
 from sklearn_dpwg.solvers.oco.releases import PlannedReleases, make_plan
 from sklearn_dpwg.solvers.oco.round_sensitivity import RoundSensitivity
 from sklearn_dpwg.solvers.oco.schedule import OCOSchedule, StrengthRule
-from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.plan import Plan, first_of_least
 
 # Standard deviation of the group risks under the group weights that planning assumes, as a share
 # of the feedback range; between MGR's tenth and Hoeffding's 0.35, as group weights that follow the
@@ -34,18 +35,17 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: OCOParameters
         loss_ceiling(problem, parameters.loss_ceiling, "OCO", multiple=CEILING_OVER_ZERO_SCORE)
     )
     releases = PlannedReleases.within(problem, budget, 1)
-    best: tuple[float, OCOSchedule, FloatArray] | None = None
-    for design in designs(problem, parameters):
+
+    def planned(design: Design) -> tuple[float, OCOSchedule, FloatArray]:
         mechanism = make_prefix_sums(
             parameters.mechanism, n_steps=design.n_rounds, n_dimensions=problem.n_weights
         )
         schedule = _schedule(problem, parameters, design, releases, ceiling, mechanism, strength)
         by_group = excess_bound_by_group(problem, schedule)
-        average = float(np.asarray(problem.prior) @ by_group)
-        if best is None or average < best[0]:
-            best = average, schedule, by_group
-    assert best is not None
-    _, schedule, by_group = best
+        return float(np.asarray(problem.prior) @ by_group), schedule, by_group
+
+    every = map(planned, designs(problem, parameters))
+    _, schedule, by_group = first_of_least(every, itemgetter(0))
     releases = PlannedReleases.within(problem, budget, schedule.n_rounds)
     return make_plan(problem, budget, releases, schedule, by_group)
 

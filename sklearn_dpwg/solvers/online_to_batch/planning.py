@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn_dpwg.solvers.online_to_batch.parameters import OnlineToBatchParamet
 from sklearn_dpwg.solvers.online_to_batch.releases import make_plan, planned_release
 from sklearn_dpwg.solvers.online_to_batch.schedule import OnlineToBatchSchedule, Regulariser
 from sklearn_dpwg.solvers.online_to_batch.sensitivity import DifferenceSensitivity, round_weights
-from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.plan import Plan, first_of_least
 
 # Numbers of rounds that are tried.
 FEWEST_ROUNDS = 4
@@ -131,14 +132,14 @@ def effective_batch(mixture: FloatArray, rates: FloatArray) -> float:
 def least_bound_plan(problem: Problem, budget: Budget, parameters: OnlineToBatchParameters) -> Plan:
     """Return the plan whose bound is least over whatever the parameters leave open."""
     release = planned_release(budget)
-    best: tuple[float, OnlineToBatchSchedule] | None = None
-    for n_rounds in round_numbers(parameters, float(problem.n_records)):
+
+    def planned(n_rounds: int) -> tuple[float, OnlineToBatchSchedule]:
         rates = rates_of(problem, parameters.batch_size, n_rounds)
-        found = planned_schedule(problem, release, parameters, n_rounds, rates)
-        if best is None or found[0] < best[0]:
-            best = found
-    assert best is not None
-    return make_plan(problem, budget, release, best[1], best[0])
+        return planned_schedule(problem, release, parameters, n_rounds, rates)
+
+    every = map(planned, round_numbers(parameters, float(problem.n_records)))
+    bound, schedule = first_of_least(every, itemgetter(0))
+    return make_plan(problem, budget, release, schedule, bound)
 
 
 def planned_schedule(

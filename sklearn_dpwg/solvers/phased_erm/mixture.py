@@ -6,6 +6,7 @@ import itertools
 import math
 from copy import copy
 from dataclasses import replace
+from operator import itemgetter
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from sklearn_dpwg.solvers.phased_erm.releases import (
     passes_of_a_phase,
 )
 from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule
-from sklearn_dpwg.solvers.plan import predict_seconds
+from sklearn_dpwg.solvers.plan import first_of_least, predict_seconds
 
 # What who asks for mixtures decides, and how it is left to them.
 SET_BY_CALLER: dict[str, tuple[object, ...]] = {
@@ -57,7 +58,7 @@ def plan_of_calls(problem: Problem, calls: Calls, parameters: PhasedERMParameter
             f"{calls.n_calls}."
         )
     multipliers = tuple(1.0 / mu for mu in calls.mus)
-    prior, least, best = np.asarray(problem.prior), math.inf, None
+    prior, ways = np.asarray(problem.prior), []
     for width, solved in solved_problems(problem, parameters.smoothing_width):
         for averaged, sharpening in itertools.product(
             numbers_averaged(parameters, calls.n_calls), sharpenings(parameters, calls.n_calls)
@@ -76,10 +77,8 @@ def plan_of_calls(problem: Problem, calls: Calls, parameters: PhasedERMParameter
                 feedback=problem.n_groups > 1 and calls.n_calls > 1,
             )
             bounds = bounds + problem.constants.lipschitz * width / 2.0
-            if float(prior @ bounds) < least:
-                least, best = float(prior @ bounds), (solved, width, bound, bounds)
-    assert best is not None
-    solved, width, bound, bounds = best
+            ways.append((float(prior @ bounds), solved, width, bound, bounds))
+    _, solved, width, bound, bounds = first_of_least(ways, itemgetter(0))
     fixed = None
     if parameters.mu_weights is not None:
         fixed = tuple(float(parameters.mu_weights * ratio) for ratio in bound.strength_ratios)

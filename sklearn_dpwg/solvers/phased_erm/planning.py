@@ -31,7 +31,7 @@ from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBoun
 from sklearn_dpwg.solvers.phased_erm.parameters import PhasedERMParameters
 from sklearn_dpwg.solvers.phased_erm.releases import make_plan, passes_of_a_phase
 from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule, noise_stds
-from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 
 # What a plan may choose: grids, so that better facts never choose worse.
@@ -115,7 +115,7 @@ def _average(candidate: Candidate, problem: Problem) -> float:
 
 
 def _best(problem: Problem, candidates: Iterable[Candidate]) -> Candidate:
-    return min(candidates, key=lambda candidate: _average(candidate, problem))
+    return first_of_least(candidates, lambda candidate: _average(candidate, problem))
 
 
 def _candidates(

@@ -272,3 +272,16 @@ def test_the_preview_says_what_happens_in_plain_words():
     assert "takes the group whose risk is the largest by a running mean of 10 released" in text
     assert "no group is taken more than 5 times" in text
     assert "by the last released" in str(AGS(selection="latest").plan(plan.problem, BUDGET))
+
+
+@pytest.mark.parametrize("size", [100, 1000, 100_000])
+def test_rounding_decides_no_number_of_steps(size):
+    """With one group the bound is flat in the steps but for its last bits: the fewest are taken."""
+    problem, solver = make_problem((size,)), AGS(selection="latest")
+    budgets = [Budget(1.0 + k * 1e-13, 1e-6) for k in range(8)]
+    taken = {solver.plan(problem, budget).n_steps for budget in budgets}
+    assert len(taken) == 1
+    least = Course.of(problem, BUDGET.mu, solver, 150).excess
+    (n_steps,) = taken
+    assert Course.of(problem, BUDGET.mu, solver, n_steps).excess == pytest.approx(least, rel=1e-9)
+    assert n_steps == {100: 1, 1000: 7, 100_000: 63}[size]
