@@ -34,9 +34,14 @@ def shown(text: str) -> tuple[str, str]:
 
 
 def test_the_readme_says_the_problem_before_any_benchmark():
-    assert in_order(
-        README, "worst-off", "make demo", "make test", "```python", "```text", "## ", "make bench"
-    )
+    picture = "](docs/figures/utility_by_epsilon.png)"
+    first = in_order(README, "worst-off", "make demo", "make test", picture, "lose", "make bench")
+    assert first
+    assert in_order(README, picture, "```python", "```text", "## What is private")
+
+
+def test_a_stranger_finishes_the_readme():
+    assert len(README.splitlines()) <= 120
 
 
 def test_the_landing_page_starts_with_a_picture_then_code_then_pip():
