@@ -681,7 +681,7 @@ def test_the_report_names_best_peer_and_alarms(utility, tmp_path):
     assert "not every method has been run: adult at ε = 1." in text
 
 
-# --- chart, bounds and pages -------------------------------------------------------------------
+# --- chart, bounds and the page ------------------------------------------------------------------
 
 
 def charted_cells(utility):
@@ -783,38 +783,6 @@ def test_a_fit_keeps_the_bound_of_its_plan(utility, tmp_path):
     assert cells["compas", 8.0]["ours (auto)"]["predicted_excess"] == plan.predicted_excess
 
 
-def test_pages_are_refreshed_between_their_marks(utility, tmp_path):
-    cells, pages = charted_cells(utility), utility.pages
-    for each in cells.values():
-        for method in each.values():
-            method |= {"test_loss": [0.5], "test_accuracy": [0.9], "seconds": [1.0]}
-    names = ("docs/utility_tables.md", "docs/theory/bounds-beside-fits.md")
-    (tmp_path / "docs" / "theory").mkdir(parents=True)
-    for name in names:
-        (tmp_path / name).write_text("before\n" + "\n\nold\n\n".join(pages.MARKS) + "\nafter\n")
-    shown = (utility.report.docs_text(cells), BOUNDS)
-    for _ in range(2):
-        pages.write_page_tables(cells, tmp_path)
-        for name, text in zip(names, shown, strict=True):
-            start, end = pages.MARKS
-            expected = f"before\n{start}\n\n{text}\n\n{end}\nafter\n"
-            assert (tmp_path / name).read_text() == expected
-
-
-def test_pages_need_every_cell(utility):
-    names = utility.tasks.task_names()
-    whole = {
-        (name, epsilon): {utility.report.DEFAULT: {}, utility.report.NOTHING: {}}
-        for name in names
-        for epsilon in utility.settings.EPSILONS
-    }
-    assert utility.pages.missing_cells(whole, names) == []
-    del whole["compas", 1.0][utility.report.NOTHING]
-    del whole["adult", 2.0]
-    found = utility.pages.missing_cells(whole, names)
-    assert found == ["adult at ε = 2", "compas at ε = 1"]
-
-
 @pytest.mark.parametrize("text", ["", "{0}", "{1}", "{0}{0}{1}", "{1} {0}"])
 def test_a_page_without_its_marks_is_left_alone(utility, tmp_path, text):
     page = tmp_path / "page.md"
@@ -824,11 +792,9 @@ def test_a_page_without_its_marks_is_left_alone(utility, tmp_path, text):
     assert page.read_text() == text.format(*utility.pages.MARKS)
 
 
-def test_the_real_pages_have_their_marks(utility):
-    root = utility.store.ROOT
-    names = ("utility", "utility_population", "utility_tables", "theory/bounds-beside-fits")
-    for name in (f"docs/{name}.md" for name in names):
-        start, end = utility.pages.MARKS
-        before, _, after = (root / name).read_text(encoding="utf-8").partition(start)
-        assert after.count(end) == 1
-        assert end not in before
+def test_the_real_page_has_its_marks(utility):
+    start, end = utility.pages.MARKS
+    page = utility.store.ROOT / "docs" / "utility.md"
+    before, _, after = page.read_text(encoding="utf-8").partition(start)
+    assert after.count(end) == 1
+    assert end not in before

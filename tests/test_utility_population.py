@@ -328,28 +328,20 @@ def test_tasks_are_drawn_from_the_best_to_the_worst(utility, compared):
     assert names(shown) == ["good", "twin", "bad", "tiny"]
 
 
-def test_pages_of_the_population_are_refreshed(utility, compared, tmp_path):
-    pages = utility.pages
-    (tmp_path / "docs").mkdir()
-    names = ("docs/utility.md", "docs/utility_population.md")
-    for name in names:
-        (tmp_path / name).write_text("before\n" + "\n\nold\n\n".join(pages.MARKS) + "\nafter\n")
-    pages.write_population_pages(compared, (), {}, DEFINITIONS, tmp_path)
-    for name in names:
-        text = (tmp_path / name).read_text()
-        assert text.startswith(f"before\n{pages.MARKS[0]}\n\n")
-        assert "old" not in text
-    text = (tmp_path / "docs" / "utility.md").read_text()
+def test_the_page_is_refreshed_between_its_marks(utility, compared, tmp_path):
+    pages, page = utility.pages, tmp_path / "docs" / "utility.md"
+    page.parent.mkdir()
+    page.write_text("before\n" + "\n\nold\n\n".join(pages.MARKS) + "\nafter\n")
+    for _ in range(2):
+        pages.write_page(compared, (), {}, tmp_path)
+    text = page.read_text()
+    start, end = pages.MARKS
+    shown = pages.results_text(compared, (), {})
+    assert text == f"before\n{start}\n\n{shown}\n\n{end}\nafter\n"
     assert utility.chart.chart(compared, {}) in text
     for name in ("utility_by_epsilon.png", "utility_checking.png"):
         assert f"(figures/{name})" in text
         assert (tmp_path / "docs" / "figures" / name).exists()
-    # the choosing half has one line there, and one for each ε beside the list of tasks
-    tables = (tmp_path / names[1]).read_text()
-    assert "| wages | What of wages? |" in tables
-    for page, number in ((text, 1), (tables, 3)):
-        lines = [line for line in page.splitlines() if "| choosing | classification |" in line]
-        assert sum("±" not in line for line in lines) == number
 
 
 # --- the command ---------------------------------------------------------------------------------
@@ -410,6 +402,7 @@ def test_the_population_is_measured_at_its_budgets(command, capsys):
         (("--task", "swings"), "--task must be one of "),
         (("--seeds", "0"), "--seeds must be at least 1, got 0."),
         (("--population", "choosing", "--docs"), "--docs needs --population checking or all"),
+        (("--docs",), "--docs needs --population checking or all"),
         (("--population", "all", "--report", "--docs"), "missing: "),
     ],
 )

@@ -15,5 +15,5 @@ resumable: what has been measured stands in `.bench/utility`, outside version co
 - `report`, `bounds`, `figures`, `task_chart`: Markdown, JSON, one figure a task and one of text.
 - `clusters`, `compared`, `population_summary`, `population_report`, `population_figures`, `chart`:
   the same for the population, with intervals by source.
-- `pages`: the pages that show them, refreshed by `--docs`.
+- `pages`: the page that shows them, refreshed by `--docs`.
 """

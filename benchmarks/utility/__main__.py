@@ -6,11 +6,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from utility.bounds import bounds_table
 from utility.chart import chart
 from utility.compared import compare, having
 from utility.figures import draw_figures
 from utility.ours import OURS, fit_once, methods_of, planned
-from utility.pages import missing_cells, write_page_tables, write_population_pages
+from utility.pages import write_page
 from utility.peers.run import POPULATIONS, load_by_name, names_of
 from utility.population_figures import draw_population
 from utility.population_report import look, write_population
@@ -77,9 +78,7 @@ def parse() -> tuple[argparse.Namespace, argparse.ArgumentParser]:
         "--seeds", type=int, help=f"of each cell, {N_SEEDS} if not said (or {QUICK_N_SEEDS})"
     )
     parser.add_argument("--report", action="store_true", help="measure nothing")
-    parser.add_argument(
-        "--docs", action="store_true", help="put the results into the pages that show them"
-    )
+    parser.add_argument("--docs", action="store_true", help="put the results into docs/utility.md")
     asked = parser.parse_args()
     every = names_of(asked.population)
     unknown = sorted(set(asked.task or ()) - set(every))
@@ -87,22 +86,15 @@ def parse() -> tuple[argparse.Namespace, argparse.ArgumentParser]:
         parser.error(f"--task must be one of {', '.join(every)}, got {', '.join(unknown)}.")
     if asked.seeds is not None and asked.seeds < 1:
         parser.error(f"--seeds must be at least 1, got {asked.seeds}.")
-    if asked.docs and asked.population == "choosing":
-        parser.error("--docs needs --population checking or all, or none, got choosing.")
+    if asked.docs and asked.population not in ("checking", "all"):
+        parser.error(f"--docs needs --population checking or all, got {asked.population}.")
     return asked, parser
 
 
-def report_page(cells: Cells, asked: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+def report_page(cells: Cells) -> None:
     """Report on the page's tasks."""
-    if asked.docs:
-        missing = missing_cells(cells, task_names())
-        if missing:
-            parser.error(
-                f"--docs needs every task and peer measured, missing: {', '.join(missing)}."
-            )
     print(write_report(cells, FOLDER))
-    if asked.docs:
-        write_page_tables(cells, ROOT)
+    print(f"\nPlanning bounds beside fits:\n\n{bounds_table(cells)}\n")
     for path in draw_figures(cells, FOLDER / "figures"):
         print(f"drawn: {path}")
     print(f"\n{task_chart(cells)}")
@@ -125,7 +117,7 @@ def report_population(
     if asked.task:
         drawn += draw_figures(cells, FOLDER / "figures")
     if asked.docs:
-        write_population_pages(compared, missing, page, DEFINITIONS, ROOT)
+        write_page(compared, missing, page, ROOT)
     for path in drawn:
         print(f"drawn: {path}")
     for half in dict.fromkeys(each.half for each in compared):
@@ -152,8 +144,10 @@ def main() -> None:
     if not asked.report:
         measure(names, epsilons, n_seeds)
     cells = collect(names, epsilons, n_seeds)
-    report = report_page if asked.population is None else report_population
-    report(cells, asked, parser)
+    if asked.population is None:
+        report_page(cells)
+    else:
+        report_population(cells, asked, parser)
 
 
 if __name__ == "__main__":

@@ -56,18 +56,17 @@ def full_report(
 def short_report(
     compared: Sequence[Compared], missing: Sequence[str], half: str | None = None
 ) -> str:
-    """Return the summary; with one half in detail, as a page shows it, or both."""
+    """Return the summary, or what a page shows of it beside the chart of one half."""
     parts = [_not_compared(missing)] if missing else []
     if compared:
         parts += [
-            summary_table(compared, half),
+            *([summary_table(compared)] if half is None else []),
             *_gap_sentences(compared),
             *_in_advance(compared),
             "Beside the means, over all cells:",
             beside_table(compared),
             *_named_lines(compared),
-            "The worst cells:",
-            worst_table(compared if half is None else having(compared, half=half)),
+            *(["The worst cells:", worst_table(compared)] if half is None else []),
             _seeds_and_seconds(compared),
         ]
     return "\n\n".join(parts)
@@ -84,8 +83,8 @@ def counted(number: int) -> str:
     return "no cell" if not number else f"{number} cell" + "s" * (number > 1)
 
 
-def summary_table(compared: Sequence[Compared], half: str | None = None) -> str:
-    """Return geometric means by half, kind and ε; by ε for one half alone if there is one."""
+def summary_table(compared: Sequence[Compared]) -> str:
+    """Return geometric means by half, kind and ε."""
     titles = (
         *("half", "kind", "ε", "cells", "left out", "geometric mean", "won", "lost"),
         *(f"wholly above {ALARM:g}", "worst cell"),
@@ -106,7 +105,6 @@ def summary_table(compared: Sequence[Compared], half: str | None = None) -> str:
                 f"{row.worst.at if row.epsilon is None else row.worst.name}: {row.worst.ratio}",
             )
             for row in rows(compared)
-            if half in (None, row.half) or row.epsilon is None
         ],
     )
 
