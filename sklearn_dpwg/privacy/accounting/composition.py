@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 # A total without closed form takes a tenth of a second to a second.
 _MOST_COMBINATIONS = 256
-# By how much, as a logarithm, the noise of combinations may differ that are united.
-_STEPS = (*(0.01 * 2.0**i for i in range(12)), math.inf)
 
 _T = TypeVar("_T")
 
@@ -207,17 +205,18 @@ def joint_compositions(results: Iterable[Sequence[DpEvent]]) -> tuple[Compositio
 
     Each result holds one event a disjoint part of the records. How the parts of two results
     overlap is not known, so a record may be in any part of each: the pointwise maximum of δ(ε)
-    over all combinations counts. Those that another dominates are left out, and where too many are
-    left, those that are most alike are replaced by one that dominates them: first those whose
-    noise differs by a hundredth, then by more. ``docs/theory/noise.md`` has the proof.
+    over all combinations counts, but for those that differ from another in a smaller μ alone. Once
+    there are too many, every further result adds the worst of its parts, which is sound, as it
+    dominates each of them (``docs/theory/noise.md``), and looser than the maximum.
     """
     totals: tuple[Composition, ...] = (Composition(),)
     for events in results:
         parts = _largest_mus(composition_of_event(event) for event in events)
-        totals = _largest_mus(joint([total, part]) for total in totals for part in parts)
-        for step in _STEPS:
-            if len(totals) > _MOST_COMBINATIONS:
-                totals = _united(totals, step)
+        found = _largest_mus(joint([total, part]) for total in totals for part in parts)
+        if len(found) > _MOST_COMBINATIONS:
+            worst = dominating(parts)
+            found = _largest_mus(joint([total, worst]) for total in totals)
+        totals = found
     return totals
 
 
@@ -332,29 +331,3 @@ def _largest_mus(compositions: Iterable[Composition]) -> tuple[Composition, ...]
         if rest not in largest or largest[rest].mu < composition.mu:
             largest[rest] = composition
     return tuple(largest.values())
-
-
-def _united(compositions: Sequence[Composition], step: float) -> tuple[Composition, ...]:
-    """Replace compositions that are alike by one that dominates them; an infinite step, all."""
-    alike: dict[object, list[Composition]] = {}
-    for one in compositions:
-        alike.setdefault(_rounded(one, step) if step < math.inf else None, []).append(one)
-    return tuple(map(dominating, alike.values()))
-
-
-def _rounded(one: Composition, step: float) -> object:
-    """Return a composition with the logarithms of its numbers rounded to a step."""
-
-    def level(number: float) -> float:
-        return round(math.log(number) / step) if 0.0 < number < math.inf else number
-
-    counts: Counter[object] = Counter()
-    for multiplier, count in one.laplace:
-        counts[level(multiplier)] += count
-    for rate, multiplier, count in one.sampled:
-        counts[level(rate), level(multiplier)] += count
-    for mean, shape, run, count in one.selected:
-        counts[mean, shape, _rounded(run, step)] += count
-    for scale, shift, count in one.discrete:
-        counts["discrete", level(scale), shift] += count
-    return level(one.mu), frozenset(counts.items())

@@ -15,7 +15,6 @@ from sklearn_dpwg.privacy.accounting import composition
 from sklearn_dpwg.privacy.accounting.accountant import composition_epsilon, worst_epsilon
 from sklearn_dpwg.privacy.accounting.composition import (
     Composition,
-    _united,
     composition_of_event,
     dominating,
     joint,
@@ -98,7 +97,7 @@ def test_every_overlap_of_parts_is_covered(results, most):
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_united_totals_cost_at_least_as_much(monkeypatch, most):
+def test_the_worst_of_each_result_costs_at_least_as_much(monkeypatch, most):
     """The same in numbers, kind by kind: noise alone, and the best of several runs."""
 
     def best(event):
@@ -121,7 +120,7 @@ def test_united_totals_cost_at_least_as_much(monkeypatch, most):
 
 
 def test_many_results_on_two_parts_cost_what_their_worst_combination_does():
-    """Nine results have 512 combinations; to unite alike ones costs a few percent, not a factor."""
+    """Nine results have 512 combinations: from the ninth on both parts of a result are paid for."""
     rng = np.random.default_rng(0)
     pairs = [
         [dp_event.GaussianDpEvent(40.0 * f), dp_event.LaplaceDpEvent(38.0 * f)]
@@ -139,9 +138,9 @@ def test_many_results_on_two_parts_cost_what_their_worst_combination_does():
     assert eight < nine < 1.15 * eight
 
 
-def test_equal_results_need_no_uniting(monkeypatch):
+def test_equal_results_have_few_combinations(monkeypatch):
     """n results on the same two parts have n + 1 combinations."""
-    monkeypatch.setattr(composition, "_united", None)
+    monkeypatch.setattr(composition, "dominating", None)
     search = [
         dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(20.0), 5.0, 1.0),
         dp_event.RepeatAndSelectDpEvent(dp_event.LaplaceDpEvent(30.0), 5.0, 1.0),
@@ -197,21 +196,6 @@ def test_the_worst_run_counts_wherever_it_stands():
     worse = dominating([best_of(9.0, 5.0, 40.0), best_of(95.0, 92.0, 9.0)])
     found = {run.laplace[0][0]: count for *_, run, count in worse.selected}
     assert found == {9.0: 2, 5.0: 1}
-
-
-def test_only_what_is_alike_is_united():
-    """Searches of other lengths, or with other noise, are told apart; a thousandth is alike."""
-    one, near, louder = (Composition(mu=0.05 * f) for f in (1.0, 1.001, 1.5))
-    searches = [
-        Composition(selected=((mean, 1.0, run, 1),))
-        for mean, run in [(5.0, one), (5.0, near), (5.0, louder), (50.0, one)]
-    ]
-    united = _united(searches, 0.05)
-    assert len(united) == 3
-    assert {*searches[2:]} < {*united}
-    others = [Composition(laplace=((1.0, count),)) for count in (2, 3)]
-    others += [Composition(sampled=((rate, 1.0, 2),)) for rate in (0.1, 0.2)]
-    assert len(_united([one, near, louder, *others], 0.05)) == 6
 
 
 @pytest.mark.parametrize(
