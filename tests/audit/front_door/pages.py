@@ -46,8 +46,7 @@ def tables(verdicts: Mapping[str, Verdict], *, seconds: float) -> str:
         "|---|---|--:|--:|",
     ]
     rows += [
-        f"| {name} | {fault.scenario} | {cells(verdicts[name])} |"
-        for name, fault in FAULTS.items()
+        f"| {name} | {fault.scenario} | {cells(verdicts[name])} |" for name, fault in FAULTS.items()
     ]
     return "\n".join(rows)
 
