@@ -46,20 +46,7 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
 
 
 def grouping_names(groups: Any, group_by: GroupBy | None) -> tuple[str, ...]:
-    """Say in words what the groups of a fit are made of.
-
-    Parameters
-    ----------
-    groups : array-like or None
-        Groups that were passed.
-    group_by : column name, column index, sequence of them, callable or None
-        What computes them from the rows.
-
-    Returns
-    -------
-    tuple of str
-        One name, or none where there are no groups.
-    """
+    """Say in words what the groups of a fit are made of."""
     if callable(group_by):
         name = getattr(group_by, "__qualname__", type(group_by).__name__)
         return (f"function {name.rpartition('.<locals>.')[2]}",)

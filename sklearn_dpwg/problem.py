@@ -34,20 +34,11 @@ LEAST_COUNT_STDS = 3.0
 
 @dataclass(frozen=True)
 class HiddenGroups:
-    """That the group of a record is protected, so that sizes are noisy counts.
+    """That the group of a record is protected, so that sizes are noisy counts."""
 
-    Parameters
-    ----------
-    n_records : int
-        Number of records K of all groups together, which is public.
-    count_share : float
-        Share of μ² that the counts are released with, between 0 and 1.
-    count_std : float, default=0.0
-        Standard deviation of the noise on each of them; 0 where there is one group.
-    """
-
-    n_records: int
-    count_share: float
+    n_records: int  # number of records K of all groups together, which is public
+    count_share: float  # share of μ² that the counts are released with, between 0 and 1
+    # standard deviation of the noise on each of them; 0 where there is one group
     count_std: float = 0.0
 
     @property
@@ -200,16 +191,6 @@ def with_equal_groups(problem: Problem) -> Problem:
     """Return the problem with groups as equal as whole numbers are, and equal prior weights.
 
     It is what is known of hidden groups before their sizes are released.
-
-    Parameters
-    ----------
-    problem : Problem
-        Public facts.
-
-    Returns
-    -------
-    Problem
-        Of as many records and groups.
     """
     prior = (1.0 / problem.n_groups,) * problem.n_groups
     sizes = equal_sizes(problem.n_records, problem.n_groups)
@@ -217,17 +198,6 @@ def with_equal_groups(problem: Problem) -> Problem:
 
 
 def equal_sizes(n_records: int, n_groups: int) -> tuple[int, ...]:
-    """Return sizes of groups that differ by at most 1 and add up to a number, or are all 1.
-
-    Parameters
-    ----------
-    n_records, n_groups : int
-        How many records there are in how many groups.
-
-    Returns
-    -------
-    tuple of int
-        One a group.
-    """
+    """Return sizes of groups that differ by at most 1 and add up to a number, or are all 1."""
     each, more = divmod(n_records, n_groups)
     return tuple(max(1, each + (group < more)) for group in range(n_groups))

@@ -21,32 +21,18 @@ _LARGEST = 1e100
 class GroupedRecords:
     """Records sorted by group.
 
-    Parameters
-    ----------
-    rows : ndarray or csr_array of shape (n_records, n_features)
-        Rows in the caller's units and precision, those of one group together.
-    row_scale : ndarray of shape (n_records,)
-        Factor that brings each row to norm at most 1.
-    targets : ndarray of shape (n_records,)
-        Targets in the form that the loss expects.
-    starts : ndarray of shape (n_groups + 1,)
-        Group i holds the records ``starts[i]:starts[i + 1]``.
-    slope_limits : ndarray of shape (n_records,), optional
-        Bound on the derivative of each record's loss in its score; None for no bound.
-    places : ndarray of shape (n_records,), optional
-        Place of each record among all that were passed, increasing in each group: what is known of
-        a record whose group is not. None where groups are public.
-
-    Notes
-    -----
     The factor is kept beside the rows, so that rows already sorted are not copied at all.
     """
 
+    # rows in the caller's units and precision, those of one group together; (n_records, n_features)
     rows: Any
-    row_scale: FloatArray
-    targets: FloatArray
-    starts: NDArray[np.intp]
+    row_scale: FloatArray  # factor that brings each row to norm at most 1; (n_records,)
+    targets: FloatArray  # targets in the form that the loss expects; (n_records,)
+    starts: NDArray[np.intp]  # group i holds the records `starts[i]:starts[i + 1]`; (n_groups + 1,)
+    # bound on the derivative of each record's loss in its score; None for no bound; (n_records,)
     slope_limits: FloatArray | None = None
+    # place of each record among all that were passed, increasing in each group: what is known of a
+    # record whose group is not. None where groups are public; (n_records,)
     places: NDArray[np.intp] | None = None
 
     @property
@@ -55,18 +41,7 @@ class GroupedRecords:
         return tuple(int(size) for size in np.diff(self.starts))
 
     def take(self, positions: Sequence[NDArray[np.intp]]) -> GroupedRecords:
-        """Copy some records of every group.
-
-        Parameters
-        ----------
-        positions : sequence of ndarray
-            For each group the positions in it, from 0; may be empty.
-
-        Returns
-        -------
-        GroupedRecords
-            Those records, in the same groups.
-        """
+        """Copy the records at some positions of every group, counted from 0; it may have none."""
         starts = np.zeros_like(self.starts)
         np.cumsum([len(of_group) for of_group in positions], out=starts[1:])
         taken = np.concatenate(
@@ -79,18 +54,7 @@ class GroupedRecords:
         return GroupedRecords(rows, scale, targets, starts, limits, places)
 
     def at_places(self, places: NDArray[np.intp]) -> tuple[NDArray[np.intp], ...]:
-        """Return for each group the increasing positions in it of the records at some places.
-
-        Parameters
-        ----------
-        places : ndarray
-            Places among all records, whatever their groups.
-
-        Returns
-        -------
-        tuple of ndarray
-            One a group; may be empty.
-        """
+        """Return for each group the increasing positions in it of the records at some places."""
         assert self.places is not None
         is_chosen = np.zeros(int(self.places.max(initial=-1)) + 1, dtype=bool)
         is_chosen[places[places < len(is_chosen)]] = True
@@ -105,22 +69,13 @@ class GroupedRecords:
 
 @dataclass(frozen=True)
 class RecordEncoder:
-    """Turns validated arrays into `GroupedRecords` by public rules alone.
+    """Turns validated arrays into `GroupedRecords` by public rules alone."""
 
-    Parameters
-    ----------
-    n_groups : int
-        Number of groups; group codes run from 0.
-    data_norm : float
-        Public bound on the norm of a row: longer rows are shortened to it, and all are divided
-        by it.
-    hides_groups : bool, default=False
-        Whether the group of a record is protected: rows then lie row by row whatever their order,
-        so that no record's group decides how others are rounded, and places are kept.
-    """
-
-    n_groups: int
+    n_groups: int  # number of groups; group codes run from 0
+    # public bound on the norm of a row: longer rows are shortened to it, and all are divided by it
     data_norm: float
+    # whether the group of a record is protected: rows then lie row by row whatever their order, so
+    # that no record's group decides how others are rounded, and places are kept
     hides_groups: bool = False
 
     def encode(
@@ -128,28 +83,10 @@ class RecordEncoder:
     ) -> GroupedRecords:
         """Sort by group and find each row's factor.
 
-        Parameters
-        ----------
-        rows : ndarray, csr_array or csr_matrix of shape (n_records, n_features)
-            Rows in the caller's units, of single or double precision; finite.
-        targets : ndarray of shape (n_records,)
-            Encoded targets.
-        group_codes : ndarray of shape (n_records,)
-            Group of each record, 0..n_groups-1.
-
-        Returns
-        -------
-        GroupedRecords
-            The records; ``rows`` is on the caller's memory where it was sorted already and in
-            either order of memory, no row is longer than 1e100, and each place of a sparse row is
-            held once. Otherwise it is a copy of the same precision, and a row's numbers are
-            together if its order changed.
-
-        Raises
-        ------
-        ValueError
-            If sparse rows have an index out of range, or entries of one place whose sum
-            overflows.
+        Rows are dense or sparse, finite, in the caller's units, group codes 0..n_groups-1. The
+        result is on the caller's memory where rows were sorted already and in either order of
+        memory, none is longer than 1e100, and each place of a sparse row is held once. Otherwise it
+        is a copy of the same precision, and a row's numbers are together if its order changed.
         """
         starts = np.zeros(self.n_groups + 1, dtype=np.intp)
         np.cumsum(np.bincount(group_codes, minlength=self.n_groups), out=starts[1:])

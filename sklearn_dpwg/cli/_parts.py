@@ -20,19 +20,7 @@ CELL_BYTES = 64
 
 
 class PartsOfFile:
-    """A source of the records of a file, in runs of its row groups.
-
-    Parameters
-    ----------
-    table : TableFile
-        The file.
-    task : Task
-        What groups and targets are.
-    schema : PublicSchema
-        What encodes the other columns.
-    spool : str
-        Folder for encoded rows.
-    """
+    """A source of the records of a file, in runs of its row groups."""
 
     def __init__(self, table: TableFile, task: Task, schema: PublicSchema, spool: str) -> None:
         if table.is_csv:

@@ -27,20 +27,12 @@ PARQUET = (".parquet", ".pq")
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table on disk.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    delimiter : str, optional
-        What stands between the cells of a CSV file; by default what the name of the file says.
-    missing_values : tuple of str
-        Cells of a CSV file that stand for a missing value, beside empty ones.
-    """
+    """A table on disk."""
 
     path: Path
+    # what stands between the cells of a CSV file; by default what the name of the file says
     delimiter: str | None = None
+    # cells of a CSV file that stand for a missing value, beside empty ones
     missing_values: tuple[str, ...] = ()
 
     @property

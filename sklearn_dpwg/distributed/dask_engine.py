@@ -96,21 +96,8 @@ class DaskEngine:
     ) -> list[Any]:
         """Return handles of what a function makes of each object, where the object is.
 
-        What a dead worker held is made again by the same function, from what it was made of.
-
-        Parameters
-        ----------
-        handles : sequence
-            Handles of the objects.
-        function : callable
-            Function of an object and its arguments; it can be pickled.
-        arguments : sequence of tuple, optional
-            Further arguments for each object, small ones.
-
-        Returns
-        -------
-        list
-            Handles of the new objects, in the same order. Errors show in the next pass.
+        What a dead worker held is made again by the same function, from what it was made of. Errors
+        show in the next pass.
         """
         each = arguments if arguments is not None else [()] * len(handles)
         tasks = [Derive(function, tuple(own)) for own in each]
@@ -126,27 +113,7 @@ class DaskEngine:
         return derived
 
     def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-        """Return what a function returns for each object, in the order of the handles.
-
-        Parameters
-        ----------
-        handles : sequence
-            Handles of the objects.
-        function : callable
-            Function of an object; it can be pickled.
-
-        Returns
-        -------
-        list
-            What it returned.
-
-        Raises
-        ------
-        DeadlineError
-            If the pass is not done within `pass_timeout`.
-        WorkerLostError
-            If workers, or the scheduler, went away too often.
-        """
+        """Return what a function returns for each object, in the order of the handles."""
         results: list[Any] = [None] * len(handles)
         for indices, part in self._run(handles, Pass(function, adds=False)):
             for index, result in zip(indices, part, strict=True):
@@ -156,38 +123,11 @@ class DaskEngine:
     def reduce(
         self, handles: Sequence[Any], function: Callable[[Any], tuple[FloatArray, ...]]
     ) -> tuple[FloatArray, ...]:
-        """Return the sums over all objects of what a function returns, element by element.
-
-        Parameters
-        ----------
-        handles : sequence
-            Handles of the objects, at least one.
-        function : callable
-            Function of an object; it can be pickled. Its arrays must be such that their sums are
-            exact, in any order: workers add theirs first.
-
-        Returns
-        -------
-        tuple of ndarray
-            The sums.
-
-        Raises
-        ------
-        DeadlineError
-            If the pass is not done within `pass_timeout`.
-        WorkerLostError
-            If workers, or the scheduler, went away too often.
-        """
+        """Return the sums over all objects of what a function returns, element by element."""
         return add(*(part for _, part in self._run(handles, Pass(function, adds=True))))
 
     def release(self, handles: Sequence[Any]) -> None:
-        """Let workers forget objects, but not how to make what was derived from them.
-
-        Parameters
-        ----------
-        handles : sequence
-            Handles that no pass will be asked for again.
-        """
+        """Let workers forget objects, but not how to make what was derived from them."""
         for handle in handles:
             if _is_future(handle):
                 handle.release()

@@ -39,23 +39,11 @@ class TablePartition:
         return "TablePartition()"
 
     def read(self) -> TablePartition:
-        """Return the records.
-
-        Returns
-        -------
-        TablePartition
-            Rows, targets and groups.
-        """
+        """Return the records."""
         return self
 
     def read_labels(self) -> TablePartition:
-        """Return targets and groups alone.
-
-        Returns
-        -------
-        TablePartition
-            Targets and groups, and ``X`` without its rows.
-        """
+        """Return targets and groups alone."""
         return TablePartition(self.X[:0], self.y, self.groups)
 
 

@@ -30,25 +30,13 @@ SECONDS_PER_ENTRY = 1e-9
 
 @dataclass(frozen=True)
 class AUCPlan:
-    """What a fit of `DPAUCClassifier` will release, from public facts alone; print it.
+    """What a fit of `DPAUCClassifier` will release, from public facts alone; print it."""
 
-    Parameters
-    ----------
-    n_records, n_features : int
-        Numbers of records and of columns.
-    budget : Budget
-        The (ε, δ) that was asked for.
-    releases : tuple of Release
-        The moments of both classes, once; nothing where ε is infinite.
-    records_per_person : int
-        Rows of one person, whom the budget is for.
-    """
-
-    n_records: int
+    n_records: int  # numbers of records and of columns
     n_features: int
     budget: Budget
-    releases: tuple[Release, ...]
-    records_per_person: int
+    releases: tuple[Release, ...]  # the moments of both classes, once; nothing where ε is infinite
+    records_per_person: int  # rows of one person, whom the budget is for
 
     @property
     def guarantee(self) -> PrivacyGuarantee:

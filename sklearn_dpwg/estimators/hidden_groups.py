@@ -19,13 +19,7 @@ from sklearn_dpwg.solvers.counts.releases import release_sizes
 
 
 class StagedNoise:
-    """What both stages of a fit have drawn, for whoever asks whether anything was.
-
-    Parameters
-    ----------
-    first : NoiseSource
-        Of the counts.
-    """
+    """What both stages of a fit have drawn, for whoever asks whether anything was."""
 
     def __init__(self, first: NoiseSource) -> None:
         self._sources = [first]

@@ -30,23 +30,7 @@ def first_weights(
 ) -> Solution | None:
     """Return the weights that a run begins with, for rows divided by their largest norm.
 
-    Parameters
-    ----------
-    start : None, estimator or pair of array-like
-        As the user passed it.
-    targets : Targets
-        What encodes y.
-    problem : Problem
-        Public facts.
-    row_norm : float
-        Bound on the norm of a row.
-    names : array-like, optional
-        Names of the columns of X.
-
-    Returns
-    -------
-    Solution or None
-        They may lie outside the ball: a run projects them to it.
+    They may lie outside the ball: a run projects them to it.
     """
     if start is None:
         return None

@@ -19,35 +19,14 @@ MAX_TASKS = 16
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Rows of each group cut into blocks, whose sums are added up one by one.
+    """Rows of each group cut into blocks, whose sums are added up one by one."""
 
-    Parameters
-    ----------
-    edges : ndarray of shape (n_blocks + 1,)
-        Block b holds the rows ``edges[b]:edges[b + 1]``.
-    starts : ndarray of shape (n_groups + 1,)
-        Group i holds the blocks ``starts[i]:starts[i + 1]``.
-    """
-
-    edges: IndexArray
-    starts: IndexArray
+    edges: IndexArray  # block b holds the rows `edges[b]:edges[b + 1]`; (n_blocks + 1,)
+    starts: IndexArray  # group i holds the blocks `starts[i]:starts[i + 1]`; (n_groups + 1,)
 
     @classmethod
     def of(cls, starts: IndexArray, block_rows: int) -> Blocks:
-        """Cut groups of rows into blocks of so many, the last of a group shorter.
-
-        Parameters
-        ----------
-        starts : ndarray of shape (n_groups + 1,)
-            Group i holds the rows ``starts[i]:starts[i + 1]``.
-        block_rows : int
-            Most rows of a block.
-
-        Returns
-        -------
-        Blocks
-            A function of the sizes of the groups alone.
-        """
+        """Cut groups ``starts[i]:starts[i + 1]`` into blocks, by their sizes alone."""
         counts = -(np.diff(starts) // -block_rows)
         of_group = np.concatenate([[0], np.cumsum(counts)])
         within = np.arange(of_group[-1]) - np.repeat(of_group[:-1], counts)
@@ -59,45 +38,20 @@ class Blocks:
 class Partition:
     """Rows, or blocks of rows, cut where a task ends and where a group ends.
 
-    Parameters
-    ----------
-    n_groups : int
-        Number of groups.
-    groups : ndarray of shape (n_segments,)
-        Group of each segment, in ascending order; a group without records has none.
-    firsts, lasts : ndarray of shape (n_segments,)
-        A segment holds the rows ``firsts[s]:lasts[s]``.
-    tasks : list of slice
-        The segments of each task.
-
-    Notes
-    -----
     It depends on sizes only, never on the number of cores, so sums that are combined in its order
     are the same bit for bit on every number of threads.
     """
 
     n_groups: int
+    # group of each segment, in ascending order; a group without records has none; (n_segments,)
     groups: IndexArray
-    firsts: IndexArray
+    firsts: IndexArray  # a segment holds the rows `firsts[s]:lasts[s]`; (n_segments,)
     lasts: IndexArray
-    tasks: list[slice]
+    tasks: list[slice]  # the segments of each task
 
     @classmethod
     def of(cls, starts: IndexArray, n_tasks: int) -> Partition:
-        """Cut rows that are sorted by group.
-
-        Parameters
-        ----------
-        starts : ndarray of shape (n_groups + 1,)
-            Group i holds the rows ``starts[i]:starts[i + 1]``.
-        n_tasks : int
-            Number of tasks, at least 1; at most `MAX_TASKS` are made.
-
-        Returns
-        -------
-        Partition
-            Tasks with about the same number of rows each.
-        """
+        """Cut rows ``starts[i]:starts[i + 1]`` of groups into at most `MAX_TASKS` even tasks."""
         n_tasks = max(1, min(n_tasks, MAX_TASKS))
         cuts = np.linspace(starts[0], starts[-1], n_tasks + 1).astype(np.intp)
         points = np.union1d(cuts, starts)
@@ -108,35 +62,13 @@ class Partition:
         return cls(len(starts) - 1, groups, firsts, lasts, tasks)
 
     def segments(self, part: slice) -> Iterator[tuple[int, int, int]]:
-        """Yield the group, the first row and the end of some segments.
-
-        Parameters
-        ----------
-        part : slice
-            Which segments.
-
-        Yields
-        ------
-        tuple of int
-            One a segment.
-        """
+        """Yield the group, the first row and the end of some segments."""
         columns = (self.groups[part], self.firsts[part], self.lasts[part])
         for group, first, last in zip(*columns, strict=True):
             yield int(group), int(first), int(last)
 
     def sum_by_group(self, parts: FloatArray) -> FloatArray:
-        """Add up what belongs to the same group, in the order of the rows.
-
-        Parameters
-        ----------
-        parts : ndarray of shape (n_segments, ...)
-            One entry a segment.
-
-        Returns
-        -------
-        ndarray of shape (n_groups, ...)
-            Sums; zero for a group without records.
-        """
+        """Add up one entry a segment, in the order of the rows; 0 for a group without records."""
         if np.array_equal(self.groups, np.arange(self.n_groups)):
             return parts
         totals = np.zeros((self.n_groups, *parts.shape[1:]))

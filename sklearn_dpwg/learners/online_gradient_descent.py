@@ -17,27 +17,11 @@ class OnlineGradientDescent(Learner):
     A step of length 1/s_t against the gradient, where s_t is the strength and all curvatures so
     far, then back into the ball. Inside the ball and without curvature it plays what `FTRL` plays.
 
-    Parameters
-    ----------
-    strength : float, optional
-        Strength γ, one over the step size; ``None`` means planned.
-
-    Notes
-    -----
     With gradients ∇_t of the losses where they were played and hints m_t, the regret against u is
     at most γ/2 ‖u - w_1‖² + Σ ‖∇_t - m_t‖²/(2 s_t); for curved losses that holds without
     hints (Zinkevich 2003; Bartlett, Hazan and Rakhlin 2007; Rakhlin and Sridharan 2013). Noise n_t
     on the linear parts with sums N_t adds ‖n_t‖² to ‖∇_t‖² if the n_t are independent, and
     otherwise, by summation by parts, at most 2R‖N_T‖ + Σ ‖N_t‖ ‖∇_t + n_t‖/γ.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_dpwg.learners import OnlineGradientDescent
-    >>> player = OnlineGradientDescent().start(n_weights=2, radius=1.0, strength=10.0)
-    >>> player.update(np.array([3.0, -4.0]))
-    >>> player.predict()
-    array([-0.3,  0.4])
     """
 
     def regret_terms(

@@ -16,29 +16,10 @@ class OptimisticFTRL(FTRL):
     `FTRL` with a hint of its own: where none is given, it is the linear part that came last. So
     only what changes between rounds counts in the regret.
 
-    Parameters
-    ----------
-    strength : float, optional
-        Strength γ of the regulariser; ``None`` means planned.
-
-    Notes
-    -----
     The bound of `FTRL` with the hints m_t = ℓ_{t-1}: the regret against u is at most
     γ/2 ‖u - w_1‖² + Σ ‖∇_t - ℓ_{t-1}‖²/(2 s_t). For losses of which nothing is known but their
-    norm L that is four times the variation of `FTRL`.
-
-    References
-    ----------
-    Chiang et al. (2012); Rakhlin and Sridharan (2013).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_dpwg.learners import OptimisticFTRL
-    >>> player = OptimisticFTRL().start(n_weights=2, radius=1.0, strength=10.0)
-    >>> player.update(np.array([3.0, -4.0]))
-    >>> player.predict()
-    array([-0.6,  0.8])
+    norm L that is four times the variation of `FTRL`. (Chiang et al. 2012; Rakhlin and Sridharan
+    2013)
     """
 
     def regret_terms(

@@ -17,40 +17,17 @@ class ParameterFree(Learner):
 
     The weights are w_1 + v y, put back into the ball: a direction y in the unit ball by gradient
     descent with steps that adapt, and a magnitude v by Krichevsky–Trofimov coin betting. There is
-    no regulariser, so `strength` has another meaning, and hints are not used. A curved loss counts
-    by its gradient where it was played.
+    no regulariser: `strength` is the largest norm C with which a linear part counts, longer ones
+    are shortened to it, and hints are not used. Betting begins with `wealth`, a share of the
+    radius. A curved loss counts by its gradient where it was played.
 
-    Parameters
-    ----------
-    strength : float, optional
-        Largest norm C with which a linear part counts; longer ones are shortened to it. ``None``
-        means planned.
-    wealth : float, default=0.1
-        What betting begins with, as a share of the radius; the regret against the start itself
-        is at most C times that length.
-
-    Notes
-    -----
     With e the initial wealth in units of the weights and D = ‖u - w_1‖ the regret over T rounds of
     linear parts of norm at most C is at most
     C (e + D √(T log(1 + 24 T² D²/e²)) + 2 √2 D √T), for all u in the ball at once
-    (`docs/theory/online-learners.md`).
-
-    References
-    ----------
-    Orabona and Pál (2016), *Coin betting and parameter-free online learning*; Cutkosky and Orabona
-    (2018), *Black-box reductions for parameter-free online learning in Banach spaces*; Cutkosky
-    (2020), *Parameter-free, dynamic, and strongly-adaptive online learning*, for the ball.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_dpwg.learners import ParameterFree
-    >>> player = ParameterFree().start(n_weights=2, radius=1.0, strength=5.0)
-    >>> for _ in range(60):
-    ...     player.update(np.array([3.0, -4.0]))
-    >>> player.predict().round(1)
-    array([-0.6,  0.8])
+    (`docs/theory/online-learners.md`). (Orabona and Pál 2016, *Coin betting and parameter-free
+    online learning*; Cutkosky and Orabona 2018, *Black-box reductions for parameter-free online
+    learning in Banach spaces*; Cutkosky 2020, *Parameter-free, dynamic, and strongly-adaptive
+    online learning*, for the ball)
     """
 
     def __init__(self, strength: float | None = None, wealth: float = 0.1) -> None:
@@ -71,26 +48,7 @@ class ParameterFree(Learner):
         distance: float,
         noise: SumNoise | None = None,
     ) -> float:
-        """Return the bound on the regret against weights at a distance from the start.
-
-        Parameters
-        ----------
-        n_steps : int
-            Rounds of the game.
-        radius : float
-            Radius of the ball.
-        largest_norm : float
-            Norm C with which a linear part counts at most.
-        distance : float
-            Distance D from the start.
-        noise : SumNoise, optional
-            Noise on the sums of the linear parts; the default None is no noise.
-
-        Returns
-        -------
-        float
-            Bound on the expected regret.
-        """
+        """Return the bound on the regret against weights at a distance D from the start."""
         wealth = positive_finite(self.wealth, "wealth") * radius
         betting = math.log1p(24.0 * (n_steps * distance / wealth) ** 2)
         root = math.sqrt(n_steps)

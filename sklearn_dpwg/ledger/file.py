@@ -44,19 +44,11 @@ class LedgerFile:
 
     Whatever cannot be read or written raises LedgerUnreachableError: a ledger never stops counting
     in silence. Several blocks, of any sessions, may be open on one file.
-
-    Parameters
-    ----------
-    path : str
-        Absolute path, on this machine.
-    block : str
-        Name of the block.
-    owner : int, optional
-        The process whose block it is. It knows itself when the block ends; others ask the file.
     """
 
-    path: str
+    path: str  # absolute path, on this machine
     block: str
+    # the process whose block it is. It knows itself when the block ends; others ask the file
     owner: int | None = field(default=None, compare=False)
 
     def open_block(self, epsilon: float, delta: float, neighbours: Relation | None = None) -> None:

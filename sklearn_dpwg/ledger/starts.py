@@ -13,21 +13,11 @@ _SPACES = ("param_grid", "param_distributions")
 
 
 class StartCost(NamedTuple):
-    """What a private fit cost whose weights another fit began with.
+    """What a private fit cost whose weights another fit began with."""
 
-    Parameters
-    ----------
-    key : str
-        Of the fit, under which ledgers know it.
-    what : str
-        What was fitted, for the ledger's report.
-    guarantee : PrivacyGuarantee
-        Of that fit alone.
-    """
-
-    key: str
-    what: str
-    guarantee: PrivacyGuarantee
+    key: str  # of the fit, under which ledgers know it
+    what: str  # what was fitted, for the ledger's report
+    guarantee: PrivacyGuarantee  # of that fit alone
 
 
 def costs_of_start(start: Any) -> tuple[StartCost, ...]:

@@ -17,19 +17,12 @@ from sklearn_dpwg.losses.kinked_loss import KinkedLoss
 class AbsoluteError(KinkedLoss):
     """Absolute error ``|a - y|`` of a score a and a target y in [-Y, Y].
 
-    Parameters
-    ----------
-    target_bound : float, default=1.0
-        The bound Y on the absolute value of the target; positive.
-
-    Notes
-    -----
     For ``|a| <= r``: the slope is -1, 0 or 1, so L = 1; the value lies in [0, r + Y], both
     reached. Γ = 2L = 2 and no less: at w = 0 the records (x, -Y) and (-x, -Y) have the gradients x
     and -x.
     """
 
-    target_bound: float = 1.0
+    target_bound: float = 1.0  # the bound Y on the absolute value of the target; positive
     name: ClassVar[str] = "absolute_error"
     task: ClassVar[Task] = "regression"
     kernel: ClassVar[str | None] = "absolute_error"

@@ -23,14 +23,6 @@ BOUNDED_SLOPE = 0.85
 class BinaryLogLoss(Loss):
     """Logistic loss ``log(1 + exp(-y a))`` of a score a and a target y in {-1, 1}.
 
-    Parameters
-    ----------
-    largest_slope : float, default=1.0
-        A slope c above 1/2, at most 1. Where the logistic loss is steeper, this one goes on as a
-        line of slope c, so that records far on the wrong side move a gradient less.
-
-    Notes
-    -----
     With margin ``m = y a`` the loss is logistic down to ``m_c = log((1-c)/c)``, where its slope is
     -c, and ``c (m_c - m) - log(1-c)`` below; for c = 1 it is logistic everywhere. The derivative in
     the score is ``-y f(-m)`` with ``f(t) = min(expit(t), c)``. As f does not fall, for
@@ -41,6 +33,8 @@ class BinaryLogLoss(Loss):
     1/4-Lipschitz, which is what :func:`gradient_diameter` needs.
     """
 
+    # a slope c above 1/2, at most 1. Where the logistic loss is steeper, this one goes on as a line
+    # of slope c, so that records far on the wrong side move a gradient less
     largest_slope: float = 1.0
     name: ClassVar[str] = "log_loss"
     task: ClassVar[Task] = "binary"
@@ -80,18 +74,7 @@ class BinaryLogLoss(Loss):
         return np.asarray(np.where(targets * scores > self.edge, curvature, 0.0))
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records,)
-            Decision values.
-
-        Returns
-        -------
-        ndarray of shape (n_records, 2)
-            ``expit(-a)`` and ``expit(a)``.
-        """
+        """Return the probability of each class, ``expit(-a)`` and ``expit(a)``, (n_records, 2)."""
         return np.column_stack([expit(-scores), expit(scores)])
 
     def constants(self, score_bound: float) -> LossConstants:

@@ -16,8 +16,6 @@ from sklearn_dpwg.losses.kinked_loss import KinkedLoss
 class Hinge(KinkedLoss):
     """Hinge loss ``max(0, 1 - y a)`` of a score a and a target y in {-1, 1}.
 
-    Notes
-    -----
     As y = ±1, ``1 - y a = -y (a - y)``: the kink is where the score meets the target. For
     ``|a| <= r``: the slope is -y or 0, so L = 1, reached at a = 0; the value lies in
     [max(0, 1-r), 1+r], both reached. Γ = 2L = 2 and no less: at w = 0 the rows x and -x of the

@@ -20,16 +20,6 @@ class Huber(Loss):
     For the residual ``e = a - y`` it is ``e²/2`` up to ``|e| = threshold`` and
     ``threshold (|e| - threshold/2)`` beyond.
 
-    Parameters
-    ----------
-    threshold : float, default=0.25
-        Where the loss turns linear, in units of the target; positive. The regressor maps
-        `target_bounds` to [-1, 1], so its unit is half their distance.
-    target_bound : float, default=1.0
-        The bound Y on the absolute value of the target.
-
-    Notes
-    -----
     The derivative is ``ψ(a - y)`` with ``ψ(e)`` the residual cut to [-κ, κ], κ the threshold. For
     ``|a| <= r``: L = ψ(r + Y), the value lies between 0 and that of ``e = r + Y``, and H = 1.
 
@@ -46,8 +36,10 @@ class Huber(Loss):
     other, and smaller and larger ones, squared error among them, a larger one.
     """
 
+    # where the loss turns linear, in units of the target; positive. The regressor maps
+    # `target_bounds` to [-1, 1], so its unit is half their distance
     threshold: float = 0.25
-    target_bound: float = 1.0
+    target_bound: float = 1.0  # the bound Y on the absolute value of the target
     name: ClassVar[str] = "huber"
     task: ClassVar[Task] = "regression"
     kernel: ClassVar[str | None] = "huber"

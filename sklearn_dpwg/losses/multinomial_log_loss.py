@@ -21,13 +21,6 @@ _ARC_POINTS = 4096 + 1
 class MultinomialLogLoss(Loss):
     """Cross-entropy of the softmax of k scores; targets are class indices 0..k-1.
 
-    Parameters
-    ----------
-    n_outputs : int
-        Number of classes k, at least 2.
-
-    Notes
-    -----
     The derivative is p - e_y with p the softmax. For scores of norm at most r:
 
     - By convexity and symmetry in the other k - 1 scores the least value spreads them evenly:
@@ -41,7 +34,7 @@ class MultinomialLogLoss(Loss):
     - Γ = 2L.
     """
 
-    n_outputs: int
+    n_outputs: int  # number of classes k, at least 2
     name: ClassVar[str] = "log_loss"
     task: ClassVar[Task] = "multiclass"
     kernel: ClassVar[str | None] = "multinomial_log"
@@ -68,18 +61,7 @@ class MultinomialLogLoss(Loss):
         return curvature
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_records, n_outputs)
-            Decision values.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_outputs)
-            The softmax of the scores.
-        """
+        """Return the probability of each class, (n_records, n_outputs)."""
         return np.asarray(softmax(scores, axis=1))
 
     def constants(self, score_bound: float) -> LossConstants:

@@ -17,23 +17,15 @@ from sklearn_dpwg.losses.kinked_loss import KinkedLoss
 class Quantile(KinkedLoss):
     """Quantile (pinball) loss: ``level (y - a)`` below the target, ``(1 - level)(a - y)`` above.
 
-    Parameters
-    ----------
-    level : float, default=0.5
-        The quantile to predict, between 0 and 1; 0.5, the median, is half the absolute error. Its
-        constants, and with them the noise, are the smallest.
-    target_bound : float, default=1.0
-        The bound Y on the absolute value of the target; positive.
-
-    Notes
-    -----
     For ``|a| <= r``: the slope is -level, 0 or 1 - level, so L is the larger of level and
     1 - level; the value lies in [0, L (r + Y)], both reached. Γ = 2L and no less: at w = 0 the
     records (x, ∓Y) and (-x, ∓Y) have gradients of opposite signs and norm 1 - level (level).
     """
 
+    # the quantile to predict, between 0 and 1; 0.5, the median, is half the absolute error. Its
+    # constants, and with them the noise, are the smallest
     level: float = 0.5
-    target_bound: float = 1.0
+    target_bound: float = 1.0  # the bound Y on the absolute value of the target; positive
     name: ClassVar[str] = "quantile"
     task: ClassVar[Task] = "regression"
     kernel: ClassVar[str | None] = "quantile"

@@ -20,13 +20,6 @@ class SmoothedHinge(Loss):
     It is 0 for m >= 1, ``(1 - m)²/(2 width)`` down to ``m = 1 - width``, and
     ``1 - m - width/2`` below.
 
-    Parameters
-    ----------
-    width : float, default=0.5
-        Width of the parabola, in units of the decision value; positive.
-
-    Notes
-    -----
     The derivative in the score is ``-y f(-m)`` with ``f(t) = min(1, max(0, 1+t)/width)``. As f
     does not fall, for ``|a| <= r``: L = f(r), the value lies between that of m = r and that of
     m = -r, and H = 1/width.
@@ -40,14 +33,11 @@ class SmoothedHinge(Loss):
     ``benchmarks/loss_defaults.py`` found the default: on four data sets it has, within the spread
     of the seeds, the smallest error rate of the worst-off group and the smallest excess. Narrower
     parabolas mean shorter steps, and a width of 2 or more is a squared error for most records.
-
-    References
-    ----------
-    Shalev-Shwartz and Zhang (2013), Stochastic dual coordinate ascent methods, section 5;
-    width 1 is Rennie's smooth hinge.
+    (Shalev-Shwartz and Zhang 2013, Stochastic dual coordinate ascent methods, section 5; width 1 is
+    Rennie's smooth hinge)
     """
 
-    width: float = 0.5
+    width: float = 0.5  # width of the parabola, in units of the decision value; positive
     name: ClassVar[str] = "smoothed_hinge"
     task: ClassVar[Task] = "binary"
     kernel: ClassVar[str | None] = "smoothed_hinge"

@@ -17,13 +17,6 @@ from sklearn_dpwg.losses.base import Loss, LossConstants, Task
 class SquaredError(Loss):
     """Half squared error ``(a - y)²/2`` of a score a and a target y in [-Y, Y].
 
-    Parameters
-    ----------
-    target_bound : float, default=1.0
-        The bound Y on the absolute value of the target; positive.
-
-    Notes
-    -----
     For ``|a| <= r``: L = r + Y, the value lies in [0, (r+Y)²/2], H = 1.
 
     The gradient (a - y)x is affine in y, so the diameter is attained at y = -Y or Y; it is the
@@ -31,7 +24,7 @@ class SquaredError(Loss):
     unit ball, which is what :func:`gradient_diameter` needs.
     """
 
-    target_bound: float = 1.0
+    target_bound: float = 1.0  # the bound Y on the absolute value of the target; positive
     name: ClassVar[str] = "squared_error"
     task: ClassVar[Task] = "regression"
     kernel: ClassVar[str | None] = "squared_error"

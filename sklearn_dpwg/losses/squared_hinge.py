@@ -16,8 +16,6 @@ from sklearn_dpwg.losses.base import Loss, LossConstants, Task
 class SquaredHinge(Loss):
     """Squared hinge loss ``max(0, 1 - y a)²`` of a score a and a target y in {-1, 1}.
 
-    Notes
-    -----
     The derivative in the score is ``-y f(-y a)`` with ``f(t) = 2 max(0, 1+t)``. As f does not
     fall, for ``|a| <= r``: L = f(r) = 2(1+r), the value lies in [max(0, 1-r)², (1+r)²], and H = 2.
 

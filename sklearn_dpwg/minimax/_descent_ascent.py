@@ -20,13 +20,7 @@ class Steps(Protocol):
 
 
 class StronglyConvexSteps:
-    """Steps of length ``1/(ρ t)``, those of strongly convex-concave games.
-
-    Parameters
-    ----------
-    of_weights, of_dual : float
-        Strengths ρ of the two players, positive.
-    """
+    """Steps of length ``1/(ρ t)``, those of strongly convex-concave games."""
 
     def __init__(self, of_weights: float, of_dual: float) -> None:
         self.of_weights, self.of_dual = of_weights, of_dual
@@ -34,26 +28,7 @@ class StronglyConvexSteps:
     def push(
         self, step: int, slope: FloatArray, rise: FloatArray, noise_std: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the moves of both players.
-
-        Parameters
-        ----------
-        step : int
-            Number of the step, from 1.
-        slope : ndarray of shape (n_weights,)
-            Released gradient in the weights, regulariser included.
-        rise : ndarray of shape (n_dual,)
-            Released gradient in the dual variables, regulariser included.
-        noise_std : float
-            Not used.
-
-        Returns
-        -------
-        move : ndarray of shape (n_weights,)
-            Of the weights, before projection.
-        dual_move : ndarray of shape (n_dual,)
-            Of the dual variables, before projection.
-        """
+        """Return the moves of both players, before projection."""
         return -slope / (self.of_weights * step), rise / (self.of_dual * step)
 
 

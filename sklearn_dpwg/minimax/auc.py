@@ -58,25 +58,11 @@ class AUCGame:
 
         (1-π)(s-a)²1₊ + π(s-b)²1₋ + 2(1+α)(πs1₋ - (1-π)s1₊) - π(1-π)α²
 
-    for each record, π the share of the second class. It does **not** protect the class of a record:
-    neighbours differ in one record of the same class, as their numbers scale the gradients. An
-    estimator that protects it is `DPAUCClassifier`.
-
-    Parameters
-    ----------
-    moments : ClassMoments
-        Exact moments of both classes: the game is quadratic, and knows records by them alone.
-    radius : float
-        Radius R of the ball of w; also ``|a|, |b| ≤ R`` and ``|α| ≤ 2R``.
-    noise : NoiseSource
-        What adds noise.
-    gradients : Release
-        What a step releases: all four parts of the gradient at once.
-
-    References
-    ----------
-    Ying, Wen and Lyu (2016), Stochastic Online AUC Maximization, Theorem 1; Kang et al. (2022)
-    name it as an instance.
+    for each record, π the share of the second class; ``‖w‖, |a|, |b| ≤ R`` and ``|α| ≤ 2R``. It
+    does **not** protect the class of a record: neighbours differ in one record of the same class,
+    as their numbers scale the gradients. An estimator that protects it is `DPAUCClassifier`. (Ying,
+    Wen and Lyu 2016, Stochastic Online AUC Maximization, Theorem 1; Kang et al. 2022 name it as an
+    instance)
     """
 
     def __init__(
@@ -88,22 +74,7 @@ class AUCGame:
         self.factor = float(np.prod(self._counts / moments.n_records))
 
     def gradients(self, weights: FloatArray, dual: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the parts of both gradients that know records, without noise.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_features + 2,)
-            w, a and b.
-        dual : ndarray of shape (1,)
-            α.
-
-        Returns
-        -------
-        weights : ndarray of shape (n_features + 2,)
-            In w, a and b.
-        dual : ndarray of shape (1,)
-            In α.
-        """
+        """Return the parts of both gradients that know records, without noise."""
         w, a, b = weights[:-2], weights[-2], weights[-1]
         (of_first, of_second), alpha = self._means, dual[0]
         of_w = self._seconds.sum(axis=0) @ w - a * of_second - b * of_first
@@ -115,19 +86,9 @@ class AUCGame:
     def diameter(self, weights: FloatArray, dual: FloatArray) -> float:
         """Return how far replacing a record within its class moves all four parts together.
 
-        Parameters
-        ----------
-        weights : ndarray of shape (n_features + 2,)
-            w, a and b.
-        dual : ndarray of shape (1,)
-            α.
-
-        Returns
-        -------
-        float
-            The root of the sum of the squares: the part of w moves by at most
-            ``4 (‖w‖ + |a + 1 + α|)`` in units of π(1-π) over the number of the class (the first one
-            with ``1 + α - b``), those of a or b and of α by at most ``4 ‖w‖`` each.
+        It is the root of the sum of the squares: the part of w moves by at most ``4 (‖w‖ + |a + 1 +
+        α|)`` in units of π(1-π) over the number of the class (the first one with ``1 + α - b``),
+        those of a or b and of α by at most ``4 ‖w‖`` each.
         """
         norm, alpha = float(np.linalg.norm(weights[:-2])), float(dual[0])
         slopes = np.abs([1.0 + alpha - weights[-1], weights[-2] + 1.0 + alpha]) + norm
@@ -135,20 +96,7 @@ class AUCGame:
         return float((1.0 + ROUNDING) * moved.max())
 
     def release(self, weights: FloatArray, dual: FloatArray) -> Released:
-        """Release all four parts at once, and add those that know no record.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_features + 2,)
-            w, a and b.
-        dual : ndarray of shape (1,)
-            α.
-
-        Returns
-        -------
-        Released
-            Both gradients.
-        """
+        """Release all four parts at once, and add those that know no record."""
         sensitivity = self.diameter(weights, dual)
         noisy = self._noise.gaussian(
             np.concatenate(self.gradients(weights, dual)),
@@ -161,32 +109,10 @@ class AUCGame:
         return Released(noisy[:-1], noisy[-1:], noise_std)
 
     def project_weights(self, weights: FloatArray) -> FloatArray:
-        """Return the nearest allowed w, a and b.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_features + 2,)
-            Any.
-
-        Returns
-        -------
-        ndarray of shape (n_features + 2,)
-            Allowed ones.
-        """
+        """Return the nearest allowed w, a and b."""
         levels = np.clip(weights[-2:], -self.radius, self.radius)
         return np.append(project_to_ball(weights[:-2], self.radius), levels)
 
     def project_dual(self, dual: FloatArray) -> FloatArray:
-        """Return the nearest allowed α.
-
-        Parameters
-        ----------
-        dual : ndarray of shape (1,)
-            Any.
-
-        Returns
-        -------
-        ndarray of shape (1,)
-            An allowed one.
-        """
+        """Return the nearest allowed α."""
         return np.clip(dual, -2.0 * self.radius, 2.0 * self.radius)

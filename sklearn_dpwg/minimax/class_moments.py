@@ -24,50 +24,19 @@ BLOCK_SIZE = 2**13
 
 @dataclass(frozen=True, eq=False)
 class ClassMoments:
-    """Sums of ``v v'`` over the records of each of two classes, with ``v = (x, constant)``.
+    """Sums of ``v v'`` over the records of each of two classes, with ``v = (x, constant)``."""
 
-    Parameters
-    ----------
-    sums : ndarray of shape (2, n_features + 1, n_features + 1)
-        Of the first class and of the second; symmetric.
-    constant : float
-        Last entry of v.
-    n_records : int
-        Records of both classes together, a public number.
-    noise_std : float, default=0
-        Standard deviation of the noise on an entry of the diagonal; off it, it is less by √2.
-    """
-
+    # of the first class and of the second; symmetric; (2, n_features + 1, n_features + 1)
     sums: FloatArray
-    constant: float
-    n_records: int
+    constant: float  # last entry of v
+    n_records: int  # records of both classes together, a public number
+    # standard deviation of the noise on an entry of the diagonal; off it, it is less by √2
     noise_std: float = 0.0
 
     @classmethod
     def of(cls, records: GroupedRecords, is_second: NDArray[np.bool_], *, constant: float) -> Self:
         """Return the exact moments of records, rounded entry by entry to a public grid.
 
-        Parameters
-        ----------
-        records : GroupedRecords
-            One group of all records, rows clipped.
-        is_second : ndarray of shape (n_records,)
-            Whether a record is of the second class.
-        constant : float
-            Last entry of v, a multiple of the grid's step.
-
-        Returns
-        -------
-        ClassMoments
-            As secret as the records.
-
-        Raises
-        ------
-        ValueError
-            If the sums of so many records or columns could not be exact.
-
-        Notes
-        -----
         The sums are exact whatever the order of the records, so no label decides how another
         record is rounded.
         """
@@ -87,20 +56,6 @@ class ClassMoments:
     def released(self, noise: NoiseSource, release: Release) -> ClassMoments:
         """Release both classes' sums at once: the line at which records meet noise.
 
-        Parameters
-        ----------
-        noise : NoiseSource
-            What adds noise.
-        release : Release
-            What is spent.
-
-        Returns
-        -------
-        ClassMoments
-            Noisy ones.
-
-        Notes
-        -----
         A record that is replaced leaves one sum and joins one, its own or the other.
         """
         n_columns = self.sums.shape[1]
@@ -152,8 +107,6 @@ def entry_step(n_records: int, n_features: int, constant: float) -> float:
 def class_moment_sensitivity(n_records: int, n_features: int, constant: float) -> float:
     """Return how far replacing one record, its class included, moves both sums together.
 
-    Notes
-    -----
     Where the record keeps its class, one sum moves by ``v v' - u u'``; where it changes it, one by
     ``v v'`` and the other by ``u u'``: the Frobenius norms are
     ``√(‖v‖⁴ + ‖u‖⁴ - 2<u, v>²)`` and ``√(‖v‖⁴ + ‖u‖⁴)``, both at most ``√2 (1 + constant²)``. The

@@ -11,21 +11,11 @@ from sklearn_dpwg._typing import FloatArray
 
 
 class Released(NamedTuple):
-    """Noisy gradients of a game at one point, which are all that a step learns of the records.
+    """Noisy gradients of a game at one point, which are all that a step learns of the records."""
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_weights,)
-        Gradient in the weights, which descend.
-    dual : ndarray of shape (n_dual,)
-        Gradient in the dual variables, which ascend.
-    noise_std : float
-        Standard deviation of the noise on a coordinate of the first.
-    """
-
-    weights: FloatArray
-    dual: FloatArray
-    noise_std: float
+    weights: FloatArray  # gradient in the weights, which descend; (n_weights,)
+    dual: FloatArray  # gradient in the dual variables, which ascend; (n_dual,)
+    noise_std: float  # standard deviation of the noise on a coordinate of the first
 
 
 class Game(Protocol):
@@ -78,51 +68,19 @@ class Game(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Regulariser:
-    """The public part ``ρ_w/2 ‖w - w₁‖² - ρ_λ/2 ‖λ - π‖²`` of a game.
+    """The public part ``ρ_w/2 ‖w - w₁‖² - ρ_λ/2 ‖λ - π‖²`` of a game."""
 
-    Parameters
-    ----------
-    of_weights, of_dual : float
-        Strengths ρ_w and ρ_λ, at least 0.
-    center : ndarray of shape (n_weights,)
-        Weights w₁ that cost nothing.
-    prior : ndarray of shape (n_dual,)
-        Dual variables π that cost nothing.
-    """
-
-    of_weights: float
+    of_weights: float  # strengths ρ_w and ρ_λ, at least 0
     of_dual: float
-    center: FloatArray
-    prior: FloatArray
+    center: FloatArray  # weights w₁ that cost nothing; (n_weights,)
+    prior: FloatArray  # dual variables π that cost nothing; (n_dual,)
 
     def slope(self, weights: FloatArray) -> FloatArray:
-        """Return the gradient in the weights.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Where.
-
-        Returns
-        -------
-        ndarray of shape (n_weights,)
-            It needs no noise, as it knows no record.
-        """
+        """Return the gradient in the weights, which needs no noise, as it knows no record."""
         return self.of_weights * (weights - self.center)
 
     def rise(self, dual: FloatArray) -> FloatArray:
-        """Return the gradient in the dual variables.
-
-        Parameters
-        ----------
-        dual : ndarray of shape (n_dual,)
-            Where.
-
-        Returns
-        -------
-        ndarray of shape (n_dual,)
-            It needs no noise, as it knows no record.
-        """
+        """Return the gradient in the dual variables, which needs no noise either."""
         return self.of_dual * (self.prior - dual)
 
 

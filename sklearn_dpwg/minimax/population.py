@@ -27,29 +27,7 @@ class KnownPopulation(Protocol):
 
 
 class PopulationRisks:
-    """The expected losses of a population's groups, in place of means over records.
-
-    Parameters
-    ----------
-    population : KnownPopulation
-        Group distributions with exact risks, such as ``population`` of
-        `datasets.make_worst_group_classification`.
-
-    Attributes
-    ----------
-    n_groups, n_weights : int
-        Numbers of groups and of weights.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.datasets import make_worst_group_classification
-    >>> from sklearn_dpwg.minimax import PopulationRisks, strong_gap
-    >>> population = make_worst_group_classification(random_state=0).population
-    >>> risks = PopulationRisks(population)
-    >>> at = population.coef, population.group_weights
-    >>> bool(strong_gap(risks, *at, radius=population.radius) < 1e-6)
-    True
-    """
+    """The expected losses of a population's groups, in place of means over records."""
 
     def __init__(self, population: KnownPopulation) -> None:
         self.population = population
@@ -57,20 +35,7 @@ class PopulationRisks:
         self.n_weights = len(population.coef)
 
     def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
-        """Return the expected losses.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights.
-        ceiling : None
-            Not for populations.
-
-        Returns
-        -------
-        ndarray of shape (n_groups,)
-            Expected losses.
-        """
+        """Return the expected losses."""
         if ceiling is not None:
             raise ValueError(f"ceiling must be None for a population, got {ceiling!r}.")
         return self.population.group_risks(weights)
@@ -78,40 +43,12 @@ class PopulationRisks:
     def risks_and_gradients(
         self, weights: FloatArray, *, ceiling: float | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the expected losses and their gradients.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights.
-        ceiling : None
-            Not for populations.
-
-        Returns
-        -------
-        risks : ndarray of shape (n_groups,)
-            Expected losses.
-        gradients : ndarray of shape (n_groups, n_weights)
-            Their gradients.
-        """
+        """Return the expected losses and their gradients."""
         risks = self.risks(weights, ceiling=ceiling)
         return risks, self.population.group_gradients(weights)
 
     def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
-        """Return the Hessian of a mixture of the expected losses, by differences of gradients.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights.
-        group_weights : ndarray of shape (n_groups,)
-            Weight of each group.
-
-        Returns
-        -------
-        ndarray of shape (n_weights, n_weights)
-            Symmetric, right to about ten digits.
-        """
+        """Return the Hessian of a mixture, by differences of gradients, to about ten digits."""
         columns = [
             group_weights
             @ (

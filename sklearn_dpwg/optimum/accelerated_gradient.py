@@ -25,8 +25,6 @@ def iteration_cap(
     It is ``⌈√κ log(8 κ D / tolerance)⌉ + 1`` with κ = S/μ_w, and at least 1; L and H are constants
     of the loss in the weights, c is the centre of the quadratic.
 
-    Notes
-    -----
     On the ball P is μ_w-strongly convex and S-smooth with ``S = H + μ_w + L²/μ_λ`` (its Hessian
     is the weighted curvature, plus μ_w, plus a covariance of group gradients, each of norm at
     most L, over μ_λ), and differs by at most ``D = 2R (L + μ_w (R + ‖c‖))``. L need not hold

@@ -31,8 +31,6 @@ def kinked_optimum(
     The gap is a bound on ``max_i L_i(w) - min_v Σ λ_i L_i(v)`` over the ball; the loss has
     ``smoothed``.
 
-    Notes
-    -----
     *Method.* Stage by stage the kinks are replaced by parabolas of a smaller width h, with the
     group player's regularisation in proportion to h, and each stage is solved by Newton's method.
     Where the same records stay on their parabolas and the ball stays active or inactive, the
@@ -49,12 +47,8 @@ def kinked_optimum(
     lines, and the right side is least at ``v = -R g/‖g‖``. The best of each may come from
     different stages, as ``min_v max_i L_i(v)`` lies between any two of them. Once the right records
     are on their parabolas the slopes are optimal in the dual problem, so the bound from below is
-    exact before h is small: nothing is ever divided by a vanishing width.
-
-    References
-    ----------
-    Y. Nesterov (2005), Smooth minimization of non-smooth functions, for smoothing; the
-    certificate is Fenchel duality.
+    exact before h is small: nothing is ever divided by a vanishing width. (Y. Nesterov 2005, Smooth
+    minimization of non-smooth functions, for smoothing; the certificate is Fenchel duality)
     """
     n_groups = risks.n_groups
     prior = np.full(n_groups, 1.0 / n_groups)

@@ -16,27 +16,15 @@ ON_SPHERE = 2.0**-51
 
 @dataclass(frozen=True, eq=False)
 class SaddlePoint:
-    """A certified approximate saddle point.
+    """A certified approximate saddle point."""
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_weights,)
-        Weights, inside the ball.
-    group_weights : ndarray of shape (n_groups,)
-        Best response of the group player to the weights.
-    gap : float
-        Certified duality gap: no other choice of either player gains more than this together, up
-        to the certificate's own rounding, which ``docs/theory/saddle-point.md`` bounds.
-    n_newton_steps : int
-        Newton steps taken.
-    n_first_order_steps : int
-        Accelerated gradient steps taken where Newton's method missed the tolerance; usually 0.
-    """
-
-    weights: FloatArray
-    group_weights: FloatArray
+    weights: FloatArray  # weights, inside the ball; (n_weights,)
+    group_weights: FloatArray  # best response of the group player to the weights; (n_groups,)
+    # certified duality gap: no other choice of either player gains more than this together, up to
+    # the certificate's own rounding, which `docs/theory/saddle-point.md` bounds
     gap: float
-    n_newton_steps: int
+    n_newton_steps: int  # Newton steps taken
+    # accelerated gradient steps taken where Newton's method missed the tolerance; usually 0
     n_first_order_steps: int = 0
 
 
@@ -76,8 +64,6 @@ class RegularisedObjective:
     def evaluate(self, weights: FloatArray) -> Evaluation:
         """Return value, gradient, best response and certificate at a point of the ball.
 
-        Notes
-        -----
         P is μ_w-strongly convex, so for every v of the ball ``P(w) - P(v) <= -<∇P(w), v-w> -
         μ_w/2 ‖v-w‖²``; the maximum of the right side over the ball is attained at the projection
         of ``w - ∇P(w)/μ_w`` (`ball_gap`) and bounds the gap of (w, λ(w)): the same computation
@@ -112,8 +98,6 @@ def ball_gap(weights: FloatArray, gradient: FloatArray, mu_weights: float, radiu
 
     Weights count as longer by rounding, up to the sphere: docs/theory/sums.md, section 6.
 
-    Notes
-    -----
     With a = w - g/μ, v its projection and ρ = max(1, ‖a‖/R) the maximum is
     ``μ/2 (ρ ‖v-w‖² + (ρ-1) (R²-‖w‖²))``. Nothing cancels there, so a gap of 1e-30 is one.
     """

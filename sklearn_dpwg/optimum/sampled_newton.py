@@ -34,8 +34,6 @@ def sampled_newton(
     Samples come with the smallest first; the pair returned has the smallest gap seen on all
     records, whether or not that is the tolerance.
 
-    Notes
-    -----
     From m records an average risk of d weights is learned to within about d/m, so each sample is
     solved to a tenth of that, from where the one before it ended. All records are then needed for
     the last digits only, and the Hessian of the largest sample serves there: a step with that of

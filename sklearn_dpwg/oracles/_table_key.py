@@ -14,51 +14,18 @@ _Rows = list[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class TableKey:
-    """A table of one schema, and what tells its rows apart.
+    """A table of one schema, and what tells its rows apart."""
 
-    Parameters
-    ----------
-    table : str
-        Quoted name of the table, with its schema.
-    column : str
-        Quoted name of the key.
-    collation : str
-        Quoted name of the collation under which keys are unique.
-    version : str or None
-        Query of a number that changes when row numbers may have been given anew; None where the
-        key is stored.
-    """
-
-    table: str
-    column: str
-    collation: str
+    table: str  # quoted name of the table, with its schema
+    column: str  # quoted name of the key
+    collation: str  # quoted name of the collation under which keys are unique
+    # query of a number that changes when row numbers may have been given anew; None where the key
+    # is stored
     version: str | None
 
     @classmethod
     def find(cls, cursor: sqlite3.Cursor, table: str, key: str, private: Sequence[str]) -> TableKey:
-        """Look a table and its key up in the schema, which says nothing about values.
-
-        Parameters
-        ----------
-        cursor : sqlite3.Cursor
-            Cursor on the database.
-        table : str
-            Name of the table.
-        key : str
-            Name of the key.
-        private : sequence of str
-            Columns that may not be the key.
-
-        Returns
-        -------
-        TableKey
-            The key.
-
-        Raises
-        ------
-        ValueError
-            If there is no such table, or the schema does not make the key unique.
-        """
+        """Look a table and its key up in the schema, which says nothing about values."""
         schema = _schema_of(cursor, table)
         pragma = f"pragma {quoted(schema)}."
         columns = cursor.execute(f"{pragma}table_xinfo({quoted(table)})").fetchall()

@@ -30,25 +30,14 @@ SPARSE_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Schema:
-    """Public facts about the columns of a table, and the encoding that follows from them.
+    """Public facts about the columns of a table, and the encoding that follows from them."""
 
-    Parameters
-    ----------
-    columns : mapping of hashable to Column
-        The columns that are encoded, in this order, by name; others are left out.
-
-    Attributes
-    ----------
-    row_norm : float
-        Bound on the norm of a row of blocks, by which all rows are divided: the square root of the
-        number of columns, and a little more for rounding.
-    feature_names : tuple of str
-        Names of the encoded columns.
-    """
-
+    # the columns that are encoded, in this order, by name; others are left out
     columns: Mapping[Any, Column]
+    # bound on the norm of a row of blocks, by which all rows are divided: the square root of the
+    # number of columns, and a little more for rounding
     row_norm: float = field(init=False)
-    feature_names: tuple[str, ...] = field(init=False, repr=False)
+    feature_names: tuple[str, ...] = field(init=False, repr=False)  # names of the encoded columns
 
     def __post_init__(self) -> None:
         """Check the facts; the mapping is copied, so that nobody changes it afterwards."""
@@ -83,25 +72,7 @@ class Schema:
                 raise ValueError(f"X must have one column {name!r}, got {found[name] or 'none'}.")
 
     def encode(self, frame: pd.DataFrame, *, sparse: bool | None = None) -> FloatArray | csr_array:
-        """Encode a table.
-
-        Parameters
-        ----------
-        frame : DataFrame
-            The table, with at least the columns of the schema.
-        sparse : bool, optional
-            Whether rows are sparse; None for what the schema decides.
-
-        Returns
-        -------
-        ndarray or csr_array of shape (n_records, n_features)
-            Rows of norm at most 1.
-
-        Raises
-        ------
-        ValueError
-            If a column is not there, or holds what its kind does not allow.
-        """
+        """Encode a table."""
         self.check_names(frame.columns)
         places, values, first = [], [], 0
         for name, column in self.columns.items():

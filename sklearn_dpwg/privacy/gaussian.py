@@ -192,19 +192,9 @@ def _mills_slope(x: FloatArray) -> FloatArray:
 
 
 def gdp_type_two_error(alpha: ArrayLike, mu: float) -> FloatArray:
-    """Return the least type-II error of a test of level α against a μ-GDP release.
+    """Return the least type-II error of tests of level α against a μ-GDP release.
 
-    Parameters
-    ----------
-    alpha : array-like
-        Type-I errors (false alarms) in [0, 1].
-    mu : float
-        Gaussian-DP parameter, at least 0; may be infinite.
-
-    Returns
-    -------
-    ndarray or float
-        The trade-off curve Φ(Φ⁻¹(1-α) - μ) at every α (Dong, Roth & Su 2022, equation 6).
+    The trade-off curve Φ(Φ⁻¹(1-α) - μ) (Dong, Roth & Su 2022, equation 6).
     """
     levels = np.asarray(alpha, dtype=np.float64)
     if mu == math.inf:

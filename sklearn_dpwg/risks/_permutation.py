@@ -26,18 +26,10 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 class KeyedPermutation:
     """A permutation of 0, ..., n - 1: a list where n is small, else a Feistel network.
 
-    Parameters
-    ----------
-    key : bytes
-        At most 64 bytes; who knows it knows the permutation.
-    size : int
-        How many numbers n.
-
-    Notes
-    -----
     A number below ``a b``, the least such product at or above n with a = ⌈√n⌉, is a pair; each
     round adds a mixed function of one half to the other, modulo a or b. What lands at n or above is
-    permuted again until it does not (cycle walking), which makes a permutation of the first n.
+    permuted again until it does not (cycle walking), which makes a permutation of the first n. Who
+    knows the key, of at most 64 bytes, knows the permutation.
     """
 
     def __init__(self, key: bytes, size: int) -> None:

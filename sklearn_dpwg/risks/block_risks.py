@@ -274,17 +274,7 @@ class BlockRisks:
 
 
 class GroupRisks(BlockRisks):
-    """`Risks` of records in memory, which are one block.
-
-    Parameters
-    ----------
-    records : GroupedRecords
-        Rows sorted by group.
-    loss : Loss
-        Loss of one record.
-    intercept_scaling : float, default=1.0
-        Value of the constant column behind the features; 0 for none.
-    """
+    """`Risks` of records in memory, which are one block."""
 
     def __init__(self, records: GroupedRecords, loss: Loss, intercept_scaling: float = 1.0) -> None:
         super().__init__(

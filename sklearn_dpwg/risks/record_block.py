@@ -56,21 +56,6 @@ class RecordBlock:
     """A `Block` of encoded records.
 
     What a record adds to sums on a grid depends on no other record, nor on where it is.
-
-    Parameters
-    ----------
-    records : GroupedRecords
-        Rows sorted by group. Places, where groups are hidden, count from 0 in every block.
-    loss : Loss
-        Loss of one record.
-    intercept_scaling : float, default=1.0
-        Value of the constant column behind the features; 0 for none.
-    first_ranks : sequence of int, optional
-        For each group the number of its records in the blocks in front of this one; by default 0.
-    first_place : int, default=0
-        Records of all groups in front of this block; only read where groups are hidden.
-    center : ndarray of shape (n_features,), optional
-        What rows are taken relative to.
     """
 
     def __init__(
@@ -86,9 +71,10 @@ class RecordBlock:
         self.records = records
         self.loss = loss
         self.intercept_scaling = intercept_scaling
-        self.center = center
+        self.center = center  # what rows are taken relative to; (n_features,)
         self.group_sizes = records.group_sizes
         self.n_features = int(records.rows.shape[1])
+        # records of each group in front of the block, and of all, read where groups are hidden
         self.first_ranks = (0,) * len(self.group_sizes) if first_ranks is None else first_ranks
         self.first_place = first_place
         self._blocks = Blocks.of(records.starts, BLOCK_ROWS)

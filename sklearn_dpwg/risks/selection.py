@@ -45,15 +45,9 @@ class Selection(Protocol):
 
 @dataclass(frozen=True)
 class EveryRecord:
-    """The selection of all.
+    """The selection of all."""
 
-    Parameters
-    ----------
-    by_place : bool, default=False
-        Whether ranks are places among all records.
-    """
-
-    by_place: bool = False
+    by_place: bool = False  # whether ranks are places among all records
 
     def positions(self, group: int, first: int, stop: int) -> IndexArray:
         """Return all ranks of a range."""
@@ -62,18 +56,10 @@ class EveryRecord:
 
 @dataclass(frozen=True)
 class ByGroup:
-    """A selection for each group.
+    """A selection for each group."""
 
-    Parameters
-    ----------
-    selections : tuple of Selection
-        One a group.
-    by_place : bool, default=False
-        Whether ranks are places among all records.
-    """
-
-    selections: tuple[Selection, ...]
-    by_place: bool = False
+    selections: tuple[Selection, ...]  # one a group
+    by_place: bool = False  # whether ranks are places among all records
 
     def positions(self, group: int, first: int, stop: int) -> IndexArray:
         """Return the ranks that the group's selection chooses."""
@@ -82,26 +68,15 @@ class ByGroup:
 
 @dataclass(frozen=True)
 class KeyedPart:
-    """So many records of each group, at random: a piece of a permutation that a key decides.
+    """So many records of each group, at random: a piece of a permutation that a key decides."""
 
-    Parameters
-    ----------
-    key : bytes
-        Decides the permutation of each group; nothing is hidden by it.
-    sizes : tuple of int
-        Records of each group; of all together where ranks are places.
-    starts, stops : tuple of int
-        The part holds the records of each group that the permutation sends to
-        ``starts[i]:stops[i]``; pieces that do not overlap make disjoint parts.
-    by_place : bool, default=False
-        Whether ranks are places among all records.
-    """
-
-    key: bytes = field(repr=False)
-    sizes: tuple[int, ...]
+    key: bytes = field(repr=False)  # decides the permutation of each group; nothing is hidden by it
+    sizes: tuple[int, ...]  # records of each group; of all together where ranks are places
+    # the part holds the records of each group that the permutation sends to `starts[i]:stops[i]`;
+    # pieces that do not overlap make disjoint parts
     starts: tuple[int, ...]
     stops: tuple[int, ...]
-    by_place: bool = False
+    by_place: bool = False  # whether ranks are places among all records
 
     def positions(self, group: int, first: int, stop: int) -> IndexArray:
         """Return the ranks of a range that are in the part."""

@@ -64,13 +64,7 @@ class Auto(Solver):
     _is_for_persons = False
 
     def for_persons(self) -> Auto:
-        """Return one whose solvers all have a guarantee for several rows of a person.
-
-        Returns
-        -------
-        Auto
-            It plans no batches.
-        """
+        """Return one whose solvers all have a guarantee for several rows of a person."""
         found = copy(self)
         found._is_for_persons = True
         return found

@@ -10,36 +10,23 @@ from sklearn_dpwg.losses import Loss
 
 @dataclass(frozen=True)
 class ByLoss:
-    """What a planned run takes from its loss, measured by ``benchmarks/population_defaults.py``.
+    """What a planned run takes from its loss, measured by ``benchmarks/population_defaults.py``."""
 
-    Parameters
-    ----------
-    step_share : float
-        Length of a step, as a share of ``aim/(s √T)`` for a coordinate's noise s. Noise of √d s in
-        all directions would call for 1/√d of it; but on rows of bounded norm it costs no more in
-        many directions than in a few.
-    ceiling : float
-        Losses count up to this multiple of what predicting nothing can cost: a lower ceiling hides
-        groups that a model fails, a higher one has more noise. For two classes it is 1.5 nats.
-    raised_ceiling : float
-        Multiple that losses count up to once the ceiling is seen to hide a group.
-    clip_share : float
-        On centred rows a gradient of one record is at most this share of their root mean square.
-    ceiling_of_level : float
-        Where finite, losses of a step count up to this multiple of the mean released loss.
-    is_centred : bool
-        Whether rows are centred where nobody says so: slopes are bounded, most far below the bound.
-    shrinks : bool
-        Whether learned weights shrink where the worst-off group gained less than the others:
-        ``zero_score`` is the loss at weights of 0, whatever the record.
-    """
-
+    # length of a step, as a share of `aim/(s √T)` for a coordinate's noise s
     step_share: float = 0.18
+    # losses count up to this multiple of what predicting nothing can cost: a lower ceiling hides
+    # groups that a model fails, a higher one has more noise. For two classes it is 1.5 nats
     ceiling: float = 2.16
+    # multiple that losses count up to once the ceiling is seen to hide a group
     raised_ceiling: float = 0.0
+    # on centred rows a gradient of one record is at most this share of their root mean square
     clip_share: float = 0.9
+    # where finite, losses of a step count up to this multiple of the mean released loss
     ceiling_of_level: float = math.inf
+    # whether rows are centred where nobody says so: slopes are bounded, most far below the bound
     is_centred: bool = False
+    # whether learned weights shrink where the worst-off group gained less than the others:
+    # `zero_score` is the loss at weights of 0, whatever the record
     shrinks: bool = False
 
 

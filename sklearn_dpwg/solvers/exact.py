@@ -20,18 +20,10 @@ from sklearn_dpwg.solvers.solver import Solution, Solver
 
 @dataclass(frozen=True)
 class ExactSchedule:
-    """Public numbers of the exact solver.
+    """Public numbers of the exact solver."""
 
-    Parameters
-    ----------
-    tolerance : float
-        Certified duality gap at which it stops, in units of the loss.
-    mu_weights, mu_groups : float, default=0
-        Regularisation of the two players; 0 where there is none.
-    """
-
-    tolerance: float
-    mu_weights: float = 0.0
+    tolerance: float  # certified duality gap at which it stops, in units of the loss
+    mu_weights: float = 0.0  # regularisation of the two players; 0 where there is none
     mu_groups: float = 0.0
 
     def __str__(self) -> str:

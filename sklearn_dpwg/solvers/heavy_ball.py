@@ -71,12 +71,8 @@ class HeavyBall:
     gradient clearly points the other way, the ball has run through a valley: its velocity is set to
     zero, and the longest step shrinks to nine tenths, or to 2/h if that is less, with h the
     curvature along the velocity by the last two gradients. It never falls below `step_size`,
-    which is safe for every data set.
-
-    References
-    ----------
-    O'Donoghue and Candès (2015), Adaptive restart for accelerated gradient schemes, section 3.2;
-    with the noise's standard deviation as the threshold.
+    which is safe for every data set. (O'Donoghue and Candès 2015, Adaptive restart for accelerated
+    gradient schemes, section 3.2; with the noise's standard deviation as the threshold)
     """
 
     def __init__(self, limits: StepLimits, n_weights: int) -> None:

@@ -280,23 +280,7 @@ def _below(classes: list[type[MixtureSolver]]) -> list[type[MixtureSolver]]:
 
 
 def as_mixture_solver(base: object) -> MixtureSolver:
-    """Return the solver that a name or an instance stands for.
-
-    Parameters
-    ----------
-    base : str or MixtureSolver
-        A name of `mixture_solvers`, or an instance.
-
-    Returns
-    -------
-    MixtureSolver
-        The instance itself, or a new one with default parameters.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown or the solver does not fulfil the contract.
-    """
+    """Return the solver that a name or an instance stands for."""
     known = mixture_solvers()
     if isinstance(base, str) and base in known:
         return known[base]()

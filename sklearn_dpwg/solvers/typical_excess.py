@@ -30,20 +30,8 @@ FEWEST_RECORDS = 2_000
 def typical_excess(solver: str, problem: Problem, budget: Budget) -> float | None:
     """Return what the excess worst-group risk of default fits was on tasks like this one.
 
-    Parameters
-    ----------
-    solver : str
-        Name of a solver.
-    problem : Problem
-        Public facts.
-    budget : Budget
-        The (ε, δ) that is asked for.
-
-    Returns
-    -------
-    float or None
-        The model's value, in units of the loss; None where nothing was measured: for other losses
-        and solvers, without an intercept, and for fewer than 2,000 records.
+    In units of the loss; None where nothing was measured: for other losses and solvers, without an
+    intercept, and for fewer than 2,000 records.
     """
     kernel = type(problem.loss).__dict__.get("kernel")
     coefficients = COEFFICIENTS.get(kernel or "", {}).get(solver)

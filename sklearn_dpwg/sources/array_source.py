@@ -102,13 +102,7 @@ class ArraySource(NoArray):
                 facts.check()
 
     def partitions(self) -> list[ArrayPartition]:
-        """Return the runs of rows, in their order.
-
-        Returns
-        -------
-        list of ArrayPartition
-            At least one.
-        """
+        """Return the runs of rows, in their order."""
         n_records = len_of(self.X)
         starts = range(0, max(n_records, 1), self.block_rows)
         held = list(zip((self.X, self.y, self.groups), self._facts, strict=True))

@@ -43,21 +43,11 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class MappedArray:
-    """Where in a file an array lies, and how.
+    """Where in a file an array lies, and how."""
 
-    Parameters
-    ----------
-    facts : FileFacts
-        The file, as it was when it was mapped.
-    offset : int
-        Bytes before the first number.
-    dtype, shape, strides
-        Form of the array.
-    """
-
-    facts: FileFacts
-    offset: int
-    dtype: Any
+    facts: FileFacts  # the file, as it was when it was mapped
+    offset: int  # bytes before the first number
+    dtype: Any  # form of the array
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 

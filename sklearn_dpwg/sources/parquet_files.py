@@ -24,27 +24,13 @@ _ENDINGS = (".parquet", ".pq", ".parq")
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns are read, and in which types.
+    """Which columns are read, and in which types."""
 
-    Parameters
-    ----------
-    features : tuple of str
-        Columns of the rows.
-    target : str or None
-        Column of the targets, if there are any.
-    groups : tuple of str
-        Columns of the groups; may be empty.
-    kinds : dict
-        Arrow's type of each of them.
-    dtype : dtype
-        Type of the rows.
-    """
-
-    features: tuple[str, ...]
-    target: str | None
-    groups: tuple[str, ...]
-    kinds: dict[str, Any]
-    dtype: np.dtype[Any]
+    features: tuple[str, ...]  # columns of the rows
+    target: str | None  # column of the targets, if there are any
+    groups: tuple[str, ...]  # columns of the groups; may be empty
+    kinds: dict[str, Any]  # Arrow's type of each of them
+    dtype: np.dtype[Any]  # type of the rows
 
     @property
     def labels(self) -> list[str]:
@@ -60,26 +46,14 @@ class Columns:
 
 @dataclass(frozen=True)
 class ParquetFile:
-    """A file as it was when the source was made.
-
-    Parameters
-    ----------
-    path, filesystem
-        Where it is.
-    n_bytes, modified
-        Its size and the time of its last change.
-    group_rows : tuple of int
-        Records of each row group.
-    keys : dict
-        Columns that its path tells, by name.
-    """
+    """A file as it was when the source was made."""
 
     path: str
     filesystem: Any
-    n_bytes: int
+    n_bytes: int  # its size and the time of its last change
     modified: int | None
-    group_rows: tuple[int, ...]
-    keys: dict[str, Any]
+    group_rows: tuple[int, ...]  # records of each row group
+    keys: dict[str, Any]  # columns that its path tells, by name
 
     @classmethod
     def of(cls, fragment: Any) -> ParquetFile:
@@ -120,19 +94,7 @@ class ParquetFile:
 
 
 class ParquetPartition:
-    """Records of some row groups of a file.
-
-    Parameters
-    ----------
-    file : ParquetFile
-        The file.
-    row_groups : sequence of int
-        Which of its row groups, in their order.
-    columns : Columns
-        What is read of them.
-    keeper : object, optional
-        What the file lives as long as; it stays behind where the partition is pickled.
-    """
+    """Records of some row groups of a file, which lives as long as `keeper` does."""
 
     def __init__(
         self, file: ParquetFile, row_groups: Sequence[int], columns: Columns, keeper: Any = None

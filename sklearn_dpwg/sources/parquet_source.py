@@ -139,14 +139,7 @@ class ParquetSource(NoArray):
         )
 
     def partitions(self) -> list[ParquetPartition]:
-        """Return the parts, in the order of the records; a lazy query is run.
-
-        Returns
-        -------
-        list of ParquetPartition
-            At least one; what was written to the spool for them is removed with the last, or when
-            they are released.
-        """
+        """Return the parts, in the order of the records; a lazy query is run."""
         n_rows = rows_per_part(self._columns.bytes_per_row)
         if self._query is not None:
             return self._parts_of_query(n_rows)

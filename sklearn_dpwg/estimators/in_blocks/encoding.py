@@ -46,39 +46,17 @@ class Expected:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Encoder:
-    """What turns a partition into a block, by facts of all records; goes to wherever rows are.
+    """What turns a partition into a block, by facts of all records; goes to wherever rows are."""
 
-    Parameters
-    ----------
-    dtype : dtype
-        Precision of rows.
-    group_by : object
-        What finds the groups in X.
-    labels : list or None
-        Labels of the groups; None where all records are one.
-    targets : Targets
-        What encodes y.
-    is_classifier : bool
-        Whether y holds classes.
-    row_norm : float
-        Bound on the norm of a row.
-    loss : Loss
-        Loss of one record.
-    intercept_scaling : float
-        Value of the constant column.
-    owner : str
-        Name of the estimator, for errors.
-    """
-
-    dtype: np.dtype[Any]
-    group_by: Any
-    labels: list[Any] | None
-    targets: Targets
-    is_classifier: bool
-    row_norm: float
+    dtype: np.dtype[Any]  # precision of rows
+    group_by: Any  # what finds the groups in X
+    labels: list[Any] | None  # labels of the groups; None where all records are one
+    targets: Targets  # what encodes y
+    is_classifier: bool  # whether y holds classes
+    row_norm: float  # bound on the norm of a row
     loss: Loss
-    intercept_scaling: float
-    owner: str
+    intercept_scaling: float  # value of the constant column
+    owner: str  # name of the estimator, for errors
 
     def records(self, partition: Any, expected: Expected) -> GroupedRecords:
         """Read a partition once, and return its records as solvers take them."""

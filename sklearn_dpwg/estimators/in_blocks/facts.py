@@ -26,30 +26,15 @@ from sklearn_dpwg.groups import encode_groups, grouping_names, label_column
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What is known of all records before one of their rows is read.
+    """What is known of all records before one of their rows is read."""
 
-    Parameters
-    ----------
-    targets : Targets
-        What encodes y.
-    labels : ndarray
-        Labels of the groups.
-    has_groups : bool
-        Whether groups were given; else all records are one.
-    sizes : ndarray of shape (n_partitions, n_groups)
-        How many records of each group each partition has.
-    n_features : int
-        Number of columns.
-    dtype : dtype
-        What rows are taken in as.
-    """
-
-    targets: Targets
-    labels: NDArray[np.object_]
-    has_groups: bool
+    targets: Targets  # what encodes y
+    labels: NDArray[np.object_]  # labels of the groups
+    has_groups: bool  # whether groups were given; else all records are one
+    # how many records of each group each partition has; (n_partitions, n_groups)
     sizes: NDArray[np.intp]
     n_features: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any]  # what rows are taken in as
 
     @property
     def first_ranks(self) -> NDArray[np.intp]:

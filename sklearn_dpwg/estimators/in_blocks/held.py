@@ -27,29 +27,16 @@ class Names:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """Partitions that an engine holds.
+    """Partitions that an engine holds."""
 
-    Parameters
-    ----------
-    engine : Engine
-        Where they are.
-    handles : list
-        Handles of objects with `read` and `read_labels`, in the order of the records.
-    names : Names
-        What targets and groups are called.
-    spool : path or None
-        Directory for encoded rows.
-    check : callable
-        Refuses files that rows are read from pass by pass and that are not what they were.
-    close : callable
-        Removes what the source has written for its partitions.
-    """
-
-    engine: Engine
+    engine: Engine  # where they are
+    # handles of objects with `read` and `read_labels`, in the order of the records
     handles: list[Any]
-    names: Names
-    spool: Any = None
+    names: Names  # what targets and groups are called
+    spool: Any = None  # directory for encoded rows
+    # refuses files that rows are read from pass by pass and that are not what they were
     check: Callable[[], None] = lambda: None
+    # removes what the source has written for its partitions
     close: Callable[[], None] = lambda: None
 
     def of_each(self, function: Callable[[Any], Any]) -> list[Any]:

@@ -14,15 +14,9 @@ class Lease:
     """An engine that knows what was derived by it, and releases all of that in the end.
 
     The traceback of a failed fit may live on, and with it the risks that would release their blocks
-    when they are forgotten.
-
-    Parameters
-    ----------
-    engine : Engine
-        Does the work.
-    check : callable
-        Refuses records that are not what they were. It is asked behind every pass, before what the
-        pass gave can be released: factors and sensitivities are those of the rows as they were.
+    when they are forgotten. `check` refuses records that are not what they were, behind every pass,
+    before what the pass gave can be released: factors and sensitivities are of the rows as they
+    were.
     """
 
     def __init__(self, engine: Engine, check: Callable[[], None]) -> None:

@@ -26,33 +26,17 @@ NO_TARGETS = (
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What is known of one partition.
+    """What is known of one partition."""
 
-    Parameters
-    ----------
-    form : frame or array
-        No rows, with the columns that rows have.
-    n_records : int
-        How many rows there are.
-    targets : ndarray
-        The classes found, in the order in which they come; of numbers the least and the largest.
-    is_column : bool
-        Whether targets came as a table of one column.
-    labels : list or None
-        Labels of groups found, in the order in which they come; None without groups.
-    counts : ndarray
-        How many records have each label; of all where there are no groups.
-    fingerprint : bytes
-        Of names, types, targets and groups.
-    """
-
-    form: Any
-    n_records: int
+    form: Any  # no rows, with the columns that rows have
+    n_records: int  # how many rows there are
+    # the classes found, in the order in which they come; of numbers the least and the largest
     targets: NDArray[Any]
-    is_column: bool
+    is_column: bool  # whether targets came as a table of one column
+    # labels of groups found, in the order in which they come; None without groups
     labels: list[Hashable] | None
-    counts: NDArray[np.intp]
-    fingerprint: bytes
+    counts: NDArray[np.intp]  # how many records have each label; of all where there are no groups
+    fingerprint: bytes  # of names, types, targets and groups
 
     def __repr__(self) -> str:
         return "Survey()"

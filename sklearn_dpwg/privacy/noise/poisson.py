@@ -105,20 +105,7 @@ class PoissonSample:
     by_place: bool = False
 
     def positions(self, group: int, first: int, stop: int) -> NDArray[np.intp]:
-        """Return the ranks of a range that join.
-
-        Parameters
-        ----------
-        group : int
-            The group; 0 where ranks are places.
-        first, stop : int
-            Ranks from `first`, below `stop`, among all records of the group (among all records).
-
-        Returns
-        -------
-        ndarray
-            Increasing; the same however ranks are cut into calls.
-        """
+        """Return the ranks of a range that join."""
         pieces = [np.zeros(0, dtype=np.intp)]
         source = np.random.PCG64(0)
         rng = np.random.Generator(source)

@@ -18,26 +18,8 @@ class BinaryTree(PrefixSums):
 
     Step t completes one node that a later sum reads: the last 2^h vectors, where 2^h is the
     largest power of two that divides t. A vector is in at most ⌊log₂ T⌋ + 1 of them, and a sum has
-    as many as t has binary ones. It remembers O(d log T) numbers.
-
-    Parameters
-    ----------
-    n_steps : int
-        Largest number of vectors T.
-    n_dimensions : int
-        Numbers in a vector.
-
-    References
-    ----------
-    Chan, Shi and Song (2011); Kairouz et al. (2021), *Practical and private (deep) learning without
-    sampling or shuffling*.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.privacy.prefix_sums import BinaryTree
-    >>> tree = BinaryTree(n_steps=1024, n_dimensions=50)
-    >>> round(tree.worst_standard_deviation, 2)
-    10.49
+    as many as t has binary ones. It remembers O(d log T) numbers. (Chan, Shi and Song 2011; Kairouz
+    et al. 2021, *Practical and private (deep) learning without sampling or shuffling*)
     """
 
     name = "tree"

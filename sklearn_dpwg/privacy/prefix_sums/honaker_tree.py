@@ -20,26 +20,8 @@ class HonakerTree(PrefixSums):
     one number; they are averaged in inverse proportion to their variances. Only nodes that are
     complete are used ("estimation from below"), so it works on a stream. The same sensitivity as
     `BinaryTree`, about 0.76 of its noise at many steps, up to twice its draws, the same memory
-    O(d log T).
-
-    Parameters
-    ----------
-    n_steps : int
-        Largest number of vectors T.
-    n_dimensions : int
-        Numbers in a vector.
-
-    References
-    ----------
-    Honaker (2015), *Efficient use of differentially private binary trees*; Kairouz et al. (2021),
-    Appendix B.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.privacy.prefix_sums import HonakerTree
-    >>> tree = HonakerTree(n_steps=1024, n_dimensions=50)
-    >>> round(tree.worst_standard_deviation, 2)
-    7.99
+    O(d log T). (Honaker 2015, *Efficient use of differentially private binary trees*; Kairouz et
+    al. 2021, Appendix B)
     """
 
     name = "honaker"

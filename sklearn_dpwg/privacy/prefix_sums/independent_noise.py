@@ -16,23 +16,8 @@ class IndependentNoise(PrefixSums):
     This is noisy gradient descent in one pass, the baseline. The noise of sum t is √t, the worst
     √T; the differences have the least noise of all.
 
-    Parameters
-    ----------
-    n_steps : int
-        Largest number of vectors T.
-    n_dimensions : int
-        Numbers in a vector.
-
-    Notes
-    -----
     Independent noise on every *sum* (C = A, B the identity) has noise √T at every step, never
     less than this.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.privacy.prefix_sums import IndependentNoise
-    >>> IndependentNoise(n_steps=1024, n_dimensions=50).worst_standard_deviation
-    32.0
     """
 
     name = "independent"

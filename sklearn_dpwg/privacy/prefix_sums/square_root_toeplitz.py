@@ -18,31 +18,12 @@ class SquareRootToeplitz(PrefixSums):
     the power series of 1/√(1-x). The worst noise, Σ c_k², is about (log(16 T) + 0.577)/π, of which
     log(T)/π is the least that any factorisation has. It remembers O(d T) numbers.
 
-    Parameters
-    ----------
-    n_steps : int
-        Largest number of vectors T.
-    n_dimensions : int
-        Numbers in a vector.
-
-    Notes
-    -----
     Seeded noise of a fixed sensitivity is convolved by FFT when the stream is opened. Otherwise
     every row is convolved as it comes: a noise scale may follow from the sums before it, and secure
     noise hides a value that is rounded to its grid, so it must be added to a row of C G itself.
-
-    References
-    ----------
-    Fichtenberger, Henzinger and Upadhyay (2023), *Constant matters: fine-grained error bound on
+    (Fichtenberger, Henzinger and Upadhyay 2023, *Constant matters: fine-grained error bound on
     differentially private continual observation*. The lower bound: Matoušek, Nikolov and Talwar
-    (2020), *Factorization norms and hereditary discrepancy*.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.privacy.prefix_sums import SquareRootToeplitz
-    >>> toeplitz = SquareRootToeplitz(n_steps=1024, n_dimensions=50)
-    >>> round(toeplitz.column_norm, 3), round(toeplitz.worst_standard_deviation, 2)
-    (1.809, 3.27)
+    2020, *Factorization norms and hereditary discrepancy*)
     """
 
     name = "toeplitz"
@@ -58,13 +39,7 @@ class SquareRootToeplitz(PrefixSums):
         return float(np.linalg.norm(self.coefficients()))
 
     def coefficients(self) -> FloatArray:
-        """Return c_0, …, c_{T-1}.
-
-        Returns
-        -------
-        ndarray of shape (n_steps,)
-            First column of either factor.
-        """
+        """Return c_0, …, c_{T-1}, the first column of either factor."""
         twice = 2.0 * np.arange(1.0, self.n_steps)
         return np.cumprod(np.append(1.0, (twice - 1.0) / twice))
 

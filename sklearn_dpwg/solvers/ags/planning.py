@@ -38,27 +38,13 @@ SHARES, N_TRIED = (0.03, 0.1, 0.3, 0.6), 30
 
 @dataclass(frozen=True)
 class Course:
-    """Steps, visits and limits of a run; the bound follows once the share of the risks is known.
-
-    Parameters
-    ----------
-    problem : Problem
-        Public facts.
-    mu : float
-        Of the budget.
-    parameters : AGSParameters
-        What was asked for.
-    n_steps : int
-        Steps T.
-    visits : int
-        Largest number V of steps that take any one group.
-    """
+    """Steps, visits and limits of a run; the bound follows once the share of the risks is known."""
 
     problem: Problem
-    mu: float
-    parameters: AGSParameters
-    n_steps: int
-    visits: int
+    mu: float  # of the budget
+    parameters: AGSParameters  # what was asked for
+    n_steps: int  # steps T
+    visits: int  # largest number V of steps that take any one group
 
     @classmethod
     def of(cls, problem: Problem, mu: float, parameters: AGSParameters, n_steps: int) -> Course:

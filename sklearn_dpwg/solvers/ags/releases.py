@@ -18,21 +18,11 @@ RISKS = "group risks"
 
 
 class Released(NamedTuple):
-    """What a step releases.
+    """What a step releases."""
 
-    Parameters
-    ----------
-    gradient : ndarray of shape (n_weights,)
-        Noisy gradient of the risk of one group.
-    group : int
-        The group, chosen by released risks.
-    noise_std : float
-        Standard deviation of a coordinate of the gradient.
-    """
-
-    gradient: FloatArray
-    group: int
-    noise_std: float
+    gradient: FloatArray  # noisy gradient of the risk of one group; (n_weights,)
+    group: int  # the group, chosen by released risks
+    noise_std: float  # standard deviation of a coordinate of the gradient
 
 
 def from_pass(

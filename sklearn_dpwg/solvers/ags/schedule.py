@@ -12,62 +12,33 @@ from sklearn_dpwg.solvers.group_player import shown
 
 @dataclass(frozen=True)
 class AGSSchedule:
-    """Everything that `AGS.run` needs besides the records and the noise.
+    """Everything that `AGS.run` needs besides the records and the noise."""
 
-    Parameters
-    ----------
-    n_steps : int
-        Steps T.
-    visits : int
-        V: a group is taken in at most so many steps.
-    memory : int
-        The mean of the released risks runs over about so many steps; 1 for the last ones alone.
-    sharpness : float
-        θ: a group of prior weight π_i is handicapped by ``log(1/π_i)/θ``; infinity, by nothing.
-    prior : tuple of float
-        π.
-    gradient_multiplier, risk_multiplier : float
-        Noise per unit of sensitivity of the two releases; 0 where there is none.
-    gradient_diameter : float
-        Γ: a record of the taken group i moves the gradient by at most Γ/n_i, rounding included.
-    ceiling : float
-        A record's loss counts for at most this much in the group risks.
-    feedback_range : float
-        A record moves the sum of its group's losses by at most this, rounding included.
-    grid : SumGrid
-        Blocks and steps of the sums.
-    aim : float
-        Distance from the first weights that step sizes are planned for; 0 where they are fixed.
-    step_size, longest_step : float
-        Longest plain step.
-    max_momentum : float
-        Largest heavy-ball momentum.
-    averaged : int
-        How many of the last iterates are averaged.
-    step_share : float
-        Length of a planned step, as a share of ``aim/(s √T)`` for a coordinate's noise s.
-    remark : str, default=""
-        What else a reader of the plan should know.
-    """
-
-    n_steps: int
-    visits: int
+    n_steps: int  # steps T
+    visits: int  # V: a group is taken in at most so many steps
+    # the mean of the released risks runs over about so many steps; 1 for the last ones alone
     memory: int
+    # θ: a group of prior weight π_i is handicapped by `log(1/π_i)/θ`; infinity, by nothing
     sharpness: float
-    prior: tuple[float, ...]
+    prior: tuple[float, ...]  # π
+    # noise per unit of sensitivity of the two releases; 0 where there is none
     gradient_multiplier: float
     risk_multiplier: float
+    # Γ: a record of the taken group i moves the gradient by at most Γ/n_i, rounding included
     gradient_diameter: float
-    ceiling: float
+    ceiling: float  # a record's loss counts for at most this much in the group risks
+    # a record moves the sum of its group's losses by at most this, rounding included
     feedback_range: float
-    grid: SumGrid
+    grid: SumGrid  # blocks and steps of the sums
+    # distance from the first weights that step sizes are planned for; 0 where they are fixed
     aim: float
-    step_size: float
+    step_size: float  # longest plain step
     longest_step: float
-    max_momentum: float
-    averaged: int
+    max_momentum: float  # largest heavy-ball momentum
+    averaged: int  # how many of the last iterates are averaged
+    # length of a planned step, as a share of `aim/(s √T)` for a coordinate's noise s
     step_share: float
-    remark: str = ""
+    remark: str = ""  # what else a reader of the plan should know
 
     __repr__ = short_repr
 

@@ -27,18 +27,10 @@ CENTRE, SPREAD = "mean row", "mean squared distance from it"
 
 @dataclass(frozen=True, eq=False)
 class Centring:
-    """A released centre, and what follows from it.
+    """A released centre, and what follows from it."""
 
-    Parameters
-    ----------
-    center : ndarray of shape (n_features,)
-        The released centre, in the unit ball.
-    clip : float
-        No gradient of a record is longer.
-    """
-
-    center: FloatArray
-    clip: float
+    center: FloatArray  # the released centre, in the unit ball; (n_features,)
+    clip: float  # no gradient of a record is longer
 
     def view(self, data: Risks) -> Risks:
         """Return the risks of centred rows with limited slopes."""
@@ -72,8 +64,6 @@ def release_centre(
 ) -> Centring:
     """Release the centre and the spread of all records around it.
 
-    Notes
-    -----
     Replacing a record moves the sum of rows by at most 2 and that of squared distances, each cut at
     1, by at most 1. The noisy mean is shrunk by the positive part of ``1 - d s²/‖c‖²`` (James and
     Stein), with s its noise, and drawn into the unit ball: both read released numbers only.

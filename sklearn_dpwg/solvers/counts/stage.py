@@ -22,26 +22,16 @@ SENSITIVITY = math.sqrt(2.0)
 class CountStage:
     """What is fixed before the sizes of hidden groups are released, whatever they are.
 
-    Parameters
-    ----------
-    release : Release or None
-        The counts; None with one group, which has all records.
-    reserved : tuple of Release
-        What the second stage costs at most: one Gaussian release, or, where it samples, what it
-        will release exactly.
-    budget : Budget
-        Of the second stage alone.
-
-    Notes
-    -----
     For every value of the counts the second stage is at least as private as what is reserved, so
     counts and reserve together dominate the fit. A budget alone would not do: plans of different
     profiles could each keep it, and a choice among them by the counts would not.
     """
 
-    release: Release | None
+    release: Release | None  # the counts; None with one group, which has all records
+    # what the second stage costs at most: one Gaussian release, or, where it samples, what it will
+    # release exactly
     reserved: tuple[Release, ...]
-    budget: Budget
+    budget: Budget  # of the second stage alone
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -54,18 +44,7 @@ class CountStage:
         return std_of_count(self.release)
 
     def covers(self, releases: Sequence[Release]) -> bool:
-        """Return whether a second stage costs at most what is reserved for it.
-
-        Parameters
-        ----------
-        releases : sequence of Release
-            What it will release.
-
-        Returns
-        -------
-        bool
-            Whether it is Gaussian within the reserve, or the reserve itself.
-        """
+        """Return whether a second stage is Gaussian within the reserve, or the reserve itself."""
         if all(map(_is_plain, (*self.reserved, *releases))):
             return _worst_square(releases) <= _worst_square(self.reserved)
         return _sorted(releases) == _sorted(self.reserved)
@@ -89,22 +68,7 @@ def std_of_count(release: Release | None) -> float:
 
 
 def whole_sizes(noisy: FloatArray, *, n_records: int, floor: int) -> tuple[int, ...]:
-    """Return what stands for the sizes of groups: counts brought to their total, none too small.
-
-    Parameters
-    ----------
-    noisy : ndarray of shape (n_groups,)
-        Released counts.
-    n_records : int
-        The total, public.
-    floor : int
-        The least number.
-
-    Returns
-    -------
-    tuple of int
-        Positive whole numbers, of at least the floor or the total.
-    """
+    """Return what stands for the sizes of groups: counts brought to their total, none too small."""
     # the nearest numbers of at least 0 that add up to the total: all shifted by one, none below 0
     falling = np.sort(noisy)[::-1]
     shifts = (n_records - np.cumsum(falling)) / (np.arange(len(noisy)) + 1.0)

@@ -20,8 +20,6 @@ from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 def paper_plan(problem: Problem, budget: Budget, parameters: GDAParameters) -> Plan:
     """Plan with the paper's formulas, and the least constant that exact accounting allows.
 
-    Notes
-    -----
     A record z of group i is the paper's ``ℓ(w, λ; z) = λ_i (K/n_i) ℓ(w, z)``, whose mean over all K
     records is the group game, with the regularisers of strength ρ for both players. With
     n = K, ``T = ⌈n^(2/3)⌉``, steps ``1/(ρ t)``, and the same ``σ = c G √(T log(1/δ))/(n ε)`` for

@@ -38,27 +38,13 @@ SECONDS_A_STEP = 4e-4
 
 @dataclass(frozen=True)
 class StepRule:
-    """Steps and their limits before the noise is known, and the bound once it is.
+    """Steps and their limits before the noise is known, and the bound once it is."""
 
-    Parameters
-    ----------
-    problem : Problem
-        Public facts of what is learned on: centred rows, where rows are centred.
-    parameters : GDAParameters
-        What the user set.
-    n_steps : int
-        Steps T.
-    sums : SumSensitivity
-        What one record moves of the sums.
-    ceiling : float
-        A record's loss counts for at most this much in the group risks.
-    """
-
-    problem: Problem
-    parameters: GDAParameters
-    n_steps: int
-    sums: SumSensitivity
-    ceiling: float
+    problem: Problem  # public facts of what is learned on: centred rows, where rows are centred
+    parameters: GDAParameters  # what the user set
+    n_steps: int  # steps T
+    sums: SumSensitivity  # what one record moves of the sums
+    ceiling: float  # a record's loss counts for at most this much in the group risks
 
     @property
     def aim(self) -> float:

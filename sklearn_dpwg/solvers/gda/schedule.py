@@ -11,63 +11,33 @@ from sklearn_dpwg.solvers.group_player import shown
 
 @dataclass(frozen=True)
 class GDASchedule:
-    """Everything that `GDA.run` needs besides the records and the noise.
+    """Everything that `GDA.run` needs besides the records and the noise."""
 
-    Parameters
-    ----------
-    n_steps : int
-        Number of steps T.
-    gradient_multiplier : float
-        Noise per unit of sensitivity of the gradient.
-    gradient_diameter : float
-        Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included.
-    ceiling : float
-        A record's loss counts for at most this much in the group risks.
-    feedback_range : float
-        A record of group i moves the sum of its group's losses by at most this, rounding included.
-    grid : SumGrid
-        Blocks and steps of the sums.
-    prior : tuple of float
-        First group weights π.
-    weight_ridge, group_ridge : float
-        Strengths ρ_w and ρ_λ of the public regularisers.
-    is_paper : bool
-        Whether steps are ``1/(ρ t)`` and noise is the same for all groups and group weights, as if
-        every group were as small as the smallest.
-    group_step : float
-        Step length of the group weights; 0 where steps are ``1/(ρ t)``.
-    aim : float
-        Norm of the weights that step sizes are planned for.
-    step_size, longest_step, max_momentum, step_share : float
-        Limits of the weights' steps; see `HeavyBall`.
-    first_averaged, last_averaged : int
-        Which of the points 1, ..., T + 1 are averaged, both included.
-    centring : str, default=""
-        Says, where rows are taken relative to a released centre, how far slopes are limited.
-    remark : str, default=""
-        What else a reader of the plan should know.
-    """
-
-    n_steps: int
-    gradient_multiplier: float
+    n_steps: int  # number of steps T
+    gradient_multiplier: float  # noise per unit of sensitivity of the gradient
+    # Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included
     gradient_diameter: float
-    ceiling: float
+    ceiling: float  # a record's loss counts for at most this much in the group risks
+    # a record of group i moves the sum of its group's losses by at most this, rounding included
     feedback_range: float
-    grid: SumGrid
-    prior: tuple[float, ...]
-    weight_ridge: float
+    grid: SumGrid  # blocks and steps of the sums
+    prior: tuple[float, ...]  # first group weights π
+    weight_ridge: float  # strengths ρ_w and ρ_λ of the public regularisers
     group_ridge: float
+    # whether steps are `1/(ρ t)` and noise is the same for all groups and group weights, as if
+    # every group were as small as the smallest
     is_paper: bool
-    group_step: float
-    aim: float
-    step_size: float
+    group_step: float  # step length of the group weights; 0 where steps are `1/(ρ t)`
+    aim: float  # norm of the weights that step sizes are planned for
+    step_size: float  # limits of the weights' steps; see `HeavyBall`
     longest_step: float
     max_momentum: float
     step_share: float
-    first_averaged: int
+    first_averaged: int  # which of the points 1, ..., T + 1 are averaged, both included
     last_averaged: int
+    # says, where rows are taken relative to a released centre, how far slopes are limited
     centring: str = ""
-    remark: str = ""
+    remark: str = ""  # what else a reader of the plan should know
 
     __repr__ = short_repr
 

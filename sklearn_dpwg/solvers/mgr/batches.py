@@ -13,46 +13,27 @@ from sklearn_dpwg._typing import FloatArray
 class Batches:
     """Who may join a step, and how large its noise is; an entry a group.
 
-    Parameters
-    ----------
-    group_sizes : tuple of int
-        Number of records n_i.
-    rates : tuple of float
-        Probability q_i with which each record joins a step; 1 for a group read in full.
-    parts : tuple of int
-        Which of the plan's releases the records of the group pay for.
-    multipliers : tuple of float
-        Noise multiplier z_i of that release.
-    gradient_bounds : tuple of float
-        Δ_i, what the noise on gradients counts a record for: 2L where records are sampled, Γ where
-        all are read; with what rounding adds.
-    feedback_range : float
-        Range b of the losses that the group risks count, with what rounding adds.
-    center : float
-        The middle of that range: what the risk of a group is where no record joins.
-    rounding : float
-        What dividing and weighting sums in floating point adds to Δ, in units of the noise.
-    risk_share : float
-        Share ρ of the squared sensitivity that the group risks may use; 0 with one group.
-    gradient_spread : float
-        Root of the mean squared norm of a record's gradient that step sizes are planned for.
-
-    Notes
-    -----
     A step releases the weighted gradient and all group risks of one batch together, with noise of
     standard deviation ``max_i z_i Δ_i λ_i/(q_i n_i) / √(1-ρ)`` and ``z_i b/(q_i n_i) / √ρ``. In
     units of these a record of group i counts for at most 1/z_i: docs/theory/mgr.md, section 8.
     """
 
-    group_sizes: tuple[int, ...]
+    group_sizes: tuple[int, ...]  # number of records n_i
+    # probability q_i with which each record joins a step; 1 for a group read in full
     rates: tuple[float, ...]
-    parts: tuple[int, ...]
-    multipliers: tuple[float, ...]
+    parts: tuple[int, ...]  # which of the plan's releases the records of the group pay for
+    multipliers: tuple[float, ...]  # noise multiplier z_i of that release
+    # Δ_i, what the noise on gradients counts a record for: 2L where records are sampled, Γ where
+    # all are read; with what rounding adds
     gradient_bounds: tuple[float, ...]
+    # range b of the losses that the group risks count, with what rounding adds
     feedback_range: float
-    center: float
+    center: float  # the middle of that range: what the risk of a group is where no record joins
+    # what dividing and weighting sums in floating point adds to Δ, in units of the noise
     rounding: float
+    # share ρ of the squared sensitivity that the group risks may use; 0 with one group
     risk_share: float
+    # root of the mean squared norm of a record's gradient that step sizes are planned for
     gradient_spread: float
 
     @property

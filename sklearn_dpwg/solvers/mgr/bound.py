@@ -15,18 +15,11 @@ from sklearn_dpwg.solvers.mgr.batches import Batches
 
 
 class RunNoise(NamedTuple):
-    """Variance of the mean over a run of what is released, noise and coins together.
+    """Variance of the mean over a run of what is released, noise and coins together."""
 
-    Parameters
-    ----------
-    gradient : ndarray of shape (n_groups,)
-        Of the gradient, summed over its coordinates, if all weight is on the group.
-    risk : ndarray of shape (n_groups,)
-        Of the risk of the group; empty with one group.
-    """
-
+    # of the gradient, summed over its coordinates, if all weight is on the group; (n_groups,)
     gradient: FloatArray
-    risk: FloatArray
+    risk: FloatArray  # of the risk of the group; empty with one group; (n_groups,)
 
 
 def noise_of_passes(
@@ -81,8 +74,6 @@ def excess_bound_by_group(
     θ = η_λ T the sharpness and q the assumed `risk_spread`; for a loss that is not smooth,
     ``τ L²/(2T)`` as well.
 
-    Notes
-    -----
     The first part is the regret of projected gradient descent with noise once all weight is on
     group i, the second the regret of Hedge against group i, where noise of variance T v_i a step
     enters through half the correction (docs/theory/mgr.md). Momentum is counted as the longer

@@ -26,15 +26,6 @@ class GroupWeights:
     was released shortly before, c_t is the noise correction, s_i is the noise of the mean gradient
     if all weight is on group i, and ν s is what planning takes noise s to cost (`noise_price`).
     Otherwise they are plain Hedge at the planned rate.
-
-    Parameters
-    ----------
-    schedule : MGRSchedule
-        The plan's.
-    log_weights : ndarray of shape (n_groups,)
-        Logarithms of the first weights.
-    gradient_noise : ndarray of shape (n_groups,)
-        s_i.
     """
 
     def __init__(
@@ -42,7 +33,7 @@ class GroupWeights:
     ) -> None:
         self.schedule = schedule
         self.current, self._log_weights = normalised(log_weights), log_weights
-        self._gradient_noise = gradient_noise
+        self._gradient_noise = gradient_noise  # s_i
         self._total_rate = 0.0
         # of squared spreads that are remembered: how many, and their sum
         self._remembered = ASSUMED_STEPS
@@ -52,15 +43,7 @@ class GroupWeights:
         self._entropy = -float(prior @ np.log(prior))
 
     def push(self, risks: FloatArray, variances: FloatArray) -> None:
-        """Take in the risks of a step.
-
-        Parameters
-        ----------
-        risks : ndarray of shape (n_groups,)
-            As released.
-        variances : ndarray of shape (n_groups,)
-            Of their noise and coins.
-        """
+        """Take in the released risks of a step, and the variances of their noise and coins."""
         schedule = self.schedule
         if not schedule.adapts:
             correction = np.asarray(schedule.noise_correction)
@@ -103,24 +86,8 @@ class GroupWeights:
 
 
 def priced_weights(log_weights: FloatArray, noise: FloatArray, *, price: float) -> FloatArray:
-    """Return the maximiser over the simplex of ``λ·l + entropy(λ) - price max_i λ_i s_i``.
+    """Return the maximiser over the simplex of ``λ·l + entropy(λ) - price max_i λ_i s_i``, s > 0.
 
-    Parameters
-    ----------
-    log_weights : ndarray of shape (n_groups,)
-        l.
-    noise : ndarray of shape (n_groups,)
-        s, positive.
-    price : float
-        At least 0, where the maximiser is the softmax of l.
-
-    Returns
-    -------
-    ndarray of shape (n_groups,)
-        λ.
-
-    Notes
-    -----
     With m the maximum, ``λ_i ≤ m n_i`` for ``n_i = 1/s_i``. In falling order of
     ``a_i = l_i + log s_i`` the first k are at that bound, with k the least for which
     ``Σ_{i≤k} n_i (a_i - a_{k+1}) ≥ price`` (all of them, and λ proportional to n, where there is

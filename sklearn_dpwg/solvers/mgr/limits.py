@@ -9,21 +9,12 @@ from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
 
 
 class Limits(NamedTuple):
-    """How much a record may count for in a step.
+    """How much a record may count for in a step."""
 
-    Parameters
-    ----------
-    ceiling : float
-        Its loss counts up to this.
-    feedback_range : float
-        It moves the sum of its group's losses by at most this, rounding included.
-    unit : float
-        Of gradients: it moves them by at most the plan's diameter times this.
-    """
-
-    ceiling: float
+    ceiling: float  # its loss counts up to this
+    # it moves the sum of its group's losses by at most this, rounding included
     feedback_range: float
-    unit: float
+    unit: float  # of gradients: it moves them by at most the plan's diameter times this
 
 
 def planned_limits(schedule: MGRSchedule, unit: float = 1.0) -> Limits:
@@ -32,13 +23,7 @@ def planned_limits(schedule: MGRSchedule, unit: float = 1.0) -> Limits:
 
 
 class PlannedLimits:
-    """Limits of the plan in every step; the base of limits that follow releases.
-
-    Parameters
-    ----------
-    schedule : MGRSchedule
-        The plan's.
-    """
+    """Limits of the plan in every step; the base of limits that follow releases."""
 
     # whether the risks that were pushed last are for the group player
     is_heard = True

@@ -23,13 +23,6 @@ class LossLevel(PlannedLimits):
     """A ceiling that follows the mean loss, of all records or under the group weights.
 
     Losses count up to a multiple of what was released of it, and never up to more than planned.
-
-    Parameters
-    ----------
-    schedule : MGRSchedule
-        Of full passes.
-    problem : Problem
-        Public facts.
     """
 
     def __init__(self, schedule: MGRSchedule, problem: Problem) -> None:

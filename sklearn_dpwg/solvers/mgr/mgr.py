@@ -133,13 +133,7 @@ class MGR(MGRParameters, MixtureSolver):
             raise ValueError(f"solver 'mgr' with neighbours='replace-any' needs {reason}.")
 
     def for_persons(self) -> MGR:
-        """Return one that plans no batches of its own accord.
-
-        Returns
-        -------
-        MGR
-            With full passes, where `sampling_rate` is open.
-        """
+        """Return one that plans full passes, where `sampling_rate` is open."""
         if self.schedule == "paper" or self.sampling_rate is not None:
             return self
         found = copy(self)

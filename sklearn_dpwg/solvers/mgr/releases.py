@@ -28,23 +28,15 @@ GRADIENT_AND_RISKS = "gradient and group risks"
 
 
 class Released(NamedTuple):
-    """What a step releases.
+    """What a step releases."""
 
-    Parameters
-    ----------
-    gradient : ndarray of shape (n_weights,)
-        Noisy gradient of the weighted sum of the group risks, or of the risk of a drawn group.
-    risks : ndarray of shape (n_groups,)
-        Noisy group risks; empty with one group.
-    noise_std : float
-        Standard deviation of a coordinate of the gradient that the step size is chosen for.
-    risk_variances : ndarray of shape (n_groups,)
-        Variance of the noise on the risks and of the coins; empty with one group.
-    """
-
+    # noisy gradient of the weighted sum of the group risks, or of the risk of a drawn group;
+    # (n_weights,)
     gradient: FloatArray
-    risks: FloatArray
+    risks: FloatArray  # noisy group risks; empty with one group; (n_groups,)
+    # standard deviation of a coordinate of the gradient that the step size is chosen for
     noise_std: float
+    # variance of the noise on the risks and of the coins; empty with one group; (n_groups,)
     risk_variances: FloatArray
 
 

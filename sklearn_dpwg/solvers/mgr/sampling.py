@@ -45,21 +45,11 @@ SECONDS_PER_ACCOUNT = 0.5
 
 
 class Sampling(NamedTuple):
-    """Records that the steps of a plan read.
+    """Records that the steps of a plan read."""
 
-    Parameters
-    ----------
-    rates : tuple of float
-        Rate of each group; all 1 for full passes.
-    n_steps : int
-        Steps T.
-    remark : str
-        How it was chosen, for people; empty where nothing was to be chosen.
-    """
-
-    rates: Rates
-    n_steps: int
-    remark: str = ""
+    rates: Rates  # rate of each group; all 1 for full passes
+    n_steps: int  # steps T
+    remark: str = ""  # how it was chosen, for people; empty where nothing was to be chosen
 
     @property
     def is_full(self) -> bool:
@@ -68,18 +58,10 @@ class Sampling(NamedTuple):
 
 
 class Option(NamedTuple):
-    """A way to sample, and its planning bound.
+    """A way to sample, and its planning bound."""
 
-    Parameters
-    ----------
-    bound : float
-        Prior average of the planning bound, with noise as it is predicted.
-    sampling : Sampling
-        Rates and steps.
-    """
-
-    bound: float
-    sampling: Sampling
+    bound: float  # prior average of the planning bound, with noise as it is predicted
+    sampling: Sampling  # rates and steps
 
 
 def seconds_of(problem: Problem, rates: Rates, n_steps: int) -> float:
@@ -133,8 +115,6 @@ def resolve_rates(sampling_rate: float | Sequence[float] | None, n_groups: int) 
 def choose_sampling(problem: Problem, budget: Budget, parameters: MGRParameters) -> Sampling:
     """Choose between full passes and Poisson batches, and the number of steps.
 
-    Notes
-    -----
     A run may read `max_passes` times the records, and take no longer than so many full passes
     are predicted to take or, if that is less, `max_seconds`. Steps are as many as these limits
     allow; where they allow for none, or not for those asked for, the limit is refused. Where

@@ -22,109 +22,66 @@ PROBE_EVERY = 10
 
 @dataclass(frozen=True)
 class MGRSchedule:
-    """Everything that `MGR.run` needs besides the records and the noise.
+    """Everything that `MGR.run` needs besides the records and the noise."""
 
-    Parameters
-    ----------
-    step : {"weighted", "sampled"}
-        Gradient of the weighted sum of group risks, or of one group drawn from the weights.
-    n_steps : int
-        Number of steps T.
-    gradient_multiplier, risk_multiplier : float
-        Noise per unit of sensitivity of the two releases of a full pass; 0 where there is none.
-    risk_noise : {"gaussian", "laplace"}
-        Noise on the group risks.
-    gradient_diameter : float
-        Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included.
-    ceiling : float
-        A record's loss counts for at most this much in the group risks.
-    feedback_range : float
-        A record of group i moves the sum of its group's losses by at most this, rounding included.
-    grid : SumGrid
-        Blocks and steps of the sums.
-    prior : tuple of float
-        First group weights.
-    group_rate : float
-        Step size η_λ of the multiplicative weights.
-    noise_correction : tuple of float
-        Subtracted from each group's exponent at every step: half of log E exp(η_λ N) of the noise
-        N on its risk (0 in the paper's schedule).
-    aim : float
-        Norm of the weights that step sizes are planned for; 0 where `step_size` is fixed.
-    step_size : float
-        Longest plain step that is safe for every data set: 1/H where planned, ``aim/(L √T)`` for
-        a loss that is not smooth.
-    longest_step : float
-        Longest plain step that is tried; where it is longer than `step_size`, `HeavyBall` shortens
-        it as released gradients ask for.
-    max_momentum : float
-        Largest heavy-ball momentum.
-    averaged : int
-        How many of the last iterates are averaged; with one more than there are steps the first
-        weights, before any step, are one of them.
-    batches : Batches, optional
-        Who joins a step and with how much noise; by default a step reads every record.
-    step_share : float, default=0.18
-        Length of a planned step, as a share of ``aim/(s √T)`` for a coordinate's noise s.
-    adapts : bool, default=False
-        Whether group weights follow the spread of the released risks and pay for noise
-        (`GroupWeights`), in place of `group_rate` and `noise_correction`.
-    assumed_spread : float, default=0
-        Standard deviation of the group risks that planning assumes.
-    noise_price : float, default=0
-        What a group player that adapts pays for a unit of noise on the mean gradient.
-    ceiling_of_level : float, default=infinity
-        Losses count up to this multiple of the mean released loss, where that is below `ceiling`
-        (`LossLevel`).
-    raised_ceiling, raised_range : float, default=0
-        Where above `ceiling` and `feedback_range`, every tenth step counts losses up to this, and
-        all of them do once that shows a group that the ceiling hides (`HiddenLosses`).
-    shrinks : bool, default=False
-        Whether the averaged weights shrink towards 0 as far as released risks ask for it
-        (`Shrinkage`).
-    centring : str, default=""
-        Says, where rows are taken relative to a released centre, how far slopes are limited.
-    remark : str, default=""
-        What else a reader of the plan should know.
-    lowest_loss : float, optional
-        Where groups are hidden, the infimum of losses: risks are released relative to the middle
-        between it and the ceiling.
-    heard : tuple of bool, default=()
-        Where groups are hidden, which are told from empty ones; the others count as doing like all.
-    ratio_stds : tuple of float, default=()
-        Where groups are hidden, the standard deviation of a size over what stands for it.
-    """
-
+    # gradient of the weighted sum of group risks, or of one group drawn from the weights
     step: Literal["weighted", "sampled"]
-    n_steps: int
+    n_steps: int  # number of steps T
+    # noise per unit of sensitivity of the two releases of a full pass; 0 where there is none
     gradient_multiplier: float
     risk_multiplier: float
-    risk_noise: Literal["gaussian", "laplace"]
+    risk_noise: Literal["gaussian", "laplace"]  # noise on the group risks
+    # Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included
     gradient_diameter: float
-    ceiling: float
+    ceiling: float  # a record's loss counts for at most this much in the group risks
+    # a record of group i moves the sum of its group's losses by at most this, rounding included
     feedback_range: float
-    grid: SumGrid
-    prior: tuple[float, ...]
-    group_rate: float
+    grid: SumGrid  # blocks and steps of the sums
+    prior: tuple[float, ...]  # first group weights
+    group_rate: float  # step size η_λ of the multiplicative weights
+    # subtracted from each group's exponent at every step: half of log E exp(η_λ N) of the noise N
+    # on its risk (0 in the paper's schedule)
     noise_correction: tuple[float, ...]
-    aim: float
+    aim: float  # norm of the weights that step sizes are planned for; 0 where `step_size` is fixed
+    # longest plain step that is safe for every data set: 1/H where planned, `aim/(L √T)` for a loss
+    # that is not smooth
     step_size: float
+    # longest plain step that is tried; where it is longer than `step_size`, `HeavyBall` shortens it
+    # as released gradients ask for
     longest_step: float
-    max_momentum: float
+    max_momentum: float  # largest heavy-ball momentum
+    # how many of the last iterates are averaged; with one more than there are steps the first
+    # weights, before any step, are one of them
     averaged: int
+    # who joins a step and with how much noise; by default a step reads every record
     batches: Batches | None = None
+    # length of a planned step, as a share of `aim/(s √T)` for a coordinate's noise s
     step_share: float = 0.18
+    # whether group weights follow the spread of the released risks and pay for noise
+    # (`GroupWeights`), in place of `group_rate` and `noise_correction`
     adapts: bool = False
-    assumed_spread: float = 0.0
+    assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
+    # what a group player that adapts pays for a unit of noise on the mean gradient
     noise_price: float = 0.0
+    # losses count up to this multiple of the mean released loss, where that is below `ceiling`
+    # (`LossLevel`)
     ceiling_of_level: float = math.inf
+    # where above `ceiling` and `feedback_range`, every tenth step counts losses up to this, and all
+    # of them do once that shows a group that the ceiling hides (`HiddenLosses`)
     raised_ceiling: float = 0.0
     raised_range: float = 0.0
+    # whether the averaged weights shrink towards 0 as far as released risks ask for it
+    # (`Shrinkage`)
     shrinks: bool = False
+    # says, where rows are taken relative to a released centre, how far slopes are limited
     centring: str = ""
-    remark: str = ""
+    remark: str = ""  # what else a reader of the plan should know
+    # where groups are hidden, the infimum of losses: risks are released relative to the middle
+    # between it and the ceiling
     lowest_loss: float | None = None
+    # where groups are hidden, which are told from empty ones; the others count as doing like all
     heard: tuple[bool, ...] = ()
+    # where groups are hidden, the standard deviation of a size over what stands for it
     ratio_stds: tuple[float, ...] = ()
 
     __repr__ = short_repr

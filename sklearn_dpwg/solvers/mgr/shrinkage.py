@@ -17,13 +17,6 @@ class Shrinkage:
     ``-b_i α + h α²/2``, with the same h for all, and that under the group weights is least at
     α = 1, where it has dropped by D = h/2. A group that has dropped by d_i only has its least at
     ``α = (1 + d_i/D)/2``. The worst-off group decides, and at least half is kept.
-
-    Parameters
-    ----------
-    risk_of_nothing : float
-        Risk of every group at weights of 0, which is public.
-    n_groups : int
-        Number of groups.
     """
 
     def __init__(self, risk_of_nothing: float, n_groups: int) -> None:

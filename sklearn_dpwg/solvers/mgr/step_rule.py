@@ -29,36 +29,19 @@ BOLDNESS = 8.0
 
 @dataclass(frozen=True)
 class StepRule:
-    """Steps, their limits and the loss ceiling of a run; the bound follows once the noise is known.
-
-    Parameters
-    ----------
-    problem : Problem
-        Public facts.
-    n_steps : int
-        Steps T.
-    ceiling, raised_ceiling : float
-        A record's loss counts for at most this much in the group risks, and where it is raised.
-    aim : float
-        Norm of the weights that step sizes are planned for.
-    step_size, longest_step, max_momentum : float
-        Limits of the step rule.
-    is_fixed : bool
-        Whether every step is `step_size`, whatever the noise.
-    group_rate : float or None
-        Step size of the group weights, where the user set it.
-    """
+    """Steps, their limits and the loss ceiling of a run; the bound follows from the noise."""
 
     problem: Problem
-    n_steps: int
+    n_steps: int  # steps T
+    # a record's loss counts for at most this much in the group risks, and where it is raised
     ceiling: float
     raised_ceiling: float
-    aim: float
-    step_size: float
+    aim: float  # norm of the weights that step sizes are planned for
+    step_size: float  # limits of the step rule
     longest_step: float
     max_momentum: float
-    is_fixed: bool
-    group_rate: float | None
+    is_fixed: bool  # whether every step is `step_size`, whatever the noise
+    group_rate: float | None  # step size of the group weights, where the user set it
 
     @classmethod
     def of(

@@ -26,16 +26,11 @@ def shrunk(moments: FloatArray, stds: FloatArray, block: NDArray[np.bool_]) -> F
 
     Entries have noise of standard deviation σ_i on the diagonal and σ_i/√2 off it.
 
-    Notes
-    -----
     With D the difference of a group's block from the mean with weights ``1/σ_i²``, k the entries of
     one triangle of it and s² the variance of the noise in D, it keeps the share
     ``(1 - 2 (k - 2) s²/‖D‖²)_+`` of D: James and Stein's estimate, positive part, with twice the
-    noise. Blocks of fewer than three entries stay as they are.
-
-    References
-    ----------
-    B. Efron and C. Morris (1973), Stein's Estimation Rule and Its Competitors.
+    noise. Blocks of fewer than three entries stay as they are. (B. Efron and C. Morris 1973,
+    Stein's Estimation Rule and Its Competitors)
     """
     n_entries = int(np.triu(block).sum())
     if len(moments) == 1 or n_entries < 3:
@@ -62,20 +57,8 @@ class NoisyRisks:
 
     The risk of group i is ``w'H_i w/2 - b_i'w + c_i/2 - u_i + Σ_j u_j²/(2v)``. The largest of them,
     minimised over u, is ``max_λ Σ λ_i L_i(w) - v ‖λ‖²/2``: a maximum that does not rest on a single
-    group for less than v.
-
-    Parameters
-    ----------
-    hessians : ndarray of shape (n_groups, d, d)
-        Matrices H_i, positive semi-definite.
-    linear : ndarray of shape (n_groups, d)
-        Vectors b_i.
-    constants : ndarray of shape (n_groups,)
-        Numbers c_i.
-    smoothing : float
-        The number v; 0 for the plain maximum.
-    radius : float
-        Radius of the ball of w. Slacks are in units in which they hardly count in it.
+    group for less than v; ``v = 0`` is the plain maximum. H_i are positive semi-definite, and
+    slacks are in units in which they hardly count in the radius of the ball of w.
     """
 
     def __init__(

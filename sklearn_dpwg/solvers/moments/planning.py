@@ -140,8 +140,6 @@ def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: f
     what they miss the optimum by, the variance g_i of the gradient and the standard deviation h_i
     of the risk that the last round's noise adds to group i; at most what predicting nothing costs.
 
-    Notes
-    -----
     A quadratic ν that is added to a risk moves the difference of the risks of two weights by its
     gradient half-way between times their distance. With v the vector ``(w, -1)`` in the units of
     the release, noise of one matrix has the gradient ``N v``, of variance at most

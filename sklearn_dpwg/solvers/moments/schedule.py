@@ -9,39 +9,17 @@ from sklearn_dpwg._short_repr import short_repr
 
 @dataclass(frozen=True)
 class MomentsSchedule:
-    """Everything that `Moments.run` needs besides the records and the noise.
+    """Everything that `Moments.run` needs besides the records and the noise."""
 
-    Parameters
-    ----------
-    multipliers : tuple of float
-        Noise multiplier of each round.
-    sensitivity : float
-        By how much one record moves the sums of a round.
-    constant : float
-        Entry of a record's vector for the intercept; 0 without one.
-    length : float
-        Largest entry of a record's vector for the residual.
-    step : float
-        What entries are rounded to multiples of.
-    sum_step : float
-        What the sums of a block of records are rounded to multiples of.
-    target_bound : float
-        Bound on residuals in the first round.
-    clip : float
-        Least bound on residuals in later rounds, over their root mean square.
-    ridge, smoothing : float
-        What keeps the model from fitting noise; see `robust_optimum`.
-    """
-
-    multipliers: tuple[float, ...]
-    sensitivity: float
-    constant: float
-    length: float
-    step: float
-    sum_step: float
-    target_bound: float
-    clip: float
-    ridge: float
+    multipliers: tuple[float, ...]  # noise multiplier of each round
+    sensitivity: float  # by how much one record moves the sums of a round
+    constant: float  # entry of a record's vector for the intercept; 0 without one
+    length: float  # largest entry of a record's vector for the residual
+    step: float  # what entries are rounded to multiples of
+    sum_step: float  # what the sums of a block of records are rounded to multiples of
+    target_bound: float  # bound on residuals in the first round
+    clip: float  # least bound on residuals in later rounds, over their root mean square
+    ridge: float  # what keeps the model from fitting noise; see `robust_optimum`
     smoothing: float
 
     __repr__ = short_repr

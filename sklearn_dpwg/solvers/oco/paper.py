@@ -21,11 +21,8 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
     """Return the plan of the paper's parameters, whose noise is accounted for exactly.
 
     A sampled game with one record a round for each player unless `batch_size` says more, a uniform
-    prior, U and η of Theorem 7, plain averages, and γ by the learner's regret bound.
-
-    References
-    ----------
-    Zhou and Bassily (2024), Algorithm 2, Theorem 7 and Corollary 8.
+    prior, U and η of Theorem 7, plain averages, and γ by the learner's regret bound. (Zhou and
+    Bassily 2024, Algorithm 2, Theorem 7 and Corollary 8)
     """
     p, several = problem.n_groups, problem.n_groups > 1
     own = 1 if parameters.batch_size is None else int(parameters.batch_size)

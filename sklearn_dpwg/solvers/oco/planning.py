@@ -56,8 +56,6 @@ def excess_bound_by_group(problem: Problem, schedule: OCOSchedule) -> FloatArray
     For group i the strength rule's bound for all weight on group i, plus the group player's
     regret against group i.
 
-    Notes
-    -----
     `docs/theory/oco.md`, section 6, writes it down and says what of it is a theorem.
     """
     n_rounds, rate = schedule.n_rounds, schedule.group_rate

@@ -21,19 +21,12 @@ _MORE_THAN_THE_RATE = 4
 
 @dataclass(frozen=True)
 class RoundSensitivity:
-    """Sensitivities of a round: docs/theory/sums.md, section 9.
+    """Sensitivities of a round: docs/theory/sums.md, section 9."""
 
-    Parameters
-    ----------
-    gradient_diameter : float
-        By how much a record moves the sum of gradients of a round and, by rounding, all later rows
-        of the prefix sums, over the largest factor of a record.
-    feedback_range : float
-        By how much a record moves the sum of losses of its group in a round.
-    """
-
+    # by how much a record moves the sum of gradients of a round and, by rounding, all later rows of
+    # the prefix sums, over the largest factor of a record
     gradient_diameter: float
-    feedback_range: float
+    feedback_range: float  # by how much a record moves the sum of losses of its group in a round
 
     @classmethod
     def of(

@@ -21,8 +21,6 @@ LONGEST_STEP = 2.0
 class StrengthRule:
     """Strength of the weights player's regularisation, given the noise of its sums.
 
-    Notes
-    -----
     With a step size η = 1/strength the weights reach a bound of ``a²/(2 η T)``, and noise of
     standard deviation s on every coordinate of a sum costs ``H q (η s)²/2`` for a smooth loss and
     ``L √q η s`` for any, with q the share of the variance that averages keep. The rule takes the η

@@ -29,11 +29,8 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OnlineToBatchParame
     One record a round unless `batch_size` says more; of T rounds the last reads none, as its sum
     would never be used. The noise of a node of the tree has the standard deviation of (6),
     2(k+1)/ρ (L + H max ‖w_i - x_{i-1}‖) √(log₂ 2T) t^{k-1}, with the ρ that the budget allows, and
-    the learner's strength is the best one for the bound of Theorem 4 or 8 at the radius.
-
-    References
-    ----------
-    Zhang, Tran and Cutkosky (2022), Algorithm 1, equation (6), Theorems 4, 6, 8 and 10.
+    the learner's strength is the best one for the bound of Theorem 4 or 8 at the radius. (Zhang,
+    Tran and Cutkosky 2022, Algorithm 1, equation (6), Theorems 4, 6, 8 and 10)
     """
     own = 1 if parameters.batch_size is None else int(parameters.batch_size)
     if math.isinf(problem.n_records) and parameters.n_rounds is None:
@@ -92,8 +89,6 @@ def papers_bound(
 ) -> tuple[float, float]:
     """Return the theorem's bound on the excess risk, and the strength that makes it least.
 
-    Notes
-    -----
     `docs/theory/online-to-batch.md`, section 4, with nothing known of σ_G and σ_H but L and H. The
     round that reads no record counts as if the learner then heard the risk's own gradient.
     """

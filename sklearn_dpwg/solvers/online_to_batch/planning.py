@@ -34,21 +34,11 @@ ADDED_UP = 0.6
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """What is known in advance of the rounds 1, …, N that read records, and of N + 1.
+    """What is known in advance of the rounds 1, …, N that read records, and of N + 1."""
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_rounds + 1,)
-        β_1, …, β_{N+1}.
-    totals : ndarray of shape (n_rounds + 1,)
-        β_{1:1}, …, β_{1:N+1}.
-    noise_stds : ndarray of shape (n_rounds,)
-        Deviation s_t of a coordinate of each noisy sum.
-    """
-
-    weights: FloatArray
-    totals: FloatArray
-    noise_stds: FloatArray
+    weights: FloatArray  # β_1, …, β_{N+1}; (n_rounds + 1,)
+    totals: FloatArray  # β_{1:1}, …, β_{1:N+1}; (n_rounds + 1,)
+    noise_stds: FloatArray  # deviation s_t of a coordinate of each noisy sum; (n_rounds,)
 
     @classmethod
     def of(
@@ -198,8 +188,6 @@ def strength_bound(
 ) -> tuple[float, float]:
     """Return the planning bound and the strength that makes it least.
 
-    Notes
-    -----
     `docs/theory/online-to-batch.md`, section 5: what the regulariser costs, and what noise on the
     output costs a smooth loss. That is a model; section 4 has the theorem.
     """

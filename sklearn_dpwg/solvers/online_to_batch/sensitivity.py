@@ -25,24 +25,12 @@ def round_weight(step: int, power: float) -> float:
 
 @dataclass(frozen=True)
 class DifferenceSensitivity:
-    """Sensitivities of all rounds: docs/theory/online-to-batch.md, section 2.
+    """Sensitivities of all rounds: docs/theory/online-to-batch.md, section 2."""
 
-    Parameters
-    ----------
-    gradient_diameter : float
-        Diameter Γ of the gradients that a record can have at one point.
-    smoothness : float
-        Smoothness H of a record's loss in the weights.
-    rounding : float
-        What rounding adds for each unit of β_t + β_{t-1}.
-    stretch : float
-        Factor, a touch above 1, for the rounding of the rows of the prefix sums.
-    """
-
-    gradient_diameter: float
-    smoothness: float
-    rounding: float
-    stretch: float
+    gradient_diameter: float  # diameter Γ of the gradients that a record can have at one point
+    smoothness: float  # smoothness H of a record's loss in the weights
+    rounding: float  # what rounding adds for each unit of β_t + β_{t-1}
+    stretch: float  # factor, a touch above 1, for the rounding of the rows of the prefix sums
 
     @classmethod
     def of(cls, problem: Problem, mechanism: PrefixSums, rates: FloatArray) -> Self:

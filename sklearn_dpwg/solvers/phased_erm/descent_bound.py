@@ -29,8 +29,6 @@ class Choice(NamedTuple):
 class DescentBound:
     """Bound on the excess of one averaged run of noisy phases with fixed group weights.
 
-    Notes
-    -----
     For a quadratic risk with Hessian eigenvalue h in one direction, phase t keeps the share
     ``r_t = μ_t/(μ_t + h)`` of the distance to the minimiser in it and adds noise; σ is the standard
     deviation of that of the last phase. With b(h) the share of the first distance that the average

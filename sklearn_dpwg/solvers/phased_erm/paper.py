@@ -27,8 +27,6 @@ DEFAULT_WIDTH = 0.05
 def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | None = None) -> Plan:
     """Return the plan of the paper's formulas, whose noise is accounted for exactly.
 
-    Notes
-    -----
     With n the smallest group and K = p n: ``T = ⌊log₂ n⌋`` phases, each on ``n_t = ⌊n/T⌋`` records
     of every group, the prior uniform, ``D = max(L, B)``, ``M = 2R``,
     ``η = (M/D) min{ε/√(72 d log₂n log(1/δ)), √p/(log^{3/4}K √K)}``, ``η_t = η 2^{-t}``,
@@ -39,11 +37,8 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
 
     The noise over the proved sensitivity decides what a phase costs. Where that is more than the
     budget, as the paper's bound on the noise allows at large ε, the phase gets the least noise that
-    keeps it. The schedule states what the paper's noise costs.
-
-    References
-    ----------
-    Zhou and Bassily (2024), Algorithm 1 and Theorem 2.
+    keeps it. The schedule states what the paper's noise costs. (Zhou and Bassily 2024, Algorithm 1
+    and Theorem 2)
     """
     width, solved = 0.0, problem
     if not problem.loss.smooth:
