@@ -18,8 +18,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from utility.peers.run import load_by_name
-from utility.population import DEFINITIONS
+from utility.population import DEFINITIONS, load_by_name
 from utility.report import collect
 from utility.settings import POPULATION_EPSILONS
 from utility.store import FOLDER

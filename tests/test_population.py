@@ -1,14 +1,13 @@
 """The population of tasks: what is promised of the list, without its references."""
 
-import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-BENCHMARKS = str(Path(__file__).parents[1] / "benchmarks")
+from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered
+from tests.helpers.benchmarks import utility_with
 
 PACKAGES = frozenset(
     {
@@ -31,14 +30,8 @@ LOADED = (
 
 @pytest.fixture(scope="module")
 def population():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        import utility.population
-        import utility.population.definition
-
+    with utility_with("population.__main__") as utility:
         yield utility.population
-    for name in [name for name in sys.modules if name.split(".")[0] == "utility"]:
-        sys.modules.pop(name)
 
 
 def test_names_are_unique(population):
@@ -108,6 +101,65 @@ def test_tasks_load(population, name):
         assert np.array_equal(np.array(task.group_labels)[part.codes], part.groups)
         assert np.all(np.isin(part.targets, (-1, 1)) if task.is_classification else True)
         assert np.abs(part.targets).max() <= 1.0
+
+
+FILE = (
+    """
+["AER/Some"]
+source = "a-survey"
+complete = "age, ban"
+columns = """
+    + '"""'
+    + """
+age, school: 18 to 90?; income: 0 to 30_000 log; day: 2016-07-01 to 2017-08-31
+ban: yes / no; flat: flag
+size: small < middle < large; year: ordered 85..88
+region: north |
+  south | ...; grade: '9' | 10
+"""
+    + '"""'
+    + """
+
+["AER/Some".some-task]
+asks = "Is it so?"
+target = "visits above 3"
+groups = "ban: yes = banned | no; age at 18, 40"
+without = "ban, income"
+merged = "banned, * = banned"
+"""
+)
+
+
+def test_a_file_is_read(population, tmp_path):
+    (tmp_path / "some.toml").write_text(FILE)
+    (task,) = population.definition.read_definitions(tmp_path / "some.toml")
+    assert task.columns == {
+        "age": Number(18, 90, missing=True),
+        "school": Number(18, 90, missing=True),
+        "day": Date("2016-07-01", "2017-08-31"),
+        "flat": Boolean(),
+        "size": Ordered(("small", "middle", "large")),
+        "year": Ordered((85, 86, 87, 88)),
+        "region": Category(("north", "south")),
+        "grade": Category(("9", 10), other=False),
+    }
+    assert task.group_labels == (
+        "banned",
+        "no, age 18 to 40",
+        "no, age 40 and more",
+        "no, age under 18",
+    )
+    assert task.complete == ("age", "ban")
+    columns = population.definition.columns_of(FILE.split('"""')[1])
+    assert columns["income"] == Number(0, 30_000, log=True)
+    assert columns["ban"] == Boolean("yes", "no")
+
+
+@pytest.mark.parametrize("wrong", ['witout = "age"', 'uses = "height"'])
+def test_a_slip_in_a_file_is_refused(population, tmp_path, wrong):
+    (tmp_path / "some.toml").write_text(FILE + wrong)
+    with pytest.raises(ValueError, match="some-task in some"):
+        list(population.definition.read_definitions(tmp_path / "some.toml"))
 
 
 def test_bands_and_values(population):

@@ -439,20 +439,18 @@ def test_newton_without_noise_finds_the_average_optimum(utility, kind):
 def test_peers_run_on_a_half_of_the_population(utility, tmp_path, monkeypatch, capsys):
     import types
 
-    population = types.ModuleType("utility.population")
-    task = small_task(utility)
+    task, population = small_task(utility), utility.population
     task.name = "small"
-    population.DEFINITIONS = tuple(
+    definitions = tuple(
         types.SimpleNamespace(name=name, half=half)
         for name, half in (("small", "checking"), ("other", "choosing"))
     )
-    population.load_definition = lambda definition, cache=None: task
-    monkeypatch.setitem(sys.modules, "utility.population", population)
+    monkeypatch.setattr(population, "DEFINITIONS", definitions)
+    monkeypatch.setattr(population, "load_definition", lambda definition, cache=None: task)
     main, run = sys.modules["utility.peers.__main__"], utility.peers.run
-    assert [each.name for each in run.tasks_of("checking")] == ["small"]
-    assert run.names_of("all") == ("small", "other")
-    assert run.names_of("choosing") == ("other",)
-    assert run.names_of(None) == utility.tasks.task_names()
+    assert population.names_of("all") == ("small", "other")
+    assert population.names_of("choosing") == ("other",)
+    assert population.names_of(None) == utility.tasks.task_names()
     # the papers' schedules are for the page's tasks
     assert not run.applies("paper: mgr, at most 150 passes", task.name, task.kind)
     assert run.applies("paper: mgr, at most 150 passes", "adult", "classification")
@@ -602,14 +600,14 @@ def test_moments_are_measured_on_regression_alone(utility):
     ours, tasks = utility.ours, utility.tasks
     for name in tasks.task_names():
         is_regression = name.endswith("regression") or name.startswith("cps-")
-        methods = ours.methods_of(name, tasks.kind_of(name))
+        methods = ours.methods_of(name, utility.population.kind_of(name))
         assert ("moments" in methods) == is_regression
         assert set(ours.OURS) - set(methods) <= {"moments"}
 
 
 def test_the_online_solver_is_measured_on_the_pages_tasks_alone(utility):
-    assert utility.tasks.kind_of("swings") == "classification"
-    assert utility.tasks.kind_of("gsoep-income") == "regression"
+    assert utility.population.kind_of("swings") == "classification"
+    assert utility.population.kind_of("gsoep-income") == "regression"
     methods = utility.ours.methods_of
     assert methods("swings", "classification") == ["ours (auto)", "mgr", "phased-erm"]
     assert methods("gsoep-income", "regression")[1:] == ["mgr", "phased-erm", "moments"]

@@ -1,7 +1,6 @@
 """Peers of the benchmark whose parameters are fixed in advance: the choice, the runs, the table."""
 
 import json
-import sys
 import types
 
 import numpy as np
@@ -77,12 +76,11 @@ def test_the_halves_are_kept_apart_and_other_choices_are_run_again(
 ):
     module = utility.peers.in_advance
     tasks = {name: small_task(utility, name, seed=k) for k, name in enumerate(("one", "two"))}
-    population = types.ModuleType("utility.population")
-    population.DEFINITIONS = tuple(
+    definitions = tuple(
         types.SimpleNamespace(name=name, half=half, kind="classification")
         for name, half in (("one", "choosing"), ("two", "checking"))
     )
-    monkeypatch.setitem(sys.modules, "utility.population", population)
+    monkeypatch.setattr(module, "DEFINITIONS", definitions)
     loaded = []
 
     def load(name, cache):

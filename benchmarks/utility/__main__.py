@@ -12,7 +12,7 @@ from utility.compared import compare, having
 from utility.figures import draw_figures
 from utility.ours import OURS, fit_once, methods_of, planned
 from utility.pages import write_page
-from utility.peers.run import POPULATIONS, load_by_name, names_of
+from utility.population import DEFINITIONS, POPULATIONS, kind_of, load_by_name, names_of
 from utility.population_figures import draw_population
 from utility.population_report import look, write_population
 from utility.progress import Progress
@@ -28,7 +28,7 @@ from utility.settings import (
 )
 from utility.store import FOLDER, ROOT, Store, fingerprint, versions
 from utility.task_chart import task_chart
-from utility.tasks import kind_of, task_names
+from utility.tasks import task_names
 
 
 def measure(names: Sequence[str], epsilons: Sequence[float], n_seeds: int) -> None:
@@ -104,8 +104,6 @@ def report_population(
     cells: Cells, asked: argparse.Namespace, parser: argparse.ArgumentParser
 ) -> None:
     """Report on the population, or a half of it."""
-    from utility.population import DEFINITIONS
-
     compared, missing = compare(cells, DEFINITIONS)
     page = collect(task_names(), EPSILONS, N_SEEDS)
     if asked.docs and (not compared or asked.task or asked.quick):

@@ -9,11 +9,12 @@ from typing import Any
 
 from utility.ours import DELTA, OURS
 from utility.peers.run import GRIDS, METHODS, NOTHING, REFERENCES, applies
+from utility.population import kind_of
 from utility.relations import RELATIONS
 from utility.settings import ours_path, peer_path
 from utility.store import FOLDER, read_cells
 from utility.summary import FLOOR, Ratio, interval, ratio, verdict
-from utility.tasks import REGRESSIONS, kind_of, task_names
+from utility.tasks import REGRESSIONS, task_names
 
 DEFAULT = next(iter(OURS))
 PEERS = tuple(method for method in METHODS if method not in REFERENCES)

@@ -201,15 +201,6 @@ def task_names() -> tuple[str, ...]:
     return (*MADE, *names, "census-income-kdd")
 
 
-def kind_of(name: str) -> str:
-    """Return the kind of a task of the page or of the population."""
-    if name in task_names():
-        return "regression" if name in REGRESSIONS else "classification"
-    from utility.population import DEFINITIONS
-
-    return str({each.name: each.kind for each in DEFINITIONS}[name])
-
-
 def load_task(name: str, *, cache: Path | None = None) -> Task:
     """Load a task by name.
 

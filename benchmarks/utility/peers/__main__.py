@@ -7,13 +7,11 @@ import time
 
 from utility.peers.run import (
     METHODS,
-    POPULATIONS,
     applies,
-    load_by_name,
     made_by,
-    names_of,
     run_method,
 )
+from utility.population import POPULATIONS, load_by_name, names_of
 from utility.progress import Progress
 from utility.settings import EPSILONS, N_PEER_SEEDS, POPULATION_EPSILONS, peer_path
 from utility.store import FOLDER, Store

@@ -18,8 +18,9 @@ import numpy as np
 
 from utility.compared import FLOORS
 from utility.peers.numpy_peers import judge, peer_of
-from utility.peers.run import GRIDS, load_by_name, made_by
+from utility.peers.run import GRIDS, made_by
 from utility.peers.tuning import cell, single, tuning_part
+from utility.population import DEFINITIONS, load_by_name
 from utility.progress import Progress
 from utility.report import in_advance
 from utility.settings import N_PEER_SEEDS, POPULATION_EPSILONS, peer_path
@@ -148,8 +149,6 @@ def run_half(
 
 def main() -> None:
     """Run what is missing: every grid on the choosing half, then what was taken on the other."""
-    from utility.population import DEFINITIONS
-
     choosing, checking = (
         [each for each in DEFINITIONS if each.half == half] for half in ("choosing", "checking")
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,13 @@ from utility.peers.diffprivlib_peer import REQUIREMENTS, run_diffprivlib
 from utility.peers.numpy_peers import run_grid
 from utility.peers.tuning import cell
 from utility.store import versions
-from utility.tasks import Task, load_task, task_names
+from utility.tasks import Task, task_names
 
 NOTHING, AVERAGE = "predict nothing", "average optimum (not private)"
 WORST_GROUP = "worst-group optimum (not private)"
 REFERENCES = (AVERAGE, WORST_GROUP)
 
 GRIDS = (*gradient_descent.METHODS, "dp-sgd group-dro", "amp", "dp-newton")
-POPULATIONS = ("choosing", "checking", "all")
 METHODS = (
     NOTHING,
     *GRIDS,
@@ -39,30 +37,6 @@ def applies(method: str, name: str, kind: str) -> bool:
     if method in PAPERS:
         return name in task_names()
     return method != "diffprivlib" or kind == "classification"
-
-
-def names_of(which: str | None) -> tuple[str, ...]:
-    """Return the names of the page's tasks, or those of one of `POPULATIONS`."""
-    if which is None:
-        return task_names()
-    from utility.population import DEFINITIONS
-
-    return tuple(each.name for each in DEFINITIONS if which in ("all", each.half))
-
-
-def load_by_name(name: str, cache: Path | None = None) -> Task:
-    """Load a task of the page or of the population."""
-    if name in task_names():
-        return load_task(name, cache=cache)
-    from utility.population import DEFINITIONS, load_definition
-
-    return load_definition({each.name: each for each in DEFINITIONS}[name], cache=cache)
-
-
-def tasks_of(which: str | None, cache: Path | None = None) -> Iterator[Task]:
-    """Load the page's tasks (None) or a part of the population, one at a time."""
-    for name in names_of(which):
-        yield load_by_name(name, cache)
 
 
 def run_method(method: str, task: Task, epsilons: Sequence[float], n_seeds: int) -> dict[str, Any]:

