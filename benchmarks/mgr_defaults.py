@@ -39,8 +39,6 @@ SOLVER_GRID = {
     "averaging": (0.25, 0.5, 2 / 3, 1.0),
     "max_passes": (50, 100, 150, 200, 400),
     "risk_share": (0.02, None, 0.1, 0.3),
-    "step": ("weighted", "sampled"),
-    "risk_noise": ("gaussian", "laplace"),
 }
 ESTIMATOR_GRID = {
     "intercept_scaling": (0.2, 0.35, 0.5, 1.0, 2.0),

@@ -51,9 +51,7 @@ TABLE = [
     ("MGR", "risk_share", "between 0 and 1", [None, 0.5, 1e-40]),
     ("MGR", "averaging", "above 0, at most 1", [1, 1.0, 0.5, 1e-40]),
     ("MGR", "loss_ceiling", "a number", [None, 0, -1, 0.0, math.inf, *POSITIVE]),
-    ("MGR", "step", "one of ('weighted', 'sampled')", []),
     ("MGR", "schedule", ONE_OF_SCHEDULES, []),
-    ("MGR", "risk_noise", "one of ('gaussian', 'laplace')", []),
     ("PhasedERM", "schedule", ONE_OF_SCHEDULES, []),
     ("PhasedERM", "composition", "one of ('sequential', 'parallel')", []),
     ("PhasedERM", "n_phases", "a positive whole number", [None, 1, 21, 101]),
@@ -117,7 +115,6 @@ RULES = {
     ("one of ('weighted', 'sampled')", False): one_of("weighted", "sampled"),
     ("one of ('smoothed', 'latest')", False): one_of("smoothed", "latest"),
     (ONE_OF_SCHEDULES, False): one_of("planned", "paper"),
-    ("one of ('gaussian', 'laplace')", False): one_of("gaussian", "laplace"),
     ("one of ('sequential', 'parallel')", False): one_of("sequential", "parallel"),
     ("one of ('honaker', 'independent', 'toeplitz', 'tree')", True): key_of(
         PREFIX_SUMS, or_none=True

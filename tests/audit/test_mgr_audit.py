@@ -21,7 +21,6 @@ from sklearn_dpwg.solvers import MGR, Solution
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.lower_bounds import (
     DELTA,
-    audited_epsilon,
     audited_mu,
     quiet_source,
     say,
@@ -127,25 +126,24 @@ def exact_mu(solver, plan, pair, start, seed=0):
     )
 
 
-@pytest.mark.parametrize("step", ["weighted", "sampled"])
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.5])
-def test_privacy_loss_of_whole_transcripts(step, share):
+def test_privacy_loss_of_whole_transcripts(share):
     """With everything Gaussian the loss of a transcript is known exactly; no path exceeds μ."""
-    solver, plan = planned(1.0, 20, step=step, risk_share=share)
+    solver, plan = planned(1.0, 20, risk_share=share)
     claimed = claimed_mu_of(plan)
     by_angle = {}
     for angle in np.linspace(0.0, np.pi / 2, 60):
         pair, start = bad_pair(plan, angle)
         by_angle[angle] = exact_mu(solver, plan, pair, start)
     # and where the solver is left to move as it is planned to
-    free_solver = MGR(n_steps=20, step=step, risk_share=share)
+    free_solver = MGR(n_steps=20, risk_share=share)
     free = free_solver.plan(plan.problem, Budget(1.0, DELTA))
     pair, start = bad_pair(free, max(by_angle, key=by_angle.get))
     moving = [
         exact_mu(free_solver, free, pair, at, seed) for seed in range(100) for at in (start, None)
     ]
     say(
-        f"exact loss of {step} transcripts, risk share {share}: mu = {max(by_angle.values()):.4f} "
+        f"exact loss of transcripts, risk share {share}: mu = {max(by_angle.values()):.4f} "
         f"at the worst pair, {max(moving):.4f} at most of 200 free runs, claimed {claimed:.4f} "
         f"({max(by_angle.values()) / claimed:.1%})"
     )
@@ -245,24 +243,6 @@ def test_transcripts_keep_the_claim(epsilon):
     broken = verdict(f"transcripts, epsilon = {epsilon:g}", mu, claimed_mu_of(plan))
     assert not broken
     assert mu > (0.3 if epsilon == 1.0 else 0.7) * claimed_mu_of(plan)
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_laplace_transcripts_keep_the_claim(epsilon):
-    solver, plan = planned(epsilon, 1, risk_noise="laplace", risk_share=0.9, loss_ceiling=math.inf)
-    rows, targets = random_data(plan.problem, 0)
-    pair = []
-    for sign in (1.0, -1.0):
-        rows, targets = rows.copy(), targets.copy()
-        rows[0], targets[0] = (sign, 0.0), 1.0
-        pair.append(make_data(plan.problem, rows, targets))
-    start = bad_pair(plan, 0.0)[1]
-    found = audited_epsilon(*scores(solver, plan, pair, start, N_RUNS[4.0]))
-    claimed = plan.guarantee.epsilon
-    say(f"Laplace transcripts: audited epsilon >= {found:.3f}, claimed {claimed:.3f}: "
-        f"{'BROKEN' if found > claimed else 'holds'}")  # fmt: skip
-    assert found <= claimed
-    assert found > 0.25 * claimed
 
 
 @pytest.mark.parametrize(

@@ -290,7 +290,7 @@ def test_unknown_labels_are_other_or_an_error_that_tells_nothing():
         ({"count_share": "0.1"}, "count_share must be a share"),
         ({"solver": "oco"}, "solver 'oco' needs public groups"),
         ({"solver": "gda"}, "solver 'gda' needs public groups"),
-        ({"solver": MGR(risk_noise="laplace")}, "needs risk_noise='gaussian'"),
+        ({"solver": MGR(schedule="paper")}, "needs schedule='planned'"),
     ],
 )
 def test_wrong_parameters_cost_nothing(parameters, words):

@@ -28,7 +28,7 @@ def public_facts(task):
     "parameters",
     [
         {},
-        {"solver": MGR(n_steps=3, step="sampled", risk_noise="laplace")},
+        {"solver": MGR(n_steps=3)},
         {"solver": MGR(schedule="paper", max_passes=4)},
         {"fit_intercept": False, "radius": 3.0, "prior": "uniform"},
         {"group_labels": ["c", "a", "b"], "prior": [3.0, 2.0, 1.0]},

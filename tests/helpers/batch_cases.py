@@ -42,7 +42,6 @@ def batch_problems(seed: int, n_plans: int):
         ceiling: Any = rng.choice([None, np.inf, low + 0.1 * (high - low)])  # type: ignore[list-item]
         solver = MGR(
             n_steps=3,
-            step="sampled" if index % 3 == 0 else "weighted",
             sampling_rate=tuple(float(rate) for rate in rates),
             loss_ceiling=ceiling,
             risk_share=float(rng.choice([0.05, 0.5, 0.95])),

@@ -76,7 +76,7 @@ LOSSES = (
 )
 
 
-def planned_problems(seed: int, n_plans: int, *, laplace_every: int = 12, **parameters):
+def planned_problems(seed: int, n_plans: int, *, paper_every: int = 3, **parameters):
     """Yield plans of random problems and the solvers that made them."""
     rng = np.random.default_rng(seed)
     for index in range(n_plans):
@@ -95,12 +95,9 @@ def planned_problems(seed: int, n_plans: int, *, laplace_every: int = 12, **para
         ceiling = rng.choice(
             [None, np.inf, low + 0.1 * (high - low), low + 0.7 * (high - low)]  # type: ignore[list-item]
         )
-        is_laplace = index % laplace_every == 0
         solver = MGR(
             n_steps=3,
-            step="sampled" if index % 3 == 0 else "weighted",
-            risk_noise="laplace" if is_laplace else "gaussian",
-            schedule="paper" if index % (2 * laplace_every) == 0 else "planned",
+            schedule="paper" if index % paper_every == 0 else "planned",
             loss_ceiling=ceiling,
             risk_share=0.3,
             max_passes=3,

@@ -50,9 +50,8 @@ def test_steps_never_get_shorter_than_what_is_safe():
     assert ball.longest == ball.limits.step_size
 
 
-@pytest.mark.parametrize("parameters", [{"step_size": 0.3}, {"step": "sampled"}])
-def test_fixed_and_sampled_steps_are_left_alone(parameters):
-    schedule = schedule_of(**parameters)
+def test_fixed_steps_are_left_alone():
+    schedule = schedule_of(step_size=0.3)
     assert schedule.longest_step == schedule.step_size
     ball = HeavyBall(schedule, 1)
     step, momentum = step_and_momentum(schedule, 1e-9)

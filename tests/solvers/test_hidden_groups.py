@@ -57,7 +57,6 @@ def mgr_plans(n_plans, seed=0, **parameters):
         ceiling = None if index % 2 else problem.constants.zero_score * rng.choice([1.01, 2.0])
         solver = MGR(
             n_steps=int(rng.choice([3, 12])),
-            step="sampled" if index % 4 == 1 else "weighted",
             risk_share=0.3,
             loss_ceiling=ceiling,
             centring=is_centred,
@@ -215,7 +214,7 @@ FAULTS = (
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_of_passes_are_caught(fault, monkeypatch):
     fault(monkeypatch)
-    plans = list(mgr_plans(21, step="weighted"))
+    plans = list(mgr_plans(21))
     worst, n_leaks = worst_distances(plans, range(400), until_caught=True)
     assert n_leaks or max(worst.values()) > 1.0 + 1e-6
 

@@ -85,7 +85,6 @@ def test_every_other_solver_refuses_in_one_sentence():
                 make().plan(problem, BUDGET)
     for solver, needed in (
         (MGR(schedule="paper"), "schedule='planned'"),
-        (MGR(risk_noise="laplace"), "risk_noise='gaussian'"),
         (MGR(sampling_rate=(0.5, 0.1)), "one sampling_rate for all groups"),
         (PhasedERM(schedule="paper"), "schedule='planned'"),
     ):

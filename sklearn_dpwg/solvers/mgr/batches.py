@@ -82,17 +82,13 @@ class Batches:
         """Return the noise on a sum of the groups' gradients: that of the group needing most."""
         return (coefficients * self.gradient_stds).max()
 
-    def step_std(self, group_weights: FloatArray, *, is_drawn: bool, n_weights: int) -> float:
+    def step_std(self, group_weights: FloatArray, *, n_weights: int) -> float:
         """Return the deviation of a gradient's coordinate that a step size is chosen for.
 
-        Its square is the noise's variance plus the coins' variance over d, of one group drawn from
-        the weights or of the average of all.
+        Its square is the noise's variance plus the coins' variance over d.
         """
-        stds, coins = self.gradient_stds, self.sampling_variances
-        if is_drawn:
-            variance = group_weights @ stds**2 + group_weights @ coins / n_weights
-        else:
-            variance = self.gradient_std(group_weights) ** 2 + group_weights**2 @ coins / n_weights
+        coins = group_weights**2 @ self.sampling_variances
+        variance = self.gradient_std(group_weights) ** 2 + coins / n_weights
         return float(np.sqrt(variance))
 
     def __str__(self) -> str:

@@ -41,16 +41,10 @@ class MGR(MGRParameters, MixtureSolver):
     ----------
     n_steps : int, optional
         Number of steps T; planned: as many as `max_passes` and `max_seconds` allow.
-    step : {"weighted", "sampled"}, default="weighted"
-        Whether the gradient is that of the weighted sum of the group risks or, as in the paper,
-        that of one group drawn from the group weights. The weighted step has no sampling
-        variance and noise that shrinks with the largest ratio of group weight to group size.
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes steps, rates and noise from Zhou and Bassily's Theorems 9 and 10 with
-        their constants set to 1 (the noise's larger where 1 would break the budget); it implies
-        a sampled step, Laplace noise and a uniform prior.
-    risk_noise : {"gaussian", "laplace"}, default="gaussian"
-        Noise on the group risks; Gaussian noise composes better.
+        their constants set to 1 (the noise's larger where 1 would break the budget): the gradient
+        of one group, drawn from the group weights, Laplace noise on the risks, a uniform prior.
     risk_share : float, optional
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
     group_rate : float, optional
@@ -124,9 +118,6 @@ class MGR(MGRParameters, MixtureSolver):
         reason = ""
         if self.schedule == "paper":
             reason = "schedule='planned', got 'paper'"
-        elif self.risk_noise == "laplace":
-            # its share of the budget follows from the counts, and the guarantee must not
-            reason = "risk_noise='gaussian', got 'laplace'"
         elif len(set(np.ravel(np.asarray(self.sampling_rate, dtype=object)))) > 1:
             reason = f"one sampling_rate for all groups, got {self.sampling_rate!r}"
         if reason:

@@ -31,9 +31,7 @@ from sklearn_dpwg.solvers.plan import predict_seconds
 
 # What who asks for mixtures decides, and how it is left to them.
 SET_BY_CALLER: dict[str, tuple[object, ...]] = {
-    "step": ("weighted",),
     "schedule": ("planned",),
-    "risk_noise": ("gaussian",),
     "risk_share": (None,),
     "group_rate": (None,),
     "loss_ceiling": (None,),

@@ -57,7 +57,6 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
         n_steps=taken,
         gradient_multiplier=releases[0].noise_multiplier,
         risk_multiplier=releases[1].noise_multiplier if p > 1 else 0.0,
-        risk_noise="laplace",
         gradient_diameter=sums.gradient_diameter,
         ceiling=problem.constants.supremum,
         feedback_range=sums.loss_range,

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-import numpy as np
-
 from sklearn_dpwg._checks import Rules, any_number, flag, one_of, positive, share, whole
 
 
@@ -17,9 +15,7 @@ class MGRParameters:
 
     n_steps: int | None = None
     _: KW_ONLY
-    step: Literal["weighted", "sampled"] = "weighted"
     schedule: Literal["planned", "paper"] = "planned"
-    risk_noise: Literal["gaussian", "laplace"] = "gaussian"
     risk_share: float | None = None
     group_rate: float | None = None
     loss_ceiling: float | None = None
@@ -42,21 +38,9 @@ def _paper_reads_all(parameters: MGRParameters) -> None:
         )
 
 
-def _laplace_is_not_sampled(parameters: MGRParameters) -> None:
-    """Refuse Laplace noise on batches."""
-    if parameters.risk_noise == "laplace" and parameters.sampling_rate is not None:
-        rates = np.ravel(np.asarray(parameters.sampling_rate, dtype=object))
-        if any(rate != 1 for rate in rates):
-            raise ValueError(
-                "sampling_rate of MGR must be None or 1 with risk_noise='laplace', which has no "
-                f"tight accountant when records are sampled, got {parameters.sampling_rate!r}."
-            )
-
-
 RULES = Rules(
     "MGR",
     _paper_reads_all,
-    _laplace_is_not_sampled,
     n_steps=whole(or_none=True),
     max_passes=whole(),
     group_rate=positive(or_none=True),
@@ -66,8 +50,6 @@ RULES = Rules(
     risk_share=share(or_none=True),
     averaging=share(or_all=True),
     loss_ceiling=any_number(or_none=True),
-    step=one_of("weighted", "sampled"),
     centring=flag(or_none=True),
     schedule=one_of("planned", "paper"),
-    risk_noise=one_of("gaussian", "laplace"),
 )

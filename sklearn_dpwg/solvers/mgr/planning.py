@@ -29,7 +29,7 @@ from sklearn_dpwg.solvers.centring.problem import (
     least_unit,
 )
 from sklearn_dpwg.solvers.centring.releases import centring_releases
-from sklearn_dpwg.solvers.group_player import CORRECTION, log_mean_exp_laplace, risk_spread
+from sklearn_dpwg.solvers.group_player import CORRECTION, risk_spread
 from sklearn_dpwg.solvers.mgr.batches import Batches
 from sklearn_dpwg.solvers.mgr.bound import (
     RunNoise,
@@ -107,8 +107,7 @@ def is_centred(problem: Problem, parameters: MGRParameters) -> bool:
         check_centring(problem, "MGR")
     if parameters.centring is not None:
         return parameters.centring
-    is_planned = parameters.step == "weighted" and parameters.step_size is None
-    return is_planned and is_worth_centring(problem)
+    return parameters.step_size is None and is_worth_centring(problem)
 
 
 def _plan_of_passes(
@@ -128,17 +127,15 @@ def _plan_of_passes(
     releases = [Release(GRADIENT, "gaussian", multipliers[0], n_steps)]
     if problem.n_groups > 1:
         multipliers.append(math.sqrt(1.0 / (left * risk_share)))
-        releases.append(Release(RISKS, parameters.risk_noise, multipliers[1], n_steps))
+        releases.append(Release(RISKS, "gaussian", multipliers[1], n_steps))
     calibrated = calibrate([*before, *releases], budget)
     of_steps = calibrated[len(before) :]
-    # the μ and share of Gaussian noise as large as the calibrated: with Gaussian noise these are
-    # the budget's; the variance of Laplace noise is twice its squared scale
+    # the μ and share of the calibrated noise
     mu = math.sqrt(n_steps) / of_steps[0].noise_multiplier
-    is_laplace = parameters.risk_noise == "laplace"
     risk_stds, multiplier = np.zeros(problem.n_groups), 0.0
     if problem.n_groups > 1:
         multiplier = of_steps[1].noise_multiplier
-        mu_of_risks = math.sqrt(n_steps / (2.0 if is_laplace else 1.0)) / multiplier
+        mu_of_risks = math.sqrt(n_steps) / multiplier
         mu = math.hypot(mu, mu_of_risks)
         risk_share = (mu_of_risks / mu) ** 2
         risk_stds = multiplier * b / np.array(problem.group_sizes)
@@ -150,11 +147,8 @@ def _plan_of_passes(
         budget,
         gradient_multiplier=of_steps[0].noise_multiplier,
         risk_multiplier=multiplier,
-        risk_noise=parameters.risk_noise,
         group_rate=rule.group_rate_at(noise),
-        noise_correction=_floats(
-            CORRECTION * (log_mean_exp_laplace(scale) if is_laplace else scale**2 / 2.0)
-        ),
+        noise_correction=_floats(CORRECTION * (scale**2 / 2.0)),
         remark=sampling.remark,
     )
     return plan_of_schedule(problem, budget, calibrated, schedule, rule.bound(noise))
@@ -192,7 +186,6 @@ def _plan_of_batches(
         budget,
         gradient_multiplier=0.0,
         risk_multiplier=0.0,
-        risk_noise="gaussian",
         group_rate=group_rate,
         noise_correction=_floats(CORRECTION * correction),
         batches=batches,
@@ -245,7 +238,7 @@ def _schedule(
     of_loss, adapts = by_loss(rule.problem.loss), _adapts(rule.problem, parameters)
     follows_level = adapts and parameters.loss_ceiling is None and others.get("batches") is None
     return MGRSchedule(
-        step=parameters.step,
+        step="weighted",
         n_steps=rule.n_steps,
         gradient_diameter=rule.sums.gradient_diameter,
         ceiling=rule.ceiling,
@@ -285,8 +278,7 @@ def _of_hidden_groups(problem: Problem) -> dict[str, Any]:
 
 def _adapts(problem: Problem, parameters: MGRParameters) -> bool:
     """Return whether group weights follow the spread of the risks and pay for noise."""
-    is_planned = parameters.step == "weighted" and parameters.group_rate is None
-    return is_planned and problem.n_groups > 1 and parameters.risk_noise == "gaussian"
+    return parameters.group_rate is None and problem.n_groups > 1
 
 
 def _floats(values: FloatArray) -> tuple[float, ...]:

@@ -125,10 +125,6 @@ def from_batch(
     assert isinstance(schedule, MGRSchedule)
     assert schedule.batches is not None
     batches, unit = schedule.batches, (limits or planned_limits(schedule)).unit
-    is_drawn, coefficients = schedule.step == "sampled", group_weights
-    if is_drawn:
-        n_groups = len(group_weights)
-        coefficients = np.eye(n_groups)[noise.rng.choice(n_groups, p=group_weights)]
     losses, gradients = data.sampled_sums(
         weights,
         _draw(plan.problem, batches, releases, noise),
@@ -140,14 +136,14 @@ def from_batch(
     gradients = gradients / (unit * batches.expected_sizes[:, None])
     risks, risk_stds = losses / batches.expected_sizes, batches.risk_stds
     released = noise.shared_gaussian(
-        np.concatenate([coefficients @ gradients, risks[: len(risk_stds)]]),
+        np.concatenate([group_weights @ gradients, risks[: len(risk_stds)]]),
         units=np.concatenate(
-            [np.full(len(weights), batches.gradient_std(coefficients)), risk_stds]
+            [np.full(len(weights), batches.gradient_std(group_weights)), risk_stds]
         ),
         sensitivities=[1.0 / release.noise_multiplier + batches.rounding for release in releases],
         releases=releases,
     )
-    noise_std = batches.step_std(group_weights, is_drawn=is_drawn, n_weights=len(weights))
+    noise_std = batches.step_std(group_weights, n_weights=len(weights))
     noisy_risks = batches.center + released[len(weights) :]
     noisy_risks, variances = heard(noisy_risks, batches.risk_variances, plan.problem)
     gradient = unit * released[: len(weights)]

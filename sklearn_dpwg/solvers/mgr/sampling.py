@@ -131,10 +131,8 @@ def choose_sampling(problem: Problem, budget: Budget, parameters: MGRParameters)
     rates = resolve_rates(parameters.sampling_rate, problem.n_groups)
     full = (1.0,) * problem.n_groups
     limit = math.inf if parameters.max_seconds is None else float(parameters.max_seconds)
-    may_sample = (
-        parameters.risk_noise == "gaussian"
-        and budget.epsilon <= LARGEST_EPSILON
-        and (parameters.n_steps is None or limit < math.inf)
+    may_sample = budget.epsilon <= LARGEST_EPSILON and (
+        parameters.n_steps is None or limit < math.inf
     )
     if rates is None and may_sample:
         if parameters.n_steps is None:

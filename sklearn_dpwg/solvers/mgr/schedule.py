@@ -30,7 +30,6 @@ class MGRSchedule:
     # noise per unit of sensitivity of the two releases of a full pass; 0 where there is none
     gradient_multiplier: float
     risk_multiplier: float
-    risk_noise: Literal["gaussian", "laplace"]  # noise on the group risks
     # Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included
     gradient_diameter: float
     ceiling: float  # a record's loss counts for at most this much in the group risks

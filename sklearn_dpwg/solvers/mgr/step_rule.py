@@ -63,8 +63,7 @@ class StepRule:
             step_size, max_momentum = aim / (problem.lipschitz * math.sqrt(n_steps)), 0.0
         else:
             step_size = 1.0 / problem.smoothness
-            if parameters.step == "weighted":  # a drawn group's gradient may point anywhere
-                boldness = BOLDNESS
+            boldness = BOLDNESS
             max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
         return cls(
             problem,

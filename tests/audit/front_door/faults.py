@@ -207,13 +207,9 @@ def charged_once(true, self, key, guarantee, what):
 
 FAULTS: dict[str, Fault] = {
     "half the noise on gradients": Fault(quiet("gaussian"), "MGR, a pass", MANY),
-    "a third of the noise on gradients of drawn groups": Fault(
-        quiet("gaussian", THIRD), "MGR, a drawn group"
-    ),
     "a third of the noise in every pass": Fault(quiet("gaussian", THIRD), "MGR, many passes"),
     "a third of the noise on centred rows": Fault(quiet("gaussian", THIRD), "MGR, centred rows"),
     "half the noise on group risks": Fault(quiet("gaussian"), "MGR, group risks", MANY),
-    "a third of the Laplace noise": Fault(quiet("laplace", THIRD), "MGR, Laplace", MANY),
     "a third of the noise on batches": Fault(
         wrapped(NoiseSource, "shared_gaussian", quiet_together), "MGR, large batches", MANY
     ),

@@ -96,10 +96,8 @@ def ledger(fits, n_runs=250):
 
 SCENARIOS: dict[str, Scenario] = {
     "MGR, a pass": Scenario(fitted(classifier())),
-    "MGR, a drawn group": Scenario(fitted(mgr(n_steps=1, step="sampled"))),
     "MGR, many passes": Scenario(fitted(mgr(n_steps=8))),
     "MGR, group risks": Scenario(fitted(of_losses(loss_ceiling=0.1), **LOSSES)),
-    "MGR, Laplace": Scenario(fitted(of_losses(risk_noise="laplace"), **LOSSES)),
     "MGR, batches": Scenario(fitted(mgr(n_steps=4, sampling_rate=0.25))),
     "MGR, large batches": Scenario(fitted(mgr(n_steps=1, sampling_rate=0.9))),
     "MGR, the paper's schedule": Scenario(

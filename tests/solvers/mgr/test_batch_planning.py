@@ -120,7 +120,6 @@ def test_a_default_plan_on_small_data_needs_no_privacy_loss_distribution(monkeyp
 @pytest.mark.parametrize(
     "solver",
     [
-        MGR(risk_noise="laplace"),
         MGR(n_steps=30),
         MGR(sampling_rate=1.0),
         MGR(schedule="paper", max_passes=20),
@@ -281,7 +280,6 @@ def test_wrong_seconds_are_refused(seconds):
     [
         (MGR(schedule="paper", sampling_rate=0.1), "must be None with schedule='paper'"),
         (MGR(schedule="paper", max_seconds=1.0), "must be None with schedule='paper'"),
-        (MGR(risk_noise="laplace", sampling_rate=(0.1, 1.0)), "no tight accountant"),
         (MGR(max_seconds=1e-5), r"allow for 1 step\(s\), predicted to take"),
         (MGR(n_steps=10**6, max_seconds=1.0), r"allow for 1,000,000 step\(s\)"),
         (MGR(sampling_rate=0.1, max_seconds=0.01), r"allow for 1 step\(s\)"),

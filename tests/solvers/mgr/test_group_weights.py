@@ -144,7 +144,7 @@ def test_weights_of_runs_that_do_not_adapt_are_plain_hedge():
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"step": "sampled"}, {"risk_noise": "laplace"}, {"schedule": "paper"}, {"group_rate": 0.1}],
+    [{"schedule": "paper"}, {"group_rate": 0.1}],
 )
 def test_who_sets_the_game_gets_it(parameters):
     _, plan = adapting(**parameters)

@@ -94,8 +94,6 @@ def test_ranges_are_those_that_each_ceiling_would_have_been_planned_with(loss):
     [
         (None, {"loss_ceiling": 1.5}),
         (None, {"group_rate": 0.1}),
-        (None, {"step": "sampled"}),
-        (None, {"risk_noise": "laplace"}),
         (None, {"schedule": "paper"}),
         (None, {"sampling_rate": 0.5}),
         (SquaredError(), {}),

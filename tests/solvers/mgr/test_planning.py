@@ -155,49 +155,19 @@ def test_a_fixed_step_size_has_a_prediction_of_its_own():
     assert fixed[2] < fixed[3]
 
 
-def test_laplace_noise_is_predicted_with_its_own_variance():
-    """Equal cost in the limit of many steps, twice the variance: the prediction must be worse."""
-    problem = make_problem((400, 900))
-    options = {"n_steps": 200, "risk_share": 0.2, "group_rate": 0.05}
-    gaussian = MGR(**options).plan(problem, BUDGET)
-    laplace = MGR(**options, risk_noise="laplace").plan(problem, BUDGET)
-    theta, sizes = 0.05 * 200, np.array(problem.group_sizes)
-    scale = laplace.releases[1].noise_multiplier * laplace.schedule.feedback_range / sizes
-    shared = theta * risk_spread(problem) ** 2 / 200
-    shared = shared - np.log(problem.prior) / theta
-    alone = make_problem((400,))
-    descent = excess_bound_by_group(
-        alone,
-        noise_of_passes(
-            alone, mu=math.sqrt(200) / laplace.releases[0].noise_multiplier, risk_share=0.0,
-            feedback_range=1.0,
-        ),
-        n_steps=200, aim=laplace.schedule.aim,
-        step_size=laplace.schedule.step_size, max_momentum=laplace.schedule.max_momentum,
-        sharpness=1.0,
-    )  # fmt: skip
-    # the first group is the smallest, and so the loudest
-    wanted = descent[0] + shared[0] + theta * (2 * scale[0] ** 2 / 200) / 2
-    assert laplace.predicted_excess_if_worst[0] == pytest.approx(wanted)
-    assert laplace.predicted_excess > gaussian.predicted_excess
-
-
 # --- the theorems behind it --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("law", ["gaussian", "laplace"])
 @pytest.mark.parametrize("rate", [None, 0.3])
-def test_noise_alone_does_not_raise_an_expected_weight(law, rate):
+def test_noise_alone_does_not_raise_an_expected_weight(rate):
     """E exp(ηN - c) = 1 for the whole correction c, by quadrature; half of it is planned."""
     problem = make_problem((20, 500))
-    plan = MGR(n_steps=50, risk_noise=law, group_rate=rate, risk_share=0.3).plan(
-        problem, Budget(8.0, 1e-6)
-    )
+    plan = MGR(n_steps=50, group_rate=rate, risk_share=0.3).plan(problem, Budget(8.0, 1e-6))
     schedule = plan.schedule
     for size, correction in zip(problem.group_sizes, schedule.noise_correction, strict=True):
         scale = schedule.group_rate * schedule.risk_multiplier * schedule.feedback_range / size
         assert 0.0 < scale < 0.9
-        noise = stats.norm(scale=scale) if law == "gaussian" else stats.laplace(scale=scale)
+        noise = stats.norm(scale=scale)
         mean, _ = integrate.quad(
             lambda x, noise=noise: math.exp(x) * noise.pdf(x), -60 * scale, 700 * scale,
             points=[0.0], limit=500, epsabs=1e-12,
@@ -256,8 +226,7 @@ def test_hedge_without_the_correction_breaks_its_bound():
 
 
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), SquaredError()], ids=repr)
-@pytest.mark.parametrize("law", ["gaussian", "laplace"])
-def test_the_theorem_holds_for_the_plain_form(loss, law):
+def test_the_theorem_holds_for_the_plain_form(loss):
     """Theorem 3 of docs/theory/mgr.md: expected risk of every group, with every constant."""
     problem = make_problem((40, 400), loss=loss, radius=2.0)
     data = make_data(problem, *random_data(problem, 0))
@@ -267,7 +236,6 @@ def test_the_theorem_holds_for_the_plain_form(loss, law):
         step_size=0.05,
         averaging=1.0,
         loss_ceiling=math.inf,
-        risk_noise=law,
         group_rate=0.2,
         risk_share=0.3,
     )
@@ -387,7 +355,7 @@ def test_paper_steps_are_capped_and_the_cap_is_all_that_is_read():
     problem = make_problem((3000, 3000))
     capped = paper_plan(problem, BUDGET, max_passes=17)
     assert capped.n_steps == 17
-    other = MGR(schedule="paper", max_passes=17, n_steps=5, aim=0.7, step="weighted")
+    other = MGR(schedule="paper", max_passes=17, n_steps=5, aim=0.7)
     assert other.plan(problem, BUDGET) == capped
 
 
@@ -417,9 +385,7 @@ def test_paper_steps_are_capped_and_the_cap_is_all_that_is_read():
         ({"averaging": 1.5}, "averaging of MGR must be above 0, at most 1, got 1.5"),
         ({"loss_ceiling": math.nan}, "loss_ceiling of MGR must be a number, got nan"),
         ({"loss_ceiling": -1.0}, "loss_ceiling of MGR must be above the smallest possible loss"),
-        ({"step": "both"}, "step of MGR must be one of ('weighted', 'sampled'), got 'both'"),
         ({"schedule": "mine"}, "schedule of MGR must be one of ('planned', 'paper'), got 'mine'"),
-        ({"risk_noise": "none"}, "risk_noise of MGR must be one of ('gaussian', 'laplace')"),
     ],
 )
 def test_an_invalid_parameter_gets_one_sentence(parameters, message):

@@ -78,7 +78,6 @@ def test_log_losses_shrink_and_their_plans_say_so(loss):
         (SquaredError(), {}),
         (SmoothedHinge(), {}),
         (BinaryLogLoss(), {"group_rate": 0.1}),
-        (BinaryLogLoss(), {"step": "sampled"}),
         (BinaryLogLoss(), {"schedule": "paper"}),
     ],
 )
