@@ -60,8 +60,11 @@ def is_contract(thing: object) -> bool:
     """Return whether authors call or fulfil what a page for them exports."""
     if not inspect.isclass(thing):
         return True
-    heirs = [heir for heir in type.__subclasses__(thing) if is_of(PACKAGE, heir)]
-    return is_protocol(thing) or bool(heirs) or thing.__name__ in HANDED_TO_AUTHORS
+    is_base = inspect.isabstract(thing) or (
+        not any(inspect.isabstract(base) for base in thing.__mro__[1:])
+        and any(is_of(PACKAGE, heir) for heir in type.__subclasses__(thing))
+    )
+    return is_protocol(thing) or is_base or thing.__name__ in HANDED_TO_AUTHORS
 
 
 def is_protocol(thing: object) -> bool:

@@ -18,32 +18,12 @@ class FTRL(Learner):
     a point that depends on the *sum* of the linear parts alone, so noise on the sums enters once
     and does not accumulate.
 
-    Parameters
-    ----------
-    strength : float, optional
-        Strength γ of the regulariser; ``None`` means planned.
-
-    Notes
-    -----
     With s_t = γ + curvatures of the rounds up to t, gradients ∇_t of the losses where they were
     played and hints m_t, the regret against u is at most
     γ/2 ‖u - w_1‖² + Σ ‖∇_t - m_t‖²/(2 s_t). Noise N_t on the sum of the first t linear parts
     moves the weights of round t + 1 by at most ‖N_t‖/γ, so without hints it adds at most
-    L Σ ‖N_t‖/γ (`docs/theory/online-learners.md`).
-
-    References
-    ----------
-    McMahan (2017), *A survey of algorithms and analysis for adaptive online learning*; Kairouz et
-    al. (2021).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_dpwg.learners import FTRL
-    >>> player = FTRL().start(n_weights=2, radius=1.0, strength=10.0)
-    >>> player.update(np.array([3.0, -4.0]))
-    >>> player.predict()
-    array([-0.3,  0.4])
+    L Σ ‖N_t‖/γ (`docs/theory/online-learners.md`). (McMahan 2017, *A survey of algorithms and
+    analysis for adaptive online learning*; Kairouz et al. 2021)
     """
 
     def regret_terms(

@@ -22,22 +22,10 @@ def iteration_cap(
 ) -> int:
     """Return a number of accelerated steps that certifies the gap `tolerance` on every data set.
 
-    It is ``⌈√κ log(8 κ D / tolerance)⌉ + 1`` with κ = S/μ_w, and at least 1; L and H are constants
-    of the loss in the weights, c is the centre of the quadratic.
-
-    On the ball P is μ_w-strongly convex and S-smooth with ``S = H + μ_w + L²/μ_λ`` (its Hessian
-    is the weighted curvature, plus μ_w, plus a covariance of group gradients, each of norm at
-    most L, over μ_λ), and differs by at most ``D = 2R (L + μ_w (R + ‖c‖))``. L need not hold
-    outside the ball, so the method is the variant of Nesterov's that never leaves it: with
-    θ = 1/√κ, ``y = (x + θz)/(1+θ)``, ``u = (1-θ)z + θy``, ``z⁺ = Proj(u - θ∇P(y)/μ_w)`` and
-    ``x⁺ = (1-θ)x + θz⁺``. As ``x⁺ - y = θ(z⁺ - u)`` and ``Sθ² = μ_w``, smoothness at y, the
-    three-point inequality of the projection and strong convexity at y give
-    ``E(x⁺, z⁺) <= (1-θ) E(x, z)`` for ``E(x, z) = P(x) - P* + μ_w/2 ‖z - w*‖²``, which starts
-    at most at 2D; so ``P(x_k) - P* <= 2 D (1 - 1/√κ)^k``.
-    One projected step of length 1/S from x to x⁺ then has
-    ``‖x⁺ - x‖² <= 2 (P(x) - P*)/S``, and by its optimality condition every v of the ball has
-    ``-<∇P(x⁺), v - x⁺> <= 2 S ‖x⁺ - x‖ ‖v - x⁺‖``, so the gap at x⁺ is at most
-    ``2 S² ‖x⁺ - x‖²/μ_w <= 4 κ (P(x) - P*)``.
+    It is ``⌈√κ log(8 κ D / tolerance)⌉ + 1`` with κ = S/μ_w, ``S = H + μ_w + L²/μ_λ`` and
+    ``D = 2R (L + μ_w (R + ‖c‖))``, and at least 1; L and H are constants of the loss in the weights
+    and c is the centre of the quadratic. L need not hold outside the ball, so the method is the
+    variant of Nesterov's that never leaves it: docs/theory/saddle-point.md, Theorems 2 and 3.
     """
     smooth = smoothness + mu_weights + lipschitz**2 / mu_groups
     condition = smooth / mu_weights

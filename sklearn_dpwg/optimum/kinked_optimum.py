@@ -31,24 +31,13 @@ def kinked_optimum(
     The gap is a bound on ``max_i L_i(w) - min_v Σ λ_i L_i(v)`` over the ball; the loss has
     ``smoothed``.
 
-    *Method.* Stage by stage the kinks are replaced by parabolas of a smaller width h, with the
-    group player's regularisation in proportion to h, and each stage is solved by Newton's method.
-    Where the same records stay on their parabolas and the ball stays active or inactive, the
-    solution w(h) is nearly linear in h, so the line through the last two predicts the next – and,
-    at h = 0, the optimum itself. Widths shrink faster where that works and more slowly where
-    Newton's method then needs many steps.
-
-    *Certificate.* It is about the loss with its kinks and holds for whatever the stages return.
-    From above: the largest group risk at any point of the ball; each stage tries its solution and
-    the prediction for h = 0. From below: let s_j be the derivative of the smooth stand-in at record
-    j. By the contract of `SmoothedLoss`, the line of slope s_j through its supporting value b_j at
-    a_j is nowhere above the loss, so for every mixture λ and every v of the ball
-    ``Σ λ_i L_i(v) >= Σ λ_i mean_i(b_j) + <g, v - w>``, g being the gradient of the mixture of the
-    lines, and the right side is least at ``v = -R g/‖g‖``. The best of each may come from
-    different stages, as ``min_v max_i L_i(v)`` lies between any two of them. Once the right records
-    are on their parabolas the slopes are optimal in the dual problem, so the bound from below is
-    exact before h is small: nothing is ever divided by a vanishing width. (Y. Nesterov 2005, Smooth
-    minimization of non-smooth functions, for smoothing; the certificate is Fenchel duality)
+    Stage by stage the kinks are replaced by parabolas of a smaller width h, each stage is solved by
+    Newton's method, and the line through the last two solutions predicts the next, and at h = 0 the
+    optimum. Widths shrink faster where that works and more slowly where Newton's method then needs
+    many steps. The certificate is about the loss with its kinks and holds for whatever the stages
+    return, as lines of the stand-in's slopes lie nowhere above the loss (`SmoothedLoss`):
+    docs/theory/saddle-point.md, Theorem 5. (Y. Nesterov 2005, Smooth minimization of non-smooth
+    functions, for smoothing)
     """
     n_groups = risks.n_groups
     prior = np.full(n_groups, 1.0 / n_groups)

@@ -32,10 +32,8 @@ def minimax_newton(
     serves. Where the next step promises to lower the largest risk by no more than `enough`, that
     step is taken unseen, and the gap is infinite; else the pair with the smallest gap is returned.
 
-    The model has the risks and gradients of all groups, and one Hessian for their mixture, so steps
-    near an optimum square the error, and nothing needs to be smoothed. A pass for gradients is much
-    cheaper than a Hessian. So a Hessian is kept, and taught the change of gradient along each
-    step (BFGS), for as long as the gap falls quickly. (J. Nocedal and S. J. Wright 2006, Numerical
+    A Hessian is kept, and taught the change of gradient along each step (BFGS), for as long as the
+    gap falls quickly: docs/theory/saddle-point.md. (J. Nocedal and S. J. Wright 2006, Numerical
     Optimization, chapters 6 and 18)
     """
     source = risks if curvature is None else curvature

@@ -35,13 +35,11 @@ def minimax_step(
     negative and add up to 1; `tolerance` is the complementarity, and the slope times the radius, to
     end with, in units of the risks.
 
-    Without the ball this is a quadratic program, solved by the primal–dual interior-point method
-    with Mehrotra's predictor and corrector: SciPy has none that returns multipliers. An iteration
-    factorises one matrix of n_weights columns, however many groups there are. Where the ball is
-    active, its multiplier is the root of one equation. No record is read. Where rounding ends the
-    iterations early, the best one is returned; no caller relies on it, as what it leads to is
-    certified from the records. (J. Nocedal and S. J. Wright 2006, Numerical Optimization, section
-    16.6)
+    A quadratic program but for the ball, solved by the primal–dual interior-point method with
+    Mehrotra's predictor and corrector, as SciPy has none that returns multipliers. No record is
+    read. Where rounding ends the iterations early, the best one is returned; no caller relies on
+    it, as what it leads to is certified from the records. (J. Nocedal and S. J. Wright 2006,
+    Numerical Optimization, section 16.6)
     """
     # no step along what is flat but for rounding
     flat = 10.0 * np.finfo(float).eps * np.trace(hessian)

@@ -64,10 +64,8 @@ class RegularisedObjective:
     def evaluate(self, weights: FloatArray) -> Evaluation:
         """Return value, gradient, best response and certificate at a point of the ball.
 
-        P is μ_w-strongly convex, so for every v of the ball ``P(w) - P(v) <= -<∇P(w), v-w> -
-        μ_w/2 ‖v-w‖²``; the maximum of the right side over the ball is attained at the projection
-        of ``w - ∇P(w)/μ_w`` (`ball_gap`) and bounds the gap of (w, λ(w)): the same computation
-        bounds ``F(w, λ(w)) - min_v F(v, λ(w))``, and λ(w) is the exact best response.
+        The certificate, `ball_gap`, bounds the gap of (w, λ(w)), as P is μ_w-strongly convex and
+        λ(w) the exact best response: docs/theory/saddle-point.md, Theorem 1.
         """
         group_risks, group_gradients = self.risks.risks_and_gradients(weights)
         # relative to the largest risk: risks over a small μ_λ leave no digits for the weights

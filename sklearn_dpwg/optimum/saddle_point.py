@@ -192,9 +192,8 @@ def attainable_gap(
     One for each strength of the weights' regularisation, if there are several.
 
     It is a hundred units of rounding of the largest slope times the radius, and what rounding of
-    the group weights adds: risks known to ten units of rounding of R L give group weights, and so a
-    gradient, wrong by about ``h = 10 ε_mach R L²/μ_λ``, which no choice of weights can undo. An
-    error of the gradient by h adds at most ``min(2 R h, h²/(2 μ_w))`` to the gap at the solution.
+    the group weights adds to a gradient, ``h = 10 ε_mach R L²/μ_λ``, and by that to the gap, at
+    most ``min(2 R h, h²/(2 μ_w))``: docs/theory/saddle-point.md.
     """
     slope = lipschitz + mu_weights * (radius + center_norm)
     unit = float(np.finfo(float).eps) * radius

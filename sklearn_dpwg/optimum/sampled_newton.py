@@ -34,11 +34,9 @@ def sampled_newton(
     Samples come with the smallest first; the pair returned has the smallest gap seen on all
     records, whether or not that is the tolerance.
 
-    From m records an average risk of d weights is learned to within about d/m, so each sample is
-    solved to a tenth of that, from where the one before it ended. All records are then needed for
-    the last digits only, and the Hessian of the largest sample serves there: a step with that of
-    m records leaves a share of about √(d/m) of the error. The certificate is always computed from
-    all records, so a sample that misleads costs time and nothing else.
+    Each sample is solved to a tenth of what it can tell, from where the one before it ended, and
+    the Hessian of the largest serves on all records; docs/theory/saddle-point.md says why. A sample
+    that misleads costs time and nothing else.
     """
     # the matrices of a step are small: threads of BLAS would wait for each other
     with one_blas_thread():
