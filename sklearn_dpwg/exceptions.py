@@ -8,6 +8,18 @@ import warnings
 _PACKAGE = __name__.partition(".")[0]
 
 
+class DPWGError(Exception):
+    """An error in this package's own words, which may leave a worker; those of others may not."""
+
+
+class InputError(DPWGError, ValueError):
+    """Records or what describes them are wrong, told without the values of a record."""
+
+
+class InputTypeError(DPWGError, TypeError):
+    """Records or what reads them are of a type that is not taken."""
+
+
 class SeededNoiseWarning(UserWarning):
     """The noise is drawn from a seed, so whoever knows the seed can subtract it."""
 
@@ -16,15 +28,15 @@ class DeltaWarning(UserWarning):
     """Delta is so large that publishing one whole record at random would be allowed."""
 
 
-class PlanExceededError(RuntimeError):
+class PlanExceededError(DPWGError, RuntimeError):
     """More would be released than the plan has paid for."""
 
 
-class CalibrationError(RuntimeError):
+class CalibrationError(DPWGError, RuntimeError):
     """No noise was found that keeps the budget."""
 
 
-class UnsupportedMechanismError(ValueError):
+class UnsupportedMechanismError(DPWGError, ValueError):
     """No accountant states the privacy of this mechanism tightly."""
 
 
@@ -44,6 +56,10 @@ class MissingGroupsWarning(UserWarning):
     """No record to score is in a group that the model was fitted with."""
 
 
+class UnreachedScorerWarning(UserWarning):
+    """Nothing hands groups to a scorer inside a search, but for a model that finds its own."""
+
+
 class UngroupedWarning(UserWarning):
     """No groups were given, so the average risk of all records is learned."""
 
@@ -52,11 +68,11 @@ class WeakPlanWarning(UserWarning):
     """The plan's bound promises no more than a model that predicts nothing."""
 
 
-class ChangedDataError(RuntimeError):
+class ChangedDataError(DPWGError, RuntimeError):
     """Records that were read once more, as a file or a lost partition, are not what they were."""
 
 
-class OracleError(RuntimeError):
+class OracleError(RuntimeError):  # it repeats what the oracle said
     """A sample oracle failed, ran dry, or gave something else than fresh records."""
 
 
@@ -64,23 +80,27 @@ class UnusedRecordsWarning(UserWarning):
     """No record of a call of ``partial_fit`` was used."""
 
 
-class BudgetExceededError(RuntimeError):
+class BudgetExceededError(DPWGError, RuntimeError):
     """A fit would cost more than what is left in a `PrivacyLedger`."""
 
 
-class LedgerUnreachableError(RuntimeError):
+class LedgerUnreachableError(RuntimeError):  # it repeats what the file system said
     """A worker cannot reach the ledger that should count its fits."""
 
 
-class DeadlineError(RuntimeError):
+class MachineError(DPWGError, RuntimeError):
+    """A library of this machine would round one record by who else is there."""
+
+
+class DeadlineError(DPWGError, RuntimeError):
     """A pass over records on a cluster was not done in time."""
 
 
-class WorkerLostError(RuntimeError):
+class WorkerLostError(DPWGError, RuntimeError):
     """Workers of a cluster, or its scheduler, went away more often than a pass can mend."""
 
 
-class WorkerError(RuntimeError):
+class WorkerError(DPWGError, RuntimeError):
     """A task failed on a worker, in words that may show records, so they are not repeated."""
 
 

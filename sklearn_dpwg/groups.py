@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from sklearn_dpwg._lazy_data import refuse_lazy
+from sklearn_dpwg.exceptions import InputError
 
 # Takes in unknown and missing labels, where it is stated and groups are protected.
 OTHER = "other"
@@ -28,14 +29,14 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
     if hasattr(rows, "columns"):
         missing = [column for column in columns if column not in rows.columns]
         if missing:
-            raise ValueError(
+            raise InputError(
                 f"group_by must name columns of X, {list(rows.columns)!r}, got {missing[0]!r}."
             )
         return rows[columns] if several else rows[columns[0]]
     table: Any = np.asarray(rows) if not issparse(rows) else csr_array(rows)  # type: ignore[call-overload]
     for column in columns:
         if not isinstance(column, int | np.integer) or not 0 <= column < table.shape[1]:
-            raise ValueError(
+            raise InputError(
                 f"group_by must hold column indices below {table.shape[1]}, as X has no column "
                 f"names, got {column!r}."
             )
@@ -70,14 +71,8 @@ def find_groups(rows: Any, groups: Any, group_by: GroupBy | None) -> Any:
     if group_by is None:
         return groups
     if groups is not None:
-        raise ValueError("groups were passed and group_by is set: use one of them, not both.")
+        raise InputError("groups were passed and group_by is set: use one of them, not both.")
     return select_groups(rows, group_by)
-
-
-def are_decided_by(labels: Any, groups: Any) -> bool:
-    """Return whether records of one group always have one and the same label."""
-    pairs = set(zip(_labels_one_by_one(labels), _labels_one_by_one(groups), strict=True))
-    return len(pairs) == len({group for _, group in pairs})
 
 
 def take_rows(rows: Any, members: NDArray[np.intp]) -> Any:
@@ -111,17 +106,17 @@ def encode_groups(
     of_value = labels.get_indexer(values)
     if (of_value < 0).any():
         if are_secret:
-            raise ValueError(
+            raise InputError(
                 f"groups must hold labels of group_labels={list(labels)!r} alone, and some differ."
             )
-        raise ValueError(
+        raise InputError(
             f"groups contains {values[of_value < 0][0]!r}, which is not in group_labels="
             f"{list(labels)!r}."
         )
     codes = of_value[found]
     empty = np.flatnonzero(np.bincount(codes, minlength=len(labels)) == 0)
     if empty.size and not may_be_empty:
-        raise ValueError(
+        raise InputError(
             f"group_labels contains {labels[empty[0]]!r}, a group without records: the worst "
             f"group can only be found among groups with records, leave it out."
         )
@@ -154,7 +149,7 @@ def _factorized(groups: Any, n_records: int) -> tuple[NDArray[np.intp], pd.Index
         found = places if known[1] is None else known[1][places]
     labels = _index(found.astype(object))
     if len(codes) != n_records:
-        raise ValueError(
+        raise InputError(
             f"groups must have one entry a record: got {len(codes)} for {n_records} records."
         )
     return np.asarray(codes, dtype=np.intp), labels
@@ -190,7 +185,7 @@ def encode_hidden_groups(
     """
     values = _labels_one_by_one(groups)
     if len(values) != n_records:
-        raise ValueError(
+        raise InputError(
             f"groups must have one entry a record: got {len(values)} for {n_records} records."
         )
     labels = _index(_checked_labels(group_labels))
@@ -198,7 +193,7 @@ def encode_hidden_groups(
     if OTHER in labels:
         codes = np.where(codes < 0, labels.tolist().index(OTHER), codes)
     elif (codes < 0).any():
-        raise ValueError(
+        raise InputError(
             f"groups must hold labels of group_labels={list(labels)!r}, got something else: state "
             f"the label {OTHER!r} too, which takes in whatever is not stated."
         )
@@ -226,7 +221,7 @@ def labelled_sizes(
     """
     labels, sizes = _labelled(group_sizes, size_labels, group_labels)
     if labels is None:
-        raise ValueError(
+        raise InputError(
             "group_labels must be given, or set, where group_sizes is a sequence, got None."
         )
     return _index(labels).to_numpy(dtype=object), sizes
@@ -240,30 +235,30 @@ def _labelled(
     known = None if group_labels is None else _checked_labels(group_labels)
     if hasattr(group_sizes, "keys"):  # a mapping, or the Series that value_counts returns
         if size_labels is not None:
-            raise ValueError("group_labels must be None where group_sizes is a mapping.")
+            raise InputError("group_labels must be None where group_sizes is a mapping.")
         size_labels, group_sizes = list(group_sizes.keys()), list(dict(group_sizes).values())
     if not np.iterable(group_sizes):
-        raise ValueError(f"group_sizes must hold one size a group, got {group_sizes!r}.")
+        raise InputError(f"group_sizes must hold one size a group, got {group_sizes!r}.")
     sizes = list(group_sizes)
     if not sizes:
-        raise ValueError("group_sizes must hold at least one size, got none.")
+        raise InputError("group_sizes must hold at least one size, got none.")
     if size_labels is None:
         if known is not None and len(sizes) != len(known):
-            raise ValueError(
+            raise InputError(
                 f"group_sizes must have one size a group of group_labels={known!r}, got "
                 f"{len(sizes)}."
             )
         return known, sizes
     labels = _checked_labels(size_labels)
     if len(labels) != len(sizes):
-        raise ValueError(
+        raise InputError(
             f"group_sizes must have one size a label of group_labels={labels!r}, got {len(sizes)}."
         )
     by_label = dict(zip(labels, sizes, strict=True))
     if known is None:
         known = sorted(labels, key=_sort_key)
     elif set(known) != set(labels):
-        raise ValueError(
+        raise InputError(
             f"group_sizes must be those of the estimator's group_labels={known!r}, got those of "
             f"{labels!r}."
         )
@@ -323,17 +318,17 @@ def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
     except (TypeError, ValueError):
         table = pd.DataFrame()
     if not table.shape[1]:
-        raise ValueError(
+        raise InputError(
             f"groups must be one label a record, or a table with a row a record and at least one "
             f"column, got {type(groups).__name__}."
         )
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
-        raise ValueError(
+        raise InputError(
             f"groups must have a name of its own for each column, got {twice!r} twice."
         )
     if not may_be_missing and table.isna().to_numpy().any():
-        raise ValueError(
+        raise InputError(
             "groups contains NaN or None; give records of unknown group a label of their own or "
             "leave them out."
         )
@@ -347,13 +342,13 @@ def _checked_labels(group_labels: Any) -> list[Hashable]:
     except TypeError:  # no sequence, or a label that is a list
         labels, n_different = [], 0
     if not labels:
-        raise ValueError(
+        raise InputError(
             f"group_labels must be a sequence of labels (tuples for several columns), got "
             f"{group_labels!r}."
         )
     if n_different < len(labels):
         repeated = next(label for label in labels if labels.count(label) > 1)
-        raise ValueError(f"group_labels must name each group once, got {repeated!r} twice.")
+        raise InputError(f"group_labels must name each group once, got {repeated!r} twice.")
     return labels
 
 

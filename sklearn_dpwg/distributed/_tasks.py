@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_dpwg._own_words import has_own_words, innermost, module_of
-from sklearn_dpwg.exceptions import WorkerError
+from sklearn_dpwg.exceptions import DPWGError, WorkerError
 from sklearn_dpwg.kernels import allow_threads
 
 _PACKAGE = __name__.partition(".")[0]
@@ -141,13 +140,16 @@ def add(*sums: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def without_values(error: Exception) -> Exception:
     """Return an error that may leave the worker: with its words if they are this package's own."""
-    trace = innermost(error)
+    if isinstance(error, DPWGError):
+        return _bare(error)
+    trace = error.__traceback__
     if trace is None:
         return WorkerError(f"A task failed on a worker with {type(error).__name__}.")
-    if has_own_words(error):
-        return _bare(error)
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    module = trace.tb_frame.f_globals.get("__name__", "")
     return WorkerError(
-        f"A task failed on a worker with {type(error).__name__} in {module_of(trace)}, line "
+        f"A task failed on a worker with {type(error).__name__} in {module}, line "
         f"{trace.tb_lineno}; its words may show values of records, so they stay there: the same "
         "call with some of the rows in memory shows them."
     )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from sklearn_dpwg.distributed._tasks import Failure, Held, without_values
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.groups import GroupBy, find_groups
 
 NO_SPARSE = (
@@ -65,12 +66,12 @@ class MakeTable:
 
     def _table(self, X: Any, y: Any, groups: Any) -> TablePartition:
         if issparse(X):
-            raise ValueError(NO_SPARSE)
+            raise InputError(NO_SPARSE)
         y = np.asarray(y)
         groups = find_groups(X, groups, self._group_by)
         for name, part in (("y", y), ("groups", groups)):
             if part is not None and len(part) != len(X):
-                raise ValueError(
+                raise InputError(
                     f"Partition {self._place} of X has {len(X)} rows, and that of {name} has "
                     f"{len(part)}: X, y and groups must be cut at the same rows."
                 )

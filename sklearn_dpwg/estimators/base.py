@@ -22,7 +22,6 @@ from sklearn_dpwg.estimators.in_blocks.fit import fit_in_blocks
 from sklearn_dpwg.estimators.in_blocks.held import is_elsewhere
 from sklearn_dpwg.estimators.inputs import advice_on_missing_values, check_columns
 from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
-from sklearn_dpwg.estimators.search_around import check_search_around
 from sklearn_dpwg.estimators.spending import (
     check_solution,
     plan_within,
@@ -337,8 +336,7 @@ class DPWorstGroupEstimator(Fitting):
         return np.asarray(row_norms(rows) > 1.000001 * float(self._row_norm))
 
     def __sklearn_clone__(self) -> Self:
-        """Clone the parameters; a search that begins with it is looked through first."""
-        check_search_around(self)
+        """Clone the parameters, and a fitted start with what it learned."""
         copy: Self = super().__sklearn_clone__()
         if hasattr(self.start, "coef_"):  # cloned for its parameters it would forget its fit
             copy.start = self.start

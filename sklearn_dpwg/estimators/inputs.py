@@ -8,6 +8,7 @@ the guarantee, and no value is in it.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,10 +19,16 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from sklearn_dpwg._lazy_data import refuse_lazy
-from sklearn_dpwg.exceptions import PublicTargetWarning, warn
+from sklearn_dpwg.exceptions import InputError, PublicTargetWarning, warn
 
 # Up to so many labels a column is never taken for one of identifiers or of measured numbers.
 _FEW = 20
+
+# Beginnings of scikit-learn's errors, which hold no value.
+_WITHOUT_VALUES = re.compile(
+    r"Input [Xy] contains (NaN|infinity or a value too large for dtype\('float\d+'\))\."
+    r"|y should be a 1d array, got an array of shape \([\d, ]*\) instead\."
+)
 
 _TEXT = (str, bytes)
 # A timestamp of pandas is a date, a period is not.
@@ -54,7 +61,7 @@ def check_columns(X: Any) -> None:
         names = list(X.columns)
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"X must have a name of its own for each column, got {twice!r} twice.")
+            raise InputError(f"X must have a name of its own for each column, got {twice!r} twice.")
         columns: Iterable[tuple[Any, Any]] = _columns_of_frame(X)
     else:
         columns = _columns_of_array(X)
@@ -63,7 +70,7 @@ def check_columns(X: Any) -> None:
         if kind is not None:
             # the first words are those that scikit-learn's checks ask for
             start = "Complex data not supported: " if kind == "complex numbers" else ""
-            raise ValueError(
+            raise InputError(
                 f"{start}X must hold numbers, got {kind} in column {name!r}: {_ADVICE[kind]}."
             )
 
@@ -105,37 +112,48 @@ def _kind(values: NDArray[Any]) -> str | None:
 
 @contextmanager
 def advice_on_missing_values(X: Any) -> Iterator[None]:
-    """Name the column in scikit-learn's error on NaN, which advises what no guarantee covers."""
+    """Say in own words, with the column, what scikit-learn says of NaN, infinity and shapes.
+
+    It advises what no guarantee covers, and of its sentences these alone are known to quote no
+    value. X is None where y alone is looked at.
+    """
     try:
         yield
     except (TypeError, ValueError) as error:
-        is_missing = str(error).startswith("Input X contains NaN") or "'NAType'" in str(error)
-        if str(error).startswith("Input X contains infinity") and not issparse(X):
-            raise _infinity(X, str(error)) from None
-        if not is_missing or issparse(X):
+        said = _WITHOUT_VALUES.match(str(error))
+        if "'NAType'" not in str(error) and said is None:
             raise
-        missing: Any = pd.isna(np.asarray(X, dtype=object))
-        column = int(np.argmax(missing.any(axis=0)))
-        name = list(X.columns)[column] if hasattr(X, "columns") else column
-        raise ValueError(
-            f"Input X contains NaN in column {name!r}: PublicSchema "
-            f"takes a fill that is said beforehand, while an imputer would learn from the records "
-            f"what no guarantee covers."
-        ) from None
+        sentence = said.group() if said else f"Input {'y' if X is None else 'X'} contains NaN."
+        if X is None or issparse(X) or not sentence.startswith("Input X"):
+            raise InputError(sentence) from None
+        raise _infinite(X, sentence) if "infinity" in sentence else _missing(X) from None
 
 
-def _infinity(X: Any, sentence: str) -> ValueError:
-    """Return scikit-learn's error on infinity with the column in it, as far as there is one."""
+def _missing(X: Any) -> InputError:
+    missing: Any = pd.isna(np.asarray(X, dtype=object))
+    if not missing.any():
+        return InputError("Input y contains NaN.")
+    column = int(np.argmax(missing.any(axis=0)))
+    name = list(X.columns)[column] if hasattr(X, "columns") else column
+    return InputError(
+        f"Input X contains NaN in column {name!r}: PublicSchema "
+        f"takes a fill that is said beforehand, while an imputer would learn from the records "
+        f"what no guarantee covers."
+    )
+
+
+def _infinite(X: Any, sentence: str) -> InputError:
+    """Return the error on infinity with the column in it, as far as there is one."""
     values = np.asarray(X, dtype=np.float64)
     wrong = np.isinf(values).any(axis=0)
     if not wrong.any():  # single precision may not hold what is finite in double
         wrong = (np.abs(values) > np.finfo(np.float32).max).any(axis=0)
     if values.ndim != 2 or not wrong.any():
-        return ValueError(sentence)
+        return InputError(sentence)
     column = int(np.argmax(wrong))
     name = list(X.columns)[column] if hasattr(X, "columns") else column
     kind = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
-    return ValueError(
+    return InputError(
         f"Input X contains infinity or a value too large for {np.dtype(kind)} in column {name!r}."
     )
 
@@ -154,11 +172,11 @@ def check_targets(y: Any, *, is_classifier: bool) -> None:
             else "make numbers of them, with target_bounds in the same unit"
         )
         start = "Complex data not supported: " if kind == "complex numbers" else ""
-        raise ValueError(f"{start}y must hold numbers for a regressor, got {kind}: {advice}.")
+        raise InputError(f"{start}y must hold numbers for a regressor, got {kind}: {advice}.")
     if kind == "strings" and values.dtype.kind == "O":
         present = values[~pd.isna(values)]
         if not all(isinstance(value, _TEXT) for value in present):
-            raise ValueError(
+            raise InputError(
                 "y must hold classes of one kind, all numbers or all strings, got some of both."
             )
 
@@ -166,13 +184,13 @@ def check_targets(y: Any, *, is_classifier: bool) -> None:
 def check_found_classes(classes: NDArray[Any], n_records: int) -> None:
     """Refuse classes found in y that can be none; classes and the number of records are public."""
     if len(classes) > max(_FEW, n_records / 2):
-        raise ValueError(
+        raise InputError(
             f"y must hold classes, got {len(classes):,} different ones in {n_records:,} records, "
             f"as in a column of identifiers: pass the target, or state classes=[...]."
         )
     if differ_by_blanks(classes.tolist()) is not None:
         # which ones is not said, as in all errors about y
-        raise ValueError(
+        raise InputError(
             "y must hold classes that differ by more than blanks at their ends, got two that do "
             "not: strip them, or state classes=[...]."
         )
@@ -186,18 +204,18 @@ def check_found_groups(labels: NDArray[np.object_], n_records: int) -> None:
     )
     advice = "pass what tells groups of records apart, or state group_labels=[...]"
     if n_labels > _FEW and with_fraction:
-        raise ValueError(
+        raise InputError(
             f"groups must be labels, got {n_labels:,} different numbers with fractions, as in a "
             f"measured column: cut it into public ranges, or state group_labels=[...]."
         )
     if n_labels > max(_FEW, n_records / 2):
-        raise ValueError(
+        raise InputError(
             f"groups must be labels that records share, got {n_labels:,} different ones in "
             f"{n_records:,} records, as in a column of identifiers: {advice}."
         )
     pair = differ_by_blanks(labels.tolist())
     if pair is not None:
-        raise ValueError(
+        raise InputError(
             f"groups must have labels that differ by more than blanks at their ends, got "
             f"{pair[0]!r} and {pair[1]!r}: strip them, or state group_labels=[...]."
         )

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.inputs import check_found_classes
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss
 
 
@@ -60,7 +61,7 @@ class ClassTargets(Targets):
         index = pd.Index(self.classes).get_indexer(y)
         if (index < 0).any():
             # which one is not said, as y is private
-            raise ValueError(
+            raise InputError(
                 f"y must hold no class outside classes={self.stated!r}, got at least one."
             )
         return np.asarray(2.0 * index - 1.0 if self.loss.n_outputs == 1 else index.astype(float))
@@ -73,7 +74,7 @@ class ClassTargets(Targets):
 
     def check_later(self, classes: ArrayLike | None) -> None:
         if classes is not None and not np.array_equal(np.unique(classes), self.classes):
-            raise ValueError(
+            raise InputError(
                 f"classes must be those of the first call, {self.classes.tolist()!r}, got "
                 f"{classes!r}."
             )
@@ -117,9 +118,9 @@ class BoundedTargets(Targets):
 def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any]:
     """Return the classes, sorted, that are given or else found in y; refuse what can be none."""
     if y is not None and pd.isna(y).any():
-        raise ValueError("y must hold a class for every record, got NaN or None.")
+        raise InputError("y must hold a class for every record, got NaN or None.")
     if given is None and y is None:
-        raise ValueError("classes must be given or set where y is not there to find them in.")
+        raise InputError("classes must be given or set where y is not there to find them in.")
     is_found = given is None
     if is_found:
         given = _few_values(np.asarray(y))
@@ -129,16 +130,16 @@ def find_classes(y: NDArray[Any] | None, given: ArrayLike | None) -> NDArray[Any
     try:
         known = np.unique(np.asarray(given))
     except TypeError:
-        raise ValueError(f"classes must be all numbers or all strings, got {got}.") from None
+        raise InputError(f"classes must be all numbers or all strings, got {got}.") from None
     if is_found:
         check_found_classes(known, len(np.asarray(y)))
     elif len(known) < np.asarray(given).size:
         stated = np.ravel(np.asarray(given)).tolist()
         twice = next(each for each in stated if stated.count(each) > 1)
-        raise ValueError(f"classes must name each class once, got {twice!r} twice.")
+        raise InputError(f"classes must name each class once, got {twice!r} twice.")
     if len(known) < 2:
         shown = "" if is_found else f": {known.tolist()!r}"
-        raise ValueError(
+        raise InputError(
             f"classes must be at least two, found in y or given, got one class{shown}."
         )
     return known
@@ -162,13 +163,13 @@ def numeric_targets(y: NDArray[Any]) -> FloatArray:
             numbers = np.asarray(y.astype(np.float64))
     except (TypeError, ValueError):
         # NumPy's own message shows the value
-        raise ValueError("y must hold finite numbers, got something else.") from None
+        raise InputError("y must hold finite numbers, got something else.") from None
     if np.isnan(numbers).any():
-        raise ValueError("y must hold finite numbers, got NaN.")
+        raise InputError("y must hold finite numbers, got NaN.")
     return numbers
 
 
 def refuse_classes(classes: ArrayLike | None) -> None:
     """Refuse classes of a regressor."""
     if classes is not None:
-        raise ValueError(f"classes must be None for a regressor, got {classes!r}.")
+        raise InputError(f"classes must be None for a regressor, got {classes!r}.")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.kernels._gathered_rows import read_only as _read_only
 from sklearn_dpwg.kernels._run_on_threads import run_on_threads
 from sklearn_dpwg.kernels.partition import Blocks, Partition
@@ -62,7 +63,7 @@ def fused_pass(
     n_outputs, n_features = weights.shape
     n_records = int(blocks.edges[-1])
     if rows.shape != (n_records, n_features) or not len(row_scale) == len(targets) == n_records:
-        raise ValueError("rows, row_scale, targets, blocks and weights must be of one data set.")
+        raise InputError("rows, row_scale, targets, blocks and weights must be of one data set.")
     sparse = isinstance(rows, csr_array)
     n_entries = 1 if sparse else n_features
     partition = Partition.of(
@@ -108,7 +109,7 @@ def _branch(loss: Loss) -> int:
 
     allowed = BRANCHES if loss.n_outputs == 1 else ("multinomial_log",)
     if loss.kernel not in allowed:
-        raise ValueError(
+        raise InputError(
             f"kernel of {type(loss).__name__} must be None or one of {list(allowed)}, got "
             f"{loss.kernel!r}."
         )

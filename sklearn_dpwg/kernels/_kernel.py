@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_dpwg.exceptions import MachineError
+
 # read when numba is loaded
 os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")
 import numba
@@ -21,7 +23,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 def refuse_svml() -> None:
     """Refuse a library of vector functions whose results depend on places (docs/theory/sums.md)."""
     if getattr(numba.config, "USING_SVML", False):
-        raise RuntimeError(
+        raise MachineError(
             "numba uses Intel's SVML, in which the exp of a number depends on its place among "
             "others, and so would one record's gradient on who else is there: set the environment "
             "variable NUMBA_DISABLE_INTEL_SVML=1 before numba is loaded."

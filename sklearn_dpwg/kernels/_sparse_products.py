@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.exceptions import InputError
 
 # Temporary arrays are of this size, not of the rows'.
 _BLOCK_BYTES = 2**18
@@ -26,7 +27,7 @@ def canonical_rows(rows: Any) -> Any:
         fresh = fresh.copy()
         fresh.sum_duplicates()
         if not np.isfinite(fresh.data).all():
-            raise ValueError("X must hold finite numbers, got entries of one place that overflow.")
+            raise InputError("X must hold finite numbers, got entries of one place that overflow.")
     return fresh
 
 

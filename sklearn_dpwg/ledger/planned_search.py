@@ -131,27 +131,6 @@ def starts_to_charge(search: Any, rows: Sequence[Any]) -> list[PrivacyGuarantee]
     return [cost.guarantee for cost in costs_in(search.get_params()) if cost.key not in known]
 
 
-def check_room(
-    search: Any,
-    fits: Sequence[PrivacyGuarantee],
-    rows: Sequence[Any],
-    epsilon: float,
-    delta: float,
-) -> str | None:
-    """Return why a ledger cannot pay for fits that are still to come, or None where it can."""
-    starts = starts_to_charge(search, rows)
-    total = total_epsilon([*(row.guarantee for row in rows), *starts, *fits], delta)
-    if total <= epsilon:
-        return None
-    return (
-        f"this search makes {len(fits)} fits, which together with the {len(rows)} so far"
-        f"{' and those that they begin with' * bool(starts)} would bring the ledger to epsilon="
-        f"{total:.4g} at delta={delta:g}, above its epsilon="
-        f"{epsilon:g}: take fewer candidates or folds, a smaller epsilon, or refit=False "
-        f"(ledger.plan_search tells what it costs). Nothing was spent."
-    )
-
-
 def plan_search(
     search: Any,
     rows: Sequence[Any],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from sklearn_dpwg._lazy_data import refuse_lazy
-from sklearn_dpwg.exceptions import MissingGroupsWarning, warn
+from sklearn_dpwg.exceptions import MissingGroupsWarning, UnreachedScorerWarning, warn
 from sklearn_dpwg.groups import GroupBy, encode_groups, find_groups, take_rows
 from sklearn_dpwg.metrics._model_inside import (
     group_by_of_model,
@@ -53,9 +53,7 @@ def worst_group_scorer(
         also at the end of a pipeline or inside a search; for other models the groups present.
     missing : {"raise", "nan", "ignore"}, default="raise"
         What to do about a group with fewer than `min_count` of the records scored: raise an
-        error, return NaN, or take the worst of the other groups. Around a private model of this
-        package, searches and ``cross_validate`` raise it before the first fit, where they are
-        given the groups of all records or the model finds them in their X.
+        error, return NaN, or take the worst of the other groups.
     min_count : int, default=1
         Fewest records for a score of a group to count.
     per_group : bool, default=False
@@ -74,6 +72,9 @@ def worst_group_scorer(
 
     Warns
     -----
+    UnreachedScorerWarning
+        If nothing hands it groups inside a search: there is no `group_by`, and metadata routing is
+        off. Then a model with a ``group_by`` finds them, or ``groups=`` where it is called by hand.
     MissingGroupsWarning
         By the scorer, if no record to score is in a group that the model was fitted with.
 
@@ -98,6 +99,13 @@ def worst_group_scorer(
         raise ValueError(f'missing must be "raise", "nan" or "ignore", got {missing!r}.')
     if type(min_count) is not int or min_count < 1:
         raise ValueError(f"min_count must be a positive whole number, got {min_count!r}.")
+    if group_by is None and not get_config()["enable_metadata_routing"]:
+        warn(
+            "nothing hands groups to this scorer inside a search, which would pay for fits before "
+            "it fails, unless the model has a group_by: set group_by here, or make it with "
+            "enable_metadata_routing=True. Called by hand it takes groups=....",
+            UnreachedScorerWarning,
+        )
     return _WorstGroupScorer(scoring, group_by, group_labels, missing, min_count, per_group)
 
 
@@ -176,63 +184,12 @@ class _WorstGroupScorer:
         return groups
 
     def check_reached(self, estimator: Any) -> None:
-        """Refuse to score an unfitted model whose groups cannot reach this scorer in a search."""
-        is_routed = get_config()["enable_metadata_routing"]
-        if self.group_by is None and not is_routed and not has_grouping(estimator):
-            raise _no_groups()
-
-    def check_folds(
-        self, X: Any, groups: Any, folds: Iterable[tuple[Any, NDArray[np.intp]]]
-    ) -> None:
-        """Refuse folds of which one lacks a group to score, before anything is fitted on them.
-
-        Groups are those that are passed to the scorer, or that the model finds in X.
-        """
-        encoded = self._encoded(X, groups)
-        if encoded is None:
-            return
-        codes, present, known = encoded
-        for fold, (_, test) in enumerate(folds):
-            sizes = np.bincount(codes[test], minlength=len(present))
-            count_of = dict.fromkeys(known, 0) | {
-                label: size for label, size in zip(present, sizes, strict=True) if size
-            }
-            for label, size in count_of.items():
-                if size < self.min_count:
-                    where = f"the records to score in fold {fold} (nothing was fitted yet)"
-                    raise self._too_few(label, size, where)
-
-    def check_sizes(self, X: Any, groups: Any, n_folds: int) -> None:
-        """Refuse groups too small for so many disjoint folds, however these will be drawn."""
-        encoded = self._encoded(X, groups)
-        if encoded is None:
-            return
-        codes, present, known = encoded
-        sizes = np.bincount(codes, minlength=len(present)).tolist()
-        for label, size in (
-            dict.fromkeys(known, 0) | dict(zip(present, sizes, strict=True))
-        ).items():
-            if size < n_folds * self.min_count:
-                raise ValueError(
-                    f"group {label!r} has {size} of the records, too few for min_count="
-                    f"{self.min_count} in each of {n_folds} folds, however they are drawn (nothing "
-                    f"was fitted yet): use fewer folds that hold every group "
-                    f"(GroupLabelStratifiedKFold, or a seed, with which folds are looked at before "
-                    f'the first fit), or missing="nan" or "ignore".'
-                )
-
-    def _encoded(
-        self, X: Any, groups: Any
-    ) -> tuple[NDArray[np.intp], NDArray[np.object_], list[Hashable]] | None:
-        """Return codes, labels that are present and those to score; None if all may be missed."""
-        if self.group_by is not None:
-            groups = find_groups(X, None, self.group_by)
-        if groups is None or self.missing != "raise":
-            return None
-        n_records = X.shape[0] if hasattr(X, "shape") else len(X)
-        codes, present = encode_groups(groups, n_records, None)
-        known = present.tolist() if self.group_labels is None else list(self.group_labels)
-        return codes, present, known
+        """Refuse to score an unfitted model where nothing can hand groups to this scorer."""
+        if self.group_by is None and not has_grouping(estimator):
+            raise ValueError(
+                f"no groups reached the scorer: set group_by of it or of the model; got {self!r}, "
+                f"and nothing was fitted yet."
+            )
 
     def _too_few(self, label: Hashable, size: int, where: str) -> ValueError:
         return ValueError(
@@ -275,7 +232,8 @@ class _WorstGroupScorer:
 
 def _no_groups() -> ValueError:
     return ValueError(
-        "no groups reached the scorer: set group_by of it or of the model, or pass groups as "
-        "metadata (enable_metadata_routing=True; params={'groups': ...} in cross_validate, "
-        "groups=... in the fit of a search)."
+        "no groups reached the scorer, and the fit that it was to score is paid for if it was "
+        "private: set group_by of the scorer or of the model, or pass groups as metadata "
+        "(enable_metadata_routing=True; params={'groups': ...} in cross_validate, groups=... in "
+        "the fit of a search)."
     )

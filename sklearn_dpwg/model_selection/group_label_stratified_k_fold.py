@@ -62,9 +62,6 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
     ['a' 'a' 'b' 'b'] [0 1 0 1]
     """
 
-    # a model that protects groups refuses such folds
-    stratifies_groups = True
-
     # the groups reach split through everything that routes metadata, unless X holds them
     __metadata_request__split = {"groups": True}  # noqa: RUF012
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg.exceptions import InputTypeError
 from sklearn_dpwg.kernels import (
     Blocks,
     Partition,
@@ -289,7 +290,7 @@ class RecordBlock:
     ) -> tuple[FloatArray, FloatArray]:
         """Do as the compiled pass for a loss without a kernel."""
         if self.records.slope_limits is not None:
-            raise TypeError(f"slopes of {self.loss!r} have no kernel that limits them: a bug.")
+            raise InputTypeError(f"slopes of {self.loss!r} have no kernel that limits them: a bug.")
         records, n_features = self.records, self.records.rows.shape[1]
         n_columns = n_features + 1 if gradients else 0
         totals = np.zeros(self.n_groups)

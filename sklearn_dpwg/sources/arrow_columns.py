@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from sklearn_dpwg.exceptions import InputError
+
 _ADVICE = {
     "strings": (
         "encode them with public categories, as PublicSchema or OneHotEncoder(categories=[...]) "
@@ -30,7 +32,7 @@ def check_feature(name: str, kind: Any) -> None:
     found = kind_of(kind)
     if found is not None:
         advice = _ADVICE.get(found, "cast them to a type of numbers")
-        raise ValueError(f"X must hold numbers, got {found} in column {name!r}: {advice}.")
+        raise InputError(f"X must hold numbers, got {found} in column {name!r}: {advice}.")
 
 
 def check_label(name: str, kind: Any, *, of: str) -> None:
@@ -38,7 +40,7 @@ def check_label(name: str, kind: Any, *, of: str) -> None:
     found = kind_of(kind)
     if found not in (None, "strings", "dates or times"):
         wanted = "classes or numbers" if of == "y" else "labels"
-        raise ValueError(f"{of} must hold {wanted}, got {found} in column {name!r}.")
+        raise InputError(f"{of} must hold {wanted}, got {found} in column {name!r}.")
 
 
 def kind_of(kind: Any) -> str | None:
@@ -96,7 +98,7 @@ def fill_numbers(out: NDArray[Any], column: Any, name: str) -> None:
     if types.is_decimal(column.type):
         column = column.cast(float64())
     if column.null_count:
-        raise ValueError(
+        raise InputError(
             f"Input X contains NaN in column {name!r}: PublicSchema takes a fill that is said "
             f"beforehand, while an imputer would learn from the records what no guarantee covers."
         )
@@ -112,7 +114,7 @@ def as_targets(column: Any, name: str) -> NDArray[Any]:
     values = as_labels(column)
     # entries of a dictionary may be missing too
     if column.null_count or (values.dtype == object and any(value is None for value in values)):
-        raise ValueError(f"y must hold no missing values, got some in column {name!r}.")
+        raise InputError(f"y must hold no missing values, got some in column {name!r}.")
     return values
 
 

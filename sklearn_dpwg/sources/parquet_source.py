@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from sklearn_dpwg._lazy_data import NoArray
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.sources.arrow_columns import as_codes, check_feature, check_label, float_type
 from sklearn_dpwg.sources.parquet_files import (
     Columns,
@@ -113,7 +114,7 @@ class ParquetSource(NoArray):
         check_spool(spool)
         self.spool = spool
         if self.target in self.features:
-            raise ValueError(f"features must not hold the target, got {self.target!r}.")
+            raise InputError(f"features must not hold the target, got {self.target!r}.")
         self._query = data if _is_lazy_frame(data) else None
         self._files: list[ParquetFile] = []
         if self._query is None:
@@ -126,7 +127,7 @@ class ParquetSource(NoArray):
                 self._files.append(file)
             return
         if spool is None:
-            raise ValueError(
+            raise InputError(
                 "spool must name a directory where data is a LazyFrame, whose rows are written "
                 "there once, got None."
             )
@@ -206,7 +207,7 @@ class ParquetSource(NoArray):
                 if name not in by_name:
                     shown = ", ".join(map(repr, list(by_name)[:_SHOWN_NAMES]))
                     more = ", ..." if len(by_name) > _SHOWN_NAMES else ""
-                    raise ValueError(
+                    raise InputError(
                         f"{parameter} must name columns of data, [{shown}{more}], got {name!r}."
                     )
         wanted = list(dict.fromkeys([*self.features, *target, *self._groups]))
@@ -227,12 +228,12 @@ class ParquetSource(NoArray):
         for name in [*self.features, *self._columns.labels]:
             n_found = len(schema.get_all_field_indices(name))
             if n_found > 1:
-                raise ValueError(
+                raise InputError(
                     f"data must have a name of its own for each column, got {name!r} twice in "
                     f"{file.path!r}."
                 )
             if not n_found and name not in file.keys:
-                raise ValueError(
+                raise InputError(
                     f"data must have the column {name!r} in every file, and {file.path!r} has not."
                 )
 
@@ -254,7 +255,7 @@ def _common_type(name: str, schemas: list[Any]) -> Any:
         return pa.unify_schemas(fields, promote_options="permissive").field(0).type
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         shown = " and ".join(dict.fromkeys(map(str, found)))
-        raise ValueError(
+        raise InputError(
             f"data must have one type of values in all files for column {name!r}, got {shown}."
         ) from None
 
@@ -287,12 +288,12 @@ def _fragments_of(data: Any) -> list[Any]:
     try:
         fragments = list(data.get_fragments())
     except ValueError:
-        raise ValueError(
+        raise InputError(
             "data must be a dataset without a filter and a projection, got one that has some: pass "
             "a LazyFrame of polars instead."
         ) from None
     if not fragments or not all(hasattr(fragment, "row_groups") for fragment in fragments):
-        raise ValueError(
+        raise InputError(
             "data must be a dataset of Parquet files, got one of something else or of none."
         )
     return fragments
@@ -307,7 +308,7 @@ def _refuse_again(fragments: list[Any]) -> None:
         is_local = isinstance(fragment.filesystem, fs.LocalFileSystem)
         path = os.path.realpath(fragment.path) if is_local else fragment.path
         if (fragment.filesystem.type_name, path) in seen:
-            raise ValueError(
+            raise InputError(
                 f"data must name each file once, got {path!r} twice: a record in it would count "
                 f"for two, and the guarantee is for one."
             )
@@ -349,7 +350,7 @@ def _without_values() -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] != "polars" or is_full(error):
             raise
-        raise ValueError(
+        raise InputError(
             f"data must be a LazyFrame that polars can run, got {type(error).__name__}: collect() "
             f"of it shows what is wrong, values included."
         ) from None
@@ -387,5 +388,5 @@ def _several(names: Any, parameter: str, *, one: bool = False) -> list[str]:
         raise TypeError(f"{parameter} must be names of columns, got {shown}.")
     if len(set(listed)) < len(listed):
         twice = next(name for name in listed if listed.count(name) > 1)
-        raise ValueError(f"{parameter} must name each column once, got {twice!r} twice.")
+        raise InputError(f"{parameter} must name each column once, got {twice!r} twice.")
     return [str(name) for name in listed]

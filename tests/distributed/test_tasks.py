@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import numpy as np
+import pytest
 from sklearn.utils import check_array
 
-from sklearn_dpwg._checks import positive_finite
 from sklearn_dpwg.distributed import TablePartition
 from sklearn_dpwg.distributed._tasks import (
     Add,
@@ -20,7 +21,10 @@ from sklearn_dpwg.distributed._tasks import (
     without_values,
 )
 from sklearn_dpwg.distributed.table_partition import MakeTable
-from sklearn_dpwg.exceptions import WorkerError
+from sklearn_dpwg.estimators.in_blocks.survey import checked_targets
+from sklearn_dpwg.estimators.inputs import advice_on_missing_values
+from sklearn_dpwg.exceptions import InputError, WorkerError
+from sklearn_dpwg.groups import find_groups
 
 
 def error_of(function, *arguments):
@@ -42,9 +46,9 @@ def test_reprs_are_bare():
 
 
 def test_sentences_of_this_package_come_through():
-    error = error_of(positive_finite, -1.0, "radius")
-    assert type(error) is ValueError
-    assert str(error) == "radius must be positive and finite, got -1.0."
+    error = error_of(find_groups, None, [1], "sex")
+    assert type(error) is InputError
+    assert str(error) == "groups were passed and group_by is set: use one of them, not both."
     assert error.__traceback__ is None
     assert pickle.loads(pickle.dumps(error)).args == error.args
 
@@ -73,10 +77,22 @@ class Explodes:
         raise ValueError("31415")
 
 
-def test_scikit_learn_may_say_that_values_are_missing():
-    error = error_of(check_array, [[np.nan]])
-    assert type(error) is ValueError
-    assert "contains NaN" in str(error)
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_missing_and_infinite_targets_are_told_of(wrong):
+    error = error_of(partial(checked_targets, is_classifier=False), np.array([31415.0, wrong]))
+    assert type(error) is InputError
+    assert str(error).startswith("Input y contains")
+    assert "31415" not in str(error)
+
+
+def test_only_the_beginning_that_is_known_is_repeated():
+    def others(text):
+        with advice_on_missing_values(None):
+            raise ValueError(text)
+
+    assert str(error_of(others, "Input y contains NaN.31415")) == "Input y contains NaN."
+    assert type(error_of(others, "Input y contains 31415.")) is WorkerError
+    assert type(error_of(others, "could not convert 31415")) is WorkerError
 
 
 def test_errors_that_cannot_be_pickled_come_as_words():

@@ -6,15 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import (
-    GridSearchCV,
-    GroupKFold,
-    KFold,
-    LeaveOneGroupOut,
-    cross_validate,
-)
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators import hidden_groups as module
@@ -25,7 +17,7 @@ from sklearn_dpwg.exceptions import (
     UnsupportedMechanismError,
 )
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold
+from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
 from tests.helpers.plan_check import assert_releases_match
@@ -388,37 +380,6 @@ def test_a_private_search_protects_what_its_estimator_does():
         )  # fmt: skip
         with pytest.raises(ValueError, match="must leave neighbours to the estimator"):
             search.fit(X, y, groups=groups)
-
-
-def test_folds_may_not_follow_from_hidden_groups():
-    X, y, groups = records()
-    with config_context(enable_metadata_routing=True):
-        for cv in (GroupLabelStratifiedKFold(2), GroupKFold(2)):
-            with pytest.raises(ValueError, match="cv must not follow from the groups"):
-                cross_validate(classifier(), X, y, cv=cv, params={"groups": groups})
-            with pytest.raises(ValueError, match="cv must not follow from the groups"):
-                GridSearchCV(classifier(), {"radius": [3.0]}, cv=cv).fit(X, y, groups=groups)
-        found = cross_validate(classifier(), X, y, cv=KFold(2), params={"groups": groups})
-        assert len(found["test_score"]) == 2
-        public = DPWorstGroupClassifier(solver=MGR(n_steps=5), data_norm=1.0, delta=1e-4)
-        cross_validate(public, X, y, cv=GroupLabelStratifiedKFold(2), params={"groups": groups})
-
-
-def test_folds_may_not_follow_from_hidden_groups_that_are_found_in_the_rows():
-    X, y, groups = records()
-    codes = np.unique(groups, return_inverse=True)[1]
-    table = pd.DataFrame(np.column_stack([X, codes]))
-    column = table.shape[1] - 1
-    model = classifier(group_by=column, group_labels=[0.0, 1.0, 2.0])
-    for secret in (groups, codes, codes > 0):
-        for cv in (GroupKFold(2), LeaveOneGroupOut()):
-            with pytest.raises(ValueError, match="cv must not follow from the groups"):
-                cross_validate(model, table, y, cv=cv, groups=secret)
-            with pytest.raises(ValueError, match="cv must not follow from the groups"):
-                GridSearchCV(model, {"radius": [3.0]}, cv=cv).fit(table, y, groups=secret)
-    persons = np.arange(len(y)) // 2
-    found = cross_validate(model, table, y, cv=GroupKFold(2), groups=persons)
-    assert len(found["test_score"]) == 2
 
 
 def test_seeded_fits_repeat_and_warn_once():

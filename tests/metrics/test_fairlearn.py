@@ -65,6 +65,7 @@ def test_rates_by_name_are_those_of_a_metric_frame(fitted, method):
     assert np.all(found["difference"] > 0.0)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UnreachedScorerWarning")
 def test_the_worst_group_is_the_same(fitted):
     model, X, y, groups = fitted
     frame = MetricFrame(
@@ -75,6 +76,7 @@ def test_the_worst_group_is_the_same(fitted):
     assert worst_group_scorer("accuracy")(model, X, y, groups=groups) == worst
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UnreachedScorerWarning")
 def test_probabilities_too(fitted):
     model, X, y, groups = fitted
     frame = MetricFrame(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,14 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 
-from sklearn_dpwg.exceptions import MissingGroupsWarning
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.exceptions import MissingGroupsWarning, UnreachedScorerWarning
+from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import worst_group_scorer
+from sklearn_dpwg.model_selection import DPSearchCV
+from sklearn_dpwg.solvers import MGR
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UnreachedScorerWarning")
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -143,7 +150,7 @@ def test_what_is_refused(parameters, message):
 
 
 def test_without_groups():
-    with pytest.raises(ValueError, match=r"^no groups reached the scorer: set group_by"):
+    with pytest.raises(ValueError, match=r"^no groups reached the scorer, and the fit"):
         worst_group_scorer()(MODEL, X, Y)
     with pytest.raises(ValueError, match=r"^groups were passed and group_by is set"):
         worst_group_scorer(group_by=0)(MODEL, X, Y, groups=GROUPS)
@@ -202,14 +209,38 @@ def test_groups_are_found_as_the_fitted_model_does(wrap):
 
 
 def test_a_model_without_group_by_is_refused_as_before():
-    with pytest.raises(ValueError, match=r"^no groups reached the scorer: set group_by of it or"):
+    with pytest.raises(
+        ValueError, match=r"^no groups reached the scorer, and .* set group_by of the"
+    ):
         worst_group_scorer()(Private(group_by=None).fit(X, Y), X, Y)
-    worst_group_scorer().check_reached(make_pipeline(Private()))
-    worst_group_scorer(group_by=north).check_reached(MODEL)
-    with config_context(enable_metadata_routing=True):
-        worst_group_scorer().check_reached(MODEL)
-    with pytest.raises(ValueError, match=r"^no groups reached the scorer"):
-        worst_group_scorer().check_reached(make_pipeline(Private(group_by=None)))
+
+
+def test_it_warns_when_it_is_made_that_no_search_hands_it_groups():
+    with pytest.warns(UnreachedScorerWarning, match=r"^nothing hands groups to this scorer"):
+        scorer = worst_group_scorer()
+    assert np.isfinite(scorer(MODEL, X, Y, groups=GROUPS))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        worst_group_scorer(group_by=north)
+        with config_context(enable_metadata_routing=True):
+            worst_group_scorer()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
+def test_a_search_that_it_cannot_score_stops_after_one_fit():
+    private = DPWorstGroupClassifier(solver=MGR(n_steps=2), data_norm=1.0, classes=[0, 1])
+    search = GridSearchCV(
+        private, {"radius": [1.0, 2.0]}, cv=2, scoring=worst_group_scorer(), error_score="raise"
+    )
+    with PrivacyLedger(100.0, 1e-4) as ledger:
+        with pytest.raises(ValueError, match=r"^no groups .*the fit that it was to score is paid"):
+            search.fit(X, Y)
+        assert len(ledger.rows) == 1
+        search = DPSearchCV(private, {"radius": [1.0, 2.0]}, scoring=worst_group_scorer())
+        with pytest.raises(ValueError, match=r"^no groups .* and nothing was fitted yet"):
+            search.fit(X, Y, GROUPS)
+        assert len(ledger.rows) == 1
 
 
 # --- records of none of the groups that the model was fitted with -------------------------------

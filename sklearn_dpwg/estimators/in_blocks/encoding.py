@@ -16,7 +16,7 @@ from sklearn_dpwg.estimators.in_blocks.refusal import Refusal, told
 from sklearn_dpwg.estimators.in_blocks.survey import checked_targets, fingerprint_of
 from sklearn_dpwg.estimators.inputs import advice_on_missing_values, check_columns
 from sklearn_dpwg.estimators.targets import Targets
-from sklearn_dpwg.exceptions import ChangedDataError
+from sklearn_dpwg.exceptions import ChangedDataError, InputError
 from sklearn_dpwg.groups import codes_of_labels, find_groups
 from sklearn_dpwg.kernels import rounding_kind
 from sklearn_dpwg.losses import Loss
@@ -76,7 +76,7 @@ class Encoder:
         if counts.tolist() != list(expected.sizes):
             raise ChangedDataError(_CHANGED.format(place=expected.place))
         if rows.shape[0] != len(y):
-            raise ValueError(
+            raise InputError(
                 f"X must have one row a target in every partition, got {rows.shape[0]:,} for "
                 f"{len(y):,}."
             )
@@ -125,7 +125,7 @@ def check_kinds(seals: Sequence[Seal]) -> None:
     """Refuse workers that round the same numbers otherwise (docs/theory/sums.md, section 10)."""
     kinds = sorted({seal.kind for seal in seals})
     if len(kinds) > 1:
-        raise ValueError(_MIXED.format(kinds=" and ".join(kinds)))
+        raise InputError(_MIXED.format(kinds=" and ".join(kinds)))
 
 
 def seal_of(outcome: RecordBlock | Refusal) -> Seal | Refusal:

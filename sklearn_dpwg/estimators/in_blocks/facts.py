@@ -21,6 +21,7 @@ from sklearn_dpwg.estimators.inputs import (
     warn_if_target_is_group,
 )
 from sklearn_dpwg.estimators.targets import Targets
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.groups import encode_groups, grouping_names, label_column
 
 
@@ -45,7 +46,7 @@ class Facts:
 def merge(estimator: Fitting, surveys: Sequence[Survey], names: Names) -> Facts:
     """Return the facts of all partitions, refused and warned of as they are in memory."""
     if not surveys:
-        raise ValueError("X must have at least one partition, got none.")
+        raise InputError("X must have at least one partition, got none.")
     n_records = sum(each.n_records for each in surveys)
     form = _common_form(surveys)
     check_columns(form)
@@ -84,7 +85,7 @@ def _common_form(surveys: Sequence[Survey]) -> Any:
         same = _columns(each.form) == _columns(first) and each.form.shape[1:] == first.shape[1:]
         if not same:
             got = [_columns(form) or form.shape[1] for form in (first, each.form)]
-            raise ValueError(
+            raise InputError(
                 f"X must have the same columns in every partition, in one order, got {got[0]!r} "
                 f"and {got[1]!r}."
             )
@@ -123,7 +124,7 @@ def _group_sizes(
 ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
     """Return how many records of each group each partition has, and the labels of the groups."""
     if any((each.labels is None) != (surveys[0].labels is None) for each in surveys):
-        raise ValueError("groups must be given for every partition or for none, got some.")
+        raise InputError("groups must be given for every partition or for none, got some.")
     if surveys[0].labels is None:
         estimator._warn_of_no_groups()
         return np.array([each.counts for each in surveys]), np.array([0], dtype=object)

@@ -14,6 +14,7 @@ import pandas as pd
 
 from sklearn_dpwg._lazy_data import is_dask, is_source, lazy_table
 from sklearn_dpwg.estimators.in_blocks.survey import NO_TARGETS
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.risks import Engine, LocalEngine
 
 
@@ -100,12 +101,12 @@ def _held(X: Any, y: Any, groups: Any) -> Held:
 def _held_source(source: Any, y: Any, groups: Any) -> Held:
     for name, value in (("y", y), ("groups", groups)):
         if value is not None:
-            raise ValueError(
+            raise InputError(
                 f"{name} must be None with a {type(source).__name__}, which says them itself, got "
                 f"{type(value).__name__}."
             )
     if getattr(source, "target", "") is None:
-        raise ValueError(NO_TARGETS)
+        raise InputError(NO_TARGETS)
     targets, named = (_stand_in(getattr(source, part, None)) for part in ("target", "groups"))
     names = Names(targets, named)
     partitions = list(source.partitions())
@@ -116,7 +117,7 @@ def _held_source(source: Any, y: Any, groups: Any) -> Held:
     if distributed is None or distributed.current_options().client is None:
         return Held(LocalEngine(), partitions, names, source.spool, **rest)
     if source.spool is not None:
-        raise ValueError(
+        raise InputError(
             f"spool must be None inside distributed.options, where workers hold the blocks in "
             f"memory and spill by themselves, got {source.spool!r}."
         )

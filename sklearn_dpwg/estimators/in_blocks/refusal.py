@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from sklearn_dpwg._own_words import has_own_words
-from sklearn_dpwg.exceptions import ChangedDataError
+from sklearn_dpwg.exceptions import DPWGError
 
 Arguments = ParamSpec("Arguments")
 Outcome = TypeVar("Outcome")
@@ -18,7 +17,7 @@ Outcome = TypeVar("Outcome")
 class Refusal:
     """An error about the records of a partition: its class, and its one sentence."""
 
-    kind: type[Exception]
+    kind: type[DPWGError]
     sentence: str
 
     def __repr__(self) -> str:
@@ -35,12 +34,8 @@ def told(function: Callable[Arguments, Outcome]) -> Callable[Arguments, Outcome 
     def telling(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Outcome | Refusal:
         try:
             return function(*args, **kwargs)
-        except (ChangedDataError, TypeError, ValueError) as error:
-            if not has_own_words(error):
-                raise
-            kinds = (ChangedDataError, TypeError, ValueError)
-            kind = next(kind for kind in kinds if isinstance(error, kind))
-            return Refusal(kind, str(error))
+        except DPWGError as error:
+            return Refusal(type(error), str(error))
 
     return telling
 

@@ -18,6 +18,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.in_blocks.held import hold, is_elsewhere
 from sklearn_dpwg.estimators.in_blocks.refusal import Refusal, raise_first, told
 from sklearn_dpwg.estimators.in_blocks.survey import checked_targets, targets_of
+from sklearn_dpwg.exceptions import InputError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -58,7 +59,7 @@ def score_by_block(estimator: Any, X: Any, y: Any) -> float:
     raise_first(sums)
     numbers = np.array([each for each in sums if each[0] > 0])
     if not len(numbers):
-        raise ValueError("X must have at least one record to score, got none.")
+        raise InputError("X must have at least one record to score, got none.")
     return _accuracy(numbers) if is_classifier(estimator) else _r2(numbers)
 
 
@@ -101,7 +102,7 @@ def _of_source(estimator: Any, method: Callable[..., Any], source: Any) -> NDArr
             if rows.shape[0]:
                 parts.append(method(estimator, rows))
     if not parts:
-        raise ValueError("X must have at least one record, got none.")
+        raise InputError("X must have at least one record, got none.")
     return np.concatenate(parts)
 
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_X_y
 
 from sklearn_dpwg.estimators.in_blocks.refusal import told
-from sklearn_dpwg.estimators.inputs import check_targets
+from sklearn_dpwg.estimators.inputs import advice_on_missing_values, check_targets
 from sklearn_dpwg.estimators.targets import numeric_targets
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.groups import count_labels, find_groups
 
 # Labels or classes of one partition that are gathered; more are no groups, and would fill memory.
@@ -78,7 +79,7 @@ def _survey(partition: Any, group_by: Any, is_classifier: bool) -> Survey:
 def targets_of(table: Any) -> Any:
     """Return the targets of a partition, or refuse one of a source that has none."""
     if table.y is None:
-        raise ValueError(NO_TARGETS)
+        raise InputError(NO_TARGETS)
     return table.y
 
 
@@ -90,7 +91,8 @@ def checked_targets(y: Any, *, is_classifier: bool) -> NDArray[Any]:
         values = values[:, 0]
     if not len(values):
         return values.ravel()
-    _, checked = check_X_y(np.zeros((len(values), 1)), values, y_numeric=not is_classifier)
+    with advice_on_missing_values(None):
+        _, checked = check_X_y(np.zeros((len(values), 1)), values, y_numeric=not is_classifier)
     return np.asarray(checked)
 
 
@@ -110,7 +112,7 @@ def fingerprint_of(table: Any, groups: Any) -> bytes:
 
 def _few(found: Any, rule: str, n_records: int) -> Any:
     if len(found) > MOST_LABELS:
-        raise ValueError(
+        raise InputError(
             f"{rule}, got {len(found):,} different ones in {n_records:,} records of one partition, "
             f"as in a column of identifiers; at most {MOST_LABELS:,} are read."
         )
