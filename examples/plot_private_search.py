@@ -21,7 +21,7 @@ from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.exceptions import BudgetExceededError
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.metrics import group_table, worst_group_scorer
+from sklearn_dpwg.metrics import group_table, worst_group_score
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.preprocessing import BoundedScaler
 
@@ -117,7 +117,7 @@ predictions = {
 }
 table = group_table(y_test, predictions, groups=groups_test).sort_values("size", ascending=False)
 print(table.round(3).to_string())
-score = worst_group_scorer("accuracy")(search, X_test, y_test, groups=groups_test)
+score = worst_group_score(y_test, search.predict(X_test), groups=groups_test)
 print(f"worst group's accuracy: {score:.3f}")
 
 columns = [column for column in table.columns if column != "size"]

@@ -84,11 +84,12 @@ def worst_group_scorer(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.dummy import DummyClassifier
     >>> from sklearn_dpwg.metrics import worst_group_scorer
-    >>> model = DummyClassifier().fit([[0], [1], [2]], [1, 1, 0])
-    >>> scorer = worst_group_scorer("accuracy")
-    >>> scorer(model, [[0], [1], [2], [3]], [1, 1, 1, 0], groups=["a", "a", "b", "b"])
+    >>> X = np.array([[0], [0], [1], [1]])  # of two groups
+    >>> model = DummyClassifier().fit(X, [1, 1, 1, 0])
+    >>> worst_group_scorer("accuracy", group_by=0)(model, X, [1, 1, 1, 0])
     0.5
     """
     if isinstance(scoring, str):

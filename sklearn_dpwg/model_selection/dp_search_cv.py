@@ -313,8 +313,9 @@ class DPSearchCV(FittedSearch):
         return tags
 
     def _scoring(self) -> Scoring:
-        if hasattr(self.scoring, "check_reached"):
-            self.scoring.check_reached(self.estimator)
+        check_reached = getattr(self.scoring, "check_reached", None)
+        if check_reached is not None:
+            check_reached(self.estimator)
         if self.scoring is None:
             return "accuracy" if is_classifier(self.estimator) else "absolute_error"
         if not callable(self.scoring) and self.scoring not in ("accuracy", "absolute_error"):

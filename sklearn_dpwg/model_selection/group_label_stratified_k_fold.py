@@ -48,8 +48,8 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
     replacing it changes more than one record of a training set, and the guarantee of a model
     fitted on a fold does not cover that. Use it where the models and scores of the folds stay with
     those who may see the records. With ``use_labels=False`` the folds follow from groups, positions
-    and the seed alone, which are public. A model with ``neighbours="replace-any"``, of which groups
-    are not, refuses to be fitted on these folds in searches and cross-validation of scikit-learn.
+    and the seed alone, which are public. To a model with ``neighbours="replace-any"`` groups are
+    not, and its guarantee does not cover such folds either: use ``KFold``.
 
     Examples
     --------
