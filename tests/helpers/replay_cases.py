@@ -69,8 +69,6 @@ VARIANTS: dict[str, Any] = {
     "mgr centred": MGR(centring=True),
     "mgr not centred": MGR(centring=False),
     "mgr paper": MGR(schedule="paper", n_steps=20),
-    "mgr paper sampled": MGR(schedule="paper", step="sampled", n_steps=20),
-    "mgr paper laplace": MGR(schedule="paper", risk_noise="laplace", n_steps=20),
     "moments 2 rounds": Moments(n_rounds=2, ridge=0.5),
     "oco paper": OCO(schedule="paper"),
     "oco sampled": OCO(play="sampled"),
