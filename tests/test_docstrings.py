@@ -28,7 +28,7 @@ CHECKS = parse_config(ROOT)["checks"]
 SECTION = re.compile(r"^ *(\w[\w ]*)\n *-{3,}$", re.MULTILINE)
 
 # What authors are handed, though nobody inherits from it.
-HANDED_TO_AUTHORS = {"LearnerPlan", "LossConstants", "Problem"}
+HANDED_TO_AUTHORS = {"LearnerPlan", "LossConstants", "Problem", "Risks"}
 
 
 def pages() -> tuple[list[str], list[str]]:

@@ -19,11 +19,8 @@ from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     """Plan with the paper's formulas, at most `max_passes` steps, and account for them exactly.
 
-    With n the smallest group size for K/p, ``T = M L n ε / (16 B √log(1/δ))``,
-    ``σ² = c T L² log(n p/δ) log(1/δ) / (n² ε²)``, ``τ = c B √(T log(1/δ)) / (n ε)`` and
-    ``η = M / √(T (L² + d σ²))``. The constant of both noises is 1, unless exact accounting shows
-    that 1 costs more than the budget; then both are multiplied by the least number that does not.
-    (Zhou and Bassily 2024, Theorems 13 and 14)
+    The constant of both noises is 1, or the least that exact accounting allows;
+    docs/theory/ags.md, section 5, has the formulas. (Zhou and Bassily 2024, Theorems 13 and 14)
     """
     n, d, p = min(problem.group_sizes), problem.n_weights, problem.n_groups
     lipschitz, loss_range, diameter = problem.lipschitz, problem.loss_range, problem.diameter

@@ -20,15 +20,9 @@ from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 def paper_plan(problem: Problem, budget: Budget, parameters: GDAParameters) -> Plan:
     """Plan with the paper's formulas, and the least constant that exact accounting allows.
 
-    A record z of group i is the paper's ``ℓ(w, λ; z) = λ_i (K/n_i) ℓ(w, z)``, whose mean over all K
-    records is the group game, with the regularisers of strength ρ for both players. With
-    n = K, ``T = ⌈n^(2/3)⌉``, steps ``1/(ρ t)``, and the same ``σ = c G √(T log(1/δ))/(n ε)`` for
-    both players, G the larger of ``(K/n_min) L + 2 R ρ`` and ``(K/n_min) b + √2 ρ``. Theorem 1
-    leaves c open; it is the least that the budget allows with *both* players' releases, which the
-    theorem's proof counts by halves and then forgets to add up.
-
-    The paper's ρ is that of its losses, which it assumes strongly convex-concave. Ours are not, so
-    ρ is added; where nobody sets it, it is the one of least bound (`strong_gap_bound`).
+    docs/theory/gda.md, section 4, has the formulas, and what the paper says otherwise. Its ρ is
+    that of its losses, which it assumes strongly convex-concave. Ours are not, so ρ is added; where
+    nobody sets it, it is the one of least bound (`strong_gap_bound`).
     """
     sizes = np.asarray(problem.group_sizes, dtype=float)
     n_records, smallest = problem.n_records, float(sizes.min())

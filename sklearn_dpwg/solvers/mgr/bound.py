@@ -67,21 +67,11 @@ def excess_bound_by_group(
 ) -> FloatArray:
     """Return the planning bound on the excess risk for each group as the worst-off one.
 
-    For group i it is ``aim²/(2τ) + τ g_i/2`` with the variance g_i of the mean gradient and τ the
-    total step, as planned for a coordinate's noise √(g_i/d) and as far as steps of `step_size` with
-    `max_momentum` reach (or that of fixed steps, whatever the noise), plus
-    ``log(1/π_i)/θ + θ q²/T + θ (v_i + max_j v_j)/4`` with the variance v_i of the mean risk,
-    θ = η_λ T the sharpness and q the assumed `risk_spread`; for a loss that is not smooth,
-    ``τ L²/(2T)`` as well.
-
-    The first part is the regret of projected gradient descent with noise once all weight is on
-    group i, the second the regret of Hedge against group i, where noise of variance T v_i a step
-    enters through half the correction (docs/theory/mgr.md). Momentum is counted as the longer
-    plain step that it imitates.
-
-    A loss that is not smooth pays ``η L²/2`` for every step, noise or not. The planned limit
-    ``aim/(L √T)`` on its steps keeps the total within 7 % of that of the best step,
-    ``aim/√(T (L² + T g_i))``.
+    It is that of docs/theory/mgr.md, section 6: the regret of projected gradient descent with noise
+    once all weight is on group i, with the step as planned and as far as `step_size` with
+    `max_momentum` reaches (or of fixed steps, whatever the noise), plus that of Hedge against group
+    i. A loss that is not smooth pays ``τ L²/(2T)`` as well, τ the total step. The planned limit
+    ``aim/(L √T)`` on its steps keeps the total within 7 % of that of the best step.
     """
     bound = descent_bound_by_group(
         problem,

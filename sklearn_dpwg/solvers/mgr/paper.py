@@ -19,17 +19,9 @@ from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     """Plan with the paper's formulas, at most `max_passes` steps, and account for them exactly.
 
-    Algorithm 3 takes T - 1 steps and averages ``w_1, …, w_T``; so does this plan, from T = 2 on.
-
-    Theorem 9 leaves its universal constant open. It is 1 here, unless exact accounting shows
-    that 1 costs more than the budget; then it is the smallest that does not. The schedule states
-    the constant used and the ε that 1 costs.
-
-    With n the smallest group size for K/p, ``T = (M L + B √log p) n² ε² / (L B d log(1/δ))``,
-    ``σ² = T L² log(T/δ) log(1/δ) / (n² ε²)``, ``τ = B √(T log(1/δ)) / (n ε)``,
-    ``U = B + 8 τ log(p n T / 2)``, ``η_w = M / √(T (L² + d σ²))`` – the paper prints its square
-    – and ``η_λ = √(log p / (T U²))``. (Zhou and Bassily 2024, Theorems 9 and 10 and the proof in
-    Appendix C.1)
+    T - 1 steps average ``w_1, …, w_T``, from T = 2 on. The constant that Theorem 9 leaves open is
+    1, or the smallest that exact accounting allows; docs/theory/mgr.md, section 7, has the
+    formulas. (Zhou and Bassily 2024, Theorems 9 and 10 and the proof in Appendix C.1)
     """
     n, d, p = min(problem.group_sizes), problem.n_weights, problem.n_groups
     lipschitz, loss_range, diameter = problem.lipschitz, problem.loss_range, problem.diameter

@@ -13,10 +13,9 @@ DEVIATIONS = 0.5
 class Shrinkage:
     """The drops of the risks from those of weights of 0, over the steps that are averaged.
 
-    Along the line from 0 to the learned weights the risk of group i is close to a parabola
-    ``-b_i α + h α²/2``, with the same h for all, and that under the group weights is least at
-    α = 1, where it has dropped by D = h/2. A group that has dropped by d_i only has its least at
-    ``α = (1 + d_i/D)/2``. The worst-off group decides, and at least half is kept.
+    A group that has dropped by d_i, where that under the group weights has dropped by D, has its
+    least risk at the share ``(1 + d_i/D)/2`` of the weights (docs/theory/mgr.md, section 4b). The
+    worst-off group decides, and at least half is kept.
     """
 
     def __init__(self, risk_of_nothing: float, n_groups: int) -> None:

@@ -140,11 +140,8 @@ def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: f
     what they miss the optimum by, the variance g_i of the gradient and the standard deviation h_i
     of the risk that the last round's noise adds to group i; at most what predicting nothing costs.
 
-    A quadratic ν that is added to a risk moves the difference of the risks of two weights by its
-    gradient half-way between times their distance. With v the vector ``(w, -1)`` in the units of
-    the release, noise of one matrix has the gradient ``N v``, of variance at most
-    ``σ² ‖v‖² (d + 1)/2``, and the risk ``v'N v/2`` of standard deviation ``σ ‖v‖²/2``. That the
-    last of several rounds has a v half as long, as it is about residuals, is an assumption.
+    docs/theory/moments.md, section 4, derives it. That the last of several rounds has a vector half
+    as long, as it is about residuals, is an assumption.
     """
     sizes = problem.sizes_to_plan_for
     stds = schedule.sensitivity * schedule.multipliers[-1] / sizes

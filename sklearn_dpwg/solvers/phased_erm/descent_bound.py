@@ -29,18 +29,10 @@ class Choice(NamedTuple):
 class DescentBound:
     """Bound on the excess of one averaged run of noisy phases with fixed group weights.
 
-    For a quadratic risk with Hessian eigenvalue h in one direction, phase t keeps the share
-    ``r_t = μ_t/(μ_t + h)`` of the distance to the minimiser in it and adds noise; σ is the standard
-    deviation of that of the last phase. With b(h) the share of the first distance that the average
-    keeps and V(h) the variance of its noise over σ², the excess is at most
-
-    - bias: ``max_h h a² b(h)²/2``,
-    - noise: the least of ``σ² max Σ_j h_j V(h_j)/2`` over spectra of d eigenvalues whose sum is at
-      most the trace, and ``L σ √(2 V(0)/π)``, as the noise on a score is one normal variable.
-
-    Eigenvalues enter through ``x = h/μ`` alone, so both are tabulated once. The largest noise over
-    spectra is bounded by its Lagrangian dual, ``min_p d max_x (x V(x)/2 - p x) + p h̄/μ``.
-    ``docs/theory/phased-erm.md`` has the derivation.
+    For a quadratic risk, with b(h) the share of the first distance that the average keeps in a
+    direction of curvature h and V(h) the variance of its noise over that of the last phase: Theorem
+    3 of docs/theory/phased-erm.md, or ``L σ √(2 V(0)/π)`` for the noise, if that is less. Curvature
+    enters through ``x = h/μ`` alone, so both are tabulated once.
     """
 
     aim: float  # norm a of the weights that the run is compared with

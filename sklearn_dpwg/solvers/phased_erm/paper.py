@@ -27,18 +27,10 @@ DEFAULT_WIDTH = 0.05
 def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | None = None) -> Plan:
     """Return the plan of the paper's formulas, whose noise is accounted for exactly.
 
-    With n the smallest group and K = p n: ``T = ⌊log₂ n⌋`` phases, each on ``n_t = ⌊n/T⌋`` records
-    of every group, the prior uniform, ``D = max(L, B)``, ``M = 2R``,
-    ``η = (M/D) min{ε/√(72 d log₂n log(1/δ)), √p/(log^{3/4}K √K)}``, ``η_t = η 2^{-t}``,
-    ``μ_w = 1/(η_t n_t)``, ``μ_λ = 1/(η n)`` and noise of standard deviation
-    ``6 D √(2 log₂n log(1/δ) η η_t)/ε``. Logarithms that vanish for a single record are those of 2.
-    Theorem 2 prints the first logarithm of η without a base. Its proof asks that the noise, whose
-    square is ``72 d D² log₂n log(1/δ) 2^{-t} η²/ε²``, be at most ``2^{-t} M²``: base 2.
-
-    The noise over the proved sensitivity decides what a phase costs. Where that is more than the
-    budget, as the paper's bound on the noise allows at large ε, the phase gets the least noise that
-    keeps it. The schedule states what the paper's noise costs. (Zhou and Bassily 2024, Algorithm 1
-    and Theorem 2)
+    docs/theory/phased-erm.md, section 4, has the formulas. Where what a phase costs is more than
+    the budget, as the paper's bound on the noise allows at large ε, it gets the least noise that
+    keeps it. Logarithms that vanish for a single record are those of 2. That of η is of base 2, as
+    the proof needs. (Zhou and Bassily 2024, Algorithm 1 and Theorem 2)
     """
     width, solved = 0.0, problem
     if not problem.loss.smooth:
