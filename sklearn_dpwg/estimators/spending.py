@@ -13,7 +13,7 @@ import numpy as np
 from sklearn_dpwg.estimators.auc_plan import AUCPlan
 from sklearn_dpwg.estimators.staged_plans import plan_in_stages
 from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
-from sklearn_dpwg.ledger.charge import charge, take_payment
+from sklearn_dpwg.ledger.charge import charge, note_of_spending, take_payment
 from sklearn_dpwg.ledger.starts import in_words
 from sklearn_dpwg.privacy import Budget, Draw, PrivacyGuarantee, gdp_epsilon
 from sklearn_dpwg.problem import Problem
@@ -149,7 +149,7 @@ def spending(
 
     Yields the guarantee that is charged.
     """
-    try:
+    with note_of_spending(lambda: noise.draws, budget):
         guarantee = _stated(plan, noise, estimator)
         # whether a number over- or underflows depends on the records: no warning, no error
         name = type(estimator).__name__
@@ -160,14 +160,6 @@ def spending(
             charge(guarantee, noise, name, key, is_paid=is_paid, before=costs),
         ):
             yield guarantee
-    except BaseException as error:
-        if noise.draws:
-            # how many is not said: where a run fails may depend on the records
-            error.add_note(
-                f"Noisy values had been released before this error: count the budget of "
-                f"this fit, epsilon={budget.epsilon:g} and delta={budget.delta:g}, as spent."
-            )
-        raise
 
 
 def _stated(plan: Plan | AUCPlan, noise: Drawn, estimator: Any) -> PrivacyGuarantee:

@@ -42,7 +42,7 @@ from sklearn_dpwg.inspection._same_records import model_guarantee
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedWidth
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.loss_sums import LossSums
-from sklearn_dpwg.ledger.charge import charge
+from sklearn_dpwg.ledger.charge import charge, note_of_spending
 from sklearn_dpwg.privacy import (
     Budget,
     NoiseSource,
@@ -388,16 +388,12 @@ class GroupAudit(BaseEstimator):
     @contextmanager
     def _charged(self, guarantee: PrivacyGuarantee, noise: NoiseSource | None) -> Iterator[None]:
         """Charge every open ledger, and say in errors whether the budget is spent."""
-        try:
-            with charge(guarantee, noise or _Exact(), type(self).__name__):
-                yield
-        except BaseException as error:
-            if noise is not None and noise.draws:
-                error.add_note(
-                    f"Noisy counts had been released before this error: count the budget of this "
-                    f"audit, epsilon={self.epsilon:g} and delta={self.delta:g}, as spent."
-                )
-            raise
+        drawn = noise or _Exact()
+        with (
+            note_of_spending(lambda: drawn.draws, self, "audit", "counts"),
+            charge(guarantee, drawn, type(self).__name__),
+        ):
+            yield
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock, local
 from typing import Any
@@ -66,6 +66,25 @@ def charge(
         raise
     for ledger, charged in reserved:
         ledger.settle(charged, spent=True)
+
+
+@contextmanager
+def note_of_spending(
+    is_spent: Callable[[], object], budget: Any, whose: str = "fit", what: str = "values"
+) -> Iterator[None]:
+    """Say in an error that ε and δ of a budget are spent, once something was released.
+
+    How much was is not said: where a run fails may depend on the records.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if is_spent():
+            error.add_note(
+                f"Noisy {what} had been released before this error: count the budget of this "
+                f"{whose}, epsilon={budget.epsilon:g} and delta={budget.delta:g}, as spent."
+            )
+        raise
 
 
 @contextmanager

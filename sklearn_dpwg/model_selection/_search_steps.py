@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -133,21 +132,6 @@ class Runs:
         """Score, parameters and model of the best run."""
         assert self._best is not None
         return self._best
-
-
-@contextmanager
-def note_of_spending(runs: Runs, guarantee: PrivacyGuarantee) -> Iterator[None]:
-    """Say in an error that the budget of a search is spent, once something was released."""
-    try:
-        yield
-    except BaseException as error:
-        if runs.draws:
-            # how many is not said: it is a secret of the search
-            error.add_note(
-                f"Noisy values had been released before this error: count the budget of this "
-                f"search, epsilon={guarantee.epsilon:g} and delta={guarantee.delta:g}, as spent."
-            )
-        raise
 
 
 def noisy_score(

@@ -25,7 +25,7 @@ from sklearn_dpwg.groups import (
     grouping_names,
     take_rows,
 )
-from sklearn_dpwg.ledger.charge import charge, paid_for
+from sklearn_dpwg.ledger.charge import charge, note_of_spending, paid_for
 from sklearn_dpwg.ledger.starts import StartCost, in_words
 from sklearn_dpwg.model_selection._fitted_search import FittedSearch
 from sklearn_dpwg.model_selection._hidden_groups import (
@@ -43,7 +43,6 @@ from sklearn_dpwg.model_selection._search_steps import (
     final_step,
     known_candidates,
     noisy_score,
-    note_of_spending,
     rehearse,
     split,
     starts_of,
@@ -258,7 +257,7 @@ class DPSearchCV(FittedSearch):
         )
         runs = Runs()
         with (
-            note_of_spending(runs, plan.guarantee),
+            note_of_spending(lambda: runs.draws, plan.guarantee, "search"),
             charge(guarantee, runs, type(self).__name__, before=starts),
             warnings.catch_warnings(),
         ):

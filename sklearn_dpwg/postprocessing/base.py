@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -20,7 +19,7 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.estimators.inputs import check_found_groups
 from sklearn_dpwg.estimators.spending import unchanged_on_failure
 from sklearn_dpwg.groups import encode_groups, find_groups, grouping_names, ordered_sizes
-from sklearn_dpwg.ledger.charge import charge, join_ledgers, with_ledgers
+from sklearn_dpwg.ledger.charge import charge, join_ledgers, note_of_spending, with_ledgers
 from sklearn_dpwg.postprocessing.budget_split import lone_release, split_budget
 from sklearn_dpwg.postprocessing.histogram_release import (
     histogram_guarantee,
@@ -145,7 +144,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         spent: list[str] = []
         # reserved before the model is fitted, which is charged by itself: both fit in or neither
         with (
-            _note_of_spending(spent, noise, self.epsilon, self.delta),
+            note_of_spending(lambda: spent or noise.draws, self),
             charge(alone, noise, type(self).__name__),
         ):
             if frozen:
@@ -390,19 +389,3 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, and charge fits to the ledgers that it names."""
         super().__setstate__(join_ledgers(state))
-
-
-@contextmanager
-def _note_of_spending(
-    spent: list[str], noise: NoiseSource, epsilon: float, delta: float
-) -> Iterator[None]:
-    """Say in an error that the budget is spent, once something was released."""
-    try:
-        yield
-    except BaseException as error:
-        if spent or noise.draws:
-            error.add_note(
-                f"Noisy values had been released before this error: count the budget of this fit, "
-                f"epsilon={epsilon:g} and delta={delta:g}, as spent."
-            )
-        raise

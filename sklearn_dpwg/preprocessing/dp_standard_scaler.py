@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import whole_number
 from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.ledger.charge import charge, join_ledgers, with_ledgers
+from sklearn_dpwg.ledger.charge import charge, join_ledgers, note_of_spending, with_ledgers
 from sklearn_dpwg.preprocessing.bounds import (
     Bounds,
     check_dates,
@@ -157,17 +157,30 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_dates(self, dated, self._dated)
         step = grid_step(2.0, n_records)
         sums = _exact_sums(to_unit_interval(X, low, high), step)
-        noise_std = 0.0
         guarantee = self.planned_guarantee()
-        if guarantee.is_private:
+        if not guarantee.is_private:
+            self._learn(sums, n_records, 0.0, low, high)
+        else:
             check_delta(budget.delta, n_records)
             release = _release(budget, self.rows_per_person)
             noise = NoiseSource(self.random_state, [release])
             sensitivity = _sensitivity(n_columns, step)
             guarantee = replace(guarantee, seeded=noise.seeded)
-            with charge(guarantee, noise, type(self).__name__):
+            with (
+                note_of_spending(lambda: noise.draws, budget),
+                charge(guarantee, noise, type(self).__name__),
+            ):
                 sums = noise.gaussian(sums, sensitivity=sensitivity, release=release)
-            noise_std = release.noise_multiplier * sensitivity / n_records
+                noise_std = release.noise_multiplier * sensitivity / n_records
+                self._learn(sums, n_records, noise_std, low, high)
+        self.privacy_ = guarantee
+        return self
+
+    def _learn(
+        self, sums: FloatArray, n_records: int, noise_std: float, low: FloatArray, high: FloatArray
+    ) -> None:
+        """Set what follows from the sums, and from public facts."""
+        n_columns = len(low)
         mean = np.clip(sums[:n_columns] / n_records, -1.0, 1.0)
         square = np.clip(sums[n_columns:] / (n_records * SQUARE_WEIGHT), 0.0, 1.0)
         # below this a variance cannot be told from the noise on it, and dividing would blow it up
@@ -179,8 +192,6 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.mean_ = low + (mean + 1.0) * half
         self.scale_ = deviation * half
         self.row_norm_ = float(np.linalg.norm((1.0 + np.abs(mean)) / deviation))
-        self.privacy_ = guarantee
-        return self
 
     def planned_guarantee(self) -> PrivacyGuarantee:
         """Return what a fit will cost.

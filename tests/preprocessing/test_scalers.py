@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning
+from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler, dp_standard_scaler
 from sklearn_dpwg.preprocessing.bounds import to_unit_interval
 from sklearn_dpwg.preprocessing.dp_standard_scaler import SQUARE_WEIGHT
@@ -337,3 +338,27 @@ def test_in_front_of_a_model():
         DPWorstGroupRegressor(random_state=0, data_norm=1.0, target_bounds=(-1, 1)),
     )
     assert np.isfinite(model.fit(ROWS, y).predict(ROWS)).all()
+
+
+@pytest.mark.parametrize("wrong", ["draw", "after"])
+def test_an_error_after_the_release_says_that_the_budget_is_spent(monkeypatch, wrong):
+    class Failing(NoiseSource):
+        def gaussian(self, *arguments, **options):
+            noisy = super().gaussian(*arguments, **options)
+            if wrong == "draw":
+                raise ZeroDivisionError
+            return noisy[:0]
+
+    monkeypatch.setattr(dp_standard_scaler, "NoiseSource", Failing)
+    rows = np.zeros((2000, 2))
+    with PrivacyLedger(5.0, 1e-4) as ledger:
+        with pytest.raises((ZeroDivisionError, ValueError)) as error:
+            DPStandardScaler(epsilon=0.5).fit(rows)
+        assert len(ledger.rows) == 1
+    assert error.value.__notes__ == [
+        "Noisy values had been released before this error: count the budget of this fit, "
+        "epsilon=0.5 and delta=1e-06, as spent."
+    ]
+    with pytest.raises(ValueError, match="got NaN in column 0") as error:
+        DPStandardScaler(epsilon=0.5).fit(np.full((2000, 2), np.nan))
+    assert not hasattr(error.value, "__notes__")
