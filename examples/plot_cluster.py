@@ -6,7 +6,7 @@ Records on the workers of a dask cluster are fitted where they lie: workers retu
 adds them and draws the noise. Sums are rounded to a public grid block by block, so that they are
 exact in any order: the coefficients do not depend on how many workers there are, and hardly on
 there being any.
-:doc:`/guide/clusters` says whom that trusts, and what it costs.
+:doc:`/guide/larger_than_memory` says whom that trusts, and what it costs.
 """
 
 import logging

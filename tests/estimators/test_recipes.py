@@ -38,7 +38,7 @@ pytestmark = [
     for name in ("SeededNoiseWarning", "WeakPlanWarning", "DeltaWarning")
 ]
 
-PAGE = Path(__file__).parents[2] / "docs" / "guide" / "meta_estimators.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md"
 
 RNG = np.random.default_rng(0)
 GROUPS = np.where(np.arange(240) % 3, "a", "b")

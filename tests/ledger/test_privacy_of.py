@@ -292,7 +292,7 @@ def test_the_dearest_refit_is_not_the_one_of_the_largest_epsilon():
 
 
 def test_every_meta_estimator_of_the_page_is_held_against_a_ledger():
-    page = Path(__file__).parents[2] / "docs" / "guide" / "meta_estimators.md"
+    page = Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md"
     rows = re.findall(r"^\| `?([^|`]+?)`? \|", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(rows) - {"meta-estimator"} <= {*FITS, *NOTHING_KEPT}
 
