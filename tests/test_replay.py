@@ -66,7 +66,6 @@ LEARNED = (
     "scale_",
     "counts",
     "best_score_",
-    "n_iter_",
 )
 
 
@@ -213,8 +212,13 @@ def write(patterns: list[str]) -> None:
         for key in set(TEXTS) & set(case):
             case[key] = _keep(" ".join(_keep(line, lines) for line in case[key]), texts)
     found = {"machine": here, "cases": cases, "texts": texts, "lines": lines}
-    PLACE.write_text(json.dumps(found, indent=0, sort_keys=True, ensure_ascii=False) + "\n")
+    PLACE.write_text(_as_json(found))
     sys.stdout.write(f"wrote {len(chosen)} of {len(CASES)} cases\n")
+
+
+def _as_json(found: dict[str, Any]) -> str:
+    tight = (",", ":")
+    return json.dumps(found, indent=0, sort_keys=True, ensure_ascii=False, separators=tight) + "\n"
 
 
 def _keep(text: str, known: dict[str, str]) -> str:
