@@ -1,21 +1,20 @@
 """
-Best response: slopes, disjoint parts, and how many rounds
-==========================================================
+Best response: slopes, and how many rounds
+==========================================
 
 *slopes*: excess population risk against records K and ε on the hard family of
 ``benchmarks/rates.py``, with phases and with gradient steps as the base, beside the theorem's sum
-a √(p/K) + b p√d/(Kε) with the same two constants for every sweep. *parts*: excess on the training
-records (ε = 1 and 4, δ = 1e-5) where rounds read all records and where they read parts of their
-own. *rounds*: the same for numbers of rounds with gradient steps, and *regression* for noisy
-moments. Means of the seeds, with standard errors. *figure* draws what *slopes* measured.
+a √(p/K) + b p√d/(Kε) with the same two constants for every sweep. *classification*: excess on the
+training records (ε = 1 and 4, δ = 1e-5) of both bases. *rounds*: the same for numbers of rounds
+with gradient steps, and *regression* for noisy moments. Means of the seeds, with standard errors.
+*figure* draws what *slopes* measured.
 
-    python benchmarks/best_response.py [slopes] [parts] [rounds] [regression] [figure]
+    python benchmarks/best_response.py [slopes] [classification] [rounds] [regression] [figure]
 """
 
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -60,16 +59,9 @@ def table(title: str, names: tuple[str, ...], solvers: dict[str, Solver]) -> Non
             print(f"{name:<22}{epsilon:4g}{cells}{zero_excess(data):22.4f}", flush=True)
 
 
-def parts() -> None:
-    """Print what disjoint parts cost."""
-    parallel = partial(BestResponse, composition="parallel")
-    solvers = {
-        "phases": BestResponse(),
-        "phases, parts": parallel(),
-        "steps": BestResponse(MGR()),
-        "steps, parts": parallel(MGR()),
-    }
-    table("all records and disjoint parts", ROWS, solvers)
+def classification() -> None:
+    """Print the two bases for the log loss."""
+    table("log loss", ROWS, {"phases": BestResponse(), "steps": BestResponse(MGR())})
 
 
 def rounds() -> None:
@@ -121,6 +113,6 @@ def worst_mean(point: Point, solver: Solver) -> float:
 
 
 if __name__ == "__main__":
-    every = {each.__name__: each for each in (slopes, parts, rounds, regression, figure)}
-    for word in sys.argv[1:] or ["slopes", "parts", "rounds", "regression"]:
+    every = {each.__name__: each for each in (slopes, classification, rounds, regression, figure)}
+    for word in sys.argv[1:] or ["slopes", "classification", "rounds", "regression"]:
         every[word]()

@@ -47,8 +47,6 @@ PLANNED = {
     "twice as strong each time": {"sharpening": 2.0},
     "saddle points, μ_λ = 30": {"n_phases": 16, "mu_groups": 30.0},
     "saddle points, μ_λ = 3": {"n_phases": 16, "mu_groups": 3.0},
-    "disjoint parts, eight": {"n_phases": 8, "composition": "parallel"},
-    "disjoint parts, planned": {"composition": "parallel"},
 }
 
 

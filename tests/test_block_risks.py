@@ -224,7 +224,7 @@ SOLVERS = {
     "batches": (MGR(n_steps=6, sampling_rate=(0.3, 1.0)), None),
     "the paper's steps": (MGR(schedule="paper", max_passes=6), None),
     "phases": (PhasedERM(3, mu_groups=0.1), None),
-    "parallel phases": (PhasedERM(3, composition="parallel"), None),
+    "disjoint parts": (PhasedERM(schedule="paper"), None),
     "kinks": (PhasedERM(2), Hinge()),
     "moments": (Moments(), SquaredError(1.0)),
 }

@@ -53,7 +53,6 @@ TABLE = [
     ("MGR", "loss_ceiling", "a number", [None, 0, -1, 0.0, math.inf, *POSITIVE]),
     ("MGR", "schedule", ONE_OF_SCHEDULES, []),
     ("PhasedERM", "schedule", ONE_OF_SCHEDULES, []),
-    ("PhasedERM", "composition", "one of ('sequential', 'parallel')", []),
     ("PhasedERM", "n_phases", "a positive whole number", [None, 1, 21, 101]),
     ("PhasedERM", "max_passes", "a positive whole number", [1, 21, 101]),
     ("PhasedERM", "mu_weights", "positive and finite", [None, 2.5, 1, 21, 1.0, 0.5, 101]),
@@ -64,7 +63,6 @@ TABLE = [
     ("PhasedERM", "averaging", "above 0, at most 1", [None, 1, 1.0, 0.5, 1e-40]),
     ("PhasedERM", "sharpening", "from 1 to 10", [None, 2.5, 1, 1.0]),
     ("BestResponse", "n_rounds", "a positive whole number", [None, 1, 21, 101]),
-    ("BestResponse", "composition", "one of ('sequential', 'parallel')", []),
     ("BestResponse", "risk_share", "between 0 and 1", [None, 0.5, 1e-40]),
     ("OCO", "n_rounds", "a positive whole number", [None, 1, 21, 101]),
     ("OCO", "batch_size", "a positive whole number", [None, 1, 21, 101]),
@@ -115,7 +113,6 @@ RULES = {
     ("one of ('weighted', 'sampled')", False): one_of("weighted", "sampled"),
     ("one of ('smoothed', 'latest')", False): one_of("smoothed", "latest"),
     (ONE_OF_SCHEDULES, False): one_of("planned", "paper"),
-    ("one of ('sequential', 'parallel')", False): one_of("sequential", "parallel"),
     ("one of ('honaker', 'independent', 'toeplitz', 'tree')", True): key_of(
         PREFIX_SUMS, or_none=True
     ),

@@ -255,7 +255,7 @@ def test_what_waits_would_be_seen(text):
         '```python\nprint(f"{x}")\n```',
         ":::{note}\nNo rows.\n:::",
         "$\\max_{i}$ and $$\\frac{a}{b}$$ and `{x}`",
-        'composition : {"sequential", "parallel"}',
+        'play : {"weighted", "sampled"}',
     ],
 )
 def test_what_is_written_passes(text):

@@ -139,7 +139,7 @@ def test_the_adversary_moves_what_a_run_hands_over_by_no_more_than_is_stated(lay
         (MGR(n_steps=5), BinaryLogLoss()),
         (MGR(n_steps=5, sampling_rate=2.0**-5), BinaryLogLoss()),
         (PhasedERM(n_phases=3), BinaryLogLoss()),
-        (PhasedERM(n_phases=3, composition="parallel"), BinaryLogLoss()),
+        (PhasedERM(schedule="paper"), BinaryLogLoss()),
         (Moments(), SquaredError()),
         (Auto(), BinaryLogLoss()),
         (Auto(), SquaredError()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,10 +20,6 @@ SPREAD_OVER_ZERO_SCORE = 0.15
 # small groups that are truly the worst off, none would let noise alone raise them
 # (benchmarks/population_defaults.py CORRECTION).
 CORRECTION = 0.5
-
-# Losses of a part count up to this multiple of what predicting nothing can cost: parts have more
-# noise than all records.
-CEILING_OF_PARTS = 1.5
 
 # A mixture's weight is at least this of its largest, where what minimises it needs positive ones.
 LEAST_PRIOR = math.exp(-600.0)
@@ -89,33 +84,26 @@ def best_rate(divided: float, multiplied: float) -> float:
 
 
 def rounds_regret(
-    problem: Problem,
-    sizes: Sequence[tuple[int, ...]],
-    *,
-    noise_multiplier: float,
-    parallel: bool,
+    problem: Problem, n_rounds: int, *, noise_multiplier: float
 ) -> tuple[float, FloatArray]:
     """Return sharpness θ = ηR of R rounds, and what the group player owes if a group is the worst.
 
     The bound of multiplicative weights whose risks have noise of standard deviation
     ``noise_multiplier/n_i`` in all rounds but the first, which plays the prior; at most what
-    predicting nothing costs. Parts subtract the whole correction of the noise, all records half.
+    predicting nothing costs.
     """
-    n_rounds, prior = len(sizes), np.asarray(problem.prior)
+    prior = np.asarray(problem.prior)
     variance = np.zeros(problem.n_groups)
     if noise_multiplier > 0.0:
-        read = np.array(sizes[1:] if parallel else sizes[1:2], dtype=float)
+        read = np.asarray(problem.group_sizes, dtype=float)
         if problem.hidden is not None:
             read = np.where(problem.is_heard, read, problem.n_records)
-        variance = ((noise_multiplier / read) ** 2).mean(axis=0)
+        variance = (noise_multiplier / read) ** 2
     entropies = -np.log(prior)
     spread = risk_spread(problem) ** 2 / n_rounds
-    if parallel:
-        counted, quadratic = prior @ variance, spread + variance / (2.0 * n_rounds)
-    else:
-        counted = variance.mean()
-        quadratic = spread + (variance + variance.max()) / (4.0 * n_rounds)
-    sharpness = best_rate(float(prior @ entropies), spread + float(counted) / (2.0 * n_rounds))
+    quadratic = spread + (variance + variance.max()) / (4.0 * n_rounds)
+    counted = float(variance.mean())
+    sharpness = best_rate(float(prior @ entropies), spread + counted / (2.0 * n_rounds))
     regret = entropies / sharpness + sharpness * quadratic
     return sharpness, np.minimum(regret, problem.constants.zero_score)
 

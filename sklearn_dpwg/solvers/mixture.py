@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Self
 
 from sklearn_dpwg._short_repr import short_repr
 from sklearn_dpwg._typing import FloatArray
@@ -17,36 +17,23 @@ from sklearn_dpwg.solvers.solver import Solver
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls that are planned together: what each reads, and what it may cost.
+    """Calls that are planned together: each reads all records, so that costs add up.
 
     Parameters
     ----------
-    sizes : tuple of tuple of int
-        For each call, the records of each group that it reads.
-    mus : tuple of float
-        For each call, the Gaussian-DP parameter that it may cost.
-    composition : {"sequential", "parallel"}
-        Whether all calls read all records, so that costs add up, or each a part of its own.
+    n_calls : int
+        Number of calls R.
+    mu : float
+        The Gaussian-DP parameter that each may cost.
     """
 
-    sizes: tuple[tuple[int, ...], ...]
-    mus: tuple[float, ...]
-    composition: Literal["sequential", "parallel"] = "sequential"
+    n_calls: int
+    mu: float
 
     __repr__ = short_repr
 
-    @property
-    def n_calls(self) -> int:
-        """Number of calls R."""
-        return len(self.sizes)
-
-    @property
-    def is_parallel(self) -> bool:
-        """Whether each call reads a part of its own."""
-        return self.composition == "parallel"
-
-    def releases(self, name: str, draws_a_call: int = 1) -> tuple[Release, ...]:
-        """Return Gaussian releases of a name that spend all of every call's μ.
+    def release(self, name: str, draws_a_call: int = 1) -> Release:
+        """Return the Gaussian release of a name that spends all of every call's μ.
 
         Parameters
         ----------
@@ -57,16 +44,11 @@ class Calls:
 
         Returns
         -------
-        tuple of Release
-            One for all calls where they read the same records and may cost the same, or one a part.
+        Release
+            That of all calls together.
         """
-        multipliers = [draws_a_call**0.5 / mu for mu in self.mus]
-        if not self.is_parallel:
-            return (Release(name, "gaussian", multipliers[0], draws_a_call * self.n_calls),)
-        return tuple(
-            Release(name, "gaussian", multiplier, draws_a_call, part=part)
-            for part, multiplier in enumerate(multipliers)
-        )
+        multiplier = draws_a_call**0.5 / self.mu
+        return Release(name, "gaussian", multiplier, draws_a_call * self.n_calls)
 
 
 @dataclass(frozen=True)
@@ -81,9 +63,9 @@ class MixturePlan:
         What the weights are learned for; a `CentredProblem` where the rows are.
     calls : Calls
         What the plan is for.
-    releases : tuple of Release
-        What the calls release; whoever calls may scale their noise multipliers together, and a run
-        goes by those that it finds.
+    release : Release
+        What the calls release; whoever calls may scale its noise multiplier, and a run goes by the
+        one that it finds.
     schedule : object
         The solver's own public numbers.
     bounds : tuple of float
@@ -98,28 +80,13 @@ class MixturePlan:
     solver: str
     problem: Problem
     calls: Calls
-    releases: tuple[Release, ...]
+    release: Release
     schedule: object
     bounds: tuple[float, ...]
     averaged: int
     seconds: float
 
     __repr__ = short_repr
-
-    def of_call(self, call: int) -> tuple[Release, ...]:
-        """Return the releases that a call pays for.
-
-        Parameters
-        ----------
-        call : int
-            Number of the call, from 0.
-
-        Returns
-        -------
-        tuple of Release
-            Those of its part, or of all calls.
-        """
-        return tuple(each for each in self.releases if each.part in (None, call))
 
     def with_clip(self, clip: float) -> Self:
         """Return the plan once the limit on gradients of centred rows has been released.
@@ -170,15 +137,13 @@ class MixtureSolver(Solver):
     def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
         """Return the parameters that the caller decides, and which values leave them to it."""
 
-    def mixture_problem(self, problem: Problem, *, is_parallel: bool) -> Problem:
+    def mixture_problem(self, problem: Problem) -> Problem:
         """Return what the weights are learned for: the problem, or that of centred rows.
 
         Parameters
         ----------
         problem : Problem
             Public facts.
-        is_parallel : bool
-            Whether calls read parts, for which no centre of all records can be released.
 
         Returns
         -------
@@ -189,15 +154,13 @@ class MixtureSolver(Solver):
         return problem
 
     @abstractmethod
-    def numbers_of_calls(self, problem: Problem, *, is_parallel: bool) -> tuple[int, ...]:
+    def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
         """Return the numbers of calls that a plan may choose from.
 
         Parameters
         ----------
         problem : Problem
             Public facts, of the problem that `mixture_problem` returned.
-        is_parallel : bool
-            Whether calls read parts.
 
         Returns
         -------
@@ -214,12 +177,12 @@ class MixtureSolver(Solver):
         problem : Problem
             Public facts, of the problem that `mixture_problem` returned.
         calls : Calls
-            How many, what they read and what each may cost.
+            How many, and what each may cost.
 
         Returns
         -------
         MixturePlan
-            Whose releases cost each call no more than its μ.
+            Whose release costs each call no more than its μ.
 
         Raises
         ------
@@ -250,7 +213,7 @@ class MixtureSolver(Solver):
         center : ndarray of shape (n_weights,)
             Public or released weights to start from, such as the answer of the call before.
         data : Risks
-            The records of this call.
+            All records.
         noise : NoiseSource
             Source of the plan's releases.
         call : int

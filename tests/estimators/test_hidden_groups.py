@@ -47,7 +47,6 @@ SOLVERS = (
     MGR(n_steps=5),
     MGR(n_steps=5, sampling_rate=0.2),
     PhasedERM(2),
-    PhasedERM(2, composition="parallel"),
 )
 
 

@@ -50,10 +50,7 @@ def response_plans(seed: int, n_plans: int, names=BASES):
     for index in range(n_plans):
         name = names[index % len(names)]
         n_rounds, n_groups = int(rng.integers(1, 4)), int(rng.integers(1, 4))
-        composition = str(rng.choice(["sequential", "parallel"]))
         sizes = rng.choice([1, 2, 3, 4, 25], size=n_groups)
-        if composition == "parallel":
-            sizes = np.maximum(sizes, n_rounds)
         losses = {"phased-erm": LOSSES, "mgr": LOSSES_OF_STEPS}.get(name, (SquaredError(0.3),))
         problem = make_problem(
             sizes,
@@ -66,7 +63,6 @@ def response_plans(seed: int, n_plans: int, names=BASES):
         solver = BestResponse(
             random_base(rng, name, problem),
             n_rounds=n_rounds,
-            composition=composition,
             risk_share=0.3,
         )
         yield solver.plan(problem, Budget(float(rng.choice([0.1, 1.0, 8.0])), 1e-6)), solver

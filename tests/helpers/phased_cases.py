@@ -62,7 +62,6 @@ def phased_plans(seed: int, n_plans: int, **parameters):
         smooth = problem.row_norm**2  # of the order of the smoothness of all these losses
         solver = PhasedERM(
             n_phases,
-            composition=str(rng.choice(["sequential", "parallel"])),
             mu_weights=float(rng.choice([1e-2, 1.0, 30.0, 300.0])) * smooth,
             mu_groups=float(rng.choice([np.inf, problem.loss_range, problem.loss_range / 30])),
             sharpening=float(rng.choice([1.0, 2.0])),

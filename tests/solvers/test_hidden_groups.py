@@ -12,7 +12,7 @@ import pytest
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, SumGrid
 from sklearn_dpwg.problem import HiddenGroups, Problem
-from sklearn_dpwg.risks import GroupRisks, KeyedPart
+from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
 from sklearn_dpwg.solvers.mgr import releases as mgr_releases
 from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
@@ -72,7 +72,6 @@ def phased_plans(n_plans, seed=0, **parameters):
         swing = float(rng.choice([np.inf, problem.loss_range, problem.loss_range / 30]))
         solver = PhasedERM(
             int(rng.integers(1, 4)),
-            composition=str(rng.choice(["sequential", "parallel"])),
             mu_weights=float(rng.choice([1e-1, 1.0, 30.0])) * smooth,
             mu_groups=swing,
             risk_share=0.3,
@@ -120,7 +119,7 @@ def test_no_neighbour_moves_a_phase_by_more_than_its_sensitivity(seeds):
 
 
 def test_no_neighbour_moves_planned_phases_by_more_than_their_sensitivity():
-    plans = list(phased_plans(14, 1, mu_weights=None, mu_groups=None, composition="sequential"))
+    plans = list(phased_plans(14, 1, mu_weights=None, mu_groups=None))
     worst, n_leaks = worst_distances(plans, range(84))
     assert n_leaks == 0
     assert max(worst.values()) <= 1.0 + 1e-6, worst
@@ -239,27 +238,14 @@ def true_sizes_of_phases(patch):
     )
 
 
-def parts_by_group(patch):
-    """Cut parts from positions within the groups, as where these are public."""
-
-    def within(real, data, part):
-        ends = (part.starts[0], part.stops[0])
-        cuts = [[size * end // part.sizes[0] for size in data.group_sizes] for end in ends]
-        starts, stops = map(tuple, cuts)
-        return real(data, KeyedPart(part.key, data.group_sizes, starts, stops))
-
-    wrap(patch, GroupRisks, "part", within)
-
-
 def uncentred_risks_of_phases(patch):
     patch.setattr(PhasedERMSchedule, "center", 0.0)
 
 
 PHASED_FAULTS = {
-    as_if_group_weights_stood_still: {"mu_groups": 0.3, "composition": "sequential"},
-    true_sizes_of_phases: {"composition": "sequential"},
-    parts_by_group: {"composition": "parallel", "n_phases": 3},
-    uncentred_risks_of_phases: {"composition": "sequential", "n_phases": 2},
+    as_if_group_weights_stood_still: {"mu_groups": 0.3},
+    true_sizes_of_phases: {},
+    uncentred_risks_of_phases: {"n_phases": 2},
 }
 
 

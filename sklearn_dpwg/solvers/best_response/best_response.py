@@ -9,7 +9,7 @@ import numpy as np
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import Risks, keyed_parts
+from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.best_response.parameters import RULES, BestResponseParameters
 from sklearn_dpwg.solvers.best_response.planning import least_bound_plan
 from sklearn_dpwg.solvers.best_response.releases import RISKS, release_risks
@@ -38,11 +38,6 @@ class BestResponse(BestResponseParameters, Solver):
         other solver that fulfils the contract `sklearn_dpwg.solvers.MixtureSolver` will do.
     n_rounds : int, optional
         Number of rounds R; one is allowed, where the prior is the mixture.
-    composition : {"sequential", "parallel"}, default="sequential"
-        Whether every round reads all records and has a share of the budget, so that its noise is √R
-        times as loud, or reads a part of its own, drawn at random, and has the whole budget. For
-        the training records the first is better: parts have R times the noise, and each learns
-        from an R-th of the records.
     risk_share : float, optional
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
 
@@ -77,9 +72,7 @@ class BestResponse(BestResponseParameters, Solver):
         schedule, problem = plan.schedule, plan.problem
         assert isinstance(schedule, BestResponseSchedule)
         solver, base = as_mixture_solver(self.base), schedule.base
-        if schedule.is_parallel:
-            parts = keyed_parts(problem.group_sizes, base.calls.sizes, noise.rng)
-        risk_releases = {each.part: each for each in plan.releases if each.name == RISKS}
+        risk_releases = [each for each in plan.releases if each.name == RISKS]
         weights = np.zeros(problem.n_weights)
         if start is not None:
             weights = project_to_ball(start.weights, problem.radius)
@@ -91,15 +84,13 @@ class BestResponse(BestResponseParameters, Solver):
         log_mixture, risks = np.log(np.asarray(schedule.prior)), None
         total, mixtures = np.zeros_like(weights), np.zeros(problem.n_groups)
         for index in range(schedule.n_rounds):
-            read = data.part(parts[index]) if schedule.is_parallel else data
-            if index > 0 and schedule.risks_multiplier > 0.0:
-                release = risk_releases[index if schedule.is_parallel else None]
-                risks = release_risks(read, weights, schedule, noise, release)
+            if index > 0 and risk_releases:
+                risks = release_risks(data, weights, schedule, noise, risk_releases[0])
                 log_mixture = log_mixture + schedule.group_rate * risks
-                log_mixture = log_mixture - schedule.noise_correction(index)
+                log_mixture = log_mixture - schedule.noise_correction
             mixture = normalised(log_mixture, least=LEAST_PRIOR)
             weights = solver.run_mixture(
-                base, mixture, weights, read, noise, call=index, risks=risks
+                base, mixture, weights, data, noise, call=index, risks=risks
             )
             if index >= schedule.n_rounds - base.averaged:
                 total, mixtures = total + weights, mixtures + mixture

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal
 
-from sklearn_dpwg._checks import Rules, accepted_by, one_of, share, whole
+from sklearn_dpwg._checks import Rules, accepted_by, share, whole
 from sklearn_dpwg.solvers.mixture import MixtureSolver, as_mixture_solver
 
 
@@ -16,7 +15,6 @@ class BestResponseParameters:
     base: str | MixtureSolver = "phased-erm"
     _: KW_ONLY
     n_rounds: int | None = None
-    composition: Literal["sequential", "parallel"] = "sequential"
     risk_share: float | None = None
 
 
@@ -25,6 +23,5 @@ RULES = Rules(
     lambda parameters: as_mixture_solver(parameters.base).check_mixture(),
     base=accepted_by(as_mixture_solver),
     n_rounds=whole(or_none=True),
-    composition=one_of("sequential", "parallel"),
     risk_share=share(or_none=True),
 )

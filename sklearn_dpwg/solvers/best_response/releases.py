@@ -39,13 +39,10 @@ def release_risks(
 
 
 def risk_releases(schedule: BestResponseSchedule) -> tuple[Release, ...]:
-    """Return the releases of the group risks: none before the first round."""
-    n_rounds, multiplier = schedule.n_rounds, schedule.risks_multiplier
-    if multiplier == 0.0:
+    """Return the release of the group risks: none before the first round."""
+    if schedule.risks_multiplier == 0.0:
         return ()
-    if not schedule.is_parallel:
-        return (Release(RISKS, "gaussian", multiplier, n_rounds - 1),)
-    return tuple(Release(RISKS, "gaussian", multiplier, 1, part=r) for r in range(1, n_rounds))
+    return (Release(RISKS, "gaussian", schedule.risks_multiplier, schedule.n_rounds - 1),)
 
 
 def make_plan(
@@ -55,51 +52,27 @@ def make_plan(
     bounds: FloatArray,
     before: tuple[Release, ...] = (),
 ) -> Plan:
-    """Return the plan of a schedule, its noise multipliers scaled together to the budget.
-
-    Disjoint parts have a child each, whose releases are those that a record of the part pays for.
-    """
+    """Return the plan of a schedule, its noise multipliers scaled together to the budget."""
     base = schedule.base
-    releases = calibrate((*before, *base.releases, *risk_releases(schedule)), budget)
-    of_base = releases[len(before) : len(before) + len(base.releases)]
-    of_risks = releases[len(before) + len(base.releases) :]
+    releases = calibrate((*before, base.release, *risk_releases(schedule)), budget)
+    of_base, *of_risks = releases[len(before) :]
     schedule = replace(
         schedule,
-        base=replace(base, releases=of_base),
+        base=replace(base, release=of_base),
         risks_multiplier=of_risks[0].noise_multiplier if of_risks else 0.0,
     )
     n_risks = (schedule.n_rounds - 1) * bool(of_risks)
-    seconds = base.seconds + predict_seconds(
+    return Plan.of(
+        "best-response",
         problem,
-        min(n_risks, 1) if schedule.is_parallel else n_risks,
-        n_draws=n_risks,
-        n_coordinates=n_risks * problem.n_groups,
+        budget,
+        releases=releases,
+        schedule=schedule,
+        bounds=bounds,
+        n_steps=schedule.n_rounds,
+        seconds=base.seconds
+        + predict_seconds(
+            problem, n_risks, n_draws=n_risks, n_coordinates=n_risks * problem.n_groups
+        ),
+        seconds_to_plan=SECONDS_TO_PLAN + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
     )
-
-    def plan(facts: Problem, paid: tuple[Release, ...], children: tuple[Plan, ...]) -> Plan:
-        share = facts.n_records / problem.n_records
-        return Plan.of(
-            "best-response",
-            facts,
-            budget,
-            releases=paid,
-            schedule=schedule,
-            bounds=bounds,
-            n_steps=1 if facts is not problem else schedule.n_rounds,
-            seconds=share * seconds,
-            seconds_to_plan=SECONDS_TO_PLAN + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
-            children=children,
-            composition=base.calls.composition,
-        )
-
-    children: tuple[Plan, ...] = ()
-    if schedule.is_parallel:
-        children = tuple(
-            plan(
-                replace(problem, group_sizes=sizes),
-                tuple(release for release in releases if release.part == part),
-                (),
-            )
-            for part, sizes in enumerate(base.calls.sizes)
-        )
-    return plan(problem, releases, children)

@@ -37,27 +37,18 @@ class BestResponseSchedule:
         return self.base.calls.n_calls
 
     @property
-    def is_parallel(self) -> bool:
-        """Whether each round reads a part of the records."""
-        return self.base.calls.is_parallel
-
-    def noise_correction(self, index: int) -> FloatArray:
-        """Return what is subtracted from the exponents: log E exp(ηN) of the noise N, or half.
-
-        Parts have so much noise that half of it would leave the group weights to chance.
-        """
-        share = 1.0 if self.is_parallel else CORRECTION
-        sizes = np.asarray(self.base.calls.sizes[index])
+    def noise_correction(self) -> FloatArray:
+        """What is subtracted from the exponents: half of log E exp(ηN) of the noise N."""
+        sizes = np.asarray(self.base.problem.group_sizes)
         stds = self.risks_multiplier * self.feedback_range / sizes
-        return np.asarray(share * (self.group_rate * stds) ** 2 / 2.0)
+        return np.asarray(CORRECTION * (self.group_rate * stds) ** 2 / 2.0)
 
     def __str__(self) -> str:
         """Return a few lines for people."""
-        records = "a part of its own" if self.is_parallel else "all records"
         averaged = self.base.averaged
         lines = [
-            f"{self.n_rounds} round(s), each reads {records}; in each {self.base.solver!r} answers "
-            "for the group weights of the round",
+            f"{self.n_rounds} round(s), each reads all records; in each {self.base.solver!r} "
+            "answers for the group weights of the round",
             "output is the answer of the last round"
             if averaged == 1
             else f"output is the average of the last {averaged} answers",

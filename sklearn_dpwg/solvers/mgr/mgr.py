@@ -179,11 +179,11 @@ class MGR(MGRParameters, MixtureSolver):
     def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
         return mixture.SET_BY_CALLER
 
-    def mixture_problem(self, problem: Problem, *, is_parallel: bool) -> Problem:
-        return mixture.learned_problem(problem, self, is_parallel=is_parallel)
+    def mixture_problem(self, problem: Problem) -> Problem:
+        return mixture.learned_problem(problem, self)
 
-    def numbers_of_calls(self, problem: Problem, *, is_parallel: bool) -> tuple[int, ...]:
-        return mixture.numbers_of_calls(problem, self, is_parallel=is_parallel)
+    def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
+        return mixture.numbers_of_calls(self)
 
     def plan_mixture(self, problem: Problem, calls: Calls) -> MixturePlan:
         return mixture.plan_of_calls(problem, calls, self)
@@ -199,7 +199,7 @@ class MGR(MGRParameters, MixtureSolver):
         call: int,
         risks: FloatArray | None = None,
     ) -> FloatArray:
-        return mixture.run_call(plan, group_weights, center, data, noise, call)
+        return mixture.run_call(plan, group_weights, center, data, noise)
 
 
 def _limits_of_run(schedule: MGRSchedule, problem: Problem) -> PlannedLimits:

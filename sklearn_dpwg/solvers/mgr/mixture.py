@@ -24,7 +24,6 @@ from sklearn_dpwg.solvers.mgr.bound import descent_bound_by_group
 from sklearn_dpwg.solvers.mgr.parameters import MGRParameters
 from sklearn_dpwg.solvers.mgr.planning import is_centred
 from sklearn_dpwg.solvers.mgr.releases import GRADIENT, gradient_of_mixture
-from sklearn_dpwg.solvers.mgr.sampling import GRADIENT_SPREAD
 from sklearn_dpwg.solvers.mgr.step_rule import LONGEST_MEMORY, StepRule
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan
 from sklearn_dpwg.solvers.plan import predict_seconds
@@ -72,24 +71,16 @@ class MixtureSteps:
         )
 
 
-def learned_problem(problem: Problem, parameters: MGRParameters, *, is_parallel: bool) -> Problem:
+def learned_problem(problem: Problem, parameters: MGRParameters) -> Problem:
     """Return the problem, or that of centred rows where steps would centre them."""
-    if parameters.centring and is_parallel:
-        raise ValueError(
-            "centring of MGR must be None or False where every round reads a part of its own, "
-            f"got {parameters.centring!r}."
-        )
-    if is_parallel or not is_centred(problem, parameters):
+    if not is_centred(problem, parameters):
         return problem
     return centred_problem(problem, unit=least_unit(problem.loss))
 
 
-def numbers_of_calls(
-    problem: Problem, parameters: MGRParameters, *, is_parallel: bool
-) -> tuple[int, ...]:
-    """Return the numbers of calls that there are steps, or records, for."""
-    most = min(problem.group_sizes) if is_parallel else _steps(parameters)
-    return tuple(n_calls for n_calls in CALLS if n_calls <= most)
+def numbers_of_calls(parameters: MGRParameters) -> tuple[int, ...]:
+    """Return the numbers of calls that there are steps for."""
+    return tuple(n_calls for n_calls in CALLS if n_calls <= _steps(parameters))
 
 
 def _steps(parameters: MGRParameters) -> int:
@@ -98,8 +89,7 @@ def _steps(parameters: MGRParameters) -> int:
 
 def plan_of_calls(problem: Problem, calls: Calls, parameters: MGRParameters) -> MixturePlan:
     """Return the plan of as many steps as the passes allow, shared among the calls."""
-    # a step on a part reads a part
-    steps_a_call = _steps(parameters) // (1 if calls.is_parallel else calls.n_calls)
+    steps_a_call = _steps(parameters) // calls.n_calls
     if steps_a_call < 1:
         raise ValueError(
             f"n_steps and max_passes of MGR must allow a step in each of {calls.n_calls} rounds, "
@@ -137,32 +127,21 @@ def plan_of_calls(problem: Problem, calls: Calls, parameters: MGRParameters) -> 
         solver="mgr",
         problem=problem,
         calls=calls,
-        releases=calls.releases(GRADIENT, steps_a_call),
+        release=calls.release(GRADIENT, steps_a_call),
         schedule=schedule,
         bounds=tuple(float(bound) for bound in bounds),
         averaged=max(1, round(parameters.averaging * calls.n_calls)),
         seconds=predict_seconds(
-            problem,
-            steps_a_call if calls.is_parallel else n_steps,
-            n_draws=n_steps,
-            n_coordinates=n_steps * problem.n_weights,
+            problem, n_steps, n_draws=n_steps, n_coordinates=n_steps * problem.n_weights
         ),
     )
 
 
 def _gradient_variances(problem: Problem, rule: StepRule, calls: Calls) -> FloatArray:
-    """Return the variance of the mean gradient of all steps, if all weight is on a group.
-
-    A part has the variance of a sample too, as batches have.
-    """
-    of_all = np.asarray(problem.group_sizes, dtype=float)
-    variances = np.zeros(problem.n_groups)
-    for sizes, mu in zip(calls.sizes, calls.mus, strict=True):
-        read = np.asarray(sizes, dtype=float)
-        of_coordinate = rule.problem.gradient_diameter / (read * mu)
-        coins = (GRADIENT_SPREAD * problem.lipschitz) ** 2 * (1.0 - read / of_all) / read
-        variances += problem.n_weights * of_coordinate**2 + coins
-    return variances / calls.n_calls**2
+    """Return the variance of the mean gradient of all steps, if all weight is on a group."""
+    sizes = np.asarray(problem.group_sizes, dtype=float)
+    of_coordinate = rule.problem.gradient_diameter / (sizes * calls.mu)
+    return np.asarray(problem.n_weights * of_coordinate**2 / calls.n_calls)
 
 
 def run_call(
@@ -171,12 +150,10 @@ def run_call(
     center: FloatArray,
     data: Risks,
     noise: NoiseSource,
-    call: int,
 ) -> FloatArray:
     """Take the steps of a call from the centre; return the average of its last iterates."""
     schedule, problem = plan.schedule, plan.problem
     assert isinstance(schedule, MixtureSteps)
-    (release,) = plan.of_call(call)
     unit = 1.0
     if isinstance(problem, CentredProblem):
         unit = problem.clip / largest_clip(problem.loss)
@@ -192,7 +169,7 @@ def run_call(
             grid=schedule.grid,
             unit=unit,
             noise=noise,
-            release=release,
+            release=plan.release,
         )
         weights = project_to_ball(weights + ball.push(gradient, noise_std), problem.radius)
         if t >= schedule.steps_a_call - schedule.averaged:

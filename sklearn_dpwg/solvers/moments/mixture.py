@@ -53,31 +53,22 @@ def reach(schedule: MomentsSchedule, std: float, mean_square: float) -> float:
     return max(schedule.clip, math.sqrt(quiet)) * math.sqrt(max(mean_square, 0.0))
 
 
-def numbers_of_calls(problem: Problem, *, is_parallel: bool) -> tuple[int, ...]:
-    """Return the numbers of calls that there are records for."""
-    most = min(problem.group_sizes) if is_parallel else CALLS[-1]
-    return tuple(n_calls for n_calls in CALLS if n_calls <= most)
-
-
 def plan_of_calls(problem: Problem, calls: Calls, parameters: MomentsParameters) -> MixturePlan:
     """Return the plan of one matrix a call, of which the second half's answers are averaged."""
     averaged = max(1, calls.n_calls // 2)
-    multipliers = [1.0 / mu for mu in calls.mus]
+    multipliers = [1.0 / calls.mu] * calls.n_calls
     schedule = MixtureMoments(**schedule_of_rounds(problem, parameters, multipliers))
-    of_means = [
-        (schedule.sensitivity / (np.asarray(sizes, dtype=float) * mu)) ** 2
-        for sizes, mu in zip(calls.sizes, calls.mus, strict=True)
-    ]
-    stds = np.sqrt(np.sum(of_means[-averaged:], axis=0)) / averaged
+    of_mean = schedule.sensitivity / (np.asarray(problem.group_sizes, dtype=float) * calls.mu)
+    stds = np.sqrt(averaged * of_mean**2) / averaged
     bounds, _ = excess_of_weights(problem, schedule, stds, aim=parameters.aim * problem.radius)
     bounds = np.minimum(bounds, problem.constants.zero_score)
     # a product of rows with rows takes a pass for every eight columns
-    passes = (2 + problem.n_columns // 8) * (1 if calls.is_parallel else calls.n_calls)
+    passes = (2 + problem.n_columns // 8) * calls.n_calls
     return MixturePlan(
         solver="moments",
         problem=problem,
         calls=calls,
-        releases=calls.releases(MOMENTS),
+        release=calls.release(MOMENTS),
         schedule=schedule,
         bounds=tuple(float(bound) for bound in bounds),
         averaged=averaged,
@@ -96,7 +87,6 @@ def run_call(
     center: FloatArray,
     data: Risks,
     noise: NoiseSource,
-    call: int,
     risks: FloatArray | None,
 ) -> FloatArray:
     """Release the moments around the centre, or of the targets; return what minimises them.
@@ -106,7 +96,7 @@ def run_call(
     """
     schedule, problem = plan.schedule, plan.problem
     assert isinstance(schedule, MixtureMoments)
-    (release,) = plan.of_call(call)
+    release = plan.release
     sizes = np.asarray(data.group_sizes, dtype=float)
     ratio = float((group_weights / sizes).max())
     clip, around = schedule.target_bound, np.zeros_like(center)

@@ -140,8 +140,8 @@ class Moments(MomentsParameters, MixtureSolver):
     def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
         return mixture.SET_BY_CALLER
 
-    def numbers_of_calls(self, problem: Problem, *, is_parallel: bool) -> tuple[int, ...]:
-        return mixture.numbers_of_calls(problem, is_parallel=is_parallel)
+    def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
+        return mixture.CALLS
 
     def plan_mixture(self, problem: Problem, calls: Calls) -> MixturePlan:
         self._refuse_other_losses(problem)
@@ -158,7 +158,7 @@ class Moments(MomentsParameters, MixtureSolver):
         call: int,
         risks: FloatArray | None = None,
     ) -> FloatArray:
-        return mixture.run_call(plan, group_weights, center, data, noise, call, risks)
+        return mixture.run_call(plan, group_weights, center, data, noise, risks)
 
 
 def _heard(

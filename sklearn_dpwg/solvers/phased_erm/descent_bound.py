@@ -39,7 +39,6 @@ class DescentBound:
     lipschitz: float  # constant L of the loss in the weights
     trace: float  # bound on the trace of the Hessian of the loss of one record
     n_weights: int  # d
-    noise_ratios: tuple[float, ...]  # noise of each phase over the last one's, at equal strength
     strength_ratios: tuple[float, ...]  # strength of each phase over that of the last one
     averaged: int  # how many of the last phases are averaged
 
@@ -57,7 +56,7 @@ class DescentBound:
     @cached_property
     def _curves(self) -> tuple[FloatArray, FloatArray, float]:
         """Return bias, noise over σ² and noise over σ: the first two for every strength."""
-        kept, variance = _tables(self.noise_ratios, self.strength_ratios, self.averaged)
+        kept, variance = _tables(self.strength_ratios, self.averaged)
         limits = self.trace / STRENGTHS
         last = np.maximum(np.searchsorted(_RATIOS, limits, side="right") - 1, 1)
         bias = np.maximum.accumulate(_RATIOS * kept**2)
@@ -72,13 +71,11 @@ class DescentBound:
 
 
 @lru_cache(maxsize=512)
-def _tables(
-    noise_ratios: tuple[float, ...], strength_ratios: tuple[float, ...], averaged: int
-) -> tuple[FloatArray, FloatArray]:
+def _tables(strength_ratios: tuple[float, ...], averaged: int) -> tuple[FloatArray, FloatArray]:
     """Return b and V at every ratio of curvature to the last phase's strength."""
-    n_phases = len(noise_ratios)
+    n_phases = len(strength_ratios)
     strengths = np.asarray(strength_ratios)[:, None]
-    noise = np.asarray(noise_ratios) / np.asarray(strength_ratios)
+    noise = 1.0 / np.asarray(strength_ratios)
     kept = strengths / (strengths + _RATIOS)
     bias = np.zeros_like(_RATIOS)
     sums = np.zeros((n_phases, len(_RATIOS)))  # of each phase's noise in the average

@@ -21,7 +21,6 @@ class PhasedERMParameters:
     n_phases: int | None = None
     _: KW_ONLY
     schedule: Literal["planned", "paper"] = "planned"
-    composition: Literal["sequential", "parallel"] = "sequential"
     mu_weights: float | None = None
     sharpening: float | None = None
     mu_groups: float | None = None
@@ -60,7 +59,6 @@ RULES = Rules(
     _not_too_many,
     schedule=one_of("planned", "paper"),
     centring=flag(or_none=True),
-    composition=one_of("sequential", "parallel"),
     n_phases=whole(or_none=True),
     max_passes=whole(),
     mu_weights=positive(least=_WEAKEST, or_none=True),

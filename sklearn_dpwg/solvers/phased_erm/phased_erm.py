@@ -11,15 +11,19 @@ from sklearn_dpwg._typing import FloatArray
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import KeyedPart, Risks, keyed_parts
-from sklearn_dpwg.solvers.centring.problem import CentredProblem
+from sklearn_dpwg.risks import Risks, keyed_parts
+from sklearn_dpwg.solvers.centring.problem import CentredProblem, centred_problem
 from sklearn_dpwg.solvers.centring.releases import release_centre
 from sklearn_dpwg.solvers.group_player import LEAST_PRIOR, heard, normalised
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.phased_erm import mixture
 from sklearn_dpwg.solvers.phased_erm.paper import paper_plan
 from sklearn_dpwg.solvers.phased_erm.parameters import RULES, PhasedERMParameters
-from sklearn_dpwg.solvers.phased_erm.planning import least_bound_plan, numbers_of_phases
+from sklearn_dpwg.solvers.phased_erm.planning import (
+    is_centred,
+    least_bound_plan,
+    numbers_of_phases,
+)
 from sklearn_dpwg.solvers.phased_erm.releases import (
     RISKS,
     WEIGHTS,
@@ -51,10 +55,6 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         "paper" is Algorithm 1 of Zhou and Bassily with the constants of their Theorem 2 (the noise
         larger where theirs would break the budget); it sets everything else but `smoothing_width`.
         `FreshPhasedERM` is the same for an oracle or a stream.
-    composition : {"sequential", "parallel"}, default="sequential"
-        Whether every phase reads all records and gets a share of the budget, or reads a part of its
-        own, drawn at random, and has the whole budget, as in the paper. Phases on all
-        records need √T times less noise for the training records.
     mu_weights : float, optional
         Regularisation μ_w of the weights in the last phase. Planned: by the noise.
     sharpening : float, optional
@@ -122,7 +122,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         assert isinstance(schedule, PhasedERMSchedule)
         parallel = schedule.composition == "parallel"
         if parallel:
-            parts = _draw_parts(problem, schedule, noise)
+            parts = keyed_parts(problem.group_sizes, schedule.sizes, noise.rng)
         releases = {(release.name, release.part): release for release in plan.releases}
         weights = np.zeros(problem.n_weights)
         if start is not None:
@@ -139,13 +139,13 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
             part = t if parallel else None
             if t > 0 and schedule.risks_multiplier > 0.0:
                 # what stands for the sizes of hidden groups
-                divisors = () if problem.hidden is None else (schedule.sizes[t],)
+                divisors = () if problem.hidden is None else (problem.group_sizes,)
                 noisy_risks = release_risks(
-                    read, weights, schedule, noise, releases[RISKS, part], *divisors
+                    data, weights, schedule, noise, releases[RISKS, None], *divisors
                 )
                 noisy_risks, _ = heard(noisy_risks, np.zeros_like(noisy_risks), problem)
                 log_prior = log_prior + schedule.group_rate * noisy_risks
-                log_prior = log_prior - schedule.noise_correction(t)
+                log_prior = log_prior - schedule.noise_correction
             prior = normalised(log_prior, least=LEAST_PRIOR)
             noisy_weights = release_weights(
                 read,
@@ -167,11 +167,11 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
     def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
         return mixture.SET_BY_CALLER
 
-    def mixture_problem(self, problem: Problem, *, is_parallel: bool) -> Problem:
-        return mixture.learned_problem(problem, self, is_parallel=is_parallel)
+    def mixture_problem(self, problem: Problem) -> Problem:
+        return centred_problem(problem) if is_centred(problem, self) else problem
 
-    def numbers_of_calls(self, problem: Problem, *, is_parallel: bool) -> tuple[int, ...]:
-        return numbers_of_phases(problem, self.max_passes, is_parallel=is_parallel)
+    def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
+        return numbers_of_phases(problem, self.max_passes)
 
     def plan_mixture(self, problem: Problem, calls: Calls) -> MixturePlan:
         return mixture.plan_of_calls(problem, calls, self)
@@ -188,20 +188,6 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         risks: FloatArray | None = None,
     ) -> FloatArray:
         schedule = mixture.schedule_of(plan)
-        (release,) = plan.of_call(call)
         phase = schedule.phase(call, group_weights)
-        noisy = release_weights(data, center, group_weights, phase, schedule, noise, release)
+        noisy = release_weights(data, center, group_weights, phase, schedule, noise, plan.release)
         return project_to_ball(noisy, plan.problem.radius)
-
-
-def _draw_parts(
-    problem: Problem, schedule: PhasedERMSchedule, noise: NoiseSource
-) -> tuple[KeyedPart, ...]:
-    """Return disjoint parts of the records of every group, at random.
-
-    Where groups are hidden, places among all records are cut, as a group's would show its size.
-    """
-    if problem.hidden is None:
-        return keyed_parts(problem.group_sizes, schedule.sizes, noise.rng)
-    totals = [(sum(sizes),) for sizes in schedule.sizes]
-    return keyed_parts((problem.n_records,), totals, noise.rng, by_place=True)

@@ -24,8 +24,7 @@ from sklearn_dpwg.solvers.centring.problem import (
     is_worth_centring,
 )
 from sklearn_dpwg.solvers.centring.releases import centring_releases
-from sklearn_dpwg.solvers.disjoint_parts import part_sizes, parts_of_hidden
-from sklearn_dpwg.solvers.group_player import CEILING_OF_PARTS, rounds_regret
+from sklearn_dpwg.solvers.group_player import rounds_regret
 from sklearn_dpwg.solvers.phased_erm.certificate import certified
 from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
 from sklearn_dpwg.solvers.phased_erm.parameters import PhasedERMParameters
@@ -38,7 +37,6 @@ from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
 PHASES = (1, 2, 4, 8, 11, 16)
 RISK_SHARES = (0.05, 0.1, 0.2)
 AVERAGED = (0.0, 0.5)
-GROWTHS = (1.0, 2.0, 4.0)
 # Equal strengths and an average of the last phases do about as well where losses curve
 # (benchmarks/phased_erm_trials.py) and leave far more noise on the output where they do not.
 SHARPENINGS = (1.25, 1.6, 2.5)
@@ -59,7 +57,6 @@ class Candidate:
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: PhasedERMParameters) -> Plan:
     """Return the plan whose bound is least over whatever the parameters leave open."""
-    _refuse_small_groups(problem, parameters)
     fixed = (math.inf,) if parameters.mu_groups is None else (float(parameters.mu_groups),)
     stated, mu = problem, budget.mu
     if is_centred(problem, parameters):
@@ -83,31 +80,15 @@ def is_centred(problem: Problem, parameters: PhasedERMParameters) -> bool:
     # several derivatives that are shortened together are no gradient of a convex function
     # and the smooth stand-in for a loss with kinks has no compiled kernel, which limits slopes
     is_convex = problem.loss.n_outputs == 1 and problem.loss.smooth
-    # a centre of all records would be read by every part
-    reads_all = parameters.composition == "sequential"
     if parameters.centring:
         check_centring(problem, "PhasedERM")
-        if not is_convex or not reads_all:
+        if not is_convex:
             raise ValueError(
-                "centring of PhasedERM needs a smooth loss of one output and "
-                f"composition='sequential', got {problem.loss!r} and {parameters.composition!r}."
+                f"centring of PhasedERM needs a smooth loss of one output, got {problem.loss!r}."
             )
     if parameters.centring is not None:
         return parameters.centring
-    return is_convex and reads_all and is_worth_centring(problem)
-
-
-def _refuse_small_groups(problem: Problem, parameters: PhasedERMParameters) -> None:
-    """Refuse disjoint parts that the groups are too small for."""
-    smallest, disjoint = min(problem.group_sizes), parameters.composition == "parallel"
-    if problem.hidden is not None:
-        return
-    if disjoint and (parameters.n_phases or 1) > smallest:
-        raise ValueError(
-            f"n_phases of PhasedERM must be at most the size of the smallest group, {smallest}, "
-            f"where every phase has records of its own, got {parameters.n_phases}: leave it open "
-            f"or use composition='sequential'."
-        )
+    return is_convex and is_worth_centring(problem)
 
 
 def _average(candidate: Candidate, problem: Problem) -> float:
@@ -122,33 +103,24 @@ def _candidates(
     problem: Problem, mu: float, parameters: PhasedERMParameters, entropies: tuple[float, ...]
 ) -> Iterator[Candidate]:
     """Yield every way to run that the parameters leave open."""
-    parallel = parameters.composition == "parallel"
     for width, solved in solved_problems(problem, parameters.smoothing_width):
         smoothing = problem.constants.lipschitz * width / 2.0
         for n_phases in _numbers_of_phases(problem, parameters):
             feedback = problem.n_groups > 1 and n_phases > 1
-            for growth in GROWTHS if parallel and n_phases > 1 else (1.0,):
-                shares = growth ** np.arange(n_phases)
-                shares = shares / shares.sum()
-                if parallel:
-                    cut = part_sizes if problem.hidden is None else parts_of_hidden
-                    sizes = cut(problem.group_sizes, shares.tolist())
-                else:
-                    sizes = (problem.group_sizes,) * n_phases
-                for risk_share, averaged, sharpening, mu_groups in itertools.product(
-                    _risk_shares(parameters, feedback),
-                    numbers_averaged(parameters, n_phases),
-                    sharpenings(parameters, n_phases),
-                    entropies,
-                ):
-                    bound = descent_bound(
-                        parameters, problem, solved, sizes, averaged=averaged, sharpening=sharpening
-                    )
-                    found = _candidate(
-                        problem, solved, mu, parameters, sizes, bound, risk_share, mu_groups
-                    )
-                    schedule = replace(found.schedule, smoothing_width=width)
-                    yield Candidate(schedule, found.bounds + smoothing)
+            for risk_share, averaged, sharpening, mu_groups in itertools.product(
+                _risk_shares(parameters, feedback),
+                numbers_averaged(parameters, n_phases),
+                sharpenings(parameters, n_phases),
+                entropies,
+            ):
+                bound = descent_bound(
+                    parameters, problem, solved, n_phases, averaged=averaged, sharpening=sharpening
+                )
+                found = _candidate(
+                    problem, solved, mu, parameters, n_phases, bound, risk_share, mu_groups
+                )
+                schedule = replace(found.schedule, smoothing_width=width)
+                yield Candidate(schedule, found.bounds + smoothing)
 
 
 def _candidate(
@@ -156,38 +128,31 @@ def _candidate(
     solved: Problem,
     mu: float,
     parameters: PhasedERMParameters,
-    sizes: tuple[tuple[int, ...], ...],
+    n_phases: int,
     bound: DescentBound,
     risk_share: float,
     mu_groups: float,
 ) -> Candidate:
     """Return one way to run with its bounds, which add what both players owe."""
-    n_phases = len(sizes)
-    parallel = parameters.composition == "parallel"
-    # releases that read the same records share their budget
-    repeated = 1 if parallel else n_phases
-    multipliers = np.full(n_phases, math.sqrt(repeated / (1.0 - risk_share)) / mu)
-    if parallel:
-        multipliers[0] = 1.0 / mu  # the first part releases no risks
+    # all releases read the same records and share the budget
+    multiplier = math.sqrt(n_phases / (1.0 - risk_share)) / mu
     risks_multiplier = 0.0
     if risk_share > 0.0:
-        reads = 1 if parallel else n_phases - 1
-        risks_multiplier = math.sqrt(reads / risk_share) / mu
+        risks_multiplier = math.sqrt((n_phases - 1) / risk_share) / mu
     constants = problem.constants
-    multiple = CEILING_OF_PARTS if parallel else by_loss(problem.loss).ceiling
-    ceiling = min(multiple * constants.zero_score, constants.supremum)
+    ceiling = min(by_loss(problem.loss).ceiling * constants.zero_score, constants.supremum)
     sums = SumSensitivity.of(problem, ceiling=ceiling)
     feedback_range = sums.loss_range
     group_rate, group_part = _group_player(
-        problem, sizes, feedback_range, risks_multiplier, mu_groups, parallel=parallel
+        problem, n_phases, feedback_range, risks_multiplier, mu_groups
     )
     weights_part = weights_bounds(
         problem,
         solved,
         parameters.mu_weights,
-        sizes[-1],
+        problem.group_sizes,
         bound,
-        multiplier=float(multipliers[-1]),
+        multiplier=multiplier,
         mu_groups=mu_groups,
         feedback=risk_share > 0.0,
     )
@@ -195,12 +160,12 @@ def _candidate(
     if parameters.mu_weights is not None:
         fixed = tuple(float(parameters.mu_weights * ratio) for ratio in bound.strength_ratios)
     schedule = PhasedERMSchedule(
-        composition=parameters.composition,
-        sizes=sizes,
+        composition="sequential",
+        sizes=(problem.group_sizes,) * n_phases,
         solved=solved,
         smoothing_width=0.0,
         prior=problem.prior,
-        weights_multipliers=tuple(multipliers.tolist()),
+        weights_multipliers=(multiplier,) * n_phases,
         risks_multiplier=risks_multiplier,
         mu_groups=(mu_groups,) * n_phases,
         averaged=bound.averaged,
@@ -229,7 +194,7 @@ def weights_bounds(
     """Return the weights' part of each group's bound, from the noise of the last phase."""
     prior = _as_array(problem.prior)
     stds = noise_stds(solved, sizes, prior, mu_groups=mu_groups, multiplier=multiplier)
-    # excess on all records of what was learned from a part of them: uniform stability
+    # hidden groups may stand for fewer records than there are: uniform stability
     unseen = max(0.0, 1.0 - _total(sizes) / problem.n_records)
     stability = unseen * solved.lipschitz / multiplier
     if feedback:
@@ -255,25 +220,18 @@ def descent_bound(
     parameters: PhasedERMParameters,
     problem: Problem,
     solved: Problem,
-    sizes: tuple[tuple[int, ...], ...],
+    n_phases: int,
     *,
     averaged: int,
     sharpening: float,
 ) -> DescentBound:
-    """Return the bound for the weights, each phase's strength so many times that of the one before.
-
-    Where phases read fewer records, noise and strength are larger in proportion.
-    """
-    totals = [_total(part) for part in sizes]
-    noise = [totals[-1] / total for total in totals]
-    last = len(sizes) - 1
+    """Return the bound for the weights, each phase so many times as strong as the one before."""
     return _cached_bound(
         aim=parameters.aim * problem.radius,
         lipschitz=solved.lipschitz,
         trace=problem.loss.n_outputs * solved.smoothness,
         n_weights=problem.n_weights,
-        noise_ratios=tuple(noise),
-        strength_ratios=tuple(each * sharpening ** (t - last) for t, each in enumerate(noise)),
+        strength_ratios=tuple(sharpening ** (t + 1 - n_phases) for t in range(n_phases)),
         averaged=averaged,
     )
 
@@ -313,26 +271,20 @@ def _cached_bound(**facts: Any) -> DescentBound:
 
 def _group_player(
     problem: Problem,
-    sizes: tuple[tuple[int, ...], ...],
+    n_phases: int,
     feedback_range: float,
     risks_multiplier: float,
     mu_groups: float,
-    *,
-    parallel: bool,
 ) -> tuple[float, FloatArray]:
     """Return the rate η of the group player and its bounds, if any group may be the worst off.
 
     The bound of multiplicative weights over T phases, of sharpness ηT, whose risks have noise of a
     variance; a single phase plays the prior, and its group weights owe the same with no noise.
     """
-    n_phases, p = len(sizes), problem.n_groups
-    if p == 1:
-        return 0.0, np.zeros(p)
+    if problem.n_groups == 1:
+        return 0.0, np.zeros(1)
     sharpness, bounds = rounds_regret(
-        problem,
-        sizes,
-        noise_multiplier=risks_multiplier * feedback_range,
-        parallel=parallel,
+        problem, n_phases, noise_multiplier=risks_multiplier * feedback_range
     )
     if risks_multiplier > 0.0:
         return sharpness / n_phases, bounds
@@ -353,14 +305,12 @@ def solved_problems(problem: Problem, width: float | None) -> Iterator[tuple[flo
 def _numbers_of_phases(problem: Problem, parameters: PhasedERMParameters) -> tuple[int, ...]:
     if parameters.n_phases is not None:
         return (parameters.n_phases,)
-    is_parallel = parameters.composition == "parallel"
-    return numbers_of_phases(problem, parameters.max_passes, is_parallel=is_parallel)
+    return numbers_of_phases(problem, parameters.max_passes)
 
 
-def numbers_of_phases(problem: Problem, max_passes: int, *, is_parallel: bool) -> tuple[int, ...]:
+def numbers_of_phases(problem: Problem, max_passes: int) -> tuple[int, ...]:
     """Return the numbers of phases that a plan may choose from."""
-    # parts together are read as often as one phase reads all records
-    most = min(problem.group_sizes) if is_parallel else max_passes // passes_of_a_phase(problem)
+    most = max_passes // passes_of_a_phase(problem)
     return tuple(n_phases for n_phases in PHASES if n_phases <= max(1, most))
 
 

@@ -96,8 +96,8 @@ def release_weights(
 def releases_of(schedule: PhasedERMSchedule) -> tuple[Release, ...]:
     """Return what a run of a schedule releases.
 
-    The weights of the phases, then the group risks between them; where parts are disjoint, one
-    release of each for every part.
+    The weights of the phases, then the group risks between them; where parts are disjoint, the
+    weights of each part alone.
     """
     kind: Literal["gaussian"] = "gaussian"
     n_phases, multipliers = schedule.n_phases, schedule.weights_multipliers
@@ -106,12 +106,7 @@ def releases_of(schedule: PhasedERMSchedule) -> tuple[Release, ...]:
         if schedule.risks_multiplier > 0.0:
             releases.append(Release(RISKS, kind, schedule.risks_multiplier, n_phases - 1))
         return tuple(releases)
-    releases = [Release(WEIGHTS, kind, each, 1, part=t) for t, each in enumerate(multipliers)]
-    if schedule.risks_multiplier > 0.0:
-        releases += [
-            Release(RISKS, kind, schedule.risks_multiplier, 1, part=t) for t in range(1, n_phases)
-        ]
-    return tuple(releases)
+    return tuple(Release(WEIGHTS, kind, each, 1, part=t) for t, each in enumerate(multipliers))
 
 
 def make_plan(

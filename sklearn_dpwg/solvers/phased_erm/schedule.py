@@ -86,20 +86,16 @@ class PhasedERMSchedule:
                 ratio=ratio,
             )
             # what the last phase's would be if all phases had this prior
-            stds = stds * ratio / self.bound.noise_ratios[index]
-            mu_weights = ratio * self.bound.best(stds).strength
+            mu_weights = ratio * self.bound.best(stds * ratio).strength
         return solved_phase(self.solved, sizes, prior, mu_weights=mu_weights, mu_groups=mu_groups)
 
-    def noise_correction(self, index: int) -> FloatArray:
-        """Return what is subtracted from the exponents: log E exp(ηN) of the noise N, or half.
-
-        Parts have so much noise that half of it would leave the group weights to chance.
-        """
-        share = CORRECTION if self.composition == "sequential" else 1.0
-        stds = self.risks_multiplier * self.feedback_range / np.asarray(self.sizes[index])
+    @property
+    def noise_correction(self) -> FloatArray:
+        """What is subtracted from the exponents: half of log E exp(ηN) of the noise N."""
+        stds = self.risks_multiplier * self.feedback_range / np.asarray(self.sizes[0])
         if self.solved.hidden is not None:
             stds = np.sqrt(heard(stds, stds**2, self.solved)[1])
-        return np.asarray(share * (self.group_rate * stds) ** 2 / 2.0)
+        return np.asarray(CORRECTION * (self.group_rate * stds) ** 2 / 2.0)
 
     @property
     def center(self) -> float:

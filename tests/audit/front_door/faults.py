@@ -22,8 +22,6 @@ from sklearn_dpwg.privacy import GaussianRows, NoiseSource
 from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.risks import EveryRecord, GroupRisks
-from sklearn_dpwg.solvers.phased_erm import phased_erm
-from tests.helpers.selections import Listed
 
 Patch = Callable[[], contextlib.AbstractContextManager[object]]
 
@@ -127,11 +125,6 @@ def first_again(true, self, group, size):
 def unclipped_targets(true, self, y):
     """Map targets to the unit interval, wherever they are."""
     return (np.asarray(y, dtype=float) - self._center) / self._half_width
-
-
-def same_part(sizes, sizes_of_parts, rng):
-    """Give every part the first records of each group."""
-    return [Listed([np.arange(size) for size in part]) for part in sizes_of_parts]
 
 
 def scan_order(true, self, group, size):
@@ -256,10 +249,6 @@ FAULTS: dict[str, Fault] = {
     "a scaler's values not clipped": Fault(
         lambda: patch.object(dp_standard_scaler, "to_unit_interval", unclipped_values),
         "DPStandardScaler, values outside",
-    ),
-    "parts that share records": Fault(
-        lambda: patch.object(phased_erm, "keyed_parts", same_part),
-        "phased ERM, disjoint parts",
     ),
     "a record in every round": Fault(wrapped(RecordOracle, "draw", first_again), "OCO, weighted"),
     "a database's order by private values": Fault(

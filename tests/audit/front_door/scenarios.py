@@ -130,9 +130,6 @@ SCENARIOS: dict[str, Scenario] = {
     "phased ERM, four phases": Scenario(
         fitted(phased(n_phases=4, risk_share=0.05).set_params(prior=CANARYS))
     ),
-    "phased ERM, disjoint parts": Scenario(
-        fitted(phased(n_phases=8, composition="parallel"), one_group)
-    ),
     "phased ERM, the paper's schedule": Scenario(
         fitted(classifier(solver=PhasedERM(schedule="paper"), prior="uniform"), pairs), 150
     ),

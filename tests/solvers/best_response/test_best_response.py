@@ -38,22 +38,13 @@ SIZES = (900, 150, 70)
 
 
 @pytest.mark.parametrize(
-    ("loss", "composition"),
-    [
-        (BinaryLogLoss(), "sequential"),
-        (BinaryLogLoss(), "parallel"),
-        (MultinomialLogLoss(3), "sequential"),
-        (SquaredError(), "parallel"),
-        (Hinge(), "sequential"),
-    ],
-    ids=repr,
+    "loss", [BinaryLogLoss(), MultinomialLogLoss(3), SquaredError(), Hinge()], ids=repr
 )
-def test_with_phases_it_is_phased_erm(loss, composition):
+def test_with_phases_it_is_phased_erm(loss):
     """The same plan, the same noise, the same output."""
     problem = make_problem(SIZES, loss=loss, n_features=4, radius=10.0)
     data = make_risks(loss, SIZES, 4, intercept=0.5)
-    kinds = {"composition": composition}
-    phased, rounds = PhasedERM(mu_groups=math.inf, **kinds), BestResponse(**kinds)
+    phased, rounds = PhasedERM(mu_groups=math.inf), BestResponse()
     plans = [solver.plan(problem, BUDGET) for solver in (phased, rounds)]
     assert plans[0].predicted_excess == pytest.approx(plans[1].predicted_excess, rel=1e-12)
     for one, other in zip(plans[0].releases, plans[1].releases, strict=True):
@@ -89,42 +80,37 @@ def test_the_parameters_of_the_base_count():
 # --- the other bases ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("composition", ["sequential", "parallel"])
-def test_rounds_of_steps_are_what_the_page_says(composition):
+def test_rounds_of_steps_are_what_the_page_says():
     """In plain arithmetic, on fixed answers instead of noise."""
     problem = make_problem((30, 12), radius=2.0)
     data = make_data(problem, *random_data(problem, 0))
     base = MGR(n_steps=6, centring=False)
-    solver = BestResponse(base, n_rounds=3, composition=composition, risk_share=0.2)
+    solver = BestResponse(base, n_rounds=3, risk_share=0.2)
     plan = solver.plan(problem, BUDGET)
     source = fixed_transcript(3, {"group risks": 30.0})
     solution = solver.run(plan, data, source)
 
     schedule, steps = plan.schedule, plan.schedule.base.schedule
-    is_parallel = composition == "parallel"
-    assert steps.steps_a_call == (6 if is_parallel else 2)
+    assert steps.steps_a_call == 2
     assert steps.n_steps == 3 * steps.steps_a_call
     asked, log_mixture, weights = list(source.asked), np.log(problem.prior), np.zeros(3)
     answers, mixtures = [], []
     for index in range(3):
-        sizes = np.array(schedule.base.calls.sizes[index], dtype=float)
-        assert sizes.tolist() == [30, 12] or is_parallel
+        sizes = np.array([30.0, 12.0])
         if index > 0:
             risks = asked.pop(0)
             assert risks.release.name == "group risks"
             variance = (risks.release.noise_multiplier * schedule.feedback_range / sizes) ** 2
-            share = 1.0 if is_parallel else CORRECTION
             log_mixture = log_mixture + schedule.group_rate * risks.answer / sizes
-            log_mixture = log_mixture - share * schedule.group_rate**2 * variance / 2
+            log_mixture = log_mixture - CORRECTION * schedule.group_rate**2 * variance / 2
         mixture = np.exp(log_mixture) / np.exp(log_mixture).sum()
         mixtures.append(mixture)
         ball = Ball.at_rest(steps, 3)
         for _ in range(steps.steps_a_call):
             step = asked.pop(0)
             assert step.release.name == "gradient"
-            if not is_parallel:
-                expected = mixture @ data.risks_and_gradients(weights)[1]
-                assert step.value == pytest.approx(expected, rel=1e-9, abs=1e-12)
+            expected = mixture @ data.risks_and_gradients(weights)[1]
+            assert step.value == pytest.approx(expected, rel=1e-9, abs=1e-12)
             assert step.sensitivity == pytest.approx(
                 steps.gradient_diameter * (mixture / sizes).max(), rel=1e-12
             )
@@ -204,28 +190,26 @@ class Still(MixtureSolver):
     def _set_by_caller(self):
         return {}
 
-    def numbers_of_calls(self, problem, *, is_parallel):
+    def numbers_of_calls(self, problem):
         return (1, 3)
 
     def plan_mixture(self, problem, calls):
         bounds = (1.0 / calls.n_calls,) * problem.n_groups
-        releases = calls.releases("nothing")
-        return MixturePlan("still", problem, calls, releases, "still", bounds, 1, 0.0)
+        release = calls.release("nothing")
+        return MixturePlan("still", problem, calls, release, "still", bounds, 1, 0.0)
 
     def run_mixture(self, plan, group_weights, center, data, noise, *, call, risks=None):
         self.asked_for += ((call, group_weights, risks, data.group_sizes),)
-        (release,) = plan.of_call(call)
-        noise.gaussian(np.zeros(1), sensitivity=1.0, release=release)
+        noise.gaussian(np.zeros(1), sensitivity=1.0, release=plan.release)
         return center
 
 
-@pytest.mark.parametrize("composition", ["sequential", "parallel"])
-def test_any_solver_that_answers_for_mixtures_will_do(composition):
+def test_any_solver_that_answers_for_mixtures_will_do():
     """The base is told the mixture, the released risks and the records of the round."""
     problem = make_problem((30, 12))
     data = make_data(problem, *random_data(problem, 0))
     base = Still()
-    solver = BestResponse(base, composition=composition)
+    solver = BestResponse(base)
     plan = solver.plan(problem, BUDGET)
     assert plan.n_steps == 3
     noise = seeded(0, plan.releases)
@@ -236,7 +220,7 @@ def test_any_solver_that_answers_for_mixtures_will_do(composition):
     assert all(risks.shape == (2,) for _, _, risks, _ in base.asked_for[1:])
     assert base.asked_for[0][1] == pytest.approx(problem.prior)
     assert solution.group_weights == pytest.approx(base.asked_for[2][1])
-    assert tuple(each[3] for each in base.asked_for) == plan.schedule.base.calls.sizes
+    assert {each[3] for each in base.asked_for} == {problem.group_sizes}
     assert not solution.weights.any()
 
 
@@ -260,11 +244,10 @@ def test_a_run_starts_where_it_is_told_to():
 
 
 @pytest.mark.parametrize("base", ["phased-erm", "mgr", "moments"])
-@pytest.mark.parametrize("composition", ["sequential", "parallel"])
 @pytest.mark.parametrize("sizes", [(1,), (1, 1), (500,), (3, 700, 20)])
-def test_tiny_groups_have_plans(base, composition, sizes):
+def test_tiny_groups_have_plans(base, sizes):
     problem = make_problem(sizes, loss=SquaredError())
-    solver = BestResponse(base, composition=composition)
+    solver = BestResponse(base)
     plan = solver.plan(problem, BUDGET)
     data = make_data(problem, *random_data(problem, 0))
     noise = seeded(0, plan.releases)
@@ -308,7 +291,6 @@ WRONG = [
     ({"base": 3}, r"^base of BestResponse must be one of .* or a solver that has run_mixture, got"),
     ({"n_rounds": 0}, r"^n_rounds of BestResponse must be a positive whole number, got 0"),
     ({"n_rounds": 10**6}, r"^n_rounds must be at most 128 where phases of PhasedERM answer"),
-    ({"composition": "both"}, r"^composition of BestResponse must be one of"),
     ({"risk_share": 1.0}, r"^risk_share of BestResponse must be between 0 and 1, got 1.0"),
     ({"base": PhasedERM(3)}, r"^n_phases of PhasedERM must be left at None where it answers for"),
     ({"base": PhasedERM(mu_groups=1.0)}, r"^mu_groups of PhasedERM must be left at None or inf"),
@@ -320,15 +302,6 @@ WRONG = [
     ({"base": MGR(n_steps=3), "n_rounds": 4}, r"^n_steps and max_passes of MGR must allow a step"),
     ({"base": Moments(5)}, r"^n_rounds of Moments must be left at 3"),
     ({"base": Moments()}, r"^solver 'moments' is for loss 'squared_error' alone"),
-    (
-        {"base": MGR(centring=True), "composition": "parallel"},
-        r"^centring of MGR must be None or False where every round reads a part",
-    ),
-    (
-        {"base": PhasedERM(centring=True), "composition": "parallel"},
-        r"^centring of PhasedERM needs a smooth loss",
-    ),
-    ({"n_rounds": 71, "composition": "parallel"}, r"^n_rounds of BestResponse must be at most the"),
 ]
 
 
@@ -341,11 +314,9 @@ def test_wrong_parameters(parameters, message):
 
 
 def test_parameters_nest_and_survive_clones_and_pickles():
-    solver = BestResponse(MGR(n_steps=40), n_rounds=4, composition="parallel")
+    solver = BestResponse(MGR(n_steps=40), n_rounds=4)
     for other in (clone(solver), pickle.loads(pickle.dumps(solver))):
-        assert repr(other) == (
-            "BestResponse(base=MGR(n_steps=40), composition='parallel', n_rounds=4)"
-        )
+        assert repr(other) == "BestResponse(base=MGR(n_steps=40), n_rounds=4)"
     model = DPWorstGroupClassifier(solver=solver).set_params(solver__base__n_steps=20)
     assert model.solver.base.n_steps == 20
 

@@ -12,7 +12,6 @@ import pytest
 
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, gdp_mu
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, BestResponse, Calls, Moments, PhasedERM
 from sklearn_dpwg.solvers.best_response import best_response as run_module
 from sklearn_dpwg.solvers.mgr import mixture as mgr_mixture
@@ -99,22 +98,15 @@ def test_no_neighbour_moves_a_release_by_more_than_its_sensitivity(plans):
     sizes = {size for plan, _ in plans for size in plan.problem.group_sizes}
     assert {1, 25} <= sizes
     assert {plan.problem.n_groups for plan, _ in plans} == {1, 2, 3}
-    assert {plan.composition for plan, _ in plans} == {"sequential", "parallel"}
 
 
 @pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("composition", ["sequential", "parallel"])
-def test_a_call_costs_what_it_may(base, composition):
+def test_a_call_costs_what_it_may(base):
     """The second half of (C), whatever the caller does with the rest of the budget."""
-    problem, mus = make_problem((400, 90), loss=SquaredError()), (0.3, 0.2, 0.2)
-    sizes = ((200, 50), (100, 30), (100, 10))
-    if composition == "sequential":
-        sizes, mus = (problem.group_sizes,) * 3, (0.2,) * 3
-    plan = BASES[base]().plan_mixture(problem, Calls(sizes, mus, composition))
-    for call, mu in enumerate(mus):
-        spent = [each.max_count / each.noise_multiplier**2 for each in plan.of_call(call)]
-        share = 1 if composition == "parallel" else 3
-        assert math.sqrt(math.fsum(spent) / share) == pytest.approx(mu, rel=1e-12)
+    problem = make_problem((400, 90), loss=SquaredError())
+    release = BASES[base]().plan_mixture(problem, Calls(3, 0.2)).release
+    spent = release.max_count / release.noise_multiplier**2
+    assert math.sqrt(spent / 3) == pytest.approx(0.2, rel=1e-12)
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -126,23 +118,6 @@ def test_rounds_on_all_records_add_up_to_the_budget(base, n_rounds):
     assert 0.99999 < math.sqrt(spent) / gdp_mu(1.0, 1e-6) <= 1.0
     assert {release.part for release in plan.releases} == {None}
     assert plan.children == ()
-
-
-@pytest.mark.parametrize("base", BASES)
-def test_each_part_has_the_whole_budget(base):
-    problem = make_problem((400, 90), loss=SquaredError())
-    plan = BestResponse(base, n_rounds=4, composition="parallel").plan(problem, BUDGET)
-    assert len(plan.children) == len(plan.guarantee.events) == 4
-    for part, child in enumerate(plan.children):
-        spent = math.fsum(each.max_count * each.noise_multiplier**-2 for each in child.releases)
-        assert 0.99999 < math.sqrt(spent) / gdp_mu(1.0, 1e-6) <= 1.0
-        assert {release.part for release in child.releases} == {part}
-        assert child.problem.group_sizes == plan.schedule.base.calls.sizes[part]
-        assert child.guarantee.epsilon <= 1.0
-    assert np.sum([child.problem.group_sizes for child in plan.children], axis=0).tolist() == [
-        400,
-        90,
-    ]
 
 
 # --- planted faults -----------------------------------------------------------------------------
@@ -229,38 +204,11 @@ def no_ceiling(patch):
 
 
 def exact_risks_tell_the_clip(patch):
-    def exact(real, plan, group_weights, center, data, noise, call, risks):
+    def exact(real, plan, group_weights, center, data, noise, risks):
         seen = None if risks is None else data.risks(center)
-        return real(plan, group_weights, center, data, noise, call, seen)
+        return real(plan, group_weights, center, data, noise, seen)
 
     wrap(patch, moments_mixture, "run_call", exact)
-
-
-def every_round_reads_all_records(patch):
-    wrap(patch, GroupRisks, "part", lambda real, risks, positions: risks)
-
-
-def two_rounds_share_a_part(patch):
-    def shared(real, *args):
-        parts = real(*args)
-        return [parts[index // 2] for index in range(len(parts))]
-
-    wrap(patch, run_module, "keyed_parts", shared)
-
-
-def risks_are_read_on_the_part_before(patch):
-    """Risks of a part that has paid for its answer already."""
-    read_before = []
-
-    def part(real, risks, positions):
-        read_before.append(real(risks, positions))
-        return read_before[-1]
-
-    def release(real, read, *others):
-        return real(read_before[-2] if len(read_before) > 1 else read, *others)
-
-    wrap(patch, GroupRisks, "part", part)
-    wrap(patch, run_module, "release_risks", release)
 
 
 def an_exact_mixture_leaves(patch):
@@ -280,16 +228,12 @@ PLANTED = [
     the_largest_group_in_all_risks,
     no_ceiling,
     exact_risks_tell_the_clip,
-    every_round_reads_all_records,
-    two_rounds_share_a_part,
-    risks_are_read_on_the_part_before,
     an_exact_mixture_leaves,
 ]
 
 
-def moves_a_mixture(plan, solver):
-    has_risks = any(release.name == "group risks" for release in plan.releases)
-    return has_risks and solver.composition == "sequential"
+def moves_a_mixture(plan):
+    return any(release.name == "group risks" for release in plan.releases)
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
@@ -297,7 +241,7 @@ def test_planted_fault_is_caught(plant, plans, monkeypatch):
     plant(monkeypatch)
     if plant is the_first_mixtures_sensitivity:
         phases = response_plans(3, 40, ("phased-erm",))
-        plans = [each for each in phases if moves_a_mixture(*each)]
+        plans = [each for each in phases if moves_a_mixture(each[0])]
     attacked = worst(range(1_000), plans, until_caught=True)
     assert is_caught(*attacked), attacked
 

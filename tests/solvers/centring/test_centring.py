@@ -91,14 +91,11 @@ def test_what_cannot_be_centred_is_refused(solver, facts, word):
         solver.plan(problem_of(**facts), BUDGET)
 
 
-def test_phases_refuse_to_centre_several_outputs_or_parts():
+def test_phases_refuse_to_centre_several_outputs():
     with pytest.raises(ValueError, match=r"centring of PhasedERM.*one output"):
         PhasedERM(centring=True).plan(problem_of(loss=MultinomialLogLoss(3)), BUDGET)
     with pytest.raises(ValueError, match=r"centring of PhasedERM.*smooth"):
         PhasedERM(centring=True).plan(problem_of(loss=Hinge()), BUDGET)
-    with pytest.raises(ValueError, match=r"centring of PhasedERM.*sequential"):
-        PhasedERM(centring=True, composition="parallel").plan(problem_of(), BUDGET)
-    assert len(PhasedERM(2, composition="parallel").plan(problem_of(), BUDGET).children) == 2
 
 
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3)], ids=repr)

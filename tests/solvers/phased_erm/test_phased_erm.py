@@ -16,7 +16,6 @@ from sklearn_dpwg.losses import (
 )
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.risks import keyed_parts
 from sklearn_dpwg.solvers import MGR, PhasedERM, Solution
 from sklearn_dpwg.solvers.group_player import CORRECTION
 from tests.helpers.convex_programs import mixture, regularised
@@ -37,15 +36,13 @@ def clipped_risks(data, weights, ceiling):
     return np.array([part.mean() for part in np.split(values, records.starts[1:-1])])
 
 
-@pytest.mark.parametrize("composition", ["sequential", "parallel"])
 @pytest.mark.parametrize("mu_groups", [np.inf, 0.3])
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), SquaredError()])
-def test_a_run_is_the_stated_algorithm(composition, mu_groups, loss):
+def test_a_run_is_the_stated_algorithm(mu_groups, loss):
     """Against CVXPY and the formulas of the page, on fixed answers instead of noise."""
     problem = make_problem((12, 30), loss=loss, radius=2.0)
     solver = PhasedERM(
         3,
-        composition=composition,
         mu_weights=0.2,
         sharpening=1.0,
         mu_groups=mu_groups,
@@ -57,34 +54,28 @@ def test_a_run_is_the_stated_algorithm(composition, mu_groups, loss):
     solution = solver.run(plan, data, source)
 
     asked, schedule = list(source.asked), plan.schedule
-    parts = [data] * 3
-    if composition == "parallel":
-        drawn = keyed_parts((12, 30), schedule.sizes, np.random.default_rng(3))
-        parts = [data.part(part) for part in drawn]
     center, log_prior = np.zeros(problem.n_weights), np.log(problem.prior)
     centers = []
     for t in range(3):
         if t > 0:
             risks = asked.pop(0)
-            expected = clipped_risks(parts[t], center, schedule.ceiling)
+            expected = clipped_risks(data, center, schedule.ceiling)
             sizes = np.array(schedule.sizes[t])
             assert risks.value == pytest.approx(expected * sizes, rel=1e-9)
             assert risks.sensitivity == schedule.feedback_range
             variance = (schedule.risks_multiplier * schedule.feedback_range / sizes) ** 2
             rate = schedule.group_rate
-            share = CORRECTION if composition == "sequential" else 1.0
-            log_prior += rate * risks.answer / sizes - share * rate**2 * variance / 2
+            log_prior += rate * risks.answer / sizes - CORRECTION * rate**2 * variance / 2
         prior = np.exp(log_prior) / np.exp(log_prior).sum()
         weights = asked.pop(0)
         phase = schedule.phase(t, prior)
         assert phase.mu_groups == mu_groups
-        if composition == "sequential":
-            assert phase.mu_weights == pytest.approx(0.2)
+        assert phase.mu_weights == pytest.approx(0.2)
         common = {"radius": 2.0, "mu_weights": phase.mu_weights, "center": center}
         if mu_groups == np.inf:
-            found = mixture(parts[t], prior, **common)
+            found = mixture(data, prior, **common)
         else:
-            found = regularised(parts[t], prior=prior, mu_groups=mu_groups, **common)
+            found = regularised(data, prior=prior, mu_groups=mu_groups, **common)
         distance = np.linalg.norm(weights.value - found.weights)
         assert distance <= 0.006 * phase.sensitivity + 1e-3
         assert float(weights.sensitivity) == pytest.approx(phase.sensitivity, rel=1e-6)
@@ -186,27 +177,11 @@ def test_kinks_are_learned_better_than_by_short_steps():
     assert phased < 0.7 * steps
 
 
-def test_disjoint_parts_cost_more():
-    """On the training records; docs/theory/phased-erm.md says why they do."""
-    risks, problem = conflicting(BinaryLogLoss())
-    budget = Budget(1.0, 1e-6)
-    found = {
-        composition: np.mean(
-            [
-                excess(PhasedERM(8, composition=composition), risks, problem, budget, seed)[0]
-                for seed in range(3)
-            ]
-        )
-        for composition in ("sequential", "parallel")
-    }
-    assert found["sequential"] < found["parallel"]
-
-
 def test_parameters_survive_clones_and_pickles():
-    solver = PhasedERM(3, composition="parallel", mu_groups=0.5)
+    solver = PhasedERM(3, mu_groups=0.5)
     for other in (clone(solver), pickle.loads(pickle.dumps(solver))):
         assert type(other) is PhasedERM
-        assert repr(other) == "PhasedERM(composition='parallel', mu_groups=0.5, n_phases=3)"
+        assert repr(other) == "PhasedERM(mu_groups=0.5, n_phases=3)"
     names = [name for name in inspect.signature(PhasedERM).parameters if name != "self"]
     assert sorted(names) == sorted(solver.get_params(deep=False))
     with pytest.raises(TypeError, match="positional argument"):

@@ -79,7 +79,12 @@ def is_caught(most, faults):
 
 @pytest.fixture(scope="module")
 def plans():
-    return list(phased_plans(0, 60))
+    """Every third by the paper's schedule, on disjoint parts."""
+    set_by_paper = dict.fromkeys(
+        ("n_phases", "mu_weights", "sharpening", "mu_groups", "risk_share"), None
+    )
+    papers = phased_plans(2, 30, schedule="paper", **set_by_paper)
+    return [*phased_plans(0, 60), *papers]
 
 
 def test_no_neighbour_moves_a_release_by_more_than_its_sensitivity(plans):

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_dpwg.risks import keyed_parts
-from sklearn_dpwg.solvers.disjoint_parts import part_sizes
 from tests.helpers.selections import chosen
 
 
@@ -19,25 +18,12 @@ def splits(draw):
     return sizes, [share / sum(shares) for share in shares]
 
 
-@given(splits())
-def test_sizes_are_whole_positive_and_add_up(split):
-    sizes, shares = split
-    parts = part_sizes(sizes, shares)
-    assert len(parts) == len(shares)
-    assert all(size >= 1 for part in parts for size in part)
-    assert [sum(column) for column in zip(*parts, strict=True)] == sizes
-
-
-def test_large_groups_are_split_by_their_shares():
-    assert part_sizes([1000, 100], [0.1, 0.2, 0.7]) == ((100, 10), (200, 20), (700, 70))
-    assert part_sizes([7], [1 / 3, 1 / 3, 1 / 3]) == ((2,), (3,), (2,))
-    assert part_sizes([3, 100], [0.001, 0.001, 0.998]) == ((1, 1), (1, 1), (1, 98))
-
-
 @given(splits(), st.integers(0, 2**32))
 def test_parts_are_disjoint_and_hold_every_record(split, seed):
     sizes, shares = split
-    planned = part_sizes(sizes, shares)
+    ends = np.ceil(np.outer(np.cumsum([0.0, *shares]), sizes)).astype(int)
+    ends[-1] = sizes
+    planned = tuple(map(tuple, np.diff(ends, axis=0).tolist()))
     drawn = keyed_parts(sizes, planned, np.random.default_rng(seed))
     parts = [chosen(part, sizes) for part in drawn]
     assert tuple(tuple(map(len, part)) for part in parts) == planned
