@@ -18,10 +18,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from utility.frame import collect
 from utility.population import DEFINITIONS, load_by_name
-from utility.report import collect
-from utility.settings import POPULATION_EPSILONS
-from utility.store import FOLDER
+from utility.store import FOLDER, POPULATION_EPSILONS
 
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget

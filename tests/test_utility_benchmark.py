@@ -1,6 +1,5 @@
 """What ``benchmarks/utility`` measures with: relations, peers, splits, ratios, resuming."""
 
-import json
 import math
 import sys
 
@@ -15,9 +14,7 @@ from tests.helpers.benchmarks import utility_with
 @pytest.fixture(scope="module")
 def utility():
     """The package and all of its modules that need no further environment."""
-    with utility_with(
-        "__main__", "peers.__main__", "peers.numpy_peers", "peers.run", "store", "summary"
-    ) as package:
+    with utility_with("__main__", "peers.__main__") as package:
         yield package
 
 
@@ -515,43 +512,7 @@ def test_a_fit_is_scored_on_unit_rows(utility, kind):
     assert (found["test_accuracy"] is None) == (kind == "regression")
 
 
-# --- summary -----------------------------------------------------------------------------------
-
-
-def test_ratios_are_floored(utility):
-    summary = utility.summary
-    tiny = summary.ratio([1e-6, 2e-6, 0.0], [5e-4, 1e-4, -1e-3])
-    assert tiny == (1.0, 1.0, 1.0)
-    assert summary.ratio([4e-3] * 3, [1e-5] * 3) == pytest.approx((4.0, 4.0, 4.0))
-
-
-def test_the_interval_of_a_ratio_covers_as_often_as_it_says(utility):
-    rng = np.random.default_rng(0)
-    hits = 0
-    for _ in range(2000):
-        ours, theirs = rng.normal(0.02, 0.004, size=5), rng.normal(0.04, 0.004, size=5)
-        _, low, high = utility.summary.ratio(ours, theirs)
-        hits += low <= 0.5 <= high
-    assert 0.925 < hits / 2000 < 0.975
-
-
-def test_an_interval_is_students(utility):
-    found = utility.summary.interval([1.0, 2.0, 3.0])
-    assert found == pytest.approx((2.0, 4.302653 / math.sqrt(3.0)))
-    assert utility.summary.interval([None, None]).mean != 0.0
-    assert utility.summary.interval([7.0]) == (7.0, 0.0)
-
-
-def test_the_verdict_counts_beyond_intervals(utility):
-    Ratio = utility.summary.Ratio
-    found = utility.summary.verdict(
-        {"a": Ratio(0.5, 0.4, 0.6), "b": Ratio(2.0, 1.5, 2.5), "c": Ratio(1.0, 0.5, 2.0)}
-    )
-    assert found.geometric_mean == pytest.approx(1.0)
-    assert (found.worst_cell, found.won, found.lost, found.n_cells) == ("b", 1, 1, 3)
-
-
-# --- store and report --------------------------------------------------------------------------
+# --- what is kept ------------------------------------------------------------------------------
 
 
 def test_a_stopped_run_is_resumed_and_changed_sources_are_measured_again(utility, tmp_path):
@@ -573,27 +534,6 @@ def test_the_fingerprint_is_that_of_the_sources(utility, tmp_path):
     assert utility.store.fingerprint(tmp_path) == first
     (tmp_path / "one.py").write_text("a = 2\n")
     assert utility.store.fingerprint(tmp_path) != first
-
-
-def test_a_measured_cell_is_not_measured_again(utility, tmp_path, monkeypatch):
-    main = utility.__main__
-    asked = []
-
-    def fit_once(task, solver, epsilon, seed):
-        asked.append((solver, epsilon, seed))
-        return {"train_excess": 0.1}
-
-    monkeypatch.setattr(main, "fit_once", fit_once)
-    monkeypatch.setattr(main, "load_by_name", lambda name, cache: name)
-    monkeypatch.setattr(main, "planned", lambda task, solver, epsilon: solver)
-    monkeypatch.setattr(main, "ours_path", lambda name: tmp_path / f"{name}.json")
-    main.measure(["compas"], (1.0,), 2)
-    methods = utility.ours.methods_of("compas", "classification")
-    assert len(asked) == 2 * len(methods)
-    main.measure(["compas"], (1.0,), 3)
-    assert len(asked) == 3 * len(methods)
-    main.measure(["compas"], (1.0,), 3)
-    assert len(asked) == 3 * len(methods)
 
 
 def test_moments_are_measured_on_regression_alone(utility):
@@ -635,139 +575,6 @@ def test_what_auto_fitted_by_the_same_plan_is_not_fitted_again(utility, tmp_path
     assert cells["mgr|1|1"] == cells["ours (auto)|1|1"] == {"train_excess": 0.1}
 
 
-def test_the_report_names_best_peer_and_alarms(utility, tmp_path):
-    def cell(*excess, **parameters):
-        return {
-            "train_excess": list(excess),
-            "test_loss": [0.5],
-            "test_accuracy": [0.9],
-            "seconds": [1.0],
-            "parameters": parameters,
-        }
-
-    run = utility.peers.run
-    cells = {
-        ("compas", 1.0): {
-            "ours (auto)": cell(0.050, 0.051, 0.049),
-            "mgr": cell(0.050, 0.051, 0.049),
-            "oco": cell(0.02, 0.02, 0.021),
-            **{method: cell(0.5) for method in run.METHODS},
-            "dp-gd average": cell(0.010, 0.011, 0.009, clip=0.5),
-            run.NOTHING: cell(0.04),
-            run.WORST_GROUP: cell(0.0),
-        },
-        ("cps-weekly-wages", 1.0): {
-            "ours (auto)": cell(0.010, 0.011, 0.009),
-            **{method: cell(0.5) for method in run.METHODS if method != "diffprivlib"},
-            run.NOTHING: cell(0.04),
-        },
-        ("adult", 1.0): {"ours (auto)": cell(0.01), run.NOTHING: cell(0.3)},
-    }
-    text = utility.report.write_report(cells, tmp_path)
-    assert (tmp_path / "table.md").read_text() == text + "\n"
-    assert "dp-gd average (clip 0.5)" in text
-    assert "Interval wholly above 1.2: compas at ε = 1." in text
-    assert "Worse than predicting nothing, beyond the interval: compas at ε = 1." in text
-    assert "compas at ε = 1 (oco, 2.46)" in text
-    content = json.loads((tmp_path / "table.json").read_text())
-    by_task = {each["task"]: each for each in content["ratios"]}
-    assert by_task["compas"]["best_peer"] == "dp-gd average"  # not what is not private
-    assert by_task["compas"]["value"] == pytest.approx(5.0)
-    assert by_task["cps-weekly-wages"]["value"] == pytest.approx(0.25)
-    # best of few is no comparison
-    assert "adult" not in by_task
-    assert "not every method has been run: adult at ε = 1." in text
-
-
-# --- chart, bounds and the page ------------------------------------------------------------------
-
-
-def charted_cells(utility):
-    """A task that is won and lost, one with an incomplete cell, and one worse than nothing."""
-
-    def cell(*excess, **more):
-        return {"train_excess": list(excess), "parameters": {}} | more
-
-    run = utility.peers.run
-
-    def cells(own, peer, nothing, bound):
-        return {
-            "ours (auto)": cell(own, own, predicted_excess=bound),
-            **{method: cell(0.9) for method in run.METHODS},
-            "dp-gd average": cell(peer, peer),
-            run.NOTHING: cell(nothing),
-        }
-
-    found = {
-        ("compas", 0.5): cells(0.1, 0.1, 0.1, 0.2),
-        ("compas", 1.0): cells(0.01, 0.005, 0.1, 0.04),
-        ("compas", 2.0): cells(0.002, 0.004, 0.1, 0.02),
-        ("adult", 1.0): cells(0.02, 0.02, 0.3, 0.06),
-        ("adult", 2.0): {},
-        ("cps-weekly-wages", 1.0): cells(0.05, 0.0001, 0.03, 0.04),
-        ("cps-weekly-wages", 2.0): cells(0.0005, 0.0001, 0.03, 0.03),
-    }
-    del found["adult", 1.0]["diffprivlib"]
-    # seeds that differ too much to tell who is better
-    found["cps-weekly-wages", 2.0]["ours (auto)"]["train_excess"] = [0.0005, 0.002]
-    return found
-
-
-TASK_CHART = """\
-Excess worst-group loss at ε = 1; left is better.
-● this package, default parameters (drawn over the others)
-○ the best other method, its parameters chosen by this very result
-│ predicting nothing
-
-                                                                     ours / best other
-                    0.001          0.01           0.1            1   ε=1    ε=2
-                    ├──────────────┼──────────────┼──────────────┤
-adult                                   ●────────────────│             –      –
-compas                        ○    ●──────────────│                 2.00*  0.50*
-                                    classification, geometric mean  2.00   0.50
-
-cps-weekly-wages    ○                     │──●                     50.00*  1.50
-                                        regression, geometric mean 50.00   1.50
-
-* the 95 % interval is below 1 (1 of 4 won) or above (2 lost).
-  In ratios, an excess below 0.001 counts as 0.001."""
-
-BOUNDS = """\
-| task | bound at ε = 1 | measured at ε = 1 | ratio at ε = 0.5 | ratio at ε = 1 | ratio at ε = 2 |
-| --- | --- | --- | --- | --- | --- |
-| compas | 0.04 | 0.0100 | 2.0 | 4.0 | 10.0 |
-| adult | 0.06 | 0.0200 | – | 3.0 | – |
-| cps-weekly-wages | 0.04 | 0.0500 | – | 0.8 | 24.0 |
-| geometric mean |  |  | 2.0 | 2.1 | 15.5 |
-
-Measured above its bound: cps-weekly-wages at ε = 1."""
-
-
-def test_the_task_chart_of_known_cells(utility):
-    found = utility.task_chart.task_chart(charted_cells(utility))
-    assert found == TASK_CHART
-    assert max(map(len, found.splitlines())) <= 100
-
-
-def test_the_task_chart_of_one_seed_and_no_peers_has_dots_alone(utility):
-    cells = {("adult", 1.0): {"ours (auto)": {"train_excess": [0.5]}}}
-    lines = utility.task_chart.task_chart(cells).splitlines()
-    row = next(line for line in lines if line.startswith("adult"))
-    assert row.split() == ["adult", "●", "–"]
-    # two decades and log10(5) of the third, fifteen columns each
-    assert row.index("●") == 20 + round(15 * (2 + math.log10(5)))
-    assert "0 of 0 won" in lines[-2]
-
-
-def test_bounds_stand_beside_what_fits_lose(utility):
-    cells = charted_cells(utility)
-    assert utility.bounds.bounds_table(cells) == BOUNDS
-    # what was measured before bounds were kept is left out
-    del cells["adult", 1.0]["ours (auto)"]["predicted_excess"]
-    assert "adult" not in utility.bounds.bounds_table(cells)
-    assert "No bounds were kept" in utility.bounds.bounds_table({})
-
-
 def test_a_fit_keeps_the_bound_of_its_plan(utility, tmp_path):
     task = small_task(utility)
     fit = utility.ours.fit_once(task, "mgr", 8.0, 0)
@@ -775,24 +582,7 @@ def test_a_fit_keeps_the_bound_of_its_plan(utility, tmp_path):
         group_sizes=task.group_sizes.tolist(), n_features=3
     )
     assert fit["predicted_excess"] == plan.predicted_excess
-    path = utility.settings.ours_path("compas", tmp_path)
+    path = utility.store.ours_path("compas", tmp_path)
     utility.store.Store(path, {}).put({"ours (auto)|8|0": fit})
-    cells = utility.report.collect(["compas"], (8.0,), 1, tmp_path)
+    cells = utility.frame.collect(["compas"], (8.0,), 1, tmp_path)
     assert cells["compas", 8.0]["ours (auto)"]["predicted_excess"] == plan.predicted_excess
-
-
-@pytest.mark.parametrize("text", ["", "{0}", "{1}", "{0}{0}{1}", "{1} {0}"])
-def test_a_page_without_its_marks_is_left_alone(utility, tmp_path, text):
-    page = tmp_path / "page.md"
-    page.write_text(text.format(*utility.pages.MARKS))
-    with pytest.raises(ValueError, match="marks"):
-        utility.pages.replace_between_marks(page, "new")
-    assert page.read_text() == text.format(*utility.pages.MARKS)
-
-
-def test_the_real_page_has_its_marks(utility):
-    start, end = utility.pages.MARKS
-    page = utility.store.ROOT / "docs" / "utility.md"
-    before, _, after = page.read_text(encoding="utf-8").partition(start)
-    assert after.count(end) == 1
-    assert end not in before

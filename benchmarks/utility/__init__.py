@@ -7,13 +7,12 @@ resumable: what has been measured stands in `.bench/utility`, outside version co
 
 - `tasks`: data sets split into train and test parts, with reference optima; scores of weights.
 - `population`: a hundred tasks more, in a half to choose on and a half to check on.
-- `relations`: neighbouring relations, and what converts one into another.
 - `ours`: fits with default parameters.
 - `peers`: one module a peer, and the command that runs them.
-- `store`: measured cells on disk.
-- `summary`: means, intervals, ratios, geometric mean.
-- `report`, `bounds`, `figures`, `task_chart`: Markdown, JSON, one figure a task and one of text.
-- `clusters`, `compared`, `population_summary`, `population_report`, `population_figures`, `chart`:
-  the same for the population, with intervals by source.
-- `pages`: the page that shows them, refreshed by `--docs`.
+- `relations`: neighbouring relations, and what converts one into another.
+- `store`: what is measured, and measured cells on disk.
+- `summary`: means, ratios and intervals, by seed and by source.
+- `frame`: a row a cell beside its best peer, and what the cells come to.
+- `report`, `chart`, `pictures`: the frame as Markdown, JSON, text and figures; `--docs` puts them
+  into the page that shows them.
 """

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Sequence
 
-from utility.bounds import bounds_table
+import pandas as pd
+
 from utility.chart import chart
-from utility.compared import compare, having
-from utility.figures import draw_figures
+from utility.frame import DEFAULT, collect, complete, frame_of
 from utility.ours import OURS, fit_once, methods_of, planned
-from utility.pages import write_page
+from utility.pictures import draw_figures, draw_population
 from utility.population import DEFINITIONS, POPULATIONS, kind_of, load_by_name, names_of
-from utility.population_figures import draw_population
-from utility.population_report import look, write_population
-from utility.progress import Progress
-from utility.report import DEFAULT, Cells, collect, write_report
-from utility.settings import (
+from utility.report import look, write_page, write_report
+from utility.store import (
     EPSILONS,
+    FOLDER,
     N_SEEDS,
     POPULATION_EPSILONS,
     QUICK_EPSILONS,
     QUICK_N_SEEDS,
     QUICK_WITHOUT,
+    ROOT,
+    Progress,
+    Store,
+    fingerprint,
     ours_path,
+    versions,
 )
-from utility.store import FOLDER, ROOT, Store, fingerprint, versions
-from utility.task_chart import task_chart
 from utility.tasks import task_names
 
 
@@ -35,29 +37,25 @@ def measure(names: Sequence[str], epsilons: Sequence[float], n_seeds: int) -> No
     """Fit what has not been fitted by these sources yet."""
     made_by = {"sources": fingerprint()} | versions("numpy", "scikit-learn", "opendp")
     methods = {name: methods_of(name, kind_of(name)) for name in names}
-    n_cells = sum(map(len, methods.values())) * len(epsilons)
-    with Progress(n_cells, "ours") as progress:
-        for name in names:
-            store, task = Store(ours_path(name), made_by), None
-            for method in methods[name]:
+    progress = Progress(sum(map(len, methods.values())) * len(epsilons), "ours")
+    for name in names:
+        store, task = Store(ours_path(name), made_by), None
+        for method, epsilon in itertools.product(methods[name], epsilons):
+            keys = {f"{method}|{epsilon:g}|{seed}": seed for seed in range(n_seeds)}
+            missing = [key for key in keys if key not in store]
+            if missing:
+                task = task or load_by_name(name, FOLDER / "optima")
                 solver = OURS[method]
-                for epsilon in epsilons:
-                    keys = [f"{method}|{epsilon:g}|{seed}" for seed in range(n_seeds)]
-                    missing = [key for key in keys if key not in store]
-                    if missing:
-                        task = task or load_by_name(name, FOLDER / "optima")
-                        default = OURS[DEFAULT]
-                        # what `auto` has fitted by the same plan is not fitted again
-                        known = method != DEFAULT and (
-                            planned(task, solver, epsilon) == planned(task, default, epsilon)
-                        )
-                        for key in missing:
-                            same = key.replace(method, DEFAULT, 1)
-                            fit = known and same in store and store[same]
-                            seed = int(key.rsplit("|", 1)[1])
-                            store.put({key: fit or fit_once(task, solver, epsilon, seed)})
-                    progress.advance(f"{name}, {method}, epsilon {epsilon:g}")
-            progress.note(name)
+                # what `auto` has fitted by the same plan is not fitted again
+                known = method != DEFAULT and (
+                    planned(task, solver, epsilon) == planned(task, OURS[DEFAULT], epsilon)
+                )
+                for key in missing:
+                    same = key.replace(method, DEFAULT, 1)
+                    fit = known and same in store and store[same]
+                    store.put({key: fit or fit_once(task, solver, epsilon, keys[key])})
+            progress.advance()
+        progress.note(name)
 
 
 def parse() -> tuple[argparse.Namespace, argparse.ArgumentParser]:
@@ -91,36 +89,26 @@ def parse() -> tuple[argparse.Namespace, argparse.ArgumentParser]:
     return asked, parser
 
 
-def report_page(cells: Cells) -> None:
-    """Report on the page's tasks."""
-    print(write_report(cells, FOLDER))
-    print(f"\nPlanning bounds beside fits:\n\n{bounds_table(cells)}\n")
-    for path in draw_figures(cells, FOLDER / "figures"):
-        print(f"drawn: {path}")
-    print(f"\n{task_chart(cells)}")
-
-
-def report_population(
-    cells: Cells, asked: argparse.Namespace, parser: argparse.ArgumentParser
-) -> None:
-    """Report on the population, or a half of it."""
-    compared, missing = compare(cells, DEFINITIONS)
-    page = collect(task_names(), EPSILONS, N_SEEDS)
-    if asked.docs and (not compared or asked.task or asked.quick):
+def report(frame: pd.DataFrame, asked: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Report on the page's tasks, or on the population or a half of it."""
+    compared, of_population = complete(frame), asked.population is not None
+    if asked.docs and (compared.empty or asked.task or asked.quick):
         parser.error(
             "--docs needs every task and ε that it is about, missing: what was not asked for."
         )
-    print(write_population(compared, missing, DEFINITIONS, FOLDER, asked.population))
-    drawn = draw_population(compared, FOLDER / "figures")
-    if asked.task:
-        drawn += draw_figures(cells, FOLDER / "figures")
+    stem = f"population-{asked.population}" if of_population else "table"
+    print(write_report(frame, DEFINITIONS if of_population else (), FOLDER, stem))
+    drawn = draw_population(compared, FOLDER / "figures") if of_population else []
+    if asked.task or not of_population:
+        drawn += draw_figures(frame, FOLDER / "figures")
+    own = frame_of(collect(task_names(), EPSILONS, N_SEEDS)) if of_population else None
     if asked.docs:
-        write_page(compared, missing, page, ROOT)
+        write_page(frame, own, ROOT)
     for path in drawn:
         print(f"drawn: {path}")
-    for half in dict.fromkeys(each.half for each in compared):
-        print(f"\n{chart(compared, page, half)}")
-    if having(compared, half="checking"):
+    for half in compared.half.unique():
+        print(f"\n{chart(compared, None if own is None else complete(own), half)}")
+    if (compared.half == "checking").any():
         print(
             "\nThis was a look at the checking half, which docs/utility.md logs, say by this row:\n"
             + look(compared),
@@ -141,11 +129,8 @@ def main() -> None:
     n_seeds = asked.seeds or (QUICK_N_SEEDS if asked.quick else N_SEEDS)
     if not asked.report:
         measure(names, epsilons, n_seeds)
-    cells = collect(names, epsilons, n_seeds)
-    if asked.population is None:
-        report_page(cells)
-    else:
-        report_population(cells, asked, parser)
+    definitions = () if asked.population is None else DEFINITIONS
+    report(frame_of(collect(names, epsilons, n_seeds), definitions), asked, parser)
 
 
 if __name__ == "__main__":

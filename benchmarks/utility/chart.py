@@ -7,11 +7,19 @@ import math
 import textwrap
 from collections.abc import Sequence
 
-from utility.compared import FLOORS, KINDS, Compared, having, in_means
-from utility.in_advance_summary import in_advance_rows
-from utility.population_summary import mean_of, row_of, worst_of
-from utility.report import ALARM, Cells, against_peers, kinds
-from utility.summary import Ratio, verdict
+import pandas as pd
+
+from utility.frame import (
+    ALARM,
+    FLOORS,
+    by_half_and_kind,
+    in_advance_rows,
+    in_means,
+    mean_of,
+    summary_of,
+    worst_first,
+)
+from utility.summary import Ratio
 
 # Ratios fall into bins between these.
 EDGES = (0.25, 0.5, 0.7, 1.0, ALARM, 2.0)
@@ -24,27 +32,16 @@ FEW = 25
 BLOCK, HALF_BLOCK = "█", "▌"
 
 
-def chart(compared: Sequence[Compared], page: Cells, half: str = "checking") -> str:
-    """Return the chart: how ratios are distributed at each ε, and what they come to.
+def chart(frame: pd.DataFrame, own: pd.DataFrame | None = None, half: str = "checking") -> str:
+    """Return the chart of a half's compared cells; at most 100 columns for up to four budgets.
 
-    Parameters
-    ----------
-    compared : sequence of Compared
-        Cells of the population; those of other halves are left out.
-    page : dict
-        What `collect` returns for the page's tasks.
-    half : str, default="checking"
-        The half.
-
-    Returns
-    -------
-    str
-        Lines of at most 100 columns for up to four budgets.
+    It says how ratios are distributed at each ε and what they come to; below stand the geometric
+    means of the package's own data sets, where these are given.
     """
-    shown = having(compared, half=half)
-    epsilons = sorted({each.epsilon for each in shown})
-    names = {kind: {each.name for each in having(shown, kind=kind)} for kind in KINDS}
-    numbers = " and ".join(f"{len(names[kind])} {kind}" for kind in KINDS if names[kind])
+    shown = frame[frame.half == half]
+    epsilons = sorted(shown.epsilon.unique())
+    of_kinds = {kind: cells for _, kind, cells in by_half_and_kind(shown)}
+    numbers = " and ".join(f"{cells.name.nunique()} {kind}" for kind, cells in of_kinds.items())
     unseen = " that no default was chosen on" if half == "checking" else ""
     lines = [
         "Excess worst-group loss: default parameters / best other method, its parameters chosen by",
@@ -52,52 +49,45 @@ def chart(compared: Sequence[Compared], page: Cells, half: str = "checking") -> 
         "Tasks by ratio; below 1 the defaults are better.",
         "",
     ]
-    for kind in KINDS:
-        if names[kind]:
-            of_kind = having(shown, kind=kind)
-            # few tasks of a kind have no distribution to speak of
-            bins = distribution(of_kind, kind, epsilons) if len(names[kind]) >= FEW else []
-            lines += [*(bins or [line(kind, [f"ε = {each:g}" for each in epsilons])])]
-            lines += [*means_lines(of_kind, kind, epsilons), ""]
+    for kind, cells in of_kinds.items():
+        # few tasks of a kind have no distribution to speak of
+        if cells.name.nunique() >= FEW:
+            lines += distribution(in_means(cells), kind, epsilons)
+        else:
+            lines.append(line(kind, [f"ε = {each:g}" for each in epsilons]))
+        lines += [*means_lines(cells, kind, epsilons), ""]
     lines += worst_lines(shown)
-    lines += page_lines(page, epsilons)
+    if own is not None:
+        lines += own_lines(own, epsilons)
     return "\n".join(line.rstrip() for line in lines)
 
 
-def distribution(shown: Sequence[Compared], kind: str, epsilons: Sequence[float]) -> list[str]:
-    """Return a histogram by ε of the cells of one kind and half."""
-    kept = {epsilon: in_means(shown, epsilon=epsilon) for epsilon in epsilons}
-    counts = {
-        epsilon: counts_of([each.ratio.value for each in cells]) for epsilon, cells in kept.items()
-    }
-    most = max(number for each in counts.values() for number in each)
-    unit = max(1, -(-most // BAR_WIDTH))
+def distribution(kept: pd.DataFrame, kind: str, epsilons: Sequence[float]) -> list[str]:
+    """Return a histogram by ε of cells of one kind and half."""
+    counts = [counts_of([r.value for r in kept.ratio[kept.epsilon == each]]) for each in epsilons]
+    unit = max(1, -(-max(number for each in counts for number in each) // BAR_WIDTH))
     title = kind if unit == 1 else f"{kind} ({BLOCK} = {unit})"
     lines = [line(title, [f"ε = {epsilon:g}" for epsilon in epsilons])]
     for place, name in enumerate(bin_names()):
-        lines.append(line(f"  {name}", [bar(counts[each][place], unit) for each in epsilons]))
+        lines.append(line(f"  {name}", [bar(each[place], unit) for each in counts]))
     return lines
 
 
-def means_lines(shown: Sequence[Compared], kind: str, epsilons: Sequence[float]) -> list[str]:
+def means_lines(cells: pd.DataFrame, kind: str, epsilons: Sequence[float]) -> list[str]:
     """Return what the cells of one kind and half come to at each ε."""
-    half = shown[0].half
-    found = [row_of(shown, half, kind, epsilon) for epsilon in epsilons]
+    found = [summary_of(cells, epsilon) for epsilon in epsilons]
+    above = [f"{row.n_above} of {row.n_cells}" if row else "–" for row in found]
     lines = [
         line("  geometric mean", [f"{row.mean.value:.2f}" if row else "–" for row in found]),
         line("    95 % interval", [interval_of(row and row.mean) for row in found]),
         line("  won, lost *", [f"{row.n_won}, {row.n_lost}" if row else "–" for row in found]),
-        line(
-            f"  wholly above {ALARM:g}",
-            [f"{row.n_above} of {row.n_cells}" if row else "–" for row in found],
-        ),
+        line(f"  wholly above {ALARM:g}", above),
     ]
-    left_out = [len(having(shown, epsilon=e, is_under_floor=True)) for e in epsilons]
-    if any(left_out):
-        lines.append(line(f"  other < {FLOORS[kind]:g} †", [str(number) for number in left_out]))
-    fixed = {row.epsilon: row for row in in_advance_rows(shown)}
-    if fixed:
-        means = [fixed[each].best_mean if each in fixed else None for each in epsilons]
+    if cells.is_under_floor.any():
+        left_out = [int(cells.is_under_floor[cells.epsilon == each].sum()) for each in epsilons]
+        lines.append(line(f"  other < {FLOORS[kind]:g} †", list(map(str, left_out))))
+    if fixed := {row.epsilon: row.best_mean for row in in_advance_rows(cells)}:
+        means = [fixed.get(each) for each in epsilons]
         lines += [
             line("  fixed in advance ‡", [f"{mean.value:.2f}" if mean else "–" for mean in means]),
             line("    95 % interval", [interval_of(mean) for mean in means]),
@@ -139,22 +129,22 @@ def line(label: str, columns: Sequence[str]) -> str:
     return f"{label:<{LABEL_WIDTH}}" + "".join(f"{each:<{COLUMN_WIDTH}}" for each in columns)
 
 
-def worst_lines(shown: Sequence[Compared]) -> list[str]:
+def worst_lines(shown: pd.DataFrame) -> list[str]:
     """Return the legend, and the worst cells by name."""
     lines = ["* the 95 % interval of the task's ratio is below 1, or above."]
-    if having(shown, is_under_floor=True):
+    if shown.is_under_floor.any():
         lines.append("† so little that more is of no use: left out of everything but ‡.")
     if in_advance_rows(shown):
         lines.append(
             "‡ not in hindsight: geometric mean beside the method, at one setting for all tasks of "
             "an ε and kind,\n  that did best on the tasks that defaults are chosen on."
         )
-    for kind, number in N_WORST.items():
-        worst = worst_of(in_means(shown, kind=kind), number)
-        if worst:
-            named = ", ".join(f"{each.at} ({each.ratio.value:.2f})" for each in worst)
-            lines += wrapped(f"Worst in {kind}: {named}.")
-    means = [f"{kind} {mean_of(cells)}" for kind in KINDS if (cells := in_means(shown, kind=kind))]
+    means = []
+    for _, kind, cells in by_half_and_kind(in_means(shown)):
+        worst = worst_first(cells)[: N_WORST[kind]]
+        named = ", ".join(f"{each.at} ({each.ratio.value:.2f})" for each in worst.itertuples())
+        lines += wrapped(f"Worst in {kind}: {named}.")
+        means.append(f"{kind} {mean_of(cells)}")
     return [*lines, *wrapped(f"Geometric mean at all ε: {', '.join(means)}.")]
 
 
@@ -163,19 +153,12 @@ def wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
-def page_lines(page: Cells, epsilons: Sequence[float]) -> list[str]:
-    """Return a line for each kind of the page's tasks, which defaults were chosen on."""
-    compared = against_peers(page)
+def own_lines(own: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
+    """Return a line for each kind of the package's own data sets."""
     lines = []
-    for kind, names in kinds().items():
-        means = []
-        for epsilon in epsilons:
-            ratios = {
-                name: compared[name, epsilon][1] for name in names if (name, epsilon) in compared
-            }
-            means.append(f"{verdict(ratios).geometric_mean:.2f}" if ratios else "–")
-        shown = [name for name in names if any((name, each) in compared for each in epsilons)]
-        if shown:
-            lines.append(line(f"  {len(shown)} {kind}", means))
+    for _, kind, cells in by_half_and_kind(own[own.epsilon.isin(epsilons)]):
+        found = [summary_of(cells, epsilon) for epsilon in epsilons]
+        means = [f"{row.mean.value:.2f}" if row else "–" for row in found]
+        lines.append(line(f"  {cells.name.nunique()} {kind}", means))
     title = "The package's own data sets, on some of which defaults were chosen, geometric means:"
     return ["", title, *lines] if lines else []

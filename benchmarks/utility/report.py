@@ -1,339 +1,522 @@
-"""Cells gathered, and written as Markdown and JSON."""
+"""The frame of cells as Markdown and JSON, and the page that shows it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+import statistics
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from utility.chart import chart
+from utility.frame import (
+    ALARM,
+    DEFAULT,
+    FLOORS,
+    KINDS,
+    Summary,
+    by_half_and_kind,
+    choice_of,
+    complete,
+    gap_of,
+    in_advance_rows,
+    in_means,
+    mean_of,
+    summaries,
+    summary_of,
+    worst_first,
+)
 from utility.ours import DELTA, OURS
-from utility.peers.run import GRIDS, METHODS, NOTHING, REFERENCES, applies
-from utility.population import kind_of
-from utility.relations import RELATIONS
-from utility.settings import ours_path, peer_path
-from utility.store import FOLDER, read_cells
-from utility.summary import FLOOR, Ratio, interval, ratio, verdict
-from utility.tasks import REGRESSIONS, task_names
+from utility.peers.run import METHODS, REFERENCES
+from utility.pictures import EPSILON_FIGURE, TASK_FIGURE, draw_by_epsilon, draw_tasks
+from utility.store import ROOT, ours_path, read_cells
+from utility.summary import Estimate, Ratio, clustered, interval, ratio
 
-DEFAULT = next(iter(OURS))
-PEERS = tuple(method for method in METHODS if method not in REFERENCES)
+N_WORST = 8
 
+MARKS = ("<!-- printed by make bench -->", "<!-- end of what is printed -->")
 
-def in_advance(grid: str) -> str:
-    """Return the name of a grid's run that was fixed in advance."""
-    return f"{grid}, fixed in advance"
+# The half that the page draws: on the other, defaults were chosen.
+HALF = "checking"
 
-
-IN_ADVANCE = tuple(map(in_advance, GRIDS))
-
-# The promise, and the most that any cell may be above the best peer.
-ALARM = 1.2
-
-Cells = dict[tuple[str, float], dict[str, dict[str, Any]]]
+# Planning bounds and fits stand side by side at this ε; excess below the least is the yardstick's
+# own error.
+BOUND_EPSILON, LEAST = 1.0, 1e-6
 
 
-def collect(
-    names: Sequence[str], epsilons: Sequence[float], n_seeds: int, folder: Path = FOLDER
-) -> Cells:
-    """Return what has been measured of the cells asked for, by task and ε, then method."""
-    cells: Cells = {}
-    for name in names:
-        _, own = read_cells(ours_path(name, folder))
-        of_peers = {
-            method: read_cells(peer_path(name, method, folder))[1]
-            for method in (*METHODS, *IN_ADVANCE)
-        }
-        for epsilon in epsilons:
-            found = {}
-            for method in OURS:
-                keys = [f"{method}|{epsilon:g}|{seed}" for seed in range(n_seeds)]
-                fits = [own[key] for key in keys if key in own]
-                if fits:
-                    found[method] = {
-                        figure: [fit[figure] for fit in fits]
-                        for figure in ("train_excess", "test_loss", "test_accuracy", "seconds")
-                    }
-                    # all fits of a cell have one plan
-                    found[method] |= {
-                        "predicted_excess": fits[0].get("predicted_excess"),
-                        "parameters": {"solver": fits[0]["solver"]},
-                    }
-            for method, by_epsilon in of_peers.items():
-                if f"{epsilon:g}" in by_epsilon:
-                    found[method] = by_epsilon[f"{epsilon:g}"]
-            cells[name, epsilon] = found
-    return cells
-
-
-def best(cell: dict[str, Any], methods: Sequence[str]) -> str | None:
-    """Return the method with the least mean excess among those that were measured."""
-    known = [method for method in methods if method in cell]
-    if not known:
-        return None
-    return min(known, key=lambda method: interval(cell[method]["train_excess"]).mean)
-
-
-def is_complete(name: str, kind: str, cell: dict[str, Any]) -> bool:
-    """Return whether the default and every peer that is run on the task have been measured."""
-    return DEFAULT in cell and all(
-        method in cell for method in PEERS if applies(method, name, kind)
-    )
-
-
-def against_peers(cells: Cells) -> dict[tuple[str, float], tuple[str, Ratio]]:
-    """Return, for every complete cell, the best peer and the default's ratio to it."""
-    found = {}
-    for (name, epsilon), cell in cells.items():
-        peer = best(cell, PEERS)
-        if peer is not None and is_complete(name, kind_of(name), cell):
-            of = cell[DEFAULT]["train_excess"], cell[peer]["train_excess"]
-            found[name, epsilon] = (peer, ratio(*of))
-    return found
-
-
-def write_report(cells: Cells, folder: Path) -> str:
-    """Write table.md and table.json, and return the Markdown."""
-    compared = against_peers(cells)
-    text = "\n\n".join((docs_text(cells), "All peers:", peers_table(cells)))
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "table.md").write_text(text + "\n")
-    content = {
-        "delta": DELTA,
-        "floor": FLOOR,
-        "made_by": {
-            name: {
-                "ours": read_cells(ours_path(name))[0],
-                "peers": {method: read_cells(peer_path(name, method))[0] for method in METHODS},
-            }
-            for name in {name for name, _ in cells}
-        },
-        "cells": [
-            {"task": name, "epsilon": epsilon, "methods": cell}
-            for (name, epsilon), cell in cells.items()
-        ],
-        "ratios": [
-            {"task": name, "epsilon": epsilon, "best_peer": peer, **each._asdict()}
-            for (name, epsilon), (peer, each) in compared.items()
-        ],
-    }
-    (folder / "table.json").write_text(json.dumps(content, indent=1))
-    return text
-
-
-def docs_text(cells: Cells) -> str:
-    """Return what the docs show."""
-    compared = against_peers(cells)
-    return "\n\n".join(
-        (
-            summary_lines(cells, compared),
-            summary_table(compared),
-            "Excess worst-group loss on the training records:",
-            excess_table(cells, compared),
-            "Worst-group loss on test records, and accuracy of the group with the least:",
-            test_table(cells, compared),
-            "Neighbouring relations:",
-            relations_table(),
-        )
-    )
-
-
-def table(titles: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return a Markdown table."""
-    lines = [titles, ["---"] * len(titles), *rows]
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a Markdown table of rows with the same titles, nothing of none."""
+    if not rows:
+        return ""
+    lines = [rows[0], ["---"] * len(rows[0]), *(row.values() for row in rows)]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def summary_lines(cells: Cells, compared: dict[tuple[str, float], tuple[str, Ratio]]) -> str:
-    """Return the summary in sentences."""
-    lines = []
-    missing = [
-        f"{name} at ε = {epsilon:g}" for name, epsilon in cells if (name, epsilon) not in compared
-    ]
-    if missing:
-        lines.append(f"Not compared, as not every method has been run: {', '.join(missing)}.")
-    for kind, names in kinds().items():
-        ratios = {
-            f"{name} at ε = {epsilon:g}": each
-            for (name, epsilon), (_, each) in compared.items()
-            if name in names and epsilon >= 1.0
-        }
-        if ratios:
-            found = verdict(ratios)
-            least = verdict(
-                {
-                    f"{name} at ε = {epsilon:g}": ratio(
-                        [0.0] * len(cells[name, epsilon][peer]["train_excess"]),
-                        cells[name, epsilon][peer]["train_excess"],
-                    )
-                    for (name, epsilon), (peer, _) in compared.items()
-                    if name in names and epsilon >= 1.0
-                }
-            )
-            lines.append(
-                f"{kind.capitalize()}, ε ≥ 1: ours / best peer has geometric mean "
-                f"**{found.geometric_mean:.2f}** over {found.n_cells} cells; worst cell "
-                f"{found.worst_cell}: {found.worst}; won {found.won}, lost {found.lost} beyond "
-                f"the 95 % interval. With no excess at all the mean would be "
-                f"{least.geometric_mean:.2f}, by the floor."
-            )
-    curses = [
-        ratio(cells[key][peer]["fresh_excess"], cells[key][peer]["train_excess"])
-        for key, (peer, _) in compared.items()
-        if "fresh_excess" in cells[key][peer]
-    ]
-    if curses:
-        curse = verdict({str(k): each for k, each in enumerate(curses)})
-        lines.append(
-            f"On seeds they were not chosen by, best peers from NumPy grids have "
-            f"{curse.geometric_mean:.2f} times the excess shown (geometric mean of "
-            f"{curse.n_cells} cells)."
-        )
-    alarms = [
-        f"{name} at ε = {epsilon:g}"
-        for (name, epsilon), (_, each) in compared.items()
-        if each.low > ALARM
-    ]
-    lines.append(f"Interval wholly above {ALARM:g}: {', '.join(alarms) or 'no cell'}.")
-    below = [
-        f"{name} at ε = {epsilon:g}"
-        for (name, epsilon), cell in cells.items()
-        if DEFAULT in cell and NOTHING in cell and is_worse_than_nothing(cell)
-    ]
-    lines.append(
-        f"Worse than predicting nothing, beyond the interval: {', '.join(below) or 'no cell'}."
+def counted(number: int) -> str:
+    """Return a number of cells in words."""
+    return "no cell" if not number else f"{number} cell" + "s" * (number > 1)
+
+
+def named(frame: pd.DataFrame, most: int | None = None) -> str:
+    """Return how many cells there are, and which, the budgets of a task together."""
+    cells = "; ".join(
+        f"{name} at ε = {', '.join(f'{e:g}' for e in sorted(of_task.epsilon))}"
+        for name, of_task in frame[:most].groupby("name", sort=False)
     )
-    behind = [
-        f"{name} at ε = {epsilon:g} ({own}, {each.value:.2f})"
-        for name, epsilon, own, each in against_own(cells)
-        if each.value > ALARM
-    ]
-    lines.append(
-        f"Own backend better than `auto` by more than {ALARM:g}×: {', '.join(behind) or 'no cell'}."
-    )
-    return "\n\n".join(lines)
+    more = ", …" if most is not None and len(frame) > most else ""
+    return counted(len(frame)) + (f" ({cells}{more})" if cells else "")
 
 
-def is_worse_than_nothing(cell: dict[str, Any]) -> bool:
-    """Return whether the default's mean is above the baseline by more than half its interval."""
-    ours = interval(cell[DEFAULT]["train_excess"])
-    return ours.mean > interval(cell[NOTHING]["train_excess"]).mean + ours.half
+def mean_or_dash(epsilon: float | None) -> str:
+    """Return a budget, or that it is all of them."""
+    return "all" if epsilon is None else f"{epsilon:g}"
 
 
-def against_own(cells: Cells) -> list[tuple[str, float, str, Ratio]]:
-    """Return task, ε, the best own backend and the default's ratio to it."""
-    found = []
-    for (name, epsilon), cell in cells.items():
-        own = best(cell, [method for method in OURS if method != DEFAULT])
-        if own is not None and DEFAULT in cell:
-            of = cell[DEFAULT]["train_excess"], cell[own]["train_excess"]
-            found.append((name, epsilon, own, ratio(*of)))
-    return found
+# --- the population and the package's own data sets ----------------------------------------------
 
 
-def kinds() -> dict[str, list[str]]:
-    """Return the names of the tasks by kind."""
+def short_report(frame: pd.DataFrame, *, is_beside_chart: bool = False) -> str:
+    """Return what cells come to, or what a page shows of it beside the chart of one half."""
+    compared, parts = complete(frame), _not_compared(frame)
+    if len(compared):
+        means = [table([_summary(each) for each in summaries(compared)])]
+        worst = ["The worst cells:", table(_worst(compared))]
+        parts += [
+            *([] if is_beside_chart else means),
+            *_gaps(compared),
+            *_in_advance(compared),
+            "Beside the means, over all cells:",
+            table([_beside(*each) for each in by_half_and_kind(compared)]),
+            *_named_lines(frame, compared),
+            *([] if is_beside_chart else worst),
+            _seeds_and_seconds(compared),
+        ]
+    return "\n\n".join(parts)
+
+
+def _not_compared(frame: pd.DataFrame) -> list[str]:
+    """Return the sentence about cells without everything, if there are any."""
+    missing = frame[~frame.is_complete]
+    said = f"Not compared, as not every method has been run: {named(missing, N_WORST)}."
+    return [said] if len(missing) else []
+
+
+def _summary(row: Summary) -> dict[str, Any]:
+    """Return geometric means and counts of one half, kind and ε."""
     return {
-        "classification": [name for name in task_names() if name not in REGRESSIONS],
-        "regression": [name for name in task_names() if name in REGRESSIONS],
+        "half": row.half,
+        "kind": row.kind,
+        "ε": mean_or_dash(row.epsilon),
+        "cells": row.n_cells,
+        "left out": row.n_left_out,
+        "geometric mean": row.mean,
+        "won": row.n_won,
+        "lost": row.n_lost,
+        f"wholly above {ALARM:g}": row.n_above,
+        "worst cell": f"{row.worst}: {row.worst_ratio}",
     }
 
 
-def summary_table(compared: dict[tuple[str, float], tuple[str, Ratio]]) -> str:
-    """Return ratios by kind and ε."""
-    rows = []
-    for kind, names in kinds().items():
-        for epsilon in sorted({epsilon for _, epsilon in compared}):
+def _gaps(compared: pd.DataFrame) -> list[str]:
+    """Return what the halves differ by, for each kind that is in both."""
+    gaps = {kind: gap_of(compared, kind) for kind in KINDS}
+    return [
+        f"{kind.capitalize()}, geometric mean of the checking half less that of the choosing half: "
+        f"{found[0]:+.2f} ± {found[1]:.2f}."
+        for kind, found in gaps.items()
+        if found is not None
+    ]
+
+
+def _in_advance(compared: pd.DataFrame) -> list[str]:
+    """Return the table beside peers that were fixed in advance, where they were run."""
+
+    def grid(name: str) -> str:
+        return name.partition(",")[0]
+
+    rows = [
+        {
+            "kind": row.kind,
+            "ε": mean_or_dash(row.epsilon),
+            "cells": row.n_cells,
+            "ours / the one that did best on the choosing half": row.best_mean,
+            "which": grid(row.best) if row.best else "by ε",
+            "won": row.n_won,
+            "lost": row.n_lost,
+        }
+        | {f"ours / {grid(name)}": f"{mean.value:.2f}" for name, mean in row.means.items()}
+        for row in in_advance_rows(compared)
+    ]
+    said = (
+        "Beside the same peers at one setting of their parameters for each ε and kind, that of the "
+        "least geometric mean on the choosing half, in all cells:"
+    )
+    return [said, table(rows)] if rows else []
+
+
+def _held_out(cells: pd.DataFrame) -> Estimate:
+    return clustered([each.value for each in cells.held_out], cells.source.tolist())
+
+
+def _beside(half: str, kind: str, cells: pd.DataFrame) -> dict[str, Any]:
+    """Return held-out losses, and how `auto` chooses."""
+    loss, chosen = _held_out(cells), choice_of(cells)
+    lower = sum(each.high < 0.0 for each in cells.held_out)
+    higher = sum(each.low > 0.0 for each in cells.held_out)
+    within = hindsight = mean = "–"
+    if chosen is not None:
+        share = chosen.n_within / chosen.n_cells
+        within = f"{chosen.n_within} of {chosen.n_cells} ({share:.0%})"
+        mean, hindsight = str(chosen.mean), str(chosen.hindsight or "–")
+    return {
+        "half": half,
+        "kind": kind,
+        "cells": len(cells),
+        "held-out worst-group loss, ours less best peer's": f"{loss.mean:+.4f} ± {loss.half:.4f}",
+        "lower / higher beyond noise": f"{lower} / {higher}",
+        f"`auto` within {ALARM:g} × better own solver": within,
+        "geometric mean of that quotient": mean,
+        "ours / best peer with the better own solver": hindsight,
+    }
+
+
+def _badly_chosen(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return cells where `auto` is beyond the alarm above the better own solver, worst first."""
+    known = frame[frame.own.notna()]
+    beyond = known[[each.value > ALARM for each in known.own_ratio]]
+    return beyond.sort_values("own_ratio", key=lambda each: -each.str[0], kind="stable")
+
+
+def _named_lines(frame: pd.DataFrame, compared: pd.DataFrame) -> list[str]:
+    """Return which cells are above the alarm, worse than nothing, or chosen badly."""
+    kept, left_out = in_means(compared), compared[compared.is_under_floor]
+    above, below = (worst_first(each[each.is_above]) for each in (kept, left_out))
+    lines = [
+        f"Whole interval above {ALARM:g}: {named(above)}.",
+        "Worse than predicting nothing, beyond the interval: "
+        f"{named(frame[frame.is_worse_than_nothing])}.",
+    ]
+    if len(left_out):
+        lines.append(
+            f"Left out, as the best peer is under the floor: {counted(len(left_out))}; with a "
+            f"ratio to the floor that is wholly above {ALARM:g}: {named(below)}."
+        )
+    beyond = _badly_chosen(compared)
+    if len(beyond):
+        worst = ", ".join(
+            f"{each.at} (chose {each.solver}, {each.own} better, {each.own_ratio.value:.2f})"
+            for each in beyond[:N_WORST].itertuples()
+        )
+        lines.append(
+            f"`auto` furthest above the better own solver, {counted(len(beyond))} beyond "
+            f"{ALARM:g} times: {worst}{', …' if len(beyond) > N_WORST else ''}."
+        )
+    return lines
+
+
+def _worst(compared: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the worst cells of each half and kind."""
+    return [
+        {
+            "half": each.half,
+            "kind": each.kind,
+            "task": each.name,
+            "ε": f"{each.epsilon:g}",
+            "ours": each.excess,
+            "solver": each.solver,
+            "best peer": each.theirs,
+            "which": each.peer,
+            "ratio": each.ratio,
+        }
+        for _, _, cells in by_half_and_kind(compared)
+        for each in worst_first(in_means(cells))[: N_WORST // 2].itertuples(index=False)
+    ]
+
+
+def _curse(compared: pd.DataFrame) -> Ratio | None:
+    """Return what best peers have on seeds they were not chosen by over what is shown."""
+    known = in_means(compared)
+    known = known[known.fresh.notna()]
+    return mean_of(known, known.fresh) if len(known) else None
+
+
+def _seconds(compared: pd.DataFrame) -> tuple[float, float, str]:
+    """Return the median of all default fits' seconds, the most, and whose it is."""
+    slowest = max(compared.itertuples(), key=lambda each: max(each.seconds))
+    every = [value for each in compared.seconds for value in each]
+    return statistics.median(every), max(slowest.seconds), slowest.at
+
+
+def _seeds_and_seconds(compared: pd.DataFrame) -> str:
+    """Return the sentence about what all figures are made of."""
+    ours, theirs = (sorted(set(numbers)) for numbers in zip(*compared.n_seeds, strict=True))
+    median, most, slowest = _seconds(compared)
+    beside = _curse(compared)
+    more = (
+        f" On seeds they were not chosen by, best peers from NumPy grids have {beside.value:.2f} "
+        "times the excess shown."
+        if beside is not None
+        else ""
+    )
+    return (
+        f"Seeds of a cell: ours {_span(ours)}, best peers {_span(theirs)}. Intervals of means are "
+        f"by source (delta method), those of cells by seed. Seconds of a default fit, seeded: "
+        f"median {median:.2f}, most {most:.2f} ({slowest}).{more}"
+    )
+
+
+def _span(numbers: Sequence[int]) -> str:
+    """Return one number, or from which to which."""
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+
+
+def tasks_text(compared: pd.DataFrame, definitions: Iterable[Any]) -> str:
+    """Return a table of ratios by task and ε for each half and kind."""
+    asks = {each.name: each.asks for each in definitions}
+    epsilons = sorted(compared.epsilon.unique())
+    parts = []
+    for half, kind, cells in by_half_and_kind(compared):
+        rows = []
+        for name, of_task in cells.sort_values("epsilon").groupby("name"):
+            # in brackets where it counts in no mean
             ratios = {
-                name: each
-                for (name, own), (_, each) in compared.items()
-                if own == epsilon and name in names
+                each.epsilon: f"({each.ratio})" if each.is_under_floor else str(each.ratio)
+                for each in of_task.itertuples()
             }
-            if ratios:
-                found = verdict(ratios)
-                rows.append(
-                    (
-                        kind,
-                        f"{epsilon:g}",
-                        found.n_cells,
-                        f"{found.geometric_mean:.2f}",
-                        f"{found.worst_cell}: {found.worst}",
-                        found.won,
-                        found.lost,
-                    )
-                )
-    titles = ("kind", "ε", "cells", "geometric mean", "worst cell", "won", "lost")
-    return table(titles, rows)
+            rows.append(
+                {"task": name, "what it asks": asks[name]}
+                | {f"ε = {epsilon:g}": ratios.get(epsilon, "–") for epsilon in epsilons}
+                | {"best peers": ", ".join(of_task.peer.unique())}
+            )
+        parts += [f"{kind.capitalize()}, {half} half:", table(rows)]
+    return "\n\n".join(parts)
 
 
-def excess_table(cells: Cells, compared: dict[tuple[str, float], tuple[str, Ratio]]) -> str:
-    """Return excess on the training records of ours and the best peer."""
-    rows = []
-    for (name, epsilon), cell in cells.items():
-        row = [name, f"{epsilon:g}"]
-        row += [
-            str(interval(cell[method]["train_excess"])) if method in cell else "–"
-            for method in OURS
-        ]
-        if (name, epsilon) in compared:
-            peer, each = compared[name, epsilon]
-            row += [str(interval(cell[peer]["train_excess"])), described(peer, cell[peer]), each]
-        else:
-            row += ["–"] * 3
-        row.append(str(interval(cell[NOTHING]["train_excess"])) if NOTHING in cell else "–")
-        rows.append(row)
-    titles = ("task", "ε", *OURS, "best peer", "which", "ours / best peer", NOTHING)
-    return table(titles, rows)
+# --- the package's own data sets -----------------------------------------------------------------
+
+
+def cells_text(frame: pd.DataFrame) -> str:
+    """Return every cell in full: excess of every method, losses on test, and planning bounds."""
+    compared = complete(frame)
+    return "\n\n".join(
+        (
+            "Excess worst-group loss on the training records:",
+            table([_excess(each) for each in frame.itertuples(index=False)]),
+            "Worst-group loss on test records, and accuracy of the group with the least:",
+            table([_test(each) for each in compared.itertuples(index=False)]),
+            "Planning bounds beside fits:",
+            bounds_table(frame),
+        )
+    )
+
+
+def _excess(row: Any) -> dict[str, Any]:
+    """Return the mean excess of every method, and the best peer with its parameters."""
+    shown = {
+        method: interval(row.cell[method]["train_excess"]) if method in row.cell else "–"
+        for method in (*OURS, *METHODS)
+    }
+    which = described(row.peer, row.cell[row.peer]) if row.is_complete else "–"
+    against = row.ratio if row.is_complete else "–"
+    return {
+        "task": row.name,
+        "ε": f"{row.epsilon:g}",
+        **shown,
+        "best peer": which,
+        "ours / best peer": against,
+    }
 
 
 def described(method: str, cell: dict[str, Any]) -> str:
     """Return a method with the parameters of the grid that won."""
-    parameters = {
-        name: value
+    shown = ", ".join(
+        f"{name} {value}"
         for name, value in cell["parameters"].items()
         if name not in ("solver", "stated_epsilon")
-    }
-    shown = ", ".join(f"{name} {value}" for name, value in parameters.items())
+    )
     return f"{method} ({shown})" if shown else method
 
 
-def peers_table(cells: Cells) -> str:
-    """Return the mean excess of every peer and reference line."""
-    rows = [
-        (
-            name,
-            f"{epsilon:g}",
-            *(
-                str(interval(cell[method]["train_excess"])) if method in cell else "–"
-                for method in METHODS
-            ),
-        )
-        for (name, epsilon), cell in cells.items()
-    ]
-    return table(("task", "ε", *METHODS), rows)
-
-
-def test_table(cells: Cells, compared: dict[tuple[str, float], tuple[str, Ratio]]) -> str:
+def _test(row: Any) -> dict[str, Any]:
     """Return worst-group loss and accuracy on test, and seconds."""
+    shown = {}
+    for title, method in (
+        (DEFAULT, DEFAULT),
+        ("best peer", row.peer),
+        *((reference, reference) for reference in REFERENCES),
+    ):
+        shown[title] = "–"
+        if method in row.cell:
+            accuracy = interval(row.cell[method]["test_accuracy"])
+            loss = interval(row.cell[method]["test_loss"])
+            shown[title] = str(loss) if math.isnan(accuracy.mean) else f"{loss}; {accuracy}"
+    seconds = f"{interval(row.seconds).mean:.2f}"
+    return {"task": row.name, "ε": f"{row.epsilon:g}", **shown, "seconds of a fit": seconds}
+
+
+def bounds_table(frame: pd.DataFrame) -> str:
+    """Return bound and measured excess of default fits, and how many times one is the other."""
+    quotients: dict[tuple[str, float], float] = {}
+    shown: dict[str, tuple[str, str]] = {}
+    for row in frame.itertuples(index=False):
+        # what was measured before bounds were kept has none
+        bound = row.cell.get(DEFAULT, {}).get("predicted_excess")
+        if bound:
+            quotients[row.name, row.epsilon] = bound / max(row.excess.mean, LEAST)
+            if row.epsilon == BOUND_EPSILON:
+                shown[row.name] = f"{bound:.3g}", str(row.excess)
+    if not quotients:
+        return "No bounds were kept: `make bench` measures again once the sources have changed."
+    epsilons = sorted({epsilon for _, epsilon in quotients})
+    titles = (f"bound at ε = {BOUND_EPSILON:g}", f"measured at ε = {BOUND_EPSILON:g}")
     rows = []
-    for key, (peer, _) in compared.items():
-        cell = cells[key]
-        row: list[Any] = [key[0], f"{key[1]:g}"]
-        for method in (DEFAULT, peer, *REFERENCES):
-            if method not in cell:
-                row.append("–")
-                continue
-            accuracy = interval(cell[method]["test_accuracy"])
-            shown = str(interval(cell[method]["test_loss"]))
-            row.append(shown if accuracy.mean != accuracy.mean else f"{shown}; {accuracy}")
-        seconds = interval(cell[DEFAULT]["seconds"]).mean
-        rows.append([*row, f"{seconds:.2f}"])
-    titles = ("task", "ε", DEFAULT, "best peer", *REFERENCES, "seconds of a default fit")
-    return table(titles, rows)
+    for name in dict.fromkeys(name for name, _ in quotients):
+        found = [quotients.get((name, epsilon)) for epsilon in epsilons]
+        ratios = ["–" if each is None else f"{each:.1f}" for each in found]
+        rows.append((name, *shown.get(name, ("–", "–")), *ratios))
+    means = [
+        statistics.geometric_mean([each for (_, own), each in quotients.items() if own == epsilon])
+        for epsilon in epsilons
+    ]
+    rows.append(("geometric mean", "", "", *(f"{mean:.1f}" for mean in means)))
+    above = [f"{name} at ε = {e:g}" for (name, e), each in quotients.items() if each < 1.0]
+    names = ("task", *titles, *(f"ratio at ε = {epsilon:g}" for epsilon in epsilons))
+    text = table([dict(zip(names, row, strict=True)) for row in rows])
+    return f"{text}\n\nMeasured above its bound: {', '.join(above) or 'no cell'}."
 
 
-def relations_table() -> str:
-    """Return the neighbouring relation of every method."""
-    return table(
-        ("method", "neighbours", "conversion"), [(name, *each) for name, each in RELATIONS.items()]
+def own_means(frame: pd.DataFrame) -> list[str]:
+    """Return what the package's own data sets come to from ε = 1 on, a sentence a kind."""
+    compared, lines = complete(frame), []
+    for _, kind, cells in by_half_and_kind(compared[compared.epsilon >= 1.0]):
+        found = summary_of(cells)
+        assert found is not None
+        theirs = (each.cell[each.peer]["train_excess"] for each in cells.itertuples())
+        least = mean_of(cells, [ratio([0.0] * len(each), each) for each in theirs])
+        lines.append(
+            f"{kind.capitalize()}, ε ≥ 1: ours / best peer has geometric mean "
+            f"**{found.mean.value:.2f}** over {found.n_cells} cells; worst cell "
+            f"{found.worst}: {found.worst_ratio}; won {found.n_won}, lost {found.n_lost} beyond "
+            f"the 95 % interval. With no excess at all the mean would be {least.value:.2f}, by the "
+            "floor."
+        )
+    return lines
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def write_report(frame: pd.DataFrame, definitions: Sequence[Any], folder: Path, stem: str) -> str:
+    """Write <stem>.md and <stem>.json, and return the Markdown."""
+    compared = complete(frame)
+    if definitions:
+        parts = [short_report(frame), tasks_text(compared, definitions)]
+    else:
+        parts = [*own_means(frame), short_report(frame), cells_text(frame)]
+    sources = {read_cells(ours_path(name, folder))[0].get("sources") for name in set(compared.name)}
+    if len(sources) > 1:
+        parts.insert(0, f"Our fits are of {len(sources)} versions of the sources.")
+    text = "\n\n".join(filter(None, parts))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{stem}.md").write_text(text + "\n")
+    kept = frame.drop(columns="cell") if definitions else frame
+    content = json.dumps(plain(as_json(kept)), indent=1, allow_nan=False)
+    (folder / f"{stem}.json").write_text(content)
+    return text
+
+
+def as_json(frame: pd.DataFrame) -> dict[str, Any]:
+    """Return all figures."""
+    compared = complete(frame)
+    beside = [
+        {
+            "half": half,
+            "kind": kind,
+            "above": in_means(cells).loc[lambda kept: kept.is_above, "at"].tolist(),
+            "worse_than_nothing": cells.loc[cells.is_worse_than_nothing, "at"].tolist(),
+            "held_out": _held_out(cells),
+            "choice": choice_of(cells),
+            "badly_chosen": _badly_chosen(cells)["at"].tolist(),
+            "seconds": _seconds(cells),
+        }
+        for half, kind, cells in by_half_and_kind(compared)
+    ]
+    return {
+        "delta": DELTA,
+        "floors": FLOORS,
+        "summary": summaries(compared),
+        "beside": beside,
+        "gap": {kind: gap_of(compared, kind) for kind in KINDS},
+        "in_advance": in_advance_rows(compared),
+        "missing": frame.loc[~frame.is_complete, "at"].tolist(),
+        "cells": frame.to_dict("records"),
+    }
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON can hold: named tuples as mappings, None for what is not finite."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def look(frame: pd.DataFrame, today: date | None = None) -> str:
+    """Return the row that a look at the checking half puts into docs/utility.md."""
+    compared = complete(frame)
+    found = [
+        f"{kind} {row.mean} ({row.n_above} of {row.n_cells} wholly above {ALARM:g})"
+        for half, kind, cells in by_half_and_kind(compared)
+        if half == "checking" and (row := summary_of(cells)) is not None
+    ]
+    if not found:
+        return ""
+    commit = subprocess.run(
+        ("git", "describe", "--always", "--dirty"), cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    cells = (today or date.today(), commit or "–", "what had changed", "; ".join(found))
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def write_page(frame: pd.DataFrame, own: pd.DataFrame, root: Path) -> None:
+    """Refresh the page of results and its figures."""
+    docs = root / "docs"
+    draw_by_epsilon(complete(frame), docs / "figures")
+    draw_tasks(complete(frame), HALF, docs / "figures")
+    replace_between_marks(docs / "utility.md", results_text(frame, own))
+
+
+def results_text(frame: pd.DataFrame, own: pd.DataFrame) -> str:
+    """Return chart, figures and sentences of the population, and those of the own data sets."""
+    of_own = [*_not_compared(own), *own_means(own), *_named_lines(own, complete(own))[:2]]
+    return "\n\n".join(
+        (
+            f"```text\n{chart(complete(frame), complete(own), HALF)}\n```",
+            "Geometric mean of ours / best peer by ε, with the 95 % interval by source; grey: "
+            f"tasks of the {HALF} half.",
+            f"![Geometric means by ε](figures/{EPSILON_FIGURE})",
+            short_report(frame, is_beside_chart=True),
+            f"All cells of the {HALF} half:",
+            f"![Ratios by task and ε](figures/{TASK_FIGURE.format(half=HALF)})",
+            *(["On the package's own data sets:", *of_own] if own.is_complete.any() else []),
+        )
     )
+
+
+def replace_between_marks(page: Path, text: str) -> None:
+    """Replace what stands between the two marks of a page."""
+    content = page.read_text(encoding="utf-8")
+    before, start, rest = content.partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    if not (start and end) or any(content.count(mark) > 1 for mark in MARKS):
+        raise ValueError(f"{page.name} must have the marks {MARKS} once, in this order.")
+    page.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}", encoding="utf-8")

@@ -1,16 +1,40 @@
-"""Measured cells on disk: one JSON file a task, written after every cell."""
+"""What is measured, and measured cells on disk: one JSON file a task, written after every cell."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import sys
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".bench" / "utility"
+
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+N_SEEDS = 5
+POPULATION_EPSILONS = (1.0, 2.0, 4.0, 8.0)
+# Peers are run once, so that their means can be of more seeds.
+N_PEER_SEEDS = 8
+
+# A first look in three minutes: a part of the whole, kept with it.
+QUICK_EPSILONS = (1.0,)
+QUICK_N_SEEDS = 3
+QUICK_WITHOUT = ("census-income-kdd",)
+
+
+def peer_path(task: str, method: str, folder: Path = FOLDER) -> Path:
+    """Return the file of one peer on one task."""
+    plain = "".join(letter if letter.isalnum() else "-" for letter in method)
+    return folder / "peers" / task / f"{plain}.json"
+
+
+def ours_path(task: str, folder: Path = FOLDER) -> Path:
+    """Return the file of this package's fits on one task."""
+    return folder / "ours" / f"{task}.json"
 
 
 def fingerprint(package: Path = ROOT / "sklearn_dpwg") -> str:
@@ -33,23 +57,12 @@ def versions(*names: str) -> dict[str, str]:
 
 
 class Store:
-    """Cells of one task, by key; what is in the file is never measured twice.
-
-    Parameters
-    ----------
-    path : Path
-        The file, made with its folder when the first cell is put.
-    made_by : dict
-        What made the cells. Cells in the file that something else made are forgotten.
-    """
+    """Cells of one task by key; what is in the file, made by the same, is never measured twice."""
 
     def __init__(self, path: Path, made_by: dict[str, Any]) -> None:
         self.path, self.made_by = path, made_by
-        self._cells: dict[str, Any] = {}
-        if path.exists():
-            content = json.loads(path.read_text())
-            if content["made_by"] == made_by:
-                self._cells = content["cells"]
+        before, cells = read_cells(path)
+        self._cells: dict[str, Any] = cells if before == made_by else {}
 
     def __contains__(self, key: str) -> bool:
         return key in self._cells
@@ -72,3 +85,20 @@ def read_cells(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         return {}, {}
     content = json.loads(path.read_text())
     return content["made_by"], content["cells"]
+
+
+class Progress:
+    """Count the steps of a long run on standard error."""
+
+    def __init__(self, total: int, title: str) -> None:
+        self.total, self.title, self.done, self.start = total, title, 0, time.monotonic()
+
+    def advance(self) -> None:
+        """Count one step."""
+        self.done += 1
+
+    def note(self, text: str) -> None:
+        """Print a line."""
+        minutes = (time.monotonic() - self.start) / 60.0
+        said = f"{self.title} {self.done}/{self.total}, {minutes:.1f} min: {text}"
+        print(said, flush=True, file=sys.stderr)

@@ -1,4 +1,9 @@
-"""Means, intervals, ratios and what is said about all cells together."""
+"""Means, ratios and what many of them come to, with intervals by seed or by source.
+
+Cells of one source (a survey or study) share records, so they are one cluster: the variance of a
+mean is that of the clusters' sums of residuals (the delta method), and Student's t has one degree
+of freedom less than there are sources.
+"""
 
 from __future__ import annotations
 
@@ -35,57 +40,41 @@ class Ratio(NamedTuple):
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
-class Verdict(NamedTuple):
-    """What a set of ratios comes to."""
+class Estimate(NamedTuple):
+    """A mean of values in clusters, with its standard error; NaN for a single cluster."""
 
-    n_cells: int
-    geometric_mean: float
-    worst_cell: str
-    worst: Ratio
-    won: int
-    lost: int
+    mean: float
+    error: float
+    n_clusters: int
+
+    @property
+    def half(self) -> float:
+        """Half the width of the 95 % interval."""
+        freedom = self.n_clusters - 1
+        return float(student.ppf(LEVEL, freedom)) * self.error if freedom else math.inf
 
 
 def interval(values: Sequence[float | None]) -> Interval:
     """Return the mean of seeds and half its 95 % interval, by Student's t."""
     known = np.array([value for value in values if value is not None], dtype=float)
-    if not len(known):
-        return Interval(math.nan, 0.0)
     if len(known) < 2:
-        return Interval(float(known.mean()), 0.0)
+        return Interval(float(known[0]) if len(known) else math.nan, 0.0)
     half = student.ppf(LEVEL, len(known) - 1) * known.std(ddof=1) / math.sqrt(len(known))
     return Interval(float(known.mean()), float(half))
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float], floor: float = FLOOR) -> Ratio:
-    """Return the quotient of two mean excesses, each seed's floored.
+    """Return the quotient of two mean excesses, where each seed's is at least the floor.
 
-    Parameters
-    ----------
-    ours, theirs : sequence of float
-        Excess of each seed.
-    floor : float, default=1e-3
-        Smaller excesses count as this much.
-
-    Returns
-    -------
-    Ratio
-        With an interval by the delta method on the logarithm, and Welch's degrees of freedom.
+    The interval is by the delta method on the logarithm, with Welch's degrees of freedom.
     """
-    parts = []
-    for values in (ours, theirs):
-        floored = np.maximum(np.asarray(values, dtype=float), floor)
-        n, mean = len(floored), float(floored.mean())
-        variance = float(floored.var(ddof=1)) / n / mean**2 if n > 1 else 0.0
-        parts.append((mean, variance, n))
-    total = sum(variance for _, variance, _ in parts)
-    width = 0.0
-    if total > 0.0:
-        freedom = total**2 / sum(
-            variance**2 / (n - 1) for _, variance, n in parts if variance > 0.0
-        )
-        width = float(student.ppf(LEVEL, freedom)) * math.sqrt(total)
-    value = parts[0][0] / parts[1][0]
+    floored = [np.maximum(np.asarray(values, dtype=float), floor) for values in (ours, theirs)]
+    means = [float(each.mean()) for each in floored]
+    variances = [
+        variance_of_mean(each) / mean**2 for each, mean in zip(floored, means, strict=True)
+    ]
+    width = half_width(variances, [len(each) - 1 for each in floored])
+    value = means[0] / means[1]
     return Ratio(value, value * math.exp(-width), value * math.exp(width))
 
 
@@ -93,39 +82,56 @@ def difference(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     """Return the difference of two means with its 95 % interval, by Welch's t."""
     parts = [np.asarray(values, dtype=float) for values in (ours, theirs)]
     value = float(parts[0].mean() - parts[1].mean())
-    variances = [float(each.var(ddof=1)) / len(each) if len(each) > 1 else 0.0 for each in parts]
-    total = sum(variances)
-    if total == 0.0:
-        return Ratio(value, value, value)
-    freedom = total**2 / sum(
-        variance**2 / (len(each) - 1)
-        for variance, each in zip(variances, parts, strict=True)
-        if variance > 0.0
-    )
-    half = float(student.ppf(LEVEL, freedom)) * math.sqrt(total)
+    half = half_width(list(map(variance_of_mean, parts)), [len(each) - 1 for each in parts])
     return Ratio(value, value - half, value + half)
 
 
-def verdict(ratios: dict[str, Ratio]) -> Verdict:
-    """Return geometric mean, worst cell, and cells that are won and lost beyond their intervals.
+def variance_of_mean(values: np.ndarray) -> float:
+    """Return the variance of a mean, 0 for one value, whose spread nobody knows."""
+    return float(values.var(ddof=1)) / len(values) if len(values) > 1 else 0.0
 
-    Parameters
-    ----------
-    ratios : dict of str to Ratio
-        At least one, by cell.
 
-    Returns
-    -------
-    Verdict
-        A cell is won where its whole interval is below 1, lost where it is above.
+def half_width(variances: Sequence[float], freedoms: Sequence[int]) -> float:
+    """Return half the 95 % interval of a difference, with Welch's degrees of freedom."""
+    total = sum(variances)
+    if total == 0.0:
+        return 0.0
+    known = zip(variances, freedoms, strict=True)
+    freedom = total**2 / sum(each**2 / degrees for each, degrees in known if each > 0.0)
+    return float(student.ppf(LEVEL, freedom)) * math.sqrt(total)
+
+
+def clustered(values: Sequence[float], clusters: Sequence[str]) -> Estimate:
+    """Return the mean of at least one value, each counting the same, and its error by cluster."""
+    known = np.asarray(values, dtype=float)
+    names, codes = np.unique(np.asarray(clusters), return_inverse=True)
+    mean = float(known.mean())
+    if len(names) < 2:
+        return Estimate(mean, math.nan, len(names))
+    sums = np.bincount(codes, known - mean)
+    variance = len(names) / (len(names) - 1) * float(sums @ sums) / len(known) ** 2
+    return Estimate(mean, math.sqrt(variance), len(names))
+
+
+def geometric_mean(ratios: Sequence[float], clusters: Sequence[str]) -> Ratio:
+    """Return the geometric mean of ratios with its 95 % interval over clusters."""
+    logs = clustered(list(map(math.log, ratios)), clusters)
+    value = math.exp(logs.mean)
+    if math.isinf(logs.half):
+        return Ratio(value, 0.0, math.inf)
+    return Ratio(value, value * math.exp(-logs.half), value * math.exp(logs.half))
+
+
+def gap(
+    ours: tuple[Sequence[float], Sequence[str]], theirs: tuple[Sequence[float], Sequence[str]]
+) -> tuple[float, float]:
+    """Return the difference of two geometric means, and half the width of its 95 % interval.
+
+    Each is of ratios and their clusters, of which none is in both; by the delta method.
     """
-    worst = max(ratios, key=lambda cell: ratios[cell].value)
-    logs = [math.log(each.value) for each in ratios.values()]
-    return Verdict(
-        len(ratios),
-        math.exp(sum(logs) / len(logs)),
-        worst,
-        ratios[worst],
-        sum(each.high < 1.0 for each in ratios.values()),
-        sum(each.low > 1.0 for each in ratios.values()),
-    )
+    logs = [clustered(list(map(math.log, ratios)), clusters) for ratios, clusters in (ours, theirs)]
+    means = [math.exp(each.mean) for each in logs]
+    if min(each.n_clusters for each in logs) < 2:
+        return means[0] - means[1], math.inf
+    variances = [(mean * each.error) ** 2 for mean, each in zip(means, logs, strict=True)]
+    return means[0] - means[1], half_width(variances, [each.n_clusters - 1 for each in logs])

@@ -12,9 +12,15 @@ from utility.peers.run import (
     run_method,
 )
 from utility.population import POPULATIONS, load_by_name, names_of
-from utility.progress import Progress
-from utility.settings import EPSILONS, N_PEER_SEEDS, POPULATION_EPSILONS, peer_path
-from utility.store import FOLDER, Store
+from utility.store import (
+    EPSILONS,
+    FOLDER,
+    N_PEER_SEEDS,
+    POPULATION_EPSILONS,
+    Progress,
+    Store,
+    peer_path,
+)
 
 
 def main() -> None:
@@ -36,19 +42,19 @@ def main() -> None:
     names = [name for name in every if not asked.task or name in asked.task]
     epsilons = EPSILONS if asked.population is None else POPULATION_EPSILONS
     methods = [method for method in METHODS if not asked.method or method in asked.method]
-    with Progress(len(names) * len(methods), "peers") as progress:
-        for name in names:
-            task = None
-            for method in methods:
-                path = peer_path(name, method)
-                if asked.again or not path.exists():
-                    task = task or load_by_name(name, FOLDER / "optima")
-                    if applies(method, name, task.kind):
-                        start = time.perf_counter()
-                        cells = run_method(method, task, epsilons, N_PEER_SEEDS)
-                        Store(path, made_by(method)).put(cells)
-                        progress.note(f"{name}, {method}: {time.perf_counter() - start:.1f} s")
-                progress.advance(f"{name}, {method}")
+    progress = Progress(len(names) * len(methods), "peers")
+    for name in names:
+        task = None
+        for method in methods:
+            path = peer_path(name, method)
+            if asked.again or not path.exists():
+                task = task or load_by_name(name, FOLDER / "optima")
+                if applies(method, name, task.kind):
+                    start = time.perf_counter()
+                    cells = run_method(method, task, epsilons, N_PEER_SEEDS)
+                    Store(path, made_by(method)).put(cells)
+                    progress.note(f"{name}, {method}: {time.perf_counter() - start:.1f} s")
+            progress.advance()
 
 
 if __name__ == "__main__":

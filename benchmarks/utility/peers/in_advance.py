@@ -16,15 +16,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from utility.compared import FLOORS
+from utility.frame import FLOORS, in_advance
 from utility.peers.numpy_peers import judge, peer_of
 from utility.peers.run import GRIDS, made_by
 from utility.peers.tuning import cell, single, tuning_part
 from utility.population import DEFINITIONS, load_by_name
-from utility.progress import Progress
-from utility.report import in_advance
-from utility.settings import N_PEER_SEEDS, POPULATION_EPSILONS, peer_path
-from utility.store import FOLDER, Store
+from utility.store import (
+    FOLDER,
+    N_PEER_SEEDS,
+    POPULATION_EPSILONS,
+    Progress,
+    Store,
+    peer_path,
+)
 from utility.tasks import Task
 
 
@@ -123,7 +127,7 @@ def try_half(
             for epsilon in POPULATION_EPSILONS:
                 key = definition.kind, method, epsilon
                 tried.setdefault(key, []).append(store[f"{epsilon:g}"])
-            progress.advance(f"{definition.name}, {method}")
+            progress.advance()
         progress.note(definition.name)
     return {key: choose(tasks, FLOORS[key[0]]) for key, tasks in tried.items()}
 
@@ -143,7 +147,7 @@ def run_half(
             if any(f"{epsilon:g}" not in store for epsilon in POPULATION_EPSILONS):
                 task = task or load_by_name(definition.name, FOLDER / "optima")
                 store.put(run_chosen(task, method, taken, N_PEER_SEEDS))
-            progress.advance(f"{definition.name}, {method}")
+            progress.advance()
         progress.note(definition.name)
 
 
@@ -152,9 +156,9 @@ def main() -> None:
     choosing, checking = (
         [each for each in DEFINITIONS if each.half == half] for half in ("choosing", "checking")
     )
-    with Progress(len(DEFINITIONS) * len(GRIDS), "fixed in advance") as progress:
-        chosen = try_half(choosing, progress)
-        run_half(checking, chosen, progress)
+    progress = Progress(len(DEFINITIONS) * len(GRIDS), "fixed in advance")
+    chosen = try_half(choosing, progress)
+    run_half(checking, chosen, progress)
     for (kind, method, epsilon), each in chosen.items():
         print(
             f"{kind}, {method}, epsilon {epsilon:g}: {each.run}, geometric mean of the excess "
