@@ -139,12 +139,11 @@ def test_the_adversary_moves_what_a_run_hands_over_by_no_more_than_is_stated(lay
         (MGR(n_steps=5), BinaryLogLoss()),
         (MGR(n_steps=5, sampling_rate=2.0**-5), BinaryLogLoss()),
         (PhasedERM(n_phases=3), BinaryLogLoss()),
-        (PhasedERM(schedule="paper"), BinaryLogLoss()),
         (Moments(), SquaredError()),
         (Auto(), BinaryLogLoss()),
         (Auto(), SquaredError()),
     ],
-    ids=["passes", "batches", "phases", "disjoint parts", "moments", "auto", "auto, numbers"],
+    ids=["passes", "batches", "phases", "moments", "auto", "auto, numbers"],
 )
 def test_every_solver_plans_billions_of_records(solver, loss, size):
     problem = Problem(loss, (size, size // 2), 20, 3.0, (0.6, 0.4), 0.5)

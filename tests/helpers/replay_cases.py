@@ -75,7 +75,6 @@ VARIANTS: dict[str, Any] = {
     "oco 40 rounds": OCO(n_rounds=40),
     "online-to-batch paper": OnlineToBatch(schedule="paper"),
     "phased-erm paper": PhasedERM(schedule="paper"),
-    "phased-erm paper parallel": PhasedERM(schedule="paper"),
     "phased-erm 4 phases": PhasedERM(n_phases=4, sharpening=3.0),
     "phased-erm centred": PhasedERM(centring=True),
     "fresh phased-erm": FreshPhasedERM(),

@@ -139,11 +139,8 @@ def test_no_record_moves_a_batch_by_more_than_is_stated(seeds):
     for index in range(42):
         problem = hidden_problem(rng, LOSSES[index % 7], n_groups=int(rng.integers(2, 5)))
         rate, share = float(rng.choice([0.1, 0.3, 0.9])), float(rng.choice([0.05, 0.5]))
-        step = "sampled" if index % 3 == 0 else "weighted"
         is_centred = index % 2 == 0 and problem.intercept_scaling > 0.0
-        solver = MGR(
-            n_steps=3, step=step, sampling_rate=rate, risk_share=share, centring=is_centred
-        )
+        solver = MGR(n_steps=3, sampling_rate=rate, risk_share=share, centring=is_centred)
         plans.append((solver.plan(problem, Budget(0.5, 1e-5)), solver))
     for seed in seeds:
         plan, solver = plans[seed % len(plans)]
@@ -252,7 +249,7 @@ PHASED_FAULTS = {
 @pytest.mark.parametrize("fault", PHASED_FAULTS)
 def test_planted_faults_of_phases_are_caught(fault, monkeypatch):
     fault(monkeypatch)
-    plans = list(phased_plans(28, **PHASED_FAULTS[fault]))
+    plans = list(phased_plans(28, 1, **PHASED_FAULTS[fault]))
     worst, n_leaks = worst_distances(plans, range(560), until_caught=True)
     assert n_leaks or max(worst.values()) > 1.0 + 1e-6
 
