@@ -10,6 +10,7 @@ from tests.audit.front_door.faults import FAULTS
 from tests.audit.front_door.scenarios import SCENARIOS
 
 MARKS = ("<!-- printed by make audit -->", "<!-- end of what is printed -->")
+CLAIMED = 8.0  # by most scenarios
 
 
 def line(name: str, verdict: Verdict, seconds: float) -> str:
@@ -34,25 +35,28 @@ def tables(verdicts: Mapping[str, Verdict], *, seconds: float) -> str:
     n_caught = sum(verdicts[name].is_broken for name in FAULTS)
     rows = [
         f"**{n_held} of {len(SCENARIOS)} claims hold, and {n_caught} of {len(FAULTS)} planted "
-        f"faults are caught**, in {seconds / 60.0:.0f} minutes on two cores.",
+        f"faults are caught**, in {seconds / 60.0:.0f} minutes on two cores. Claimed is "
+        f"ε = {CLAIMED:g} where nothing else is said.",
         "",
-        "| what is fitted | claimed ε | audited ε, at least |",
-        "|---|--:|--:|",
+        "| what is fitted | audited ε, at least |",
+        "|---|--:|",
     ]
-    rows += [f"| {name} | {cells(verdicts[name])} |" for name in SCENARIOS]
+    rows += [f"| {name} | {cell(verdicts[name])} |" for name in SCENARIOS]
     rows += [
         "",
-        "| planted fault | where | claimed ε | audited ε, at least |",
-        "|---|---|--:|--:|",
+        "| planted fault | where | audited ε, at least |",
+        "|---|---|--:|",
     ]
     rows += [
-        f"| {name} | {fault.scenario} | {cells(verdicts[name])} |" for name, fault in FAULTS.items()
+        f"| {name} | {fault.scenario} | {cell(verdicts[name])} |" for name, fault in FAULTS.items()
     ]
     return "\n".join(rows)
 
 
-def cells(verdict: Verdict) -> str:
-    return f"{verdict.claim.epsilon:.2f} | {verdict.audited_epsilon:.2f}"
+def cell(verdict: Verdict) -> str:
+    claimed = verdict.claim.epsilon
+    other = "" if f"{claimed:.2f}" == f"{CLAIMED:.2f}" else f" of {claimed:.2f}"
+    return f"{verdict.audited_epsilon:.2f}{other}"
 
 
 def write_page(page: Path, verdicts: Mapping[str, Verdict], *, seconds: float) -> None:
