@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from common import excess_of_fits, load_dataset, zero_excess
 
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import AbsoluteError, Huber
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import AGS, MGR, Solver
 
 DATA = ("adult", "law-school", "compas", "german-credit")

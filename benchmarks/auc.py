@@ -20,12 +20,13 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier
+from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.datasets import load_dataset
-from sklearn_dpwg.estimators import auc_classifier, auc_plan
+from sklearn_dpwg.estimators import auc as auc_classifier
+from sklearn_dpwg.estimators import auc_plan
 from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning, UngroupedWarning
-from sklearn_dpwg.minimax import AUCGame, ClassMoments, Regulariser, descent_ascent
+from sklearn_dpwg.optimum.minimax import AUCGame, ClassMoments, Regulariser, descent_ascent
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from sklearn_dpwg.records import RecordEncoder
 
 for category in (DeltaWarning, SeededNoiseWarning, UngroupedWarning):
     warnings.simplefilter("ignore", category)

@@ -18,7 +18,8 @@ import pandas as pd
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.datasets import load_dataset
-from sklearn_dpwg.inspection import GroupAudit, _planned_releases
+from sklearn_dpwg.inspection import GroupAudit
+from sklearn_dpwg.inspection import audit_plan as _planned_releases
 
 ROWS, GROUPS = 1_000_000, 40
 SHOWN = ("selection_rate", "error_rate", "true_positive_rate", "false_positive_rate")

@@ -23,7 +23,7 @@ from common import excess_of_fits, load_dataset, zero_excess
 from rates import SWEEPS, Point, hard_worlds, measured_theorems, report
 
 from sklearn_dpwg.solvers import MGR, BestResponse, Moments, PhasedERM
-from sklearn_dpwg.solvers.mgr import mixture
+from sklearn_dpwg.solvers.descent import mgr as mixture
 from sklearn_dpwg.solvers.solver import Solver
 
 N_SEEDS = 5

@@ -22,11 +22,11 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 import numpy as np
 from distributed import Client, LocalCluster
 
-from sklearn_dpwg.distributed import DaskEngine
+from sklearn_dpwg.data.distributed import DaskEngine
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import RecordBlock
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import SumGrid, grid_step
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import RecordBlock
 
 
 def make_block(seed, n_records, n_columns, n_groups):

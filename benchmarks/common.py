@@ -9,6 +9,8 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.exceptions import (
     DeltaWarning,
@@ -17,8 +19,6 @@ from sklearn_dpwg.exceptions import (
     WeakPlanWarning,
 )
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 
 # Seeds make a benchmark repeatable, one group is what the average-risk model wants, and weak plans
 # are measured on purpose.

@@ -33,12 +33,12 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.exceptions import UngroupedWarning
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 
 SIZES = (10_000, 100_000, 1_000_000)
 N_COLUMNS, N_REPETITIONS = 50, 7

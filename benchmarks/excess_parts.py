@@ -35,8 +35,8 @@ from utility.tasks import Task
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.privacy import Budget, Release
-from sklearn_dpwg.solvers.centring.problem import CONSTANT, LONGEST_GRADIENT, SHARE_LEFT
-from sklearn_dpwg.solvers.mgr import releases
+from sklearn_dpwg.solvers.centring import CONSTANT, LONGEST_GRADIENT, SHARE_LEFT
+from sklearn_dpwg.solvers.descent import releases
 
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 KIND = "log loss"

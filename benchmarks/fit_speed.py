@@ -23,11 +23,11 @@ import numpy as np
 from scipy.sparse import random as sparse_random
 
 from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.data.kernels import n_threads
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
-from sklearn_dpwg.kernels import n_threads
 from sklearn_dpwg.losses import LOSSES, BinaryLogLoss, Loss
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR
 
 for category in (SeededNoiseWarning, WeakPlanWarning):

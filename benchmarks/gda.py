@@ -20,7 +20,8 @@ import numpy as np
 from common import DELTA, excess_of_fits, load_dataset, make_estimator, zero_excess
 from rates_worlds import HardWorld, TypicalWorld, World
 
-from sklearn_dpwg.minimax import (
+from sklearn_dpwg.optimum import project_to_ball
+from sklearn_dpwg.optimum.minimax import (
     PopulationRisks,
     Regulariser,
     plain_risk,
@@ -28,7 +29,6 @@ from sklearn_dpwg.minimax import (
     strong_gap,
     weak_gap,
 )
-from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import GDA, MGR, Solver
 

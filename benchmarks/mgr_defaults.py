@@ -17,9 +17,11 @@ from types import ModuleType
 from common import EPSILON, excess_of_fits, load_dataset, make_estimator
 
 from sklearn_dpwg.datasets import dataset_names
-from sklearn_dpwg.losses import binary_log_loss
-from sklearn_dpwg.solvers import MGR, group_player, heavy_ball
-from sklearn_dpwg.solvers.mgr import step_rule
+from sklearn_dpwg.losses import classification as binary_log_loss
+from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers import steps as group_player
+from sklearn_dpwg.solvers import steps as heavy_ball
+from sklearn_dpwg.solvers.descent import rule as step_rule
 
 N_SEEDS = 5
 CLASSIFICATION = (

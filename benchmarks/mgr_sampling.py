@@ -21,14 +21,14 @@ import numpy as np
 from common import DELTA, load_dataset, make_estimator, unit_risks
 from scipy.stats import t as student
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.mgr.sampling import options, seconds_of
+from sklearn_dpwg.solvers.descent.batches import options, seconds_of
 
 N_SEEDS = 5
 EPSILONS = (0.1, 1.0, 8.0)

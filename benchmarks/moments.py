@@ -20,16 +20,17 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import load_dataset, make_worst_group_regression
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, Auto, Moments, Solver
-from sklearn_dpwg.solvers.moments import noisy_moments, planning
+from sklearn_dpwg.solvers.rounds import moments as planning
+from sklearn_dpwg.solvers.rounds import noisy_moments
 
 warnings.simplefilter("ignore", SeededNoiseWarning)
 

@@ -27,15 +27,15 @@ from pathlib import Path
 import numpy as np
 from common import DELTA, load_dataset, unit_risks
 
-from sklearn_dpwg.learners import FTRL, OptimisticFTRL, ParameterFree
+from sklearn_dpwg.data.oracles import SampleOracle
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, Huber
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.oracles import SampleOracle
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, OCO, OnlineToBatch, Solution, Solver
+from sklearn_dpwg.solvers.stream.learners import FTRL, OptimisticFTRL, ParameterFree
 
 N_WEIGHTS, RADIUS, N_SEEDS = 16, 0.5, 7
 SIGNALS = (0.003, 0.006, 0.012, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8)

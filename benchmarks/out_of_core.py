@@ -29,11 +29,11 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.groups import encode_groups
+from sklearn_dpwg.data.groups import encode_groups
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import BlockRisks, GroupRisks, LocalEngine, RecordBlock
+from sklearn_dpwg.data.sources import ArraySource, ParquetSource, Spool
 from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import BlockRisks, GroupRisks, LocalEngine, RecordBlock
-from sklearn_dpwg.sources import ArraySource, ParquetSource, Spool
 
 LABELS = np.array(["east", "north", "south", "west", "islands"])
 CHUNK = 2**20

@@ -23,12 +23,12 @@ from dataclasses import replace
 import numpy as np
 from common import DELTA, EPSILON, excess_of_fits, load_dataset, unit_risks
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import GroupedRecords
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.optimum import solve_saddle_point
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import gdp_mu
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import GroupedRecords
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import PhasedERM
 
 NAMES = ("adult", "law-school", "compas", "german-credit")

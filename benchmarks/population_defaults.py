@@ -32,9 +32,10 @@ from utility.tasks import Task
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
-from sklearn_dpwg.solvers import MGR, group_player
-from sklearn_dpwg.solvers.by_loss import BY_KERNEL
-from sklearn_dpwg.solvers.mgr import group_weights, planning
+from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers import steps as group_player
+from sklearn_dpwg.solvers.descent import group_weights, planning
+from sklearn_dpwg.solvers.solver import BY_KERNEL
 
 EPSILONS, SEEDS, DELTA = (1.0, 4.0), range(3), 1e-5
 FLOORS = {"log loss": 1e-3, "squared_error": 1e-4}

@@ -16,9 +16,9 @@ import warnings
 import numpy as np
 
 from sklearn_dpwg.exceptions import SeededNoiseWarning
-from sklearn_dpwg.learners import EXP3, FTRL, PrivatePlayer
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSumStream, make_prefix_sums
+from sklearn_dpwg.solvers.stream.learners import EXP3, FTRL, PrivatePlayer
 
 warnings.simplefilter("ignore", SeededNoiseWarning)
 

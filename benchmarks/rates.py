@@ -27,16 +27,19 @@ from functools import partial
 import numpy as np
 from rates_worlds import CountedRisks, HardWorld, TypicalWorld, World
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import GroupedRecords
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import make_lower_bound
 from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.losses import AbsoluteError
 from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
-from sklearn_dpwg.optimum._primal_dual_subgradient import primal_dual_subgradient
-from sklearn_dpwg.optimum.objective import RegularisedObjective, project_to_ball
+from sklearn_dpwg.optimum.objective import (
+    RegularisedObjective,
+    primal_dual_subgradient,
+    project_to_ball,
+)
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu, saddle_point_sensitivity
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import GroupedRecords
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, PhasedERM
 from sklearn_dpwg.solvers.exact import remark_strengths
 from sklearn_dpwg.solvers.solver import Solver

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import GroupedRecords
+from sklearn_dpwg.data.risks import GroupRisks, Selection
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, Loss
 from sklearn_dpwg.privacy import SumGrid
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import GroupedRecords
-from sklearn_dpwg.risks import GroupRisks, Selection
 
 FloatArray = NDArray[np.float64]
 

@@ -23,8 +23,8 @@ from fairlearn.postprocessing import ThresholdOptimizer
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
-from sklearn_dpwg.postprocessing.score_counts import likely_counts
-from sklearn_dpwg.postprocessing.threshold_rules import RULES
+from sklearn_dpwg.postprocessing.histogram import likely_counts
+from sklearn_dpwg.postprocessing.thresholds import RULES
 
 CHOSEN_ON = ("adult", "law-school", "compas", "german-credit")
 CHECKED_ON = ("health-insurance", "minneapolis-stops")

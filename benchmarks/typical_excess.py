@@ -22,10 +22,10 @@ from utility.frame import collect
 from utility.population import DEFINITIONS, load_by_name
 from utility.store import FOLDER, POPULATION_EPSILONS
 
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.solvers.typical_excess import COEFFICIENTS, features
+from sklearn_dpwg.solvers.plan import COEFFICIENTS, features
 
 DELTA, RIDGE, SEEDS = 1e-5, 5.0, 16
 KINDS = {"classification": ("binary_log", 1e-3), "regression": ("squared_error", 1e-4)}

@@ -100,8 +100,18 @@ def public_names():
     found = {}
     modules = {module.name for module in pkgutil.iter_modules(sklearn_dpwg.__path__)}
     modules -= {"estimators"}  # its names are those of the package itself
-    modules -= {"kernels"} | {name for name in modules if name.startswith("_")}  # not public
-    modules |= {"privacy.prefix_sums"}  # the one public package within a package
+    modules -= {"data"} | {name for name in modules if name.startswith("_")}  # not public
+    modules |= {
+        "data.distributed",
+        "data.oracles",
+        "data.problem",
+        "data.records",
+        "data.risks",
+        "data.sources",
+        "optimum.minimax",
+        "privacy.prefix_sums",
+        "solvers.stream.learners",
+    }
     for name in ["sklearn_dpwg", *(f"sklearn_dpwg.{module}" for module in sorted(modules))]:
         module = importlib.import_module(name)
         own = [
@@ -142,7 +152,7 @@ CONSTANTS = {
     "sklearn_dpwg.cli.TRUSTED_TYPES": (
         "Names of the types that a model file of the command line may hold, for ``skops.io.load``."
     ),
-    "sklearn_dpwg.learners.LEARNERS": "Map the names of the learners to their classes.",
+    "sklearn_dpwg.solvers.stream.learners.LEARNERS": "Map the names of learners to classes.",
     "sklearn_dpwg.losses.LOSSES": "Map the names of the losses to what makes them.",
     "sklearn_dpwg.privacy.LARGEST_QUOTIENT": (
         "Largest ratio of a value to what one record can move for which rounding is paid for."
@@ -156,8 +166,8 @@ CONSTANTS = {
     "sklearn_dpwg.privacy.prefix_sums.PREFIX_SUMS": (
         "Map the names of the prefix-sum mechanisms to their classes."
     ),
-    "sklearn_dpwg.risks.BLOCK_ROWS": "Number of rows that are added up before a sum is rounded.",
-    "sklearn_dpwg.risks.MAX_BLOCKS": "Most blocks that records may lie in.",
+    "sklearn_dpwg.data.risks.BLOCK_ROWS": "Rows that are added up before a sum is rounded.",
+    "sklearn_dpwg.data.risks.MAX_BLOCKS": "Most blocks that records may lie in.",
     "sklearn_dpwg.solvers.SOLVERS": "Map the names of the solvers to their classes.",
 }
 

@@ -16,10 +16,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.data.oracles import GeneratorOracle
 from sklearn_dpwg.datasets import make_worst_group_classification
 from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.losses import Huber
-from sklearn_dpwg.oracles import GeneratorOracle
 from sklearn_dpwg.solvers import OCO, PhasedERM
 
 # weak plans and seeded noise are what this page is about

@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 # What a value must be, in words, or None where it is.
 Rule = Callable[[Any], str | None]
 
@@ -231,3 +234,8 @@ def _rule(wanted: str, holds: Callable[[Any], bool], or_none: bool = False) -> R
 
 def _is(value: object, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
+
+
+# Types of arrays.
+
+FloatArray = NDArray[np.float64]

@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_dpwg.kernels import Blocks, fused_pass
-from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Quantile, SquaredError
-from sklearn_dpwg.privacy import Budget, PoissonSample, SumGrid, grid_step, summation_slack
-from sklearn_dpwg.problem import HiddenGroups, Problem
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import (
+from sklearn_dpwg.data.kernels import Blocks, fused_pass
+from sklearn_dpwg.data.problem import HiddenGroups, Problem
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import (
     BLOCK_ROWS,
     BlockRisks,
     GroupRisks,
@@ -25,6 +23,8 @@ from sklearn_dpwg.risks import (
     keyed_parts,
     record_block,
 )
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Quantile, SquaredError
+from sklearn_dpwg.privacy import Budget, PoissonSample, SumGrid, grid_step, summation_slack
 from sklearn_dpwg.solvers import MGR, Exact, Moments, PhasedERM
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.hidden_cases import Records

@@ -16,12 +16,12 @@ from sklearn_dpwg._checks import (
     whole,
     within,
 )
-from sklearn_dpwg.learners import make_learner
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
-from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, BestResponse, Moments, PhasedERM
+from sklearn_dpwg.solvers.stream.learners import make_learner
 
 SOLVERS = {each.__name__: each for each in (AGS, MGR, PhasedERM, OCO, Moments, GDA, BestResponse)}
 NUMBERS = [0, -1, 2.5, 1, 21, 1.0, 0.5, 0.0, 101, math.nan, math.inf, 1e-40]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_dpwg.risks import keyed_parts
+from sklearn_dpwg.data.risks import keyed_parts
 from tests.helpers.selections import chosen
 
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from sklearn_dpwg.data.oracles import DatabaseOracle, RecordOracle
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.estimators.targets import BoundedTargets
 from sklearn_dpwg.ledger.file import LedgerFile
-from sklearn_dpwg.oracles import DatabaseOracle, RecordOracle
-from sklearn_dpwg.preprocessing import dp_standard_scaler
+from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
 from sklearn_dpwg.privacy import GaussianRows, NoiseSource, PrivacyGuarantee, Release
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.solvers.phased_erm import phased_erm
+from sklearn_dpwg.solvers.rounds import phased_erm
 from tests.audit.front_door import __main__ as command
 from tests.audit.front_door.attack import Verdict, audit, best_threshold, discriminant, judge
 from tests.audit.front_door.faults import FAULTS

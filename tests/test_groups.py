@@ -6,7 +6,7 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.groups import (
+from sklearn_dpwg.data.groups import (
     encode_groups,
     encode_hidden_groups,
     grouping_names,

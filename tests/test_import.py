@@ -25,7 +25,7 @@ def test_import_leaves_slow_and_optional_libraries_alone():
 
 def test_sources_load_polars_never_and_files_when_they_are_read():
     loaded = top_level_modules_after(
-        "import sys; sys.modules['pyarrow'] = None; import sklearn_dpwg.sources"
+        "import sys; sys.modules['pyarrow'] = None; import sklearn_dpwg.data.sources"
     )
     assert "sklearn_dpwg" in loaded
     assert "polars" not in loaded
@@ -37,7 +37,7 @@ def test_a_loaded_library_would_be_seen():
 
 def test_clusters_wait_until_one_is_used():
     statement = (
-        "import sklearn_dpwg, sklearn_dpwg.distributed as d, numpy as np\n"
+        "import sklearn_dpwg, sklearn_dpwg.data.distributed as d, numpy as np\n"
         "d.is_collection(np.zeros(3)); d.current_options()"
     )
     assert top_level_modules_after(statement) & {"dask", "distributed"} == set()

@@ -19,11 +19,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sklearn_dpwg.kernels import (
+from sklearn_dpwg.data.kernels import (
     Blocks,
     Partition,
-    _compiled,
-    _kernel,
     allow_threads,
     canonical_rows,
     fused_pass,
@@ -36,6 +34,10 @@ from sklearn_dpwg.kernels import (
     run_on_threads,
     scale_rows,
 )
+from sklearn_dpwg.data.kernels import compiled as _compiled
+from sklearn_dpwg.data.kernels import compiled as _kernel
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import (
     LOSSES,
     AbsoluteError,
@@ -48,8 +50,6 @@ from sklearn_dpwg.losses import (
     SquaredError,
     SquaredHinge,
 )
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 
 EVERY_LOSS = (
     BinaryLogLoss(),

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.problem import Problem
 
 
 def make_problem(loss=BinaryLogLoss(), **changes):  # noqa: B008

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.records import GroupedRecords
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import Huber
-from sklearn_dpwg.records import GroupedRecords
-from sklearn_dpwg.risks import GroupRisks
 from tests.helpers.selections import Listed
 
 BENCHMARKS = str(Path(__file__).parents[1] / "benchmarks")

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
-from sklearn_dpwg.kernels import _run_on_threads, row_norms
-from sklearn_dpwg.kernels._gathered_rows import ENTRIES_PER_TASK
+from sklearn_dpwg.data.kernels import passes as _run_on_threads
+from sklearn_dpwg.data.kernels import row_norms
+from sklearn_dpwg.data.kernels.passes import ENTRIES_PER_GATHER
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 
 
 def encode(rows, codes=None, data_norm=1.0, n_groups=None):
@@ -160,7 +161,7 @@ def test_many_rows_are_sorted_in_one_reading(order, take, dtype, n_threads, monk
     """Bit for bit what sorting and then measuring gives, whatever the threads and the layout."""
     monkeypatch.setattr(_run_on_threads, "n_threads", lambda: n_threads)
     rng = np.random.default_rng(0)
-    n_records = 3 * ENTRIES_PER_TASK // 6 + 5
+    n_records = 3 * ENTRIES_PER_GATHER // 6 + 5
     rows = np.asarray(rng.normal(size=(n_records, 12)), dtype=dtype, order=order)[take]
     rows.flags.writeable = dtype == np.float64
     codes = rng.choice([0, 1, 3], p=[0.8, 0.15, 0.05], size=len(rows))

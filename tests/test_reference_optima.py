@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import dataset_names, load_dataset
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 
 # the census takes twenty seconds; benchmarks/reference_optima.py recomputes it
 NAMES = [name for name in dataset_names() if name != "census-income-kdd"]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.risks import record_block as risks_module
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.risks import record_block as risks_module
 from tests.helpers.group_data import make_records, make_risks, naive
 from tests.helpers.selections import Listed, with_records
 

@@ -14,6 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks, record_block
 from sklearn_dpwg.losses import (
     AbsoluteError,
     BinaryLogLoss,
@@ -26,21 +29,19 @@ from sklearn_dpwg.optimum import project_to_ball, solve_saddle_point
 from sklearn_dpwg.optimum.objective import ON_SPHERE, ball_gap
 from sklearn_dpwg.privacy import Budget, SumGrid, summation_slack, weighting_slack
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks, record_block
 from sklearn_dpwg.solvers import OCO, PhasedERM
-from sklearn_dpwg.solvers.batch_sums import gradient_sum, rounding_of_sum
-from sklearn_dpwg.solvers.oco.round_sensitivity import RoundSensitivity
-from sklearn_dpwg.solvers.phased_erm.certificate import (
+from sklearn_dpwg.solvers.rounds.schedule import (
+    STRENGTHS,
     capped,
     certified,
+    noise_stds,
     rounding_of_mean,
     rounding_of_minimiser,
+    sensitivity,
+    solved_phase,
 )
-from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS
-from sklearn_dpwg.solvers.phased_erm.schedule import noise_stds, sensitivity, solved_phase
-from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity, record_errors
+from sklearn_dpwg.solvers.stream.schedule import RoundSensitivity
+from sklearn_dpwg.solvers.sums import SumSensitivity, gradient_sum, record_errors, rounding_of_sum
 from tests.helpers.replay import Recorder, silent
 
 UNIT = 2.0**-53

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from sklearn_dpwg.data.risks import ByGroup, EveryRecord, keyed_parts
+from sklearn_dpwg.data.risks import selection as _permutation
+from sklearn_dpwg.data.risks.selection import KeyedPermutation
 from sklearn_dpwg.privacy import PoissonSample
 from sklearn_dpwg.privacy.noise import poisson
-from sklearn_dpwg.risks import ByGroup, EveryRecord, _permutation, keyed_parts
-from sklearn_dpwg.risks._permutation import KeyedPermutation
 
 RATES = (1e-4, 0.01, 0.24, 0.26, 0.9, 1.0)
 

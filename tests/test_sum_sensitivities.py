@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import EveryRecord
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget, grid_step, summation_slack, weighting_slack
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import EveryRecord
 from sklearn_dpwg.solvers import MGR, Auto, Moments, PhasedERM
-from sklearn_dpwg.solvers.phased_erm.certificate import rounding_of_minimiser
-from sklearn_dpwg.solvers.phased_erm.schedule import sensitivity
-from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
+from sklearn_dpwg.solvers.rounds.schedule import rounding_of_minimiser, sensitivity
+from sklearn_dpwg.solvers.sums import SumSensitivity
 from tests.helpers.replay import Recorder, Shared
 from tests.helpers.sum_cases import (
     adversary,

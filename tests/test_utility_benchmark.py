@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.privacy import Release, epsilon_of, gdp_epsilon
-from sklearn_dpwg.risks import GroupRisks
 from tests.helpers.benchmarks import utility_with
 
 
@@ -120,8 +120,8 @@ def test_replacing_a_record_moves_a_gradient_within_the_sensitivity(utility, kin
 @pytest.mark.parametrize("kind", ["classification", "regression"])
 def test_unclipped_noiseless_gradient_is_that_of_the_risks(utility, kind):
     task = small_task(utility, kind)
+    from sklearn_dpwg.data.records import RecordEncoder
     from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
-    from sklearn_dpwg.records import RecordEncoder
 
     loss = BinaryLogLoss() if kind == "classification" else SquaredError()
     records = RecordEncoder(2, 1.0).encode(task.train.X, task.train.targets, task.train.codes)

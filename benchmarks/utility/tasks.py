@@ -17,6 +17,8 @@ import numpy as np
 from scipy.special import log_expit
 from sklearn.utils import Bunch
 
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import (
     dataset_names,
     load_dataset,
@@ -25,8 +27,6 @@ from sklearn_dpwg.datasets import (
 )
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 
 # Where there is no test part, every fifth row of a fixed permutation is the test part.
 SPLIT_SEED, TEST_SHARE = 0, 0.2

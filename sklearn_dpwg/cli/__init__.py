@@ -4,6 +4,6 @@
 files may hold, for ``skops.io.load(path, trusted=TRUSTED_TYPES)``.
 """
 
-from sklearn_dpwg.cli.trusted_types import TRUSTED_TYPES
+from sklearn_dpwg.cli.models import TRUSTED_TYPES
 
 __all__ = ["TRUSTED_TYPES"]

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
-from sklearn_dpwg.cli._options import (
+from sklearn_dpwg.cli.models import ledger_around, load_model, schema_of
+from sklearn_dpwg.cli.options import (
     FILE,
+    Task,
     budget_options,
     groups_options,
     ledger_options,
+    make_task,
     overwrite_option,
     random_state_option,
+    read_schema,
     schema_option,
+    split_list,
     table_argument,
     table_options,
     target_options,
 )
+from sklearn_dpwg.cli.tables import TableFile, WrongInput, features, numbers, texts, write
+
+if TYPE_CHECKING:
+    from sklearn_dpwg.inspection import AuditResult, GroupAudit
+    from sklearn_dpwg.ledger import PrivacyLedger
 
 
 @click.command(short_help="Audit decisions by group: verdict, page, JSON.")
@@ -108,18 +123,7 @@ def audit(
     noisy count of each group, outcome and decision, once; rates, ratios and their intervals follow
     from it. Whatever is wrong is refused before any budget is spent.
     """
-    from sklearn_dpwg.cli._audits import (
-        audit_of,
-        check_audit,
-        check_page,
-        run_audit,
-        sources_of,
-        summary,
-        without_seed,
-        write_reports,
-    )
-    from sklearn_dpwg.cli._outputs import check_outputs
-    from sklearn_dpwg.cli._tables import TableFile
+    from sklearn_dpwg.cli.tables import TableFile, check_outputs
 
     outputs = {"html": output, "json": json_file, "markdown": markdown}
     written = [path for path in outputs.values() if path is not None]
@@ -148,6 +152,282 @@ def audit(
 
 def exit_code(answer: str) -> int:
     """Return the number of an answer."""
-    from sklearn_dpwg.cli._answers import CANNOT_TELL, FAILS
+    from sklearn_dpwg.cli.tables import CANNOT_TELL, FAILS
 
     return {"passes": 0, "fails": FAILS, "cannot tell": CANNOT_TELL}[answer]
+
+
+# What an audit is made of: records and decisions, checked, and the reports of its result.
+
+# Parameters of GroupAudit that are options of the same name.
+PARAMETERS = (
+    "epsilon",
+    "delta",
+    "threshold",
+    "sizes",
+    "mechanism",
+    "confidence",
+    "random_state",
+)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Targets, scores and groups of the records, and the model if they are those of its fit."""
+
+    task: Task
+    classes: tuple[str, str]
+    targets: Any
+    scores: Any
+    groups: Any
+    fitted_to_them: Any = None
+
+
+def check_audit(metric: str, fail_below: float | None) -> None:
+    """Refuse a verdict about nothing."""
+    from sklearn_dpwg.inspection import AuditResult
+
+    if metric not in AuditResult.METRICS:
+        raise WrongInput(f"metric must be one of {', '.join(AuditResult.METRICS)}, got {metric!r}.")
+    if fail_below is not None and not 0.0 < fail_below <= 1.0:
+        raise WrongInput(f"fail_below must be above 0 and at most 1, got {fail_below!r}.")
+
+
+def check_page() -> None:
+    """Find now what a page is made with, and not once the budget is spent."""
+    for name in ("jinja2", "matplotlib"):
+        import_module(name)
+
+
+def without_seed(arguments: Sequence[str]) -> list[str]:
+    """Return the words of a command as a report may quote them: with its seed noise is no noise."""
+    option, hidden = "--random-state", "SEED"
+    shown = [f"{option}={hidden}" if one.startswith(f"{option}=") else one for one in arguments]
+    for place, one in enumerate(shown[:-1]):
+        if one == option:
+            shown[place + 1] = hidden
+    return shown
+
+
+def sources_of(
+    table: TableFile,
+    schema: Path | None,
+    scores: str | None,
+    predictions: str | None,
+    model: Path | None,
+    same_records: bool | None,
+    options: Mapping[str, Any],
+) -> Sources:
+    """Read the records, or say what is wrong with them."""
+    if [scores, predictions, model].count(None) != 2:
+        raise WrongInput(
+            "audit needs decisions, from one of --scores COLUMN, --predictions COLUMN and --model "
+            "FILE."
+        )
+    if (model is None) != (same_records is None):
+        raise WrongInput(
+            "same_records must be said of a model, and of nothing else: --same-records where it "
+            "was fitted to these very records, so that both costs add up, and --held-out where not."
+        )
+    fitted = None if model is None else load_model(model)
+    task = _task(schema, fitted, options)
+    task.check(table)
+    classes = _two_classes(task)
+    kinds = {} if fitted is None else schema_of(fitted).columns
+    table.require(kinds, str(model))
+    decided = [name for name in (scores, predictions) if name is not None]
+    table.require(decided, "--scores" if scores is not None else "--predictions")
+    if task.needed_target() in decided:
+        raise WrongInput(f"target must be a column of its own, got {decided[0]!r} for both.")
+    columns = table.read([*kinds, *decided, *task.group_columns, task.needed_target()])
+    found = (
+        _decisions(columns, scores, predictions, classes)
+        if fitted is None
+        else _scores_of(fitted, features(columns, kinds))
+    )
+    of_these = fitted if same_records else None
+    return Sources(task, classes, task.targets(columns), found, task.groups(columns), of_these)
+
+
+def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:
+    """Return the audit that the options ask for."""
+    from sklearn_dpwg.inspection import GroupAudit
+
+    given = {name: options[name] for name in PARAMETERS if options[name] is not None}
+    if options["losses"] is not None:
+        given["losses"] = tuple(split_list(options["losses"], "losses"))
+    if options["score_edges"] is not None:
+        given["score_edges"] = _edges(options["score_edges"])
+    labels = sources.task.needed_labels()
+    return GroupAudit(group_labels=labels, classes=sources.classes, **given)
+
+
+def run_audit(
+    audit: GroupAudit, sources: Sources, options: Mapping[str, Any]
+) -> tuple[PrivacyLedger | None, AuditResult]:
+    """Release the counts, inside a ledger where there is one."""
+    book = ledger_around(options["ledger"], options["ledger_epsilon"], options["ledger_delta"])
+    with book or nullcontext():
+        result = audit.run(
+            sources.targets,
+            sources.scores,
+            sources.groups,
+            same_records_as=sources.fitted_to_them,
+        )
+    return book, result
+
+
+def write_reports(
+    result: AuditResult,
+    outputs: Mapping[str, Path | None],
+    *,
+    title: str | None,
+    notes: Sequence[str],
+    command: str,
+    at_least: float,
+) -> None:
+    """Write what is asked for; nothing but the result is in it."""
+    from sklearn_dpwg.inspection import AuditReport
+
+    report = AuditReport(
+        result, title=title, notes=tuple(notes), command=command, at_least=at_least
+    )
+    if outputs["html"] is not None:
+        write(outputs["html"], lambda part: part.write_text(report.html(), encoding="utf-8"))
+    if outputs["json"] is not None:
+        write(outputs["json"], lambda part: part.write_text(result.to_json(), encoding="utf-8"))
+    if outputs["markdown"] is not None:
+        text = report.markdown()
+        write(outputs["markdown"], lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def summary(result: AuditResult, metric: str, at_least: float) -> str:
+    """Return the verdict, who may be worst off, and the table of groups."""
+    verdict = result.verdict(metric, at_least=at_least)
+    worst = result.worst_groups("error_rate")
+    privacy = result.privacy_
+    promise = (
+        f"epsilon = {privacy.epsilon:.4g} at delta = {privacy.delta:g}, {privacy.relation}"
+        if privacy.is_private
+        else "none: these statistics are unprotected"
+    )
+    names = ", ".join(map(_one_line, worst.groups))
+    lines = [
+        f"Verdict: {verdict.answer}. {_with_names(verdict.sentence, result)}",
+        *([_with_names(verdict.would_tell, result)] if verdict.would_tell else []),
+        f"Worst off by error rate may be: {names}; its error rate is from {worst.low:.3f} to "
+        f"{worst.high:.3f}.",
+        "",
+        *_table(result, metric, at_least),
+        "",
+        f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.",
+        f"Privacy: {promise}.",
+    ]
+    return "\n".join(lines)
+
+
+def _table(result: AuditResult, metric: str, at_least: float) -> list[str]:
+    """Return a line a group: its size and rates, each with its interval, and its own answer."""
+    name = metric.replace("_", " ")
+    rates = {name: result.rates(metric), "impact ratio": result.impact_ratios(metric)}
+    if metric != "error_rate":
+        rates["error rate"] = result.rates("error_rate")
+    answers = [one.answer for one in result.group_verdicts(metric, at_least)]
+    columns = [
+        ["group", *map(_one_line, result.group_labels)],
+        ["people", *(f"{size.low:,.0f} to {size.high:,.0f}" for size in result.group_sizes())],
+        *(
+            [title, *(f"{one.estimate:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in found)]
+            for title, found in rates.items()
+        ),
+        [f"at least {at_least:g}", *answers],
+    ]
+    widths = [max(map(len, column)) for column in columns]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def _with_names(text: str, result: AuditResult) -> str:
+    """Return a sentence with labels of several columns as the table writes them."""
+    for label in result.group_labels:
+        if isinstance(label, tuple):
+            text = text.replace(str(label), _one_line(label))
+    return text
+
+
+def _one_line(label: Any) -> str:
+    """Return a label as a terminal may show it: in one line, without characters that act."""
+    text = "/".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    return "".join(each if each.isprintable() else "?" for each in text)
+
+
+def _task(schema: Path | None, fitted: Any, options: Mapping[str, Any]) -> Task:
+    """Return the public facts; classes that nobody says are those of the model."""
+    said = None if schema is None else read_schema(schema)
+    classes = options["classes"]
+    task = make_task(
+        said,
+        groups=options["groups"],
+        group_labels=options["group_labels"],
+        target=options["target"],
+        classes=classes,
+    )
+    if fitted is None or not hasattr(fitted, "classes_"):
+        return task
+    of_model = tuple(map(str, fitted.classes_))
+    if task.classes is not None and set(task.classes) != set(of_model):
+        raise WrongInput(f"classes must be those of the model, {of_model!r}, got {task.classes!r}.")
+    return Task(task.group_columns, task.group_labels, task.target, of_model, None)
+
+
+def _two_classes(task: Task) -> tuple[str, str]:
+    """Return the negative and the positive class, which sorts last."""
+    if task.target_bounds is not None or task.classes is None:
+        raise WrongInput(
+            "classes must be declared, as an audit is about two of them: say --classes no,yes, or "
+            "classes under [target] in the schema."
+        )
+    if len(task.classes) != 2:
+        raise WrongInput(f"classes must be two for an audit, got {task.classes!r}.")
+    low, high = sorted(task.classes)
+    return low, high
+
+
+def _decisions(
+    columns: Mapping[str, Any], scores: str | None, predictions: str | None, classes: Sequence[str]
+) -> np.ndarray:
+    """Return scores from a column, 0 and 1 for decisions."""
+    if scores is not None:
+        found = numbers(columns[scores], scores, who="scores")
+        if not ((found >= 0.0) & (found <= 1.0)).all():
+            raise WrongInput(
+                f"column {scores!r} (scores) must hold probabilities from 0 to 1, and some are "
+                f"outside: decisions that are classes go to --predictions."
+            )
+        return found
+    assert predictions is not None
+    words = texts(columns[predictions], predictions, who="predictions")
+    if not set(words) <= set(classes):
+        raise WrongInput(
+            f"column {predictions!r} (predictions) must hold none but the classes, "
+            f"{', '.join(map(repr, classes))}, and some values differ."
+        )
+    return np.asarray(words == classes[1], dtype=np.float64)
+
+
+def _scores_of(model: Any, X: Any) -> np.ndarray:
+    """Return probabilities of the positive class, or decisions of a model that has none."""
+    if not hasattr(model, "classes_"):
+        raise WrongInput("model must be a classifier: an audit is about decisions of two classes.")
+    if hasattr(model, "predict_proba"):
+        return np.asarray(model.predict_proba(X)[:, 1], dtype=np.float64)
+    return np.asarray(model.predict(X) == model.classes_[1], dtype=np.float64)
+
+
+def _edges(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in split_list(text, "score_edges"))
+    except ValueError:
+        raise WrongInput(f"score_edges must be numbers with commas, got {text!r}.") from None

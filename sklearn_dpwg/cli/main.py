@@ -2,14 +2,314 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from sklearn_dpwg.cli._answers import OneSentence
 from sklearn_dpwg.cli.audit import audit
-from sklearn_dpwg.cli.fit import fit
-from sklearn_dpwg.cli.plan import plan
-from sklearn_dpwg.cli.predict import predict
-from sklearn_dpwg.cli.schema import schema
+from sklearn_dpwg.cli.options import (
+    FILE,
+    budget_options,
+    estimator_options,
+    groups_options,
+    ledger_options,
+    overwrite_option,
+    random_state_option,
+    schema_option,
+    table_argument,
+    table_options,
+    target_bounds_option,
+    target_options,
+)
+from sklearn_dpwg.cli.tables import OneSentence
+
+if TYPE_CHECKING:
+    from sklearn_dpwg.cli.options import Task
+
+
+# The command `fit`.
+
+
+@click.command(short_help="Learn a private model and print what it promises.")
+@table_argument
+@schema_option
+@click.option("--output", "-o", type=FILE, required=True, help="Model file (skops) to write.")
+@groups_options
+@target_options
+@target_bounds_option
+@budget_options
+@estimator_options
+@ledger_options
+@table_options
+@click.option(
+    "--spool",
+    type=click.Path(),  # a string, of which an empty one can be told
+    metavar="FOLDER",
+    help="Read a Parquet file in parts, and keep encoded rows in this folder while it is fitted.",
+)
+@random_state_option
+@overwrite_option
+def fit(
+    table: Path,
+    schema: Path | None,
+    output: Path,
+    groups: tuple[str, ...],
+    group_labels: str | None,
+    target: str | None,
+    classes: str | None,
+    target_bounds: tuple[float, float] | None,
+    ledger: Path | None,
+    ledger_epsilon: float | None,
+    ledger_delta: float | None,
+    delimiter: str | None,
+    missing_values: tuple[str, ...],
+    spool: str | None,
+    overwrite: bool,
+    **parameters: Any,
+) -> None:
+    """Learn a private model from TABLE, and print what it promises.
+
+    The schema says what is public of the columns that the model sees; other columns are not read,
+    but for the target and the groups. Whatever is wrong is refused before any budget is spent.
+    """
+    from sklearn.pipeline import Pipeline
+
+    from sklearn_dpwg.cli.models import ledger_around, save_model
+    from sklearn_dpwg.cli.options import (
+        PartsOfFile,
+        make_estimator,
+        make_task,
+        read_schema,
+        shown_progress,
+    )
+    from sklearn_dpwg.cli.tables import TableFile, WrongInput, check_outputs, features
+    from sklearn_dpwg.ledger import privacy_of
+    from sklearn_dpwg.preprocessing import PublicSchema
+
+    if schema is None:
+        raise WrongInput(
+            "schema must be named, as --schema FILE: `schema TABLE -o FILE` writes one to fill in."
+        )
+    inputs = [table, schema, *([ledger] if ledger is not None else [])]
+    check_outputs([output], inputs, overwrite=overwrite)
+    said = read_schema(schema)
+    task = make_task(
+        said,
+        groups=groups,
+        group_labels=group_labels,
+        target=target,
+        classes=classes,
+        target_bounds=target_bounds,
+    )
+    file = TableFile(table, delimiter, missing_values)
+    task.check(file, list(said.columns))
+    file.require(said.columns, str(schema))
+    estimator = make_estimator(task, **parameters)
+    if spool is None:
+        columns = file.read([*said.columns, *task.group_columns, task.needed_target()])
+        of_groups, y = task.groups(columns), task.targets(columns)
+        X = features(columns, said.columns)
+        del columns
+        model = Pipeline([("schema", PublicSchema(said.columns)), ("model", estimator)])
+        fit_model = partial(model.fit, X, y, model__groups=of_groups)
+    else:
+        source = PartsOfFile(file, task, PublicSchema(said.columns), spool)
+        source.check_labels()  # before there is a ledger, as in memory
+        model = Pipeline([("schema", source.schema), ("model", estimator)])
+        fit_model = partial(estimator.fit, source)
+    book = ledger_around(ledger, ledger_epsilon, ledger_delta)
+    with book or nullcontext(), shown_progress(estimator, sys.stderr):
+        fit_model()
+    save_model(model, output)  # outside of the ledger, whose place would be saved with it
+    click.echo(str(privacy_of(model)))
+    click.echo(f"\nModel: {output}")
+    if book is not None:
+        click.echo(
+            f"Ledger: {ledger} has spent epsilon = {book.epsilon_spent:.4g} of {book.epsilon:g} "
+            f"at delta = {book.delta:g}"
+        )
+
+
+# The command `plan`.
+
+
+@click.command(short_help="Preview a fit, or an audit, from public facts.")
+@schema_option
+@click.option(
+    "--group-sizes",
+    required=True,
+    metavar="A=100,B=50",
+    help="Number of records in each group; without names in the order of the labels.",
+)
+@click.option(
+    "--n-features", type=int, metavar="NUMBER", help="Columns of X, where there is no schema."
+)
+@click.option("--audit", is_flag=True, help="Preview an audit: the widths of its intervals.")
+@click.option(
+    "--base-rate", type=float, metavar="RATE", help="Of an audit: a guess of the share of yes."
+)
+@groups_options
+@target_options
+@target_bounds_option
+@budget_options
+@estimator_options
+def plan(
+    schema: Path | None,
+    group_sizes: str,
+    n_features: int | None,
+    audit: bool,
+    base_rate: float | None,
+    groups: tuple[str, ...],
+    group_labels: str | None,
+    target: str | None,
+    classes: str | None,
+    target_bounds: tuple[float, float] | None,
+    **parameters: Any,
+) -> None:
+    """Preview a fit from public facts, without records: noise, steps, bound, guarantee.
+
+    With --audit, what an audit would cost, and how wide its intervals would be.
+    """
+    from sklearn_dpwg.cli.options import make_estimator, make_task, read_schema
+    from sklearn_dpwg.cli.tables import WrongInput
+    from sklearn_dpwg.preprocessing import PublicSchema
+
+    file = None if schema is None else read_schema(schema)
+    task = make_task(
+        file,
+        groups=groups,
+        group_labels=group_labels,
+        target=target,
+        classes=classes,
+        target_bounds=target_bounds,
+    )
+    sizes = task.sizes(group_sizes)
+    given = {name: value for name, value in parameters.items() if value is not None}
+    if audit:
+        click.echo(_audit_plan(task, sizes, base_rate, given))
+        return
+    if base_rate is not None:
+        raise WrongInput("base_rate is for a plan of an audit: say --audit too.")
+    if (file is None) == (n_features is None):
+        raise WrongInput(
+            "plan must be told how many columns a row has: by --schema, or else by --n-features."
+        )
+    if file is not None:
+        n_features = len(PublicSchema(file.columns).get_feature_names_out())
+    estimator = make_estimator(task, **given)
+    click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
+
+
+def _audit_plan(task: Task, sizes: Any, base_rate: float | None, given: dict[str, Any]) -> str:
+    """Return the preview of an audit."""
+    from sklearn_dpwg.cli.tables import WrongInput
+    from sklearn_dpwg.inspection import GroupAudit
+
+    others = [name for name in given if name not in ("epsilon", "delta")]
+    if others:
+        raise WrongInput(f"{others[0]} is for a plan of a fit, and --audit asks for another one.")
+    labels = task.group_labels
+    if labels is None:
+        labels = tuple(sizes) if isinstance(sizes, dict) else None
+    extra = {} if base_rate is None else {"base_rate": base_rate}
+    return str(GroupAudit(group_labels=labels, **given).plan(group_sizes=sizes, **extra))
+
+
+# The command `predict`.
+
+
+@click.command(short_help="Predict for each row of a table.")
+@click.argument("model", type=FILE)
+@table_argument
+@click.option("--output", "-o", type=FILE, required=True, help="CSV or Parquet file to write.")
+@click.option(
+    "--keep", multiple=True, metavar="COLUMN", help="Column of TABLE to copy, as an id. Repeatable."
+)
+@table_options
+@overwrite_option
+def predict(
+    model: Path,
+    table: Path,
+    output: Path,
+    keep: tuple[str, ...],
+    delimiter: str | None,
+    missing_values: tuple[str, ...],
+    overwrite: bool,
+) -> None:
+    """Predict for each row of TABLE by a MODEL that `fit` wrote.
+
+    The output has a column "prediction" and, of a classifier that has them, one of probabilities a
+    class. Predictions for a person are about that person's row: they belong to whoever may see it.
+    """
+    from sklearn_dpwg.cli.models import check_suffix, load_model, predictions, write_table
+    from sklearn_dpwg.cli.tables import TableFile, check_outputs
+
+    check_suffix(output)
+    check_outputs([output], [model, table], overwrite=overwrite)
+    fitted = load_model(model)
+    file = TableFile(table, delimiter, missing_values)
+    file.require(keep, "--keep")
+    found = predictions(fitted, file, str(model), keep)
+    write_table(found, output)
+    click.echo(f"{output}: {len(found):,} prediction(s)")
+
+
+# The command `schema`.
+
+
+@click.command(short_help="Write a schema file to fill in; no value is read.")
+@table_argument
+@click.option("--output", "-o", type=FILE, required=True, help="Schema file (TOML) to write.")
+@groups_options
+@click.option("--target", metavar="COLUMN", help="Column to predict.")
+@click.option(
+    "--guess-kinds",
+    is_flag=True,
+    help="Guess which columns of a CSV file are numbers or dates from its values, which one record "
+    "can change.",
+)
+@table_options
+@overwrite_option
+def schema(
+    table: Path,
+    output: Path,
+    groups: tuple[str, ...],
+    group_labels: str | None,
+    target: str | None,
+    guess_kinds: bool,
+    delimiter: str | None,
+    missing_values: tuple[str, ...],
+    overwrite: bool,
+) -> None:
+    """Write a schema file to fill in, from the header and the types of TABLE.
+
+    No value is read: what a person fills in is what they know without the records, from a code
+    book, a form or a law. A CSV file has no types, so that its columns start as categories; a
+    Parquet file has some. Columns that --groups and --target name get tables of their own.
+    """
+    from sklearn_dpwg.cli.options import make_task
+    from sklearn_dpwg.cli.tables import TableFile, check_outputs, write
+    from sklearn_dpwg.preprocessing.schema_files import template
+
+    file = TableFile(table, delimiter, missing_values)
+    check_outputs([output], [table], overwrite=overwrite)
+    file.require(groups, "--groups")
+    file.require(() if target is None else (target,), "--target")
+    frame = file.guessed_frame() if guess_kinds else file.empty_frame()
+    labels = make_task(None, groups=groups, group_labels=group_labels).group_labels
+    text = template(frame, groups=groups, target=target, group_labels=labels)
+    write(output, lambda part: part.write_text(text, encoding="utf-8"))
+    n_columns = len(set(file.names) - {*groups, target})
+    click.echo(f"{output}: {n_columns} column(s) to describe; no value was read into it.")
+    if guess_kinds:
+        click.echo(
+            "Warning: the kinds were guessed from the values of the records: check each of them.",
+            err=True,
+        )
 
 
 @click.group(cls=OneSentence, context_settings={"help_option_names": ["-h", "--help"]})

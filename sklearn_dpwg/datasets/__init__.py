@@ -16,11 +16,13 @@ number and not an estimate. :func:`make_lower_bound` is the instance on which no
 do well.
 """
 
-from sklearn_dpwg.datasets._load_dataset import dataset_names, load_dataset
-from sklearn_dpwg.datasets._make_lower_bound import make_lower_bound
-from sklearn_dpwg.datasets._make_worst_group_classification import make_worst_group_classification
-from sklearn_dpwg.datasets._make_worst_group_regression import make_worst_group_regression
 from sklearn_dpwg.datasets.entry import DatasetEntry
+from sklearn_dpwg.datasets.generators import (
+    make_worst_group_classification,
+    make_worst_group_regression,
+)
+from sklearn_dpwg.datasets.load import dataset_names, load_dataset
+from sklearn_dpwg.datasets.lower_bound import make_lower_bound
 from sklearn_dpwg.datasets.population import Population
 
 __all__ = [

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sklearn_dpwg._checks import count_within
-from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg._checks import FloatArray, count_within
 
 
 class Population(ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from sklearn_dpwg.minimax.class_moments import class_moment_sensitivity
+from sklearn_dpwg.optimum.minimax.auc import class_moment_sensitivity
 from sklearn_dpwg.privacy import (
     SECONDS_PER_SECURE_COORDINATE,
     Budget,

@@ -13,15 +13,20 @@ from scipy.sparse import issparse
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.estimators import fresh
-from sklearn_dpwg.estimators.fitting import Fitting, precisions
-from sklearn_dpwg.estimators.fresh import FreshMethod
-from sklearn_dpwg.estimators.hidden_groups import fit_hidden
-from sklearn_dpwg.estimators.in_blocks.fit import fit_in_blocks
-from sklearn_dpwg.estimators.in_blocks.held import is_elsewhere
-from sklearn_dpwg.estimators.inputs import advice_on_missing_values, check_columns
-from sklearn_dpwg.estimators.public_facts import group_size, positive_whole
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.groups import ordered_sizes
+from sklearn_dpwg.data.kernels import canonical_rows, row_norms
+from sklearn_dpwg.data.oracles import SampleOracle
+from sklearn_dpwg.estimators import stream as fresh
+from sklearn_dpwg.estimators.encode import (
+    advice_on_missing_values,
+    check_columns,
+    group_size,
+    positive_whole,
+)
+from sklearn_dpwg.estimators.learn import Fitting, fit_hidden, precisions
+from sklearn_dpwg.estimators.partitions.fit import fit_in_blocks
+from sklearn_dpwg.estimators.partitions.survey import is_elsewhere
 from sklearn_dpwg.estimators.spending import (
     check_solution,
     plan_within,
@@ -29,10 +34,8 @@ from sklearn_dpwg.estimators.spending import (
     unchanged_on_failure,
 )
 from sklearn_dpwg.estimators.start import told
-from sklearn_dpwg.groups import ordered_sizes
-from sklearn_dpwg.kernels import canonical_rows, row_norms
-from sklearn_dpwg.ledger.charge import join_ledgers, with_ledgers
-from sklearn_dpwg.oracles import SampleOracle
+from sklearn_dpwg.estimators.stream import FreshMethod
+from sklearn_dpwg.ledger.ledger import join_ledgers, with_ledgers
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import FreshSolver, Plan
 

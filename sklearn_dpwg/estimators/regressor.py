@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
-from sklearn_dpwg.estimators.in_blocks.held import is_elsewhere
-from sklearn_dpwg.estimators.in_blocks.scores import by_block, score_by_block
+from sklearn_dpwg.estimators.partitions.scores import by_block, score_by_block
+from sklearn_dpwg.estimators.partitions.survey import is_elsewhere
 from sklearn_dpwg.estimators.targets import BoundedTargets, numeric_targets, refuse_classes
 from sklearn_dpwg.losses import Loss, make_loss
 from sklearn_dpwg.privacy import Budget

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.estimators.targets import Targets
-from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import SOLVERS, Plan, Solution, Solver
 
 # What a message calls a start that is none.

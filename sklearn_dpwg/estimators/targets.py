@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.estimators.inputs import check_found_classes
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.estimators.encode import check_found_classes
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss
 

@@ -14,35 +14,40 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import open_unit, whole_number
-from sklearn_dpwg.groups import GroupBy, grouping_names, labelled_sizes
-from sklearn_dpwg.inspection._audit_checks import (
+from sklearn_dpwg.data.groups import GroupBy, find_groups, grouping_names, labelled_sizes
+from sklearn_dpwg.inspection.audit_plan import (
+    AuditPlan,
+    PlannedReleases,
+    PlannedWidth,
+    expected_widths,
+    plan_releases,
+)
+from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.audit_rows import (
+    UNITS,
+    AuditedRows,
+    are_predictions,
     check_choices,
     check_labels,
     check_several,
-    loss_names,
-    refuse_lazy_data,
-    threshold_and_edges,
-    two_classes,
-)
-from sklearn_dpwg.inspection._audited_losses import UNITS, loss_sums, whole_sums
-from sklearn_dpwg.inspection._audited_rows import (
-    AuditedRows,
-    are_predictions,
     class_codes,
     group_codes,
     group_name,
     is_predicted,
     joint_bins,
+    loss_names,
+    loss_sums,
+    model_guarantee,
+    plain_label,
     probabilities,
+    refuse_lazy_data,
+    threshold_and_edges,
+    two_classes,
+    versions_now,
+    whole_sums,
 )
-from sklearn_dpwg.inspection._expected_widths import expected_widths
-from sklearn_dpwg.inspection._planned_releases import PlannedReleases, plan_releases
-from sklearn_dpwg.inspection._result_files import plain_label, versions_now
-from sklearn_dpwg.inspection._same_records import model_guarantee
-from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedWidth
-from sklearn_dpwg.inspection.audit_result import AuditResult
-from sklearn_dpwg.inspection.loss_sums import LossSums
-from sklearn_dpwg.ledger.charge import charge, note_of_spending
+from sklearn_dpwg.inspection.verdicts import LossSums
+from sklearn_dpwg.ledger.ledger import charge, note_of_spending
 from sklearn_dpwg.privacy import (
     Budget,
     NoiseSource,
@@ -444,3 +449,40 @@ class _Exact:
 
 def _nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
     return tuple((tuple(table[0]), tuple(table[1])) for table in counts.tolist())
+
+
+# Audits that displays run themselves, without privacy unless they are asked for it.
+
+
+def audit_predictions(
+    y_true: Any, y_pred: Any, groups: Any, parameters: Mapping[str, Any]
+) -> AuditResult:
+    """Return an audit of predictions; ε is infinite if nothing else is said."""
+    truth = np.asarray(y_true)
+    if "classes" not in parameters:
+        if parameters.get("epsilon", math.inf) < math.inf:
+            raise ValueError(
+                "classes must be declared where epsilon is finite, as classes that are found in "
+                "y_true would be released without noise, got none."
+            )
+        found = np.unique(truth).tolist()
+        if len(found) != 2:
+            raise ValueError(f"y_true must hold two classes, or say classes=, got {len(found)}.")
+        parameters = {"classes": tuple(found), **parameters}
+    return GroupAudit(**{"epsilon": math.inf, **parameters}).run(truth, y_pred, groups)
+
+
+def audit_estimator(
+    estimator: Any, X: Any, y: Any, groups: Any, parameters: Mapping[str, Any]
+) -> AuditResult:
+    """Return an audit of a fitted classifier of two classes."""
+    classes = tuple(np.asarray(estimator.classes_).tolist())
+    if len(classes) != 2:
+        raise ValueError(f"estimator must know two classes, got {len(classes)}.")
+    if groups is None:
+        groups = find_groups(X, None, getattr(estimator, "group_by", None))
+    if hasattr(estimator, "predict_proba"):
+        predicted = np.asarray(estimator.predict_proba(X))[:, 1]
+    else:
+        predicted = estimator.predict(X)
+    return audit_predictions(y, predicted, groups, {"classes": classes, **parameters})

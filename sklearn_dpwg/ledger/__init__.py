@@ -5,8 +5,8 @@ its `plan_search` tells what a search will cost;
 `privacy_of` adds up what a fitted pipeline, search or other meta-estimator cost.
 """
 
-from sklearn_dpwg.ledger._privacy_of import privacy_of
+from sklearn_dpwg.ledger.costs import privacy_of
+from sklearn_dpwg.ledger.ledger import PrivacyLedger
 from sklearn_dpwg.ledger.planned_search import PlannedSearch
-from sklearn_dpwg.ledger.privacy_ledger import PrivacyLedger
 
 __all__ = ["PlannedSearch", "PrivacyLedger", "privacy_of"]

@@ -15,9 +15,8 @@ from sklearn.model_selection import (
 )
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
-from sklearn_dpwg.ledger._privacy_of import PublicFacts, n_folds_of, planned_fits
+from sklearn_dpwg.ledger.costs import PublicFacts, costs_in, n_folds_of, planned_fits
 from sklearn_dpwg.ledger.file import total_epsilon
-from sklearn_dpwg.ledger.starts import costs_in
 from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
 
 

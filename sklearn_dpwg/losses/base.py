@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from inspect import signature
 from typing import Any, ClassVar, Literal, Self
 
-from sklearn_dpwg._checks import Rules
-from sklearn_dpwg._typing import FloatArray
+import numpy as np
+
+from sklearn_dpwg._checks import FloatArray, Rules
 
 Task = Literal["binary", "multiclass", "regression"]
 
@@ -96,7 +99,7 @@ class Loss(ABC):
     which has a field ``target_bound`` for Y. A loss with parameters is a frozen dataclass; those
     that a user may choose come first, and ``rules`` (or ``__post_init__``) check them. A loss whose
     scores mean probabilities has a method ``probabilities(scores)``, and a classifier with it has
-    ``predict_proba``. ``kernel`` names the branch of the compiled pass (`sklearn_dpwg.kernels`)
+    ``predict_proba``. ``kernel`` names the branch of the compiled pass (`data.kernels`)
     that computes this very loss, with ``kernel_parameter``; every class states its own, and one
     without is computed by its methods, block by block.
     """
@@ -285,3 +288,184 @@ class SmoothedLoss(Loss):
             For each record, the value at its score of a line whose slope is the derivative of the
             smooth loss there, and which is nowhere above the original loss.
         """
+
+
+# Certified diameter of the set of gradients of a linear model's loss.
+
+# Keeps the search below a second and some hundred MiB.
+_MOST_CELLS = 2**20
+
+
+@lru_cache(maxsize=256)
+def gradient_diameter(
+    derivative: Callable[[FloatArray], FloatArray],
+    score_bound: float,
+    *,
+    derivative_slope: float,
+    tolerance: float = 2e-3,
+) -> float:
+    """Return a certified upper bound on the distance of two records' gradients.
+
+    Covers every loss whose gradient is ``u f(<w, u>)`` for a vector u in the unit ball that
+    stands for the row and, by symmetry, the target.
+
+    Parameters
+    ----------
+    derivative : callable
+        The function f of the score, vectorised and hashable.
+    score_bound : float
+        Bound r on the norm of the weights w.
+    derivative_slope : float
+        Lipschitz constant of f on [-r, r].
+    tolerance : float, default=2e-3
+        Relative slack of the bound; larger for derivatives so steep (log loss beyond r = 200)
+        that the search would need more than a million cells.
+
+    Returns
+    -------
+    float
+        Upper bound on ``‖u f(<w, u>) - v f(<w, v>)‖`` over ``‖w‖ <= r`` and u, v in the unit
+        ball.
+
+    Notes
+    -----
+    It is enough to bound the distance for ``‖w‖ = r``, in every dimension: with one more
+    coordinate, 0 in u and v and ``√(r² - ‖w‖²)`` in w, a shorter w has norm r and every gradient
+    is the same.
+
+    Write ``u = sin(s) w/‖w‖ + o`` with o orthogonal to w. For given s and t the distance is
+    largest when the two orthogonal parts are opposite and as long as they can be, cos(s) and
+    cos(t). With ``F = f(r sin s)`` and ``G = f(r sin t)`` the squared distance is then
+    ``(F sin s - G sin t)² + (|F| cos s + |G| cos t)²``, a function of two angles. The curve
+    ``s -> (F sin s, |F| cos s)`` has speed at most ``sup |f| + r * derivative_slope``, so the
+    distance anywhere in a square cell exceeds that at its centre by at most speed times width.
+    Branch and bound drops the cells that cannot hold the maximum and halves the others; the
+    largest distance at a centre plus the slack is a bound at every level.
+    """
+
+    def curve(angle: FloatArray) -> tuple[FloatArray, FloatArray]:
+        value = derivative(score_bound * np.sin(angle))
+        return value * np.sin(angle), np.abs(value) * np.cos(angle)
+
+    n_cells = 32
+    width = np.pi / n_cells
+    centres = -np.pi / 2 + width * (np.arange(n_cells) + 0.5)
+    # |f| can exceed its value at a centre by at most slope times half a cell of scores
+    largest = np.abs(derivative(score_bound * np.sin(centres))).max()
+    speed = largest + score_bound * derivative_slope * (1.0 + width / 2)
+
+    first, second = (cells.ravel() for cells in np.meshgrid(centres, centres))
+    upper_triangle = first <= second  # the distance is symmetric in the two records
+    first, second = first[upper_triangle], second[upper_triangle]
+    while True:
+        first_along, first_across = curve(first)
+        second_along, second_across = curve(second)
+        distance = np.hypot(first_along - second_along, first_across + second_across)
+        best = float(distance.max())
+        slack = float(speed * width)
+        if slack <= tolerance * best or len(first) > _MOST_CELLS:
+            return best + slack
+        alive = distance + slack >= best
+        width /= 2
+        step = width / 2
+        first = (first[alive, None] + [-step, -step, step, step]).ravel()
+        second = (second[alive, None] + [-step, step, -step, step]).ravel()
+
+
+# Losses with a kink where the score meets the target.
+
+
+class KinkedLoss(Loss):
+    """A loss ``max(p e, q e)`` of the residual ``e = a - y``, with slopes ``p <= 0 <= q``.
+
+    Hinge, absolute and quantile loss are of this kind; a new one states its slopes and its
+    constants.
+
+    Notes
+    -----
+    With ``c = (p+q)/2`` and ``g = (q-p)/2`` the loss is ``c e + g |e|``. Its smooth stand-in of
+    width h replaces ``|e|`` by ``(e²/h + h)/2`` for ``|e| <= h``. That is the loss itself where
+    ``|e| >= h`` and never below it, and its derivative s lies in [p, q] everywhere. So ``s e`` is
+    a line of slope s that nowhere exceeds the loss, ``max(p e, q e) >= s e``. At ``|e| >= h`` it
+    touches the loss; within, the stand-in exceeds it by
+    ``g (h/2 - e²/(2h))``, at most ``g h/2``.
+    """
+
+    smooth: ClassVar[bool] = False
+
+    @abstractmethod
+    def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the slopes on both sides of the kink.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_records,)
+            Encoded targets.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_records,)
+            Slopes p <= 0 for scores below the target and q >= 0 above.
+        """
+
+    def value_and_derivative(
+        self, scores: FloatArray, targets: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the loss and a subgradient, 0 at the kink."""
+        residual = scores - targets
+        lower, upper = self.slopes(targets)
+        slope = np.where(residual > 0.0, upper, np.where(residual < 0.0, lower, 0.0))
+        return slope * residual, slope
+
+    def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return zeros, the second derivative wherever there is one."""
+        return np.zeros_like(scores)
+
+    def smoothed(self, width: float) -> SmoothedLoss:
+        """Return the loss with a parabola in place of the kink."""
+        return _RoundedKink(self, width)
+
+
+@dataclass(frozen=True)
+class _RoundedKink(SmoothedLoss):
+    """The stand-in of `KinkedLoss`."""
+
+    loss: KinkedLoss
+    width: float
+    name: ClassVar[str] = "rounded_kink"
+
+    def value_and_derivative(
+        self, scores: FloatArray, targets: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        residual, tilt, opening, share = self._parts(scores, targets)
+        # (e²/h + h)/2 is |e| and this, which is 0 from |e| = h on
+        excess = 0.5 * self.width * (1.0 - np.abs(share)) ** 2
+        slope = tilt + opening * share
+        return tilt * residual + opening * (np.abs(residual) + excess), slope
+
+    def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        _, _, opening, share = self._parts(scores, targets)
+        return np.asarray(np.where(np.abs(share) < 1.0, opening / self.width, 0.0))
+
+    def supporting_value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        residual, tilt, opening, share = self._parts(scores, targets)
+        return np.asarray((tilt + opening * share) * residual)
+
+    def constants(self, score_bound: float) -> LossConstants:
+        exact = self.loss.constants(score_bound)
+        # the opening (q-p)/2 is at most L, as both slopes are within it
+        return replace(
+            exact,
+            supremum=exact.supremum + exact.lipschitz * self.width / 2.0,
+            zero_score=exact.zero_score + exact.lipschitz * self.width / 2.0,
+            smoothness=exact.lipschitz / self.width,
+        )
+
+    def _parts(
+        self, scores: FloatArray, targets: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return e, c, g and e/h cut to [-1, 1]."""
+        residual = scores - targets
+        lower, upper = self.loss.slopes(targets)
+        share = np.clip(residual / self.width, -1.0, 1.0)
+        return residual, 0.5 * (lower + upper), 0.5 * (upper - lower), share

@@ -5,16 +5,15 @@ from __future__ import annotations
 from copy import copy
 from typing import Literal, get_args
 
-from sklearn_dpwg.losses.absolute_error import AbsoluteError
 from sklearn_dpwg.losses.base import Loss, Task
-from sklearn_dpwg.losses.binary_log_loss import BinaryLogLoss
-from sklearn_dpwg.losses.hinge import Hinge
-from sklearn_dpwg.losses.huber import Huber
-from sklearn_dpwg.losses.multinomial_log_loss import MultinomialLogLoss
-from sklearn_dpwg.losses.quantile import Quantile
-from sklearn_dpwg.losses.smoothed_hinge import SmoothedHinge
-from sklearn_dpwg.losses.squared_error import SquaredError
-from sklearn_dpwg.losses.squared_hinge import SquaredHinge
+from sklearn_dpwg.losses.classification import (
+    BinaryLogLoss,
+    Hinge,
+    MultinomialLogLoss,
+    SmoothedHinge,
+    SquaredHinge,
+)
+from sklearn_dpwg.losses.regression import AbsoluteError, Huber, Quantile, SquaredError
 
 # one line a loss; of each kind the first is the estimators' default
 LOSSES: tuple[type[Loss], ...] = (

@@ -1,7 +1,7 @@
 """Folds and searches that know groups."""
 
-from sklearn_dpwg.model_selection.dp_search_cv import DPSearchCV
-from sklearn_dpwg.model_selection.group_label_stratified_k_fold import GroupLabelStratifiedKFold
+from sklearn_dpwg.model_selection.search import DPSearchCV
 from sklearn_dpwg.model_selection.search_plan import SearchPlan
+from sklearn_dpwg.model_selection.splitters import GroupLabelStratifiedKFold
 
 __all__ = ["DPSearchCV", "GroupLabelStratifiedKFold", "SearchPlan"]

@@ -5,6 +5,6 @@ alone and in pipelines. What is converted is what was released: it costs nothing
 needed, and imported when `register_converters` is called.
 """
 
-from sklearn_dpwg.onnx._register_converters import register_converters
+from sklearn_dpwg.onnx.converters import register_converters
 
 __all__ = ["register_converters"]

@@ -6,10 +6,12 @@ game that a phase of `PhasedERM` plays; `primal_dual_subgradient` is the slow re
 are tested against. Nothing here is private: what comes out is as secret as the records.
 """
 
-from sklearn_dpwg.optimum._primal_dual_subgradient import primal_dual_subgradient
-from sklearn_dpwg.optimum._worst_group_optimum import smooth_optimum, worst_group_optimum
-from sklearn_dpwg.optimum.objective import SaddlePoint, project_to_ball
-from sklearn_dpwg.optimum.saddle_point import solve_saddle_point
+from sklearn_dpwg.optimum.objective import SaddlePoint, primal_dual_subgradient, project_to_ball
+from sklearn_dpwg.optimum.saddle_point import (
+    smooth_optimum,
+    solve_saddle_point,
+    worst_group_optimum,
+)
 
 __all__ = [
     "SaddlePoint",

@@ -8,8 +8,8 @@ record is in one cell: it is released once, with noise, and everything here foll
 or are put around a frozen one, and both say in ``privacy_`` what all of it promises together.
 """
 
-from sklearn_dpwg.postprocessing.dp_calibrated_classifier import DPCalibratedClassifier
-from sklearn_dpwg.postprocessing.dp_threshold_classifier import DPThresholdClassifier
-from sklearn_dpwg.postprocessing.postprocessing_plan import PostprocessingPlan
+from sklearn_dpwg.postprocessing.calibration import DPCalibratedClassifier
+from sklearn_dpwg.postprocessing.histogram import PostprocessingPlan
+from sklearn_dpwg.postprocessing.thresholds import DPThresholdClassifier
 
 __all__ = ["DPCalibratedClassifier", "DPThresholdClassifier", "PostprocessingPlan"]

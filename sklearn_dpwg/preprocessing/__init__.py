@@ -7,8 +7,7 @@ what is said of each column: a `Number` between bounds, a `Date`, an `Ordered` o
 means and variances with noise and states what that costs.
 """
 
-from sklearn_dpwg.preprocessing._bound_rows_per_person import BoundedRows, bound_rows_per_person
-from sklearn_dpwg.preprocessing._column_kinds import (
+from sklearn_dpwg.preprocessing.columns import (
     Block,
     Boolean,
     Category,
@@ -17,9 +16,9 @@ from sklearn_dpwg.preprocessing._column_kinds import (
     Number,
     Ordered,
 )
-from sklearn_dpwg.preprocessing.bounded_scaler import BoundedScaler
-from sklearn_dpwg.preprocessing.dp_standard_scaler import DPStandardScaler
 from sklearn_dpwg.preprocessing.public_schema import PublicSchema
+from sklearn_dpwg.preprocessing.rows_per_person import BoundedRows, bound_rows_per_person
+from sklearn_dpwg.preprocessing.scalers import BoundedScaler, DPStandardScaler
 
 __all__ = [
     "Block",

@@ -13,14 +13,7 @@ from typing import Any
 import pandas as pd
 
 from sklearn_dpwg._checks import real_number
-from sklearn_dpwg.preprocessing._column_kinds import (
-    Boolean,
-    Category,
-    Column,
-    Date,
-    Number,
-    Ordered,
-)
+from sklearn_dpwg.preprocessing.columns import Boolean, Category, Column, Date, Number, Ordered
 
 KINDS: Mapping[str, type[Any]] = MappingProxyType(
     {"number": Number, "date": Date, "ordered": Ordered, "boolean": Boolean, "category": Category}

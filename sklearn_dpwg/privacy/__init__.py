@@ -12,7 +12,6 @@ not state tightly is refused. Sensitivities that take a proof (`saddle_point_sen
 `moment_sensitivity`) are functions of public numbers. `sklearn_dpwg.ledger` adds several fits up.
 """
 
-from sklearn_dpwg.privacy._joint_guarantee import joint_guarantee
 from sklearn_dpwg.privacy.accounting import (
     calibrate,
     delta_of,
@@ -22,7 +21,7 @@ from sklearn_dpwg.privacy.accounting import (
     predict_multiplier,
 )
 from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon, gdp_mu
-from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee
+from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee, joint_guarantee
 from sklearn_dpwg.privacy.noise import (
     LARGEST_QUOTIENT,
     SECONDS_PER_SECURE_CALL,
@@ -34,8 +33,7 @@ from sklearn_dpwg.privacy.noise import (
     noise_on_integers,
     poisson_sample,
 )
-from sklearn_dpwg.privacy.relation import Relation
-from sklearn_dpwg.privacy.release import Budget, Draw, Release, check_delta
+from sklearn_dpwg.privacy.release import Budget, Draw, Relation, Release, check_delta
 from sklearn_dpwg.privacy.sensitivity import (
     SumGrid,
     grid_step,

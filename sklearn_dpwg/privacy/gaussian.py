@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
-from sklearn_dpwg._checks import non_negative, open_unit
-from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg._checks import FloatArray, non_negative, open_unit
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _ROOT_HALF_PI = math.sqrt(math.pi / 2.0)

@@ -11,20 +11,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_dpwg import _html_repr as html
-from sklearn_dpwg._checks import non_negative, open_unit, real_number, whole_number
-from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg import _repr as html
+from sklearn_dpwg._checks import FloatArray, non_negative, open_unit, real_number, whole_number
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.privacy.accounting.accountant import part_events, worst_epsilon
-from sklearn_dpwg.privacy.accounting.composition import Composition, composition_of_event
-from sklearn_dpwg.privacy.accounting.events import event_from_dict, event_to_dict
-from sklearn_dpwg.privacy.accounting.tradeoff import (
+from sklearn_dpwg.privacy.accounting.accountant import (
     events_for_records,
+    part_events,
     type_two_errors,
     worst_deltas,
+    worst_epsilon,
 )
-from sklearn_dpwg.privacy.relation import Relation
-from sklearn_dpwg.privacy.release import Budget, Release
+from sklearn_dpwg.privacy.accounting.composition import (
+    Composition,
+    composition_of_event,
+    joint_compositions,
+)
+from sklearn_dpwg.privacy.accounting.loss_distribution import (
+    event_from_dict,
+    event_of_composition,
+    event_to_dict,
+)
+from sklearn_dpwg.privacy.release import Budget, Relation, Release
 from sklearn_dpwg.privacy.statement import sections, statement
 
 if TYPE_CHECKING:
@@ -428,3 +435,65 @@ def _compositions(events: Sequence[DpEvent]) -> tuple[Composition, ...]:
 
 def _to_plain(number: float | None) -> float | str | None:
     return "inf" if number == math.inf else number
+
+
+# What several results on the same records promise together.
+
+
+def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> PrivacyGuarantee:
+    """Return what several results on the same records promise together.
+
+    Parameters
+    ----------
+    guarantees : sequence of PrivacyGuarantee
+        One of each result, at least one, and of equally many records of a person. Where they are
+        under several relations, all are stated under the weakest of them.
+    delta : float
+        δ of all together, strictly between 0 and 1.
+
+    Returns
+    -------
+    PrivacyGuarantee
+        Its ``events`` cover every way in which the parts of the results may overlap, and a
+        replacement that keeps the group of the record by each of its ``groupings``. Without
+        privacy if one of the results is.
+
+    Raises
+    ------
+    ValueError
+        If there are no guarantees, or they protect different things.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.privacy import PrivacyGuarantee, Release, joint_guarantee
+    >>> one = PrivacyGuarantee.from_releases([Release("w", "gaussian", 4.3, max_count=1)], 1e-6)
+    >>> joint_guarantee([one, one], 1e-6)  # μ grows by √2
+    PrivacyGuarantee(epsilon=1.42704, delta=1e-06, 'replace one record within its group')
+    """
+    units = sorted({one.records_per_person for one in guarantees})
+    if len(units) != 1:
+        raise ValueError(
+            f"guarantees must protect equally many records of a person, got {len(units)} kinds: "
+            f"{units!r}."
+        )
+    relation = max(one.relation for one in guarantees)
+    guarantees = [one.under(relation) for one in guarantees]
+    public = tuple(dict.fromkeys(fact for one in guarantees for fact in one.public))
+    outside = tuple(dict.fromkeys(name for one in guarantees for name in one.outside))
+    groupings = tuple(dict.fromkeys(name for one in guarantees for name in one.groupings))
+    if not all(one.is_private for one in guarantees):
+        return replace(
+            PrivacyGuarantee.non_private(delta, public=public, relation=relation), outside=outside
+        )
+    totals = joint_compositions(one.events for one in guarantees)
+    return PrivacyGuarantee(
+        worst_epsilon(totals, open_unit(delta, "delta")),
+        delta,
+        relation,
+        public,
+        tuple(map(event_of_composition, totals)),
+        any(one.seeded for one in guarantees),
+        records_per_person=units[0],
+        outside=outside,
+        groupings=groupings,
+    )

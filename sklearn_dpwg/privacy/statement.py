@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from numpy.typing import ArrayLike
 
-from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy.accounting.composition import composition_of_event
-from sklearn_dpwg.privacy.accounting.events import scaled_event
-from sklearn_dpwg.privacy.relation import Relation
+from sklearn_dpwg.privacy.accounting.loss_distribution import scaled_event
+from sklearn_dpwg.privacy.release import Relation
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

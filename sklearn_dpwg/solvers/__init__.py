@@ -4,23 +4,21 @@
 touches the records and cannot release more, because the `NoiseSource` it draws from refuses to.
 """
 
-from sklearn_dpwg.solvers.ags.ags import AGS
 from sklearn_dpwg.solvers.auto import Auto
-from sklearn_dpwg.solvers.best_response.best_response import BestResponse
+from sklearn_dpwg.solvers.descent.ags import AGS
+from sklearn_dpwg.solvers.descent.gda import GDA
+from sklearn_dpwg.solvers.descent.mgr import MGR
 from sklearn_dpwg.solvers.exact import Exact
-from sklearn_dpwg.solvers.fresh import FreshSolver, Game
-from sklearn_dpwg.solvers.gda.gda import GDA
-from sklearn_dpwg.solvers.mgr.mgr import MGR
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
-from sklearn_dpwg.solvers.moments.moments import Moments
-from sklearn_dpwg.solvers.oco.oco import OCO
-from sklearn_dpwg.solvers.online_to_batch.online_to_batch import OnlineToBatch
-from sklearn_dpwg.solvers.phased_erm.fresh_phased_erm import FreshPhasedERM
-from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.registry import SOLVERS, make_solver
-from sklearn_dpwg.solvers.solver import Solution, Solver
-from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
+from sklearn_dpwg.solvers.rounds.best_response import BestResponse
+from sklearn_dpwg.solvers.rounds.moments import Moments
+from sklearn_dpwg.solvers.rounds.phased_erm import FreshPhasedERM, PhasedERM
+from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, Solver
+from sklearn_dpwg.solvers.stream.oco import OCO
+from sklearn_dpwg.solvers.stream.online_to_batch import OnlineToBatch
+from sklearn_dpwg.solvers.sums import SumSensitivity
 
 __all__ = [
     "AGS",

@@ -6,15 +6,14 @@ from copy import copy
 from dataclasses import replace
 from typing import ClassVar
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import Risks
-from sklearn_dpwg.solvers.mgr.mgr import MGR
-from sklearn_dpwg.solvers.moments.moments import Moments
-from sklearn_dpwg.solvers.phased_erm.phased_erm import PhasedERM
-from sklearn_dpwg.solvers.plan import Plan, first_of_least
+from sklearn_dpwg.solvers.descent.mgr import MGR
+from sklearn_dpwg.solvers.plan import Plan, first_of_least, typical_excess
+from sklearn_dpwg.solvers.rounds.moments import Moments
+from sklearn_dpwg.solvers.rounds.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.solver import Solution, Solver
-from sklearn_dpwg.solvers.typical_excess import typical_excess
 
 # What a plan is chosen from; of equals the first.
 BACKENDS: dict[str, type[Solver]] = {solver.name: solver for solver in (MGR, PhasedERM, Moments)}
@@ -51,7 +50,7 @@ class Auto(Solver):
     --------
     >>> from sklearn_dpwg.losses import BinaryLogLoss
     >>> from sklearn_dpwg.privacy import Budget
-    >>> from sklearn_dpwg.problem import Problem
+    >>> from sklearn_dpwg.data.problem import Problem
     >>> from sklearn_dpwg.solvers import Auto
     >>> problem = Problem(BinaryLogLoss(), (9_000, 300), 20, 20.0, (0.9, 0.1), 1.0)
     >>> for epsilon in (0.25, 1.0):

@@ -9,11 +9,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sklearn_dpwg._checks import Rules, one_of, positive
-from sklearn_dpwg.optimum._worst_group_optimum import worst_group_optimum
-from sklearn_dpwg.optimum.saddle_point import solve_saddle_point
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.optimum.saddle_point import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.solver import Solution, Solver
 

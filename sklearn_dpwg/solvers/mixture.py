@@ -6,12 +6,12 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Self
 
-from sklearn_dpwg._short_repr import short_repr
-from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._repr import short_repr
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import Risks
-from sklearn_dpwg.solvers.centring.problem import CentredProblem
+from sklearn_dpwg.solvers.centring import CentredProblem
 from sklearn_dpwg.solvers.solver import Solver
 
 

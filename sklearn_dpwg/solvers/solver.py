@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, final
+from typing import ClassVar, NoReturn, final
 
 from sklearn.base import BaseEstimator
 
-from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.oracles import SampleOracle
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import PlanExceededError
+from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import Risks
 from sklearn_dpwg.solvers.plan import Plan
 
 
@@ -209,3 +212,148 @@ def _check_match_of_hidden(problem: Problem, data: Risks) -> None:
         raise ValueError(
             "The plan is for records whose groups are hidden: encode them with hides_groups=True."
         )
+
+
+# The contract of solvers that use each record once.
+
+
+class Game(ABC):
+    """A run that is under way: advance it as often as records come in, and look at the outcome.
+
+    Exact sums and unused noise make it a secret: it cannot be copied or pickled.
+    """
+
+    @property
+    @abstractmethod
+    def is_over(self) -> bool:
+        """Whether all planned rounds were played."""
+
+    @abstractmethod
+    def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
+        """Play as many rounds as the records allow.
+
+        Parameters
+        ----------
+        oracle : SampleOracle
+            Draws encoded records of the groups 0, 1, ..., none of them used before.
+        available : sequence of float
+            How many it has of each group, a public fact; may be infinite.
+
+        Returns
+        -------
+        int
+            Rounds played, a function of public facts and releases. What is left is not used.
+        """
+
+    @abstractmethod
+    def finish(self) -> Solution:
+        """Return the outcome so far; the game may go on.
+
+        Returns
+        -------
+        Solution
+            Averages over the rounds played.
+        """
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A game cannot be copied or pickled: it holds exact sums and unused noise.")
+
+
+class FreshSolver(Solver):
+    """A solver that draws fresh records: `begin` a game, advance it, finish it.
+
+    ``horizon`` says how many calls of ``partial_fit`` a plan is for, each with as many records as
+    the first.
+    """
+
+    horizon: int
+
+    @abstractmethod
+    def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
+        """Begin a game; nothing is drawn from the records yet.
+
+        Parameters
+        ----------
+        plan : Plan
+            What `plan` returned for this problem.
+        noise : NoiseSource
+            Source of the plan's releases.
+        start : Solution, optional
+            Public or already released point to start from.
+
+        Returns
+        -------
+        Game
+            Before its first round.
+        """
+
+    def run(
+        self,
+        plan: Plan,
+        data: Risks | SampleOracle,
+        noise: NoiseSource,
+        *,
+        start: Solution | None = None,
+    ) -> Solution:
+        """Play from beginning to end; of fixed records each group is shuffled once."""
+        if isinstance(data, SampleOracle):
+            return self._play(plan, data, noise, start)
+        return super().run(plan, data, noise, start=start)
+
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
+        return self._play(plan, data.as_oracle(noise.rng), noise, start)
+
+    def _play(
+        self, plan: Plan, oracle: SampleOracle, noise: NoiseSource, start: Solution | None
+    ) -> Solution:
+        game = self.begin(plan, noise, start=start)
+        game.advance(oracle, plan.problem.group_sizes)
+        return game.finish()
+
+
+# Planning constants that are other ones for other losses.
+
+
+@dataclass(frozen=True)
+class ByLoss:
+    """What a planned run takes from its loss, measured by ``benchmarks/population_defaults.py``."""
+
+    # length of a step, as a share of `aim/(s √T)` for a coordinate's noise s
+    step_share: float = 0.18
+    # losses count up to this multiple of what predicting nothing can cost: a lower ceiling hides
+    # groups that a model fails, a higher one has more noise. For two classes it is 1.5 nats
+    ceiling: float = 2.16
+    # multiple that losses count up to once the ceiling is seen to hide a group
+    raised_ceiling: float = 0.0
+    # on centred rows a gradient of one record is at most this share of their root mean square
+    clip_share: float = 0.9
+    # where finite, losses of a step count up to this multiple of the mean released loss
+    ceiling_of_level: float = math.inf
+    # whether rows are centred where nobody says so: slopes are bounded, most far below the bound
+    is_centred: bool = False
+    # whether learned weights shrink where the worst-off group gained less than the others:
+    # `zero_score` is the loss at weights of 0, whatever the record
+    shrinks: bool = False
+
+
+LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True, shrinks=True)
+# Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
+# weights: the radius of a regressor is a fifth of a classifier's.
+SQUARED_ERROR = ByLoss(
+    step_share=0.3,
+    ceiling=1.0,
+    clip_share=0.4,
+    ceiling_of_level=6.0,
+    is_centred=True,
+)
+
+BY_KERNEL = {
+    "binary_log": LOG_LOSS,
+    "multinomial_log": LOG_LOSS,
+    "squared_error": SQUARED_ERROR,
+}
+
+
+def by_loss(loss: Loss) -> ByLoss:
+    """Return the constants of a loss, by the kernel that its own class names."""
+    return BY_KERNEL.get(type(loss).__dict__.get("kernel") or "", ByLoss())

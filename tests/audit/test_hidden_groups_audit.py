@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.estimators import hidden_groups as module
+from sklearn_dpwg.estimators import learn as module
 from sklearn_dpwg.privacy import gdp_mu
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.mgr import releases as mgr_releases
+from sklearn_dpwg.solvers.descent import releases as mgr_releases
 from tests.helpers.lower_bounds import DELTA, audited_mu, verdict
 from tests.helpers.planted import wrap
 from tests.helpers.replay import Instead

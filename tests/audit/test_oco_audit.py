@@ -13,10 +13,10 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.learners import FTRL
-from sklearn_dpwg.oracles import SampleOracle
+from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.privacy import Budget, gdp_mu
 from sklearn_dpwg.solvers import OCO, Solution
+from sklearn_dpwg.solvers.stream.learners import FTRL
 from tests.helpers.group_data import make_problem
 from tests.helpers.lower_bounds import (
     DELTA,

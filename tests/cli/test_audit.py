@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_dpwg.cli._audits import _one_line
+from sklearn_dpwg.cli.audit import _one_line
 from sklearn_dpwg.inspection import AuditResult
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import NoiseSource

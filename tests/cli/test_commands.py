@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_dpwg.cli._models import load_model
+from sklearn_dpwg.cli.models import load_model
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import Number, PublicSchema
 from tests.cli.conftest import SCHEMA, run

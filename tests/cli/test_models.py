@@ -13,8 +13,8 @@ from skops import io
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.cli import TRUSTED_TYPES
-from sklearn_dpwg.cli._answers import WrongInput
-from sklearn_dpwg.cli._models import load_model, save_model
+from sklearn_dpwg.cli.models import load_model, save_model
+from sklearn_dpwg.cli.tables import WrongInput
 from sklearn_dpwg.losses import LOSSES
 from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
 from sklearn_dpwg.solvers import SOLVERS

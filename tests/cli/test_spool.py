@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sklearn_dpwg.cli._models import load_model
-from sklearn_dpwg.estimators.in_blocks import survey
+from sklearn_dpwg.cli.models import load_model
+from sklearn_dpwg.data.sources import table as partition
+from sklearn_dpwg.estimators.partitions import survey
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.sources import partition
 from tests.cli.conftest import SCHEMA, make_table, run
 
 REGRESSION = (

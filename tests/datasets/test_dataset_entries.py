@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 from sklearn_dpwg.datasets import dataset_names
-from sklearn_dpwg.datasets._load_dataset import _locate
 from sklearn_dpwg.datasets.entries import ENTRIES
-from sklearn_dpwg.datasets.entries.adult import _COLUMNS as ADULT_COLUMNS
-from sklearn_dpwg.datasets.entries.census_income_kdd import _COLUMNS as CENSUS_COLUMNS
-from sklearn_dpwg.datasets.entries.german_credit import _COLUMNS as GERMAN_COLUMNS
+from sklearn_dpwg.datasets.entries.uci import _ADULT_COLUMNS as ADULT_COLUMNS
+from sklearn_dpwg.datasets.entries.uci import _CENSUS_COLUMNS as CENSUS_COLUMNS
+from sklearn_dpwg.datasets.entries.uci import _GERMAN_COLUMNS as GERMAN_COLUMNS
+from sklearn_dpwg.datasets.load import _locate
 
 HEADERLESS = {
     "adult": ADULT_COLUMNS,

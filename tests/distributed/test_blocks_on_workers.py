@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sklearn_dpwg.distributed import DaskEngine
+from sklearn_dpwg.data.distributed import DaskEngine
+from sklearn_dpwg.data.risks import keyed_parts
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge
 from sklearn_dpwg.privacy import PoissonSample, SumGrid
-from sklearn_dpwg.risks import keyed_parts
 from tests.helpers.group_data import make_risks
 from tests.helpers.storage import in_blocks
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
 
-from sklearn_dpwg.distributed import DaskEngine, hold_collections, is_collection, map_rows
+from sklearn_dpwg.data.distributed import DaskEngine, hold_collections, is_collection, map_rows
 from sklearn_dpwg.exceptions import WorkerError
 from tests.helpers import toy_blocks as toy
 

@@ -12,7 +12,7 @@ from operator import methodcaller
 import numpy as np
 import pytest
 
-from sklearn_dpwg.distributed import DaskEngine
+from sklearn_dpwg.data.distributed import DaskEngine
 from sklearn_dpwg.exceptions import DeadlineError, WorkerError, WorkerLostError
 from tests.helpers import toy_blocks as toy
 
@@ -168,7 +168,7 @@ def test_errors_come_to_the_client_without_values(engine, client):
 
 
 def test_workers_use_the_threads_they_were_given(engine):
-    from sklearn_dpwg.kernels import n_threads
+    from sklearn_dpwg.data.kernels import n_threads
 
     def threads_of(_):
         return n_threads()

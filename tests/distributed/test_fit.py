@@ -12,14 +12,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor, distributed
-from sklearn_dpwg.distributed import DaskEngine
-from sklearn_dpwg.estimators.in_blocks import fit as in_blocks
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.data import distributed
+from sklearn_dpwg.data.distributed import DaskEngine
+from sklearn_dpwg.data.sources import ParquetSource
+from sklearn_dpwg.estimators.partitions import fit as in_blocks
 from sklearn_dpwg.exceptions import ChangedDataError, PublicTargetWarning
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR, PhasedERM
-from sklearn_dpwg.sources import ParquetSource
 from tests.helpers.partitioned import Partitioned
 
 pytestmark = pytest.mark.filterwarnings(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.distributed import DaskEngine, hold_collections
+from sklearn_dpwg.data.distributed import DaskEngine, hold_collections
 from sklearn_dpwg.exceptions import WorkerError
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR
@@ -158,7 +158,7 @@ def test_logs_of_a_fit_show_no_rows_sums_or_keys(seen, parts, logs, sampling_rat
 
 
 def log_a_row(block):
-    logging.getLogger("sklearn_dpwg.risks").debug("rows %r", block.records.rows)
+    logging.getLogger("sklearn_dpwg.data.risks").debug("rows %r", block.records.rows)
     return ()
 
 

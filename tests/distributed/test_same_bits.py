@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from sklearn_dpwg import DPWorstGroupClassifier, distributed
+from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.data import distributed
 from sklearn_dpwg.solvers import MGR
 
 pytestmark = pytest.mark.filterwarnings(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.utils import check_array
 
-from sklearn_dpwg.distributed import TablePartition
-from sklearn_dpwg.distributed._tasks import (
+from sklearn_dpwg.data.distributed import TablePartition
+from sklearn_dpwg.data.distributed.cluster import (
     Add,
     Derive,
     Failure,
@@ -20,11 +20,11 @@ from sklearn_dpwg.distributed._tasks import (
     Result,
     without_values,
 )
-from sklearn_dpwg.distributed.table_partition import MakeTable
-from sklearn_dpwg.estimators.in_blocks.survey import checked_targets
-from sklearn_dpwg.estimators.inputs import advice_on_missing_values
+from sklearn_dpwg.data.distributed.collections import MakeTable
+from sklearn_dpwg.data.groups import find_groups
+from sklearn_dpwg.estimators.encode import advice_on_missing_values
+from sklearn_dpwg.estimators.partitions.survey import checked_targets
 from sklearn_dpwg.exceptions import InputError, WorkerError
-from sklearn_dpwg.groups import find_groups
 
 
 def error_of(function, *arguments):
@@ -69,7 +69,7 @@ def test_words_of_c_code_called_from_this_package_stay():
     assert "31415" not in str(error)
     ragged = error_of(MakeTable(0, None)._table, table.X, [[31415], [1, 2]], None)
     assert type(ragged) is WorkerError
-    assert "ValueError in sklearn_dpwg.distributed.table_partition" in str(ragged)
+    assert "ValueError in sklearn_dpwg.data.distributed.collections" in str(ragged)
 
 
 class Explodes:
@@ -100,7 +100,7 @@ def test_errors_that_cannot_be_pickled_come_as_words():
         def __init__(self, one, two):
             super().__init__(f"{one} {two}")
 
-    from sklearn_dpwg.distributed._tasks import _bare
+    from sklearn_dpwg.data.distributed.cluster import _bare
 
     assert str(_bare(OddError("a", "b"))) == "OddError: a b"
 

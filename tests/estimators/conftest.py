@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.estimators import base, fresh
-from sklearn_dpwg.estimators.in_blocks import fit as in_blocks
+from sklearn_dpwg.estimators import base
+from sklearn_dpwg.estimators import stream as fresh
+from sklearn_dpwg.estimators.partitions import fit as in_blocks
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR
 

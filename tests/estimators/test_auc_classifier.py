@@ -24,7 +24,7 @@ from sklearn_dpwg.exceptions import (
     SeededNoiseWarning,
 )
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.minimax.class_moments import ClassMoments, class_moment_sensitivity
+from sklearn_dpwg.optimum.minimax.auc import ClassMoments, class_moment_sensitivity
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.privacy import Budget, NoiseSource
 
@@ -152,7 +152,7 @@ def test_noise_has_the_planned_scale(data):
             return noisy
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_dpwg.estimators.auc_classifier.NoiseSource", Watched)
+        patch.setattr("sklearn_dpwg.estimators.auc.NoiseSource", Watched)
         fits = [make(delta=1e-3).fit(X, y) for _ in range(100)]
     plan = fits[0].plan_
     assert len(draws) == 100

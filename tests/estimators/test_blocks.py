@@ -12,7 +12,8 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.estimators.in_blocks import encoding
+from sklearn_dpwg.data.risks import RecordBlock
+from sklearn_dpwg.estimators.partitions import fit as encoding
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
     DeltaWarning,
@@ -22,7 +23,6 @@ from sklearn_dpwg.exceptions import (
 )
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.losses import SmoothedHinge
-from sklearn_dpwg.risks import RecordBlock
 from sklearn_dpwg.solvers import MGR, PhasedERM
 from tests.helpers.partitioned import Partitioned
 

@@ -12,13 +12,14 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_sp
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.estimators.in_blocks import survey
+from sklearn_dpwg.data.oracles import InMemoryOracle
+from sklearn_dpwg.data.sources import ArraySource, ParquetSource
+from sklearn_dpwg.estimators.partitions import survey
 from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import group_disparities, group_table, worst_group_scorer
 from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold
-from sklearn_dpwg.oracles import InMemoryOracle
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import (
     BoundedScaler,
@@ -28,7 +29,6 @@ from sklearn_dpwg.preprocessing import (
     bound_rows_per_person,
 )
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.sources import ArraySource, ParquetSource
 from tests.helpers.partitioned import Partitioned
 
 pytestmark = pytest.mark.filterwarnings(
@@ -180,7 +180,7 @@ def test_a_failing_fit_leaves_the_estimator_and_no_spool(binary, tmp_path):
 
 
 def test_an_interrupted_fit_says_what_is_spent(binary, tmp_path, monkeypatch, draws):
-    from sklearn_dpwg.risks import RecordBlock
+    from sklearn_dpwg.data.risks import RecordBlock
 
     n_passes, sums = [], RecordBlock.sums
 

@@ -11,10 +11,10 @@ import pyarrow.parquet
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.data.risks import LocalEngine, RecordBlock
+from sklearn_dpwg.data.sources import ArraySource, ParquetSource, Spool, group_sizes
 from sklearn_dpwg.exceptions import ChangedDataError
-from sklearn_dpwg.risks import LocalEngine, RecordBlock
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.sources import ArraySource, ParquetSource, Spool, group_sizes
 from tests.helpers.partitioned import Partitioned
 
 pytestmark = pytest.mark.filterwarnings(

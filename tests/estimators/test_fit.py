@@ -16,14 +16,14 @@ from numpydoc.docscrape import ClassDoc
 from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.estimators import fitting
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.estimators import learn as fitting
 from sklearn_dpwg.exceptions import (
     DeltaWarning,
     SeededNoiseWarning,
     UngroupedWarning,
     WeakPlanWarning,
 )
-from sklearn_dpwg.records import RecordEncoder
 from sklearn_dpwg.solvers import MGR
 
 pytestmark = [

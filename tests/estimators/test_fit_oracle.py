@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.data.oracles import GeneratorOracle, InMemoryOracle, SampleOracle
 from sklearn_dpwg.exceptions import OracleError
-from sklearn_dpwg.oracles import GeneratorOracle, InMemoryOracle, SampleOracle
 from sklearn_dpwg.solvers import MGR, OCO
 
 pytestmark = [

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.estimators import hidden_groups as module
+from sklearn_dpwg.estimators import learn as module
 from sklearn_dpwg.exceptions import (
     PlanExceededError,
     PublicTargetWarning,

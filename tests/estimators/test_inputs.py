@@ -14,7 +14,7 @@ from scipy.sparse import coo_array, csc_matrix, csr_array, csr_matrix
 from scipy.sparse import random as sparse_random
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.records import RecordEncoder
+from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.solvers import MGR, Exact
 
 pytestmark = [
@@ -90,7 +90,7 @@ def test_rows_keep_their_precision_and_are_not_densified(monkeypatch, binary, pr
             seen.append(super().encode(rows, targets, group_codes).rows)
             return super().encode(rows, targets, group_codes)
 
-    monkeypatch.setattr("sklearn_dpwg.estimators.fitting.RecordEncoder", WatchedEncoder)
+    monkeypatch.setattr("sklearn_dpwg.estimators.learn.RecordEncoder", WatchedEncoder)
     X = with_zeros(binary.data.X).astype(precision)
     for form in ("C", "F", "pandas", "polars", "csr_array"):
         binary.make().fit(FORMS[form](X), binary.data.y, binary.data.groups)

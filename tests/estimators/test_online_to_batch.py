@@ -8,10 +8,10 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.data.oracles import GeneratorOracle
 from sklearn_dpwg.exceptions import UngroupedWarning
-from sklearn_dpwg.learners import ParameterFree
-from sklearn_dpwg.oracles import GeneratorOracle
 from sklearn_dpwg.solvers import OnlineToBatch
+from sklearn_dpwg.solvers.stream.learners import ParameterFree
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),

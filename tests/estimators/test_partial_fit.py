@@ -17,8 +17,8 @@ from sklearn import config_context
 from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.data.oracles.base import RecordOracle
 from sklearn_dpwg.exceptions import UngroupedWarning, UnusedRecordsWarning
-from sklearn_dpwg.oracles.records import RecordOracle
 from sklearn_dpwg.solvers import OCO
 
 pytestmark = [

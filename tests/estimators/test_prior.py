@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sklearn_dpwg.estimators.public_facts import resolve_prior
+from sklearn_dpwg.estimators.encode import resolve_prior
 
 
 @pytest.mark.parametrize(

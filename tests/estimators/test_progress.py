@@ -11,8 +11,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.fixes import parse_version
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.data.oracles import GeneratorOracle
 from sklearn_dpwg.exceptions import OracleError
-from sklearn_dpwg.oracles import GeneratorOracle
 from sklearn_dpwg.solvers import MGR, OCO, PhasedERM
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")

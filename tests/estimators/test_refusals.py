@@ -9,9 +9,9 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.data.oracles import DatabaseOracle, GeneratorOracle
 from sklearn_dpwg.exceptions import DataNormWarning, UnusedRecordsWarning
 from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.oracles import DatabaseOracle, GeneratorOracle
 from sklearn_dpwg.solvers import MGR, OCO, Solution
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.data.oracles import InMemoryOracle
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.oracles import InMemoryOracle
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR, OCO
 from tests.helpers.group_data import make_problem

@@ -16,12 +16,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import BudgetExceededError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.losses import BinaryLogLoss, Huber
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, joint_guarantee
-from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import AGS, MGR, OCO, Moments, PhasedERM, Solution
 from tests.helpers.group_data import make_data, make_risks
 from tests.helpers.sources import seeded

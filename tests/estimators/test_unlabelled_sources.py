@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 from sklearn.pipeline import make_pipeline
 
+from sklearn_dpwg.data.sources import ArraySource, ParquetSource
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler, Number, PublicSchema
-from sklearn_dpwg.sources import ArraySource, ParquetSource
 from tests.helpers.partitioned import Partitioned
 
 pytestmark = pytest.mark.filterwarnings(

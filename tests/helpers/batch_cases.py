@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.privacy import Budget, SumGrid
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, Solution
-from sklearn_dpwg.solvers.mgr import releases
-from sklearn_dpwg.solvers.mgr.batches import Batches
+from sklearn_dpwg.solvers.descent import releases
+from sklearn_dpwg.solvers.descent.schedule import Batches
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import LOSSES, Case, bad_rows, random_data, random_targets
 from tests.helpers.replay import Instead, Recorder

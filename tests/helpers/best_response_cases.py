@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, BestResponse, Moments, PhasedERM, Plan, Solution
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import bad_rows, random_data, random_targets

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import cvxpy as cp
 import numpy as np
 
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss
-from sklearn_dpwg.risks import GroupRisks
 from tests.helpers.group_data import dense
 
 

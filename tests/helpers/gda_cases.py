@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import GDA
 from tests.helpers.group_data import make_problem
 from tests.helpers.mgr_cases import LOSSES

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 
 
 def make_records(

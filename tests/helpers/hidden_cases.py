@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sklearn_dpwg.data.problem import HiddenGroups, Problem
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import (
     AbsoluteError,
     BinaryLogLoss,
@@ -15,9 +18,6 @@ from sklearn_dpwg.losses import (
     MultinomialLogLoss,
     SquaredError,
 )
-from sklearn_dpwg.problem import HiddenGroups, Problem
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Plan, Solution, Solver
 from tests.helpers.mgr_cases import bad_rows, random_data, random_targets
 from tests.helpers.replay import Recorder, fixed_transcript

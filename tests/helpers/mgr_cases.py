@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, Plan, Solution
-from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
+from sklearn_dpwg.solvers.steps import step_and_momentum
 from tests.helpers.group_data import make_data, make_problem
 
 

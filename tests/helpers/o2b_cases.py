@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 
-from sklearn_dpwg.learners import FTRL, OnlineGradientDescent, OptimisticFTRL, ParameterFree
 from sklearn_dpwg.losses import (
     BinaryLogLoss,
     Huber,
@@ -18,7 +17,13 @@ from sklearn_dpwg.losses import (
 )
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import OnlineToBatch, Plan, Solution
-from sklearn_dpwg.solvers.online_to_batch.releases import SUMS
+from sklearn_dpwg.solvers.stream.learners import (
+    FTRL,
+    OnlineGradientDescent,
+    OptimisticFTRL,
+    ParameterFree,
+)
+from sklearn_dpwg.solvers.stream.releases import BATCH_SUMS
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.oco_cases import Moves, Transcript, moves, random_records
 
@@ -88,7 +93,7 @@ def play_both(seed: int, noise: str | None = None) -> tuple[Moves, bool]:
         other[where] = rng.normal(size=problem.n_features)
     if rng.random() < 0.7:
         flipped[where] = random_records(problem, rng)[1][0]
-    transcript_scale = {SUMS: 10.0 ** rng.uniform(-3, 4)}
+    transcript_scale = {BATCH_SUMS: 10.0 ** rng.uniform(-3, 4)}
     runs = []
     for which, labels in ((rows, targets), (other, flipped)):
         transcript = Transcript(seed, transcript_scale)

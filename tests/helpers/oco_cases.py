@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, Release
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import OCO, Plan, Solution
-from sklearn_dpwg.solvers.oco import sampled_game, weighted_game
+from sklearn_dpwg.solvers.stream import games as sampled_game
+from sklearn_dpwg.solvers.stream import games as weighted_game
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.planted import wrap
 

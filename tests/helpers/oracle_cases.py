@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_dpwg.oracles import DatabaseOracle
+from sklearn_dpwg.data.oracles import DatabaseOracle
 
 COLUMNS = "x0 real, x1 real, x2 real, y integer, g text"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_dpwg.groups import take_rows
-from sklearn_dpwg.sources import Table
+from sklearn_dpwg.data.groups import take_rows
+from sklearn_dpwg.data.sources import Table
 
 
 @dataclass

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import (
     AbsoluteError,
     BinaryLogLoss,
@@ -16,9 +17,8 @@ from sklearn_dpwg.losses import (
     SquaredError,
 )
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import PhasedERM, Plan, Solution
-from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule
+from sklearn_dpwg.solvers.rounds.schedule import PhasedERMSchedule
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import bad_rows, random_data, random_targets
 from tests.helpers.planted import wrap

@@ -19,10 +19,11 @@ from scipy.sparse import csr_array
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.data.oracles import InMemoryOracle
+from sklearn_dpwg.data.sources import ArraySource, ParquetSource
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.losses import Huber, Quantile
 from sklearn_dpwg.model_selection import DPSearchCV
-from sklearn_dpwg.oracles import InMemoryOracle
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.solvers import (
@@ -37,7 +38,6 @@ from sklearn_dpwg.solvers import (
     OnlineToBatch,
     PhasedERM,
 )
-from sklearn_dpwg.sources import ArraySource, ParquetSource
 
 Fit = Callable[[], Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_dpwg.risks import GroupRisks, Selection
+from sklearn_dpwg.data.risks import GroupRisks, Selection
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from sklearn_dpwg.records import GroupedRecords
-from sklearn_dpwg.risks import BlockRisks, GroupRisks, LocalEngine, RecordBlock
+from sklearn_dpwg.data.records import GroupedRecords
+from sklearn_dpwg.data.risks import BlockRisks, GroupRisks, LocalEngine, RecordBlock
 
 
 class RestlessEngine(LocalEngine):

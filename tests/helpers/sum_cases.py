@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 from scipy.sparse import csr_array
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import AbsoluteError
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 
 
 class PlainAbsoluteError(AbsoluteError):

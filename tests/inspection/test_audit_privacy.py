@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sklearn_dpwg.inspection import GroupAudit, group_audit
-from sklearn_dpwg.inspection._audited_losses import UNITS, whole_sums
-from sklearn_dpwg.inspection._audited_rows import AuditedRows
+from sklearn_dpwg.inspection.audit_rows import UNITS, AuditedRows, whole_sums
 from sklearn_dpwg.privacy import NoiseSource, Relation
 
 LABELS = ["a", "b", "c", "nobody"]

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import BudgetExceededError
 from sklearn_dpwg.inspection import AuditResult, GroupAudit, group_audit
-from sklearn_dpwg.inspection._mean_interval import mean_interval
+from sklearn_dpwg.inspection.verdicts import mean_interval
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import group_table
 from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Relation, Release

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from sklearn_dpwg.learners import EXP3, Hedge, _log_weights
+from sklearn_dpwg.solvers.stream.learners import EXP3, Hedge
+from sklearn_dpwg.solvers.stream.learners import groups as _log_weights
 
 
 class Uniform:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_dpwg.learners import FTRL, OptimisticFTRL
+from sklearn_dpwg.solvers.stream.learners import FTRL, OptimisticFTRL
 from tests.learners.test_weight_players import ADVERSARIES, Quadratic, to_and_fro
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_dpwg.learners import ParameterFree, SumNoise
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
+from sklearn_dpwg.solvers.stream.learners import ParameterFree, SumNoise
 from tests.learners.test_weight_players import ADVERSARIES, one_way
 
 RADIUS = 2.0

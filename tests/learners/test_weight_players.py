@@ -10,7 +10,9 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 from sklearn_dpwg.exceptions import SeededNoiseWarning
-from sklearn_dpwg.learners import (
+from sklearn_dpwg.privacy import NoiseSource
+from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
+from sklearn_dpwg.solvers.stream.learners import (
     FTRL,
     LEARNERS,
     OnlineGradientDescent,
@@ -19,8 +21,6 @@ from sklearn_dpwg.learners import (
     SumNoise,
     make_learner,
 )
-from sklearn_dpwg.privacy import NoiseSource
-from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from tests.helpers.replay import silent
 
 BOTH = pytest.mark.parametrize("learner", [FTRL(), OnlineGradientDescent()], ids=["ftrl", "ogd"])

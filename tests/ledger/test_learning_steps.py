@@ -9,7 +9,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, PolynomialFeatures, StandardScaler
 
-from sklearn_dpwg.ledger.learning_steps import learning_steps
+from sklearn_dpwg.ledger.costs import learning_steps
 from sklearn_dpwg.preprocessing import BoundedScaler
 
 ROWS = np.arange(8.0).reshape(4, 2)

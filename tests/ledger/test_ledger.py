@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import BudgetExceededError
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.ledger.charge import active_ledgers, charge
 from sklearn_dpwg.ledger.file import total_epsilon
+from sklearn_dpwg.ledger.ledger import active_ledgers, charge
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.solvers import OCO

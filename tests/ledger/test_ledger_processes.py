@@ -18,8 +18,8 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg.exceptions import BudgetExceededError, LedgerUnreachableError
-from sklearn_dpwg.ledger.charge import activate, active_ledgers, deactivate
 from sklearn_dpwg.ledger.file import LedgerFile
+from sklearn_dpwg.ledger.ledger import activate, active_ledgers, deactivate
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.privacy import NoiseSource, gdp_epsilon, gdp_mu
 from tests.helpers.ledger_cases import DELTA, X, Y, assert_spent, ledger, model

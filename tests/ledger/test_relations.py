@@ -7,8 +7,8 @@ import re
 import pytest
 
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.ledger.charge import charge
 from sklearn_dpwg.ledger.file import LedgerFile
+from sklearn_dpwg.ledger.ledger import charge
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Relation, Release, gdp_epsilon
 from tests.helpers.ledger_cases import DELTA, X, Y, model

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.problem import Problem
 from tests.helpers.loss_attacks import Attack, extreme_targets, records, violated
 
 SCALAR_LOSSES = (

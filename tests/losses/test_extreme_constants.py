@@ -250,7 +250,7 @@ def test_three_classes_by_a_walk_around_the_circle(r):
 @pytest.mark.parametrize("n_points", [2, 3, 6])
 def test_a_coarse_search_of_the_arc_is_still_a_bound(n_points, monkeypatch):
     fine = {(k, r): MultinomialLogLoss(k).constants(r) for k in (3, 8) for r in (2.0, 6.0, 9.0)}
-    monkeypatch.setattr("sklearn_dpwg.losses.multinomial_log_loss._ARC_POINTS", n_points)
+    monkeypatch.setattr("sklearn_dpwg.losses.classification._ARC_POINTS", n_points)
     for (k, r), stated in fine.items():
         coarse = MultinomialLogLoss(k).constants(r)
         assert coarse.supremum >= stated.supremum - 2e-4 * r

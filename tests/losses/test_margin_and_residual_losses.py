@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import (
     AbsoluteError,
     BinaryLogLoss,
@@ -20,7 +21,6 @@ from sklearn_dpwg.losses import (
     SmoothedHinge,
     SquaredHinge,
 )
-from sklearn_dpwg.problem import Problem
 from tests.helpers.loss_attacks import Attack, records, violated
 
 KINKED = (Hinge(), AbsoluteError(), AbsoluteError(0.4), Quantile(0.9), Quantile(0.3, 2.0))

@@ -8,7 +8,7 @@ import pytest
 from sklearn import metrics
 
 from sklearn_dpwg.metrics import group_table, worst_group_score
-from sklearn_dpwg.metrics.named_metric import is_greater_better, metric_function
+from sklearn_dpwg.metrics.groups import is_greater_better, metric_function
 
 Y = np.array([1, 0, 1, 1, 0, 0])
 PREDICTED = np.array([1, 0, 0, 1, 1, 1])

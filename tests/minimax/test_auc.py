@@ -10,18 +10,17 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from sklearn_dpwg.minimax import (
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.optimum.minimax import (
     AUCGame,
     ClassMoments,
     Regulariser,
     auc_weights,
     descent_ascent,
 )
-from sklearn_dpwg.minimax import class_moments as module
-from sklearn_dpwg.minimax.auc import covariances
-from sklearn_dpwg.minimax.class_moments import class_moment_sensitivity
+from sklearn_dpwg.optimum.minimax import auc as module
+from sklearn_dpwg.optimum.minimax.auc import class_moment_sensitivity, covariances
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
-from sklearn_dpwg.records import RecordEncoder
 from tests.helpers.replay import distances, fixed_transcript, silent
 
 RELEASE = Release("class moments", "gaussian", 1.0, max_count=1)

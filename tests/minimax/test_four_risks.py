@@ -8,7 +8,8 @@ from scipy.optimize import minimize_scalar
 
 from sklearn_dpwg.datasets import make_worst_group_classification, make_worst_group_regression
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, SquaredError
-from sklearn_dpwg.minimax import (
+from sklearn_dpwg.optimum import project_to_ball, solve_saddle_point, worst_group_optimum
+from sklearn_dpwg.optimum.minimax import (
     PopulationRisks,
     Regulariser,
     plain_risk,
@@ -17,7 +18,6 @@ from sklearn_dpwg.minimax import (
     strong_gap,
     weak_gap,
 )
-from sklearn_dpwg.optimum import project_to_ball, solve_saddle_point, worst_group_optimum
 from tests.helpers.gda_cases import nearest_distribution
 from tests.helpers.group_data import make_risks
 

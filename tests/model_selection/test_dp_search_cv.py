@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import BudgetExceededError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.ledger.charge import paid_for
+from sklearn_dpwg.ledger.ledger import paid_for
 from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR

@@ -14,10 +14,11 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.model_selection import DPSearchCV, _hidden_groups, _search_steps, dp_search_cv
-from sklearn_dpwg.model_selection._hidden_groups import HeldOutSizes, split_places
-from sklearn_dpwg.model_selection._search_steps import split
-from sklearn_dpwg.model_selection.search_plan import plan_search
+from sklearn_dpwg.model_selection import DPSearchCV
+from sklearn_dpwg.model_selection import search as dp_search_cv
+from sklearn_dpwg.model_selection import search_plan as _hidden_groups
+from sklearn_dpwg.model_selection import search_plan as _search_steps
+from sklearn_dpwg.model_selection.search_plan import HeldOutSizes, plan_search, split, split_places
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee

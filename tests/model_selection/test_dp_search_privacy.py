@@ -19,10 +19,16 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg.exceptions import BudgetExceededError, SeededNoiseWarning
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.model_selection import DPSearchCV, dp_search_cv
-from sklearn_dpwg.model_selection._hidden_groups import HeldOutSizes
-from sklearn_dpwg.model_selection._search_steps import noisy_score, record_scores, split
-from sklearn_dpwg.model_selection.search_plan import count_runs, plan_search
+from sklearn_dpwg.model_selection import DPSearchCV
+from sklearn_dpwg.model_selection import search as dp_search_cv
+from sklearn_dpwg.model_selection.search_plan import (
+    HeldOutSizes,
+    count_runs,
+    noisy_score,
+    plan_search,
+    record_scores,
+    split,
+)
 from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.privacy import Budget, NoiseSource, joint_guarantee
 from tests.helpers.search_cases import GROUPS, X, Y, model, search

@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.exceptions import DataNormWarning, UnsupportedMechanismError
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.ledger.learning_steps import learning_steps
+from sklearn_dpwg.ledger.costs import learning_steps
 from sklearn_dpwg.metrics import worst_group_scorer
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.privacy import PrivacyGuarantee, Release

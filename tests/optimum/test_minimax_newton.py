@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum.minimax_newton import _bfgs_update, frank_wolfe_gap, minimax_newton
+from sklearn_dpwg.optimum.newton import _bfgs_update, frank_wolfe_gap, minimax_newton
 from tests.helpers.convex_programs import mixture as least_of_mixture
 from tests.helpers.convex_programs import worst_group
 from tests.helpers.group_data import make_risks, naive

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_dpwg.optimum.minimax_step import minimax_step
+from sklearn_dpwg.optimum.newton import minimax_step
 
-minimax_step_module = importlib.import_module("sklearn_dpwg.optimum.minimax_step")
+minimax_step_module = importlib.import_module("sklearn_dpwg.optimum.newton")
 
 
 def make(n_groups, n_weights, *, seed=0, rank=None, spread=0.1, curvature=1.0, at=0.5, radius=1.0):

@@ -8,17 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import solve_saddle_point
-from sklearn_dpwg.optimum.objective import (
-    ON_SPHERE,
-    RegularisedObjective,
-    project_to_ball,
-)
+from sklearn_dpwg.optimum.objective import ON_SPHERE, RegularisedObjective, project_to_ball
 from sklearn_dpwg.optimum.saddle_point import attainable_gap, minimise_quadratic_on_ball
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 from tests.helpers.convex_programs import mixture, regularised
 from tests.helpers.group_data import make_records, make_risks, naive
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import SaddlePoint, worst_group_optimum
-from sklearn_dpwg.optimum._worst_group_optimum import _followed
-from sklearn_dpwg.optimum.sampled_newton import SEED, nested_samples, sampled_newton
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.optimum.newton import SEED, nested_samples, sampled_newton
+from sklearn_dpwg.optimum.saddle_point import _followed
 from tests.helpers.group_data import make_risks
 
 LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
-optimum_module = importlib.import_module("sklearn_dpwg.optimum._worst_group_optimum")
+optimum_module = importlib.import_module("sklearn_dpwg.optimum.saddle_point")
 
 
 def solve(risks, radius=4.0, tolerance=1e-8):

@@ -8,8 +8,8 @@ import sqlite3
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.oracles import InMemoryOracle, SampleOracle, check_sample_oracle
 from sklearn_dpwg.exceptions import OracleError
-from sklearn_dpwg.oracles import InMemoryOracle, SampleOracle, check_sample_oracle
 
 
 class Honest(SampleOracle):

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_dpwg.exceptions import OracleError
-from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.oracles import (
+from sklearn_dpwg.data.oracles import (
     DatabaseOracle,
     EncodingOracle,
     GeneratorOracle,
@@ -20,8 +18,10 @@ from sklearn_dpwg.oracles import (
     RecordOracle,
     SampleOracle,
 )
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.exceptions import OracleError
+from sklearn_dpwg.losses import BinaryLogLoss
 
 
 def numbered(n=60, seed=0):

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from sklearn_dpwg.exceptions import OracleError
-from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.oracles import (
+from sklearn_dpwg.data.oracles import (
     DatabaseOracle,
     EncodingOracle,
     GeneratorOracle,
     InMemoryOracle,
     check_sample_oracle,
 )
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.exceptions import OracleError
+from sklearn_dpwg.losses import BinaryLogLoss
 from tests.helpers.oracle_cases import LAYOUTS, Layout, database_oracle, table
 
 INDEXED = LAYOUTS["by group and value"]

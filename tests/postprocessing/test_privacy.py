@@ -14,15 +14,17 @@ from sklearn.frozen import FrozenEstimator
 from sklearn_dpwg.exceptions import BudgetExceededError, PlanExceededError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier, base
-from sklearn_dpwg.postprocessing.budget_split import split_budget
-from sklearn_dpwg.postprocessing.calibration_maps import calibrated_shares
-from sklearn_dpwg.postprocessing.histogram_release import (
+from sklearn_dpwg.postprocessing.calibration import calibrated_shares
+from sklearn_dpwg.postprocessing.histogram import (
+    checked_edges,
+    count_scores,
     histogram_guarantee,
+    likely_counts,
     noise_std,
     release_counts,
+    split_budget,
 )
-from sklearn_dpwg.postprocessing.score_counts import checked_edges, count_scores, likely_counts
-from sklearn_dpwg.postprocessing.threshold_rules import RULES
+from sklearn_dpwg.postprocessing.thresholds import RULES
 from sklearn_dpwg.privacy import (
     Budget,
     NoiseSource,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sklearn_dpwg.postprocessing.score_counts import (
+from sklearn_dpwg.postprocessing.histogram import (
     checked_edges,
     count_scores,
     likely_counts,

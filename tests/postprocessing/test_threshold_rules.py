@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sklearn_dpwg.postprocessing.score_counts import checked_edges, count_scores
-from sklearn_dpwg.postprocessing.threshold_rules import RULES
+from sklearn_dpwg.postprocessing.histogram import checked_edges, count_scores
+from sklearn_dpwg.postprocessing.thresholds import RULES
 
 EDGES = checked_edges(None, 6)
 CANDIDATES = np.append(EDGES[:-1], np.inf)

@@ -23,15 +23,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.ledger import privacy_of
-from sklearn_dpwg.preprocessing import (
-    Boolean,
-    Category,
-    Date,
-    Number,
-    Ordered,
-    PublicSchema,
-)
-from sklearn_dpwg.preprocessing._column_kinds import DATE_UNITS
+from sklearn_dpwg.preprocessing import Boolean, Category, Date, Number, Ordered, PublicSchema
+from sklearn_dpwg.preprocessing.columns import DATE_UNITS
 from sklearn_dpwg.preprocessing.schema_files import read_schema_file, template
 
 COLUMNS = {

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from sklearn_dpwg.preprocessing._column_kinds import Boolean, Category, Date, Number, Ordered
-from sklearn_dpwg.preprocessing._row_encoding import Schema
+from sklearn_dpwg.preprocessing.columns import Boolean, Category, Date, Number, Ordered
+from sklearn_dpwg.preprocessing.public_schema import Schema
 
 SCHEMA = Schema(
     {

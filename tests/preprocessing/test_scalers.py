@@ -18,9 +18,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler, dp_standard_scaler
-from sklearn_dpwg.preprocessing.bounds import to_unit_interval
-from sklearn_dpwg.preprocessing.dp_standard_scaler import SQUARE_WEIGHT
+from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
+from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
+from sklearn_dpwg.preprocessing.scalers import SQUARE_WEIGHT, to_unit_interval
 from sklearn_dpwg.privacy import NoiseSource, gdp_mu, grid_step
 
 ROWS = np.random.default_rng(0).normal([40.0, 5.0], [10.0, 2.0], size=(4000, 2))

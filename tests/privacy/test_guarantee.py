@@ -9,10 +9,7 @@ import pytest
 from dp_accounting import dp_event
 from scipy.special import ndtr, ndtri
 
-from sklearn_dpwg.exceptions import (
-    PlanExceededError,
-    UnsupportedMechanismError,
-)
+from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.privacy import (
     PrivacyGuarantee,

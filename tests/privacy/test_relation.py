@@ -9,13 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sklearn_dpwg.privacy import (
-    PrivacyGuarantee,
-    Relation,
-    Release,
-    gdp_epsilon,
-    joint_guarantee,
-)
+from sklearn_dpwg.privacy import PrivacyGuarantee, Relation, Release, gdp_epsilon, joint_guarantee
 
 NAMES = ("add-or-remove", "replace-any", "replace-in-group")
 

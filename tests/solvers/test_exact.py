@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import Exact, make_solver
 from tests.helpers.convex_programs import regularised
 from tests.helpers.group_data import make_risks

@@ -8,7 +8,7 @@ import pytest
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.heavy_ball import SHORTER, UPHILL, HeavyBall, step_and_momentum
+from sklearn_dpwg.solvers.steps import SHORTER, UPHILL, HeavyBall, step_and_momentum
 from tests.helpers.group_data import make_problem
 
 

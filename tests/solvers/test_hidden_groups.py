@@ -9,16 +9,16 @@ import dataclasses
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.problem import HiddenGroups, Problem
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, SumGrid
-from sklearn_dpwg.problem import HiddenGroups, Problem
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
-from sklearn_dpwg.solvers.mgr import releases as mgr_releases
-from sklearn_dpwg.solvers.mgr.schedule import MGRSchedule
-from sklearn_dpwg.solvers.phased_erm import schedule as schedule_module
-from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule
-from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
+from sklearn_dpwg.solvers.descent import releases as mgr_releases
+from sklearn_dpwg.solvers.descent.schedule import MGRSchedule
+from sklearn_dpwg.solvers.rounds import schedule as schedule_module
+from sklearn_dpwg.solvers.rounds.schedule import PhasedERMSchedule
+from sklearn_dpwg.solvers.sums import SumSensitivity
 from tests.helpers.hidden_cases import (
     LOSSES,
     Records,

@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.problem import HiddenGroups, Problem
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import Budget, Release
-from sklearn_dpwg.problem import HiddenGroups, Problem
 from sklearn_dpwg.solvers import MGR, SOLVERS, Auto, FreshPhasedERM, Moments, PhasedERM
-from sklearn_dpwg.solvers.counts.stage import CountStage, whole_sizes
+from sklearn_dpwg.solvers.counts import CountStage, whole_sizes
 from tests.helpers.hidden_cases import Records, hidden_case, hidden_problem
 from tests.helpers.replay import silent
 from tests.helpers.selections import Listed, with_records

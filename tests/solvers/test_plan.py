@@ -8,10 +8,10 @@ import pickle
 import pytest
 from sklearn.base import clone
 
+from sklearn_dpwg.data.problem import PUBLIC_FACTS
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee
-from sklearn_dpwg.problem import PUBLIC_FACTS
 from sklearn_dpwg.solvers import (
     AGS,
     MGR,

@@ -17,11 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import dataset, parquet
 
-from sklearn_dpwg.estimators.inputs import check_columns
+from sklearn_dpwg.data.groups import encode_groups
+from sklearn_dpwg.data.sources import ParquetSource, fingerprint
+from sklearn_dpwg.data.sources import parquet as parquet_source
+from sklearn_dpwg.data.sources import table as partition
+from sklearn_dpwg.data.sources.parquet_files import BATCH_ROWS
+from sklearn_dpwg.estimators.encode import check_columns
 from sklearn_dpwg.exceptions import ChangedDataError
-from sklearn_dpwg.groups import encode_groups
-from sklearn_dpwg.sources import ParquetSource, fingerprint, parquet_source, partition
-from sklearn_dpwg.sources.parquet_files import BATCH_ROWS
 
 NUMBERS = {
     "float32": pa.float32(), "float64": pa.float64(), "float16": pa.float16(), "bool": pa.bool_(),

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.data.sources import Spool, spool
 from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.records import GroupedRecords, RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
-from sklearn_dpwg.sources import Spool, spool
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a spool needs the locks of POSIX")
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import dataset, parquet
 
-from sklearn_dpwg.sources import ArraySource, ParquetSource, Spool, fingerprint, group_sizes
+from sklearn_dpwg.data.sources import ArraySource, ParquetSource, Spool, fingerprint, group_sizes
 
 FRAME = pd.DataFrame({"x": [0.5, 77.25], "y": ["secret", "no"], "g": ["secret", "north"]})
 

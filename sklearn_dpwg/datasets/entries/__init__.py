@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sklearn_dpwg.datasets.entries.adult import ADULT
-from sklearn_dpwg.datasets.entries.census_income_kdd import CENSUS_INCOME_KDD
-from sklearn_dpwg.datasets.entries.compas import COMPAS
-from sklearn_dpwg.datasets.entries.cps_hourly_earnings import CPS_HOURLY_EARNINGS
-from sklearn_dpwg.datasets.entries.cps_weekly_wages import CPS_WEEKLY_WAGES
-from sklearn_dpwg.datasets.entries.german_credit import GERMAN_CREDIT
-from sklearn_dpwg.datasets.entries.health_insurance import HEALTH_INSURANCE
-from sklearn_dpwg.datasets.entries.law_school import LAW_SCHOOL
-from sklearn_dpwg.datasets.entries.minneapolis_stops import MINNEAPOLIS_STOPS
+from sklearn_dpwg.datasets.entries.justice import COMPAS, LAW_SCHOOL
+from sklearn_dpwg.datasets.entries.surveys import (
+    CPS_HOURLY_EARNINGS,
+    CPS_WEEKLY_WAGES,
+    HEALTH_INSURANCE,
+    MINNEAPOLIS_STOPS,
+)
+from sklearn_dpwg.datasets.entries.uci import ADULT, CENSUS_INCOME_KDD, GERMAN_CREDIT
 from sklearn_dpwg.datasets.entry import DatasetEntry
 
 __all__ = ["ENTRIES"]

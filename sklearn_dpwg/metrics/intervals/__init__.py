@@ -6,12 +6,14 @@ takes the same path. They are functions of counts alone, so what follows from pr
 private as these. ``docs/theory/intervals.md`` proves what is proved and measures the rest.
 """
 
-from sklearn_dpwg.metrics.intervals._difference_interval import difference_interval
-from sklearn_dpwg.metrics.intervals._impact_ratios import impact_ratios
-from sklearn_dpwg.metrics.intervals._rate_interval import rate_interval
-from sklearn_dpwg.metrics.intervals._ratio_interval import ratio_interval
-from sklearn_dpwg.metrics.intervals._worst_group_set import WorstGroupSet, worst_group_set
-from sklearn_dpwg.metrics.intervals.interval import Interval
+from sklearn_dpwg.metrics.intervals.rate import Interval, rate_interval
+from sklearn_dpwg.metrics.intervals.ratio import (
+    WorstGroupSet,
+    difference_interval,
+    impact_ratios,
+    ratio_interval,
+    worst_group_set,
+)
 
 __all__ = [
     "Interval",

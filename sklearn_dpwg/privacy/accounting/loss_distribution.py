@@ -16,20 +16,173 @@ A pair that dominates each release gives a product that dominates the compositio
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy.accounting.composition import Composition, joint
-from sklearn_dpwg.privacy.accounting.events import event_of_composition
-from sklearn_dpwg.privacy.accounting.gaussian_losses import gaussian_loss, sampled_gaussian_loss
 
 if TYPE_CHECKING:
+    from dp_accounting import DpEvent
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+    from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
     from dp_accounting.rdp import RdpAccountant
+
+
+# Privacy-loss distributions of Gaussian noise, as dp_accounting makes them, a grid at a time.
+#
+# dp_accounting inverts the privacy loss at each of tens of thousands of grid points in Python. Here
+# they are inverted together, by the same formulas; all else, the pessimistic rounding too, is its.
+
+
+def gaussian_loss(deviation: float, interval: float) -> PrivacyLossDistribution:
+    """Return the distribution of N(0, s²) against N(1, s²), in steps of the interval."""
+    from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
+
+    pair = GaussianPrivacyLoss(deviation)
+    return _on_grid(pair, interval, lambda epsilons: -0.5 - epsilons * deviation**2)
+
+
+def sampled_gaussian_loss(
+    deviation: float, rate: float, interval: float
+) -> PrivacyLossDistribution:
+    """Return that of (1-q) N(0, s²) + q N(-1, s²) against (1-q) N(0, s²) + q N(1, s²), q < 1."""
+    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
+
+    replaced = AdjacencyType.REPLACE
+    pair = GaussianPrivacyLoss(deviation, sampling_prob=rate, adjacency_type=replaced)
+    return _on_grid(pair, interval, lambda epsilons: _sampled_cutoffs(epsilons, deviation, rate))
+
+
+def _on_grid(
+    pair: GaussianPrivacyLoss, interval: float, cutoffs_of: Callable[[FloatArray], FloatArray]
+) -> PrivacyLossDistribution:
+    """Connect the dots of δ(ε) on a grid, from above."""
+    from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    bounds = pair.connect_dots_bounds()
+    lowest = math.floor(bounds.epsilon_lower / interval)
+    highest = math.ceil(bounds.epsilon_upper / interval)
+    epsilons = np.arange(lowest, highest + 1) * interval
+    cutoffs = cutoffs_of(epsilons)
+    # the mass where the loss is above ε, less e^ε of the other's; a cutoff that is off by its
+    # rounding changes that by the square
+    deltas = pair.mu_upper_cdf(cutoffs) - np.exp(epsilons + pair.mu_lower_log_cdf(cutoffs))
+    deltas = np.clip(deltas, 0.0, 1.0)
+    pmf = create_pmf_pessimistic_connect_dots_fixed_gap(interval, lowest, highest, deltas)
+    return PrivacyLossDistribution(pmf)
+
+
+def _sampled_cutoffs(epsilons: FloatArray, deviation: float, rate: float) -> FloatArray:
+    """Return the largest noise whose loss is at least each ε: s² (asinh(-α sinh(ε/2)) - ε/2)."""
+    half = 0.5 * np.abs(epsilons)
+    log_alpha = 0.5 / deviation**2 + math.log1p(-rate) - math.log(rate)
+    with np.errstate(divide="ignore"):  # where ε is 0
+        log_term = log_alpha + half + np.log1p(-np.exp(-2.0 * half)) - math.log(2.0)
+    grown = np.logaddexp(0.5 * np.logaddexp(0.0, 2.0 * log_term), log_term)
+    return np.asarray(deviation**2 * (-np.sign(epsilons) * grown - 0.5 * epsilons))
+
+
+# Privacy events as JSON, and rescaled.
+
+# The fields of every event that the accounting knows, by class.
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "NoOpDpEvent": (),
+    "NonPrivateDpEvent": (),
+    "GaussianDpEvent": ("noise_multiplier",),
+    "LaplaceDpEvent": ("noise_multiplier",),
+    "DiscreteLaplaceDpEvent": ("noise_parameter", "sensitivity"),
+    "PoissonSampledDpEvent": ("sampling_probability", "event"),
+    "SelfComposedDpEvent": ("event", "count"),
+    "ComposedDpEvent": ("events",),
+    "RepeatAndSelectDpEvent": ("event", "mean", "shape"),
+}
+
+
+def event_to_dict(event: DpEvent) -> dict[str, Any]:
+    """Return an event as nested dictionaries of plain values; ``type`` names its class."""
+    kind = type(event).__name__
+    if kind not in _FIELDS:
+        raise UnsupportedMechanismError(f"{event!r} cannot be written as JSON.")
+    return {
+        "type": kind,
+        **{field: _map_field(getattr(event, field), event_to_dict) for field in _FIELDS[kind]},
+    }
+
+
+def event_from_dict(described: dict[str, Any]) -> DpEvent:
+    """Return the event that `event_to_dict` described."""
+    from dp_accounting import dp_event
+
+    kind = described.get("type")
+    if kind not in _FIELDS:
+        raise ValueError(f"The type of an event must be one of {sorted(_FIELDS)}, got {kind!r}.")
+    values = {field: _map_field(described[field], event_from_dict) for field in _FIELDS[kind]}
+    return getattr(dp_event, kind)(**values)
+
+
+def event_of_composition(composition: Composition) -> DpEvent:
+    """Return an event of the same cost."""
+    from dp_accounting import dp_event
+
+    parts: list[DpEvent] = []
+    if composition.mu > 0.0:
+        parts.append(dp_event.GaussianDpEvent(1.0 / composition.mu))
+    for multiplier, count in composition.laplace:
+        parts.append(dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(multiplier), count))
+    for rate, multiplier, count in composition.sampled:
+        gaussian = dp_event.GaussianDpEvent(multiplier)
+        sampled = dp_event.PoissonSampledDpEvent(rate, gaussian)
+        parts.append(dp_event.SelfComposedDpEvent(sampled, count))
+    for mean, shape, run, count in composition.selected:
+        best = dp_event.RepeatAndSelectDpEvent(event_of_composition(run), mean, shape)
+        parts.append(dp_event.SelfComposedDpEvent(best, count))
+    for scale, shift, count in composition.discrete:
+        discrete = dp_event.DiscreteLaplaceDpEvent(1.0 / scale, shift)
+        parts.append(dp_event.SelfComposedDpEvent(discrete, count))
+    return parts[0] if len(parts) == 1 else dp_event.ComposedDpEvent(parts)
+
+
+def scaled_event(event: DpEvent, factor: float) -> DpEvent:
+    """Return an event with every noise multiplier times a factor."""
+
+    def scale(described: dict[str, Any]) -> dict[str, Any]:
+        scaled = {field: _map_field(value, scale) for field, value in described.items()}
+        if "noise_multiplier" in scaled:
+            scaled["noise_multiplier"] *= factor
+        if "noise_parameter" in scaled:  # one over the scale
+            scaled["noise_parameter"] /= factor
+        return scaled
+
+    return event_from_dict(scale(event_to_dict(event)))
+
+
+def moved_event(event: DpEvent, times: int) -> DpEvent:
+    """Return an event with every value moved so many times as far."""
+
+    def move(described: dict[str, Any]) -> dict[str, Any]:
+        moved = {field: _map_field(value, move) for field, value in described.items()}
+        if "noise_multiplier" in moved:
+            moved["noise_multiplier"] /= times
+        if "sensitivity" in moved:
+            moved["sensitivity"] *= times
+        return moved
+
+    return event_from_dict(move(event_to_dict(event)))
+
+
+def _map_field(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """Convert the events inside a field, leaving plain values alone."""
+    if isinstance(value, list | tuple):
+        return [convert(item) for item in value]
+    return value if isinstance(value, bool | int | float | str) else convert(value)
+
 
 # Relative excess of the variance of the loss that the grid may cause.
 _GRID_VARIANCE = 1e-4

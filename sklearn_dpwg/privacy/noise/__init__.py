@@ -9,11 +9,10 @@ records join a sample by secret coins, which a key and their ranks decide. ``doc
 proves that rounding to the grid is paid for.
 """
 
-from sklearn_dpwg.privacy.noise._on_integers import noise_on_integers
-from sklearn_dpwg.privacy.noise._values import LARGEST_QUOTIENT
 from sklearn_dpwg.privacy.noise.integer_noise import IntegerNoise
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample, poisson_sample
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
+from sklearn_dpwg.privacy.noise.samplers import LARGEST_QUOTIENT, noise_on_integers
 from sklearn_dpwg.privacy.noise.source import (
     SECONDS_PER_SECURE_CALL,
     SECONDS_PER_SECURE_COORDINATE,

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainccinv
 
-from sklearn_dpwg._checks import positive_finite, whole_number
-from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 
 Law = tuple[NDArray[np.int64], FloatArray]
 

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy.noise.samplers import Sampler, SeededSampler
 from sklearn_dpwg.privacy.release import Release

@@ -12,11 +12,11 @@ from collections import OrderedDict
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from sklearn_dpwg._checks import whole_number
-from sklearn_dpwg._typing import FloatArray
-from sklearn_dpwg.privacy.noise.integer_noise import IntegerNoise
+from sklearn_dpwg._checks import FloatArray, whole_number
+from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.privacy.noise.integer_noise import LARGEST_SCALE, IntegerNoise
 from sklearn_dpwg.privacy.release import Release
 
 # The grid is finer than σ or b by 2⁴⁰ and, with the rounding of all coordinates, than Δ by 2³⁰;
@@ -225,3 +225,129 @@ def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
     else:
         return np.random.SeedSequence(whole_number(random_state, "random_state", least=0))
     return np.random.SeedSequence([int(word) for word in words])
+
+
+# Checks of what is handed to the noise.
+
+# Pays for the rounding of the division by the sensitivities, for quotients up to 2²⁸; whoever plans
+# a per-coordinate release refuses public facts that allow for more.
+UNIT_SENSITIVITY = 1.0 + 2.0**-24
+LARGEST_QUOTIENT = 2.0**28
+
+# Beyond it a sum with noise could leave the range of 64 bits.
+LARGEST_INTEGER = 2.0**61
+
+
+def check_value(values: FloatArray) -> None:
+    """Refuse an empty value, and one that is not finite."""
+    if values.size == 0:
+        raise ValueError("value must have at least one entry.")
+    if not np.isfinite(values).all():
+        raise ValueError("value must be finite, got NaN or infinity.")
+
+
+def check_integers(counts: ArrayLike) -> NDArray[np.int64]:
+    """Return whole numbers as an array, empty ones and those that are none refused."""
+    values = np.asarray(counts)
+    if values.dtype.kind not in "iu":
+        raise TypeError(f"counts must be whole numbers, got {values.dtype}.")
+    if values.size == 0:
+        raise ValueError("counts must have at least one entry.")
+    if abs(float(values.max())) + abs(float(values.min())) > LARGEST_INTEGER:
+        raise ValueError(f"counts must be within {LARGEST_INTEGER:.3g}, got {values.max()!r}.")
+    return values.astype(np.int64)
+
+
+def are_positive(numbers: FloatArray) -> bool:
+    """Whether all numbers are positive and finite."""
+    return bool(((numbers > 0.0) & (numbers < np.inf)).all())
+
+
+def check_sensitivity(bounds: FloatArray, shape: tuple[int, ...]) -> None:
+    """Refuse sensitivities that are not finite or do not have the shape of the value."""
+    if bounds.ndim == 0:
+        if not 0.0 < bounds < np.inf:
+            raise ValueError(f"sensitivity must be positive and finite, got {float(bounds)!r}.")
+        return
+    if bounds.shape != shape:
+        raise ValueError(
+            f"sensitivity must be a number or have the shape of the value, {shape}, "
+            f"got shape {bounds.shape}."
+        )
+    if not ((bounds >= 0.0) & (bounds < np.inf)).all():
+        raise ValueError(f"sensitivity must be at least 0 and finite everywhere, got {bounds!r}.")
+
+
+# Noise on the whole numbers that a release pays for.
+
+# What discrete Gaussian noise has of variance beyond what is paid for, so that it is no worse than
+# continuous noise but for a factor below exp(2e-12): docs/theory/noise.md.
+_SPARE_VARIANCE = 1.5625
+# Discrete Laplace noise is no worse than continuous noise of a shift that is so much longer.
+_SPARE_SHIFT = 2
+# For the last digit of the scale.
+
+
+def noise_on_integers(release: Release, *, sensitivity: int | None = None) -> IntegerNoise:
+    """Return the law of the noise that `NoiseSource.integers` adds.
+
+    Parameters
+    ----------
+    release : Release
+        The release, not sampled.
+    sensitivity : int, optional
+        As for `NoiseSource.integers`.
+
+    Returns
+    -------
+    IntegerNoise
+        With the noise multiplier z its scale is 2z for discrete Laplace noise. For Laplace and
+        Gaussian noise, which are accounted for as if they were continuous, it is z(Δ + 2) and
+        √(z²Δ² + 1.5625), with Δ the sensitivity, for counts 2 and √2. All are larger by a relative
+        2⁻⁴⁰.
+
+    Raises
+    ------
+    UnsupportedMechanismError
+        If the release is sampled.
+    ValueError
+        If the sensitivity is not a positive whole number, or the noise too large for a law.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.privacy import Budget, Release, calibrate, noise_on_integers
+    >>> (counts,) = calibrate([Release("counts", "discrete-laplace", 1.0, 1)], Budget(1.0, 1e-6))
+    >>> round(noise_on_integers(counts).std, 2)
+    2.8
+    """
+    law = "gaussian" if release.mechanism == "gaussian" else "laplace"
+    scale = scale_on_integers(release, sensitivity)
+    if scale > LARGEST_SCALE:
+        raise ValueError(
+            f"epsilon must be larger for counts of records: noise of scale {scale:,.0f} would hide "
+            f"them, and at most {LARGEST_SCALE:,.0f} is allowed."
+        )
+    return IntegerNoise(law, scale)  # type: ignore[arg-type]
+
+
+def scale_on_integers(release: Release, sensitivity: int | None) -> float:
+    """Return the scale of the noise, at any size of the sensitivity."""
+    if release.sampling_rate < 1.0:
+        raise UnsupportedMechanismError(
+            f"Whole numbers cannot be a sampled release, got sampling_rate = "
+            f"{release.sampling_rate!r}."
+        )
+    z = release.noise_multiplier
+    if sensitivity is not None:
+        sensitivity = whole_number(sensitivity, "sensitivity", least=1)
+    if release.mechanism == "discrete-laplace":
+        if sensitivity is not None:
+            raise ValueError(
+                f"sensitivity must be None for a discrete-laplace release, of which a record moves "
+                f"two counts by one each, got {sensitivity}."
+            )
+        return 2.0 * z * _MARGIN
+    if release.mechanism == "laplace":
+        return z * ((2 if sensitivity is None else sensitivity) + _SPARE_SHIFT) * _MARGIN
+    square = 2.0 if sensitivity is None else float(sensitivity) ** 2
+    return math.sqrt(z * z * square + _SPARE_VARIANCE) * _MARGIN

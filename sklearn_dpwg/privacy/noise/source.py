@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn
@@ -11,33 +12,136 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_dpwg._checks import whole_number
-from sklearn_dpwg._typing import FloatArray
+from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.exceptions import (
+    PlanExceededError,
     SeededNoiseWarning,
     UnsupportedMechanismError,
     warn,
 )
-from sklearn_dpwg.privacy.noise._on_integers import scale_on_integers
-from sklearn_dpwg.privacy.noise._paid_draws import PaidDraws
-from sklearn_dpwg.privacy.noise._payers import Payer
-from sklearn_dpwg.privacy.noise._values import (
-    UNIT_SENSITIVITY,
-    are_positive,
-    check_integers,
-    check_sensitivity,
-    check_value,
-)
 from sklearn_dpwg.privacy.noise.poisson import PoissonSample
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.privacy.noise.samplers import (
+    UNIT_SENSITIVITY,
     Sampler,
     SecureSampler,
     Seed,
     SeededSampler,
+    are_positive,
+    check_integers,
+    check_sensitivity,
+    check_value,
+    scale_on_integers,
     seed_sequence,
 )
 from sklearn_dpwg.privacy.release import Draw, Mechanism, Release
+
+# Draws that one group alone pays for.
+
+Payer = int | None
+
+
+class Payers:
+    """How often each group has paid for Gaussian releases of which a record moves few draws.
+
+    Such Laplace releases are made on batches that are each read once, so nobody counts them.
+    """
+
+    def __init__(self) -> None:
+        self._spent: Counter[tuple[Release, int]] = Counter()
+
+    def check(self, release: Release, payer: Payer, n_allowed: int) -> None:
+        """Refuse a draw without a payer, or of one who has paid for as many as a record may."""
+        if not _is_counted(release):
+            return
+        if payer is None:
+            raise PlanExceededError(
+                f"The plan pays for draws of {release.name!r} of which a record moves "
+                f"{release.paid_count}, so each must name its payer, got None."
+            )
+        payer = whole_number(payer, "payer", least=0)
+        # a plan may hold the same release several times
+        most = release.paid_count * (n_allowed // release.max_count)
+        if self._spent[release, payer] >= most:
+            raise PlanExceededError(
+                f"The plan pays for {most} draw{'s' * (most > 1)} of {release.name!r} by a group, "
+                f"and group {payer} has paid for all of them."
+            )
+
+    def spend(self, release: Release, payer: Payer) -> None:
+        """Count a draw, before its noise exists."""
+        if payer is not None and _is_counted(release):
+            self._spent[release, int(payer)] += 1
+
+
+def _is_counted(release: Release) -> bool:
+    return release.mechanism == "gaussian" and release.paid_count < release.max_count
+
+
+# What a plan has paid for, and what of it was drawn.
+
+Shape = tuple[int, ...]
+
+
+class PaidDraws:
+    """Counts draws against the releases of a plan, and refuses those beyond it."""
+
+    def __init__(self, releases: Sequence[Release]) -> None:
+        self._allowed: Counter[Release] = Counter()
+        for release in releases:
+            if type(release) is not Release:
+                raise TypeError(f"releases must hold Releases and nothing else, got {release!r}.")
+            self._allowed[release] += release.max_count
+        self._spent: Counter[Release] = Counter()
+        self._samples: Counter[Release] = Counter()
+        self._payers = Payers()
+        self.draws: list[Draw] = []
+        self.on_draw: Callable[[int], None] | None = None
+
+    def add_sample(self, release: Release) -> None:
+        """Count a sample, which the next draw of a sampled release uses up."""
+        self._samples[release] += 1
+
+    def spend(self, release: Release, kind: Mechanism, shape: Shape, payer: Payer = None) -> None:
+        """Count a draw against the plan, before the noise exists."""
+        self.check_affordable(release, kind, payer)
+        self._spent[release] += 1
+        self._payers.spend(release, payer)
+        if release.sampling_rate < 1.0:
+            self._samples[release] = 0
+        self.draws.append(Draw(release, shape))
+        if self.on_draw is not None:
+            self.on_draw(len(self.draws))
+
+    def check_affordable(self, release: Release, mechanism: Mechanism, payer: Payer) -> None:
+        """Refuse a draw that the plan has not paid for."""
+        self.check_allowed(release)
+        if release.mechanism != mechanism:
+            raise PlanExceededError(
+                f"The plan pays for {release.mechanism} noise on {release.name!r}, not {mechanism}."
+            )
+        n_allowed = self._allowed[release]
+        if self._spent[release] >= n_allowed:
+            raise PlanExceededError(
+                f"The plan pays for {n_allowed} draw{'s' * (n_allowed > 1)} of {release.name!r}, "
+                "and all were made."
+            )
+        self._payers.check(release, payer, n_allowed)
+        if release.sampling_rate < 1.0 and self._samples[release] == 0:
+            raise PlanExceededError(
+                f"The plan pays for draws of {release.name!r} from samples of their own, and no "
+                "sample was drawn for this one."
+            )
+
+    def check_allowed(self, release: Release) -> None:
+        """Refuse a release that the plan does not hold."""
+        # a subclass could claim to equal what was paid for
+        if type(release) is not Release or release not in self._allowed:
+            known = sorted({repr(allowed.name) for allowed in self._allowed}) or ["nothing"]
+            raise PlanExceededError(
+                f"The plan does not hold {release!r}; it pays for {', '.join(known)}."
+            )
+
 
 # For planning: OpenDP 0.16 on one core, a call and a coordinate. NumPy's noise is free.
 SECONDS_PER_SECURE_CALL = 200e-6

@@ -8,13 +8,10 @@ What they differ in is the noise of the sums, which is that of B Z, and what the
 chosen by whoever has seen all sums before.
 """
 
-from sklearn_dpwg.privacy.prefix_sums.base import PrefixSums
-from sklearn_dpwg.privacy.prefix_sums.binary_tree import BinaryTree
-from sklearn_dpwg.privacy.prefix_sums.honaker_tree import HonakerTree
-from sklearn_dpwg.privacy.prefix_sums.independent_noise import IndependentNoise
+from sklearn_dpwg.privacy.prefix_sums.base import PrefixSums, PrefixSumStream
+from sklearn_dpwg.privacy.prefix_sums.convolutions import IndependentNoise, SquareRootToeplitz
 from sklearn_dpwg.privacy.prefix_sums.registry import PREFIX_SUMS, make_prefix_sums
-from sklearn_dpwg.privacy.prefix_sums.square_root_toeplitz import SquareRootToeplitz
-from sklearn_dpwg.privacy.prefix_sums.stream import PrefixSumStream
+from sklearn_dpwg.privacy.prefix_sums.trees import BinaryTree, HonakerTree
 
 __all__ = [
     "PREFIX_SUMS",

@@ -4,18 +4,114 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
-from sklearn_dpwg._checks import positive_finite, whole_number
-from sklearn_dpwg._typing import FloatArray
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import fft
+
+from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
+from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.privacy.noise.source import (
     SECONDS_PER_SECURE_CALL,
     SECONDS_PER_SECURE_COORDINATE,
     NoiseSource,
 )
-from sklearn_dpwg.privacy.prefix_sums.stream import PrefixSumStream
 from sklearn_dpwg.privacy.release import Release
+
+# Stream that takes vectors and gives noisy sums.
+
+
+class PrefixSumStream(ABC):
+    """Noisy prefix sums of the vectors added so far; made by `PrefixSums.open`.
+
+    Parameters
+    ----------
+    n_steps : int
+        Largest number of vectors.
+    n_dimensions : int
+        Numbers in a vector.
+    column_norm : float
+        How far all noisy values move together if one vector moves by 1.
+    sensitivity : float or None
+        By how much one record moves one vector, or None if every step states its own.
+
+    Attributes
+    ----------
+    n_added : int
+        Vectors added so far.
+
+    Notes
+    -----
+    Exact sums, and noise that is yet unused, are secrets: a stream cannot be copied or pickled.
+    """
+
+    def __init__(
+        self, n_steps: int, n_dimensions: int, column_norm: float, sensitivity: float | None
+    ) -> None:
+        self.n_added = 0
+        self._n_steps = n_steps
+        self._shape = (n_dimensions,)
+        self._column_norm = column_norm
+        self._is_fixed = sensitivity is not None
+        self._scale = 0.0 if sensitivity is None else column_norm * sensitivity
+
+    def add(self, vector: ArrayLike, sensitivity: float | None = None) -> FloatArray:
+        """Add a vector and return the noisy sum of all so far.
+
+        Parameters
+        ----------
+        vector : array-like of shape (n_dimensions,)
+            What to add, finite. It may depend on the noisy sums before it.
+        sensitivity : float, optional
+            By how much one record can move this vector in the L2 norm, if the stream was opened
+            without one. It may follow from public facts and the noisy sums before. The noise never
+            falls: a number below an earlier one counts as that one.
+
+        Returns
+        -------
+        ndarray of shape (n_dimensions,)
+            The sum with noise, a new array.
+
+        Raises
+        ------
+        PlanExceededError
+            If all steps were taken.
+        TypeError
+            If the sensitivity was stated both here and at the opening, or nowhere.
+        ValueError
+            If the vector or the sensitivity is out of range. Nothing is added then.
+        """
+        values = np.asarray(vector, dtype=np.float64)
+        if values.shape != self._shape:
+            raise ValueError(f"vector must have shape {self._shape}, got shape {values.shape}.")
+        # one product sees NaN and infinity in less time than numpy.isfinite takes
+        if not math.isfinite(values.dot(values)):
+            raise ValueError("vector must be finite, got NaN, infinity or numbers near it.")
+        if (sensitivity is None) != self._is_fixed:
+            raise TypeError(
+                "sensitivity must be stated once, where the stream is opened or at every step."
+            )
+        if self.n_added == self._n_steps:
+            raise PlanExceededError(
+                f"The stream was planned for {self._n_steps} steps, and all were taken."
+            )
+        if sensitivity is not None:
+            stated = self._column_norm * positive_finite(sensitivity, "sensitivity")
+            self._scale = max(self._scale, stated)
+        self.n_added += 1
+        return self._add(values)
+
+    @abstractmethod
+    def _add(self, vector: FloatArray) -> FloatArray:
+        """Return the noisy sum; ``n_added`` counts this vector, ``_scale`` is for its rows."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "A PrefixSumStream cannot be copied or pickled: it holds exact sums and unused noise."
+        )
+
 
 # Roundings of the rows of C G for each doubling of the steps, in units of these; a margin for FFTs.
 _ROUNDINGS = 256.0
@@ -191,3 +287,77 @@ class PrefixSums(ABC):
             sensitivity = positive_finite(sensitivity, "sensitivity")
         rows = noise.gaussian_rows((self.n_rows, self.n_dimensions), release=release)
         return self._make_stream(rows, sensitivity)
+
+
+# A convolution whose input is known one row at a time.
+
+# Within a block rows are multiplied directly; blocks meet each other by FFT.
+_BLOCK = 64
+
+
+def convolve(rows: FloatArray, kernel: FloatArray) -> FloatArray:
+    """Return the first ``len(kernel)`` rows of the convolution of the columns with a kernel."""
+    n_fft = fft.next_fast_len(len(rows) + len(kernel) - 1, real=True)
+    spectrum = fft.rfft(kernel, n_fft)[:, None]
+    result = np.empty((len(kernel), rows.shape[1]))
+    # few columns at a time, so that the work space stays small
+    width = max(1, 2**20 // n_fft)
+    for start in range(0, rows.shape[1], width):
+        columns = slice(start, start + width)
+        product = fft.rfft(rows[:, columns], n_fft, axis=0)
+        product *= spectrum
+        result[:, columns] = fft.irfft(product, n_fft, axis=0, overwrite_x=True)[: len(kernel)]
+    return result
+
+
+class OnlineConvolution:
+    """Gives row t of the convolution as soon as row t of the input is there.
+
+    Whenever a multiple of a power of two of blocks is complete, what they add to the equally many
+    rows that follow is computed at once: the blocks of every earlier row are those of the binary
+    digits of the block number. All T rows of width d take O(d T log² T) time and O(d T) memory.
+    """
+
+    def __init__(self, kernel: FloatArray, n_columns: int) -> None:
+        self._kernel = kernel
+        self._reversed = np.ascontiguousarray(kernel[:_BLOCK][::-1])
+        self._input = np.empty((len(kernel), n_columns))
+        self._output = np.zeros((len(kernel), n_columns))
+        self._n_rows = 0
+
+    def add(self, row: FloatArray) -> FloatArray:
+        """Return the next row of the convolution."""
+        step = self._n_rows
+        self._input[step] = row
+        start = step - step % _BLOCK
+        recent = self._input[start : step + 1]
+        result: FloatArray = self._reversed[-len(recent) :] @ recent
+        result += self._output[step]
+        self._n_rows = step = step + 1
+        if step % _BLOCK == 0:
+            length = step & -step
+            end = min(step + length, len(self._kernel))
+            if step < end:
+                ahead = convolve(
+                    self._input[step - length : step], self._kernel[: length + end - step]
+                )
+                self._output[step:end] += ahead[length:]
+        return result
+
+
+# Arithmetic on the binary digits of the steps.
+
+
+def sums_over_bits(n_steps: int, values: FloatArray) -> FloatArray:
+    """Return, for every step from 1 on, the sum of the values at its binary ones."""
+    sums = np.zeros(2 ** n_steps.bit_length())
+    for digit, value in enumerate(values):
+        sums[2**digit : 2 ** (digit + 1)] = sums[: 2**digit] + value
+    return sums[1 : n_steps + 1]
+
+
+def trailing_zeros(n_steps: int) -> NDArray[np.int64]:
+    """Return, for every step from 1 on, how often two divides it."""
+    steps = np.arange(1, n_steps + 1, dtype=np.int64)
+    # frexp is exact where a logarithm may round
+    return np.frexp((steps & -steps).astype(np.float64))[1].astype(np.int64) - 1

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from sklearn_dpwg.privacy.prefix_sums.base import PrefixSums
-from sklearn_dpwg.privacy.prefix_sums.binary_tree import BinaryTree
-from sklearn_dpwg.privacy.prefix_sums.honaker_tree import HonakerTree
-from sklearn_dpwg.privacy.prefix_sums.independent_noise import IndependentNoise
-from sklearn_dpwg.privacy.prefix_sums.square_root_toeplitz import SquareRootToeplitz
+from sklearn_dpwg.privacy.prefix_sums.convolutions import IndependentNoise, SquareRootToeplitz
+from sklearn_dpwg.privacy.prefix_sums.trees import BinaryTree, HonakerTree
 
 # one line a mechanism
 PREFIX_SUMS: dict[str, type[PrefixSums]] = {

@@ -7,16 +7,16 @@ loss, strengths of the regularisation, norms. ``docs/theory/phased-erm-sensitivi
 proofs. Of `hidden_group_sensitivities` the other record may be of another group.
 """
 
-from sklearn_dpwg.privacy.sensitivity._hidden_groups import hidden_group_sensitivities
-from sklearn_dpwg.privacy.sensitivity._lemma3 import lemma3_sensitivity
-from sklearn_dpwg.privacy.sensitivity._moments import moment_sensitivity
-from sklearn_dpwg.privacy.sensitivity._saddle_point import (
+from sklearn_dpwg.privacy.sensitivity.hidden_groups import hidden_group_sensitivities
+from sklearn_dpwg.privacy.sensitivity.saddle_point import (
+    lemma3_sensitivity,
     saddle_point_sensitivities,
     saddle_point_sensitivity,
 )
-from sklearn_dpwg.privacy.sensitivity._sums import (
+from sklearn_dpwg.privacy.sensitivity.sums import (
     SumGrid,
     grid_step,
+    moment_sensitivity,
     record_rounding,
     summation_slack,
     weighting_slack,

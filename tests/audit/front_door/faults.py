@@ -13,15 +13,15 @@ from unittest.mock import patch
 
 import numpy as np
 
+from sklearn_dpwg.data.oracles import DatabaseOracle
+from sklearn_dpwg.data.oracles.base import RecordOracle
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import EveryRecord, GroupRisks
 from sklearn_dpwg.estimators.targets import BoundedTargets
 from sklearn_dpwg.ledger.file import LedgerFile
-from sklearn_dpwg.oracles import DatabaseOracle
-from sklearn_dpwg.oracles.records import RecordOracle
-from sklearn_dpwg.preprocessing import dp_standard_scaler
+from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
 from sklearn_dpwg.privacy import GaussianRows, NoiseSource
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import EveryRecord, GroupRisks
 
 Patch = Callable[[], contextlib.AbstractContextManager[object]]
 

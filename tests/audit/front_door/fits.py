@@ -7,10 +7,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.learners import FTRL
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.solvers import MGR, OCO
+from sklearn_dpwg.solvers.stream.learners import FTRL
 from tests.audit.front_door.data import DELTA, EPSILON, bounded, one_group, released, table
 
 # One short step from zero, far inside the ball: the model is the released gradient, times a number.

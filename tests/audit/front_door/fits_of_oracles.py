@@ -6,7 +6,7 @@ import sqlite3
 
 import numpy as np
 
-from sklearn_dpwg.oracles import DatabaseOracle, GeneratorOracle, InMemoryOracle
+from sklearn_dpwg.data.oracles import DatabaseOracle, GeneratorOracle, InMemoryOracle
 from tests.audit.front_door.data import one_group, released
 from tests.audit.front_door.fits import online
 

@@ -15,7 +15,7 @@ from sklearn_dpwg.metrics.intervals import (
     rate_interval,
     worst_group_set,
 )
-from sklearn_dpwg.metrics.intervals._closed_form import wilson
+from sklearn_dpwg.metrics.intervals.rate import wilson
 from sklearn_dpwg.privacy import IntegerNoise
 
 NOBODY = rate_interval(0, 0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sklearn_dpwg.metrics.intervals._noisy_binomial import Survival, survival_of, upper_tail
+from sklearn_dpwg.metrics.intervals.rate import Survival, survival_of, upper_tail
 from sklearn_dpwg.privacy import IntegerNoise
 
 

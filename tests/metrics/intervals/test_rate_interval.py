@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from sklearn_dpwg.metrics.intervals import Interval, rate_interval
-from sklearn_dpwg.metrics.intervals._closed_form import wilson
+from sklearn_dpwg.metrics.intervals.rate import wilson
 from sklearn_dpwg.privacy import IntegerNoise
 from tests.helpers.interval_cases import coverage_faults, law_of_count
 

@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sklearn_dpwg.metrics.intervals import Interval, _limits, rate_interval, ratio_interval
-from sklearn_dpwg.metrics.intervals._closed_form import fieller_wilson, wilson
-from sklearn_dpwg.metrics.intervals._far_pieces import n_surely_rejected
-from sklearn_dpwg.metrics.intervals._limits import unknown_total_piece
-from sklearn_dpwg.metrics.intervals._noisy_binomial import survival_of, upper_tail
+from sklearn_dpwg.metrics.intervals import Interval, rate_interval, ratio_interval
+from sklearn_dpwg.metrics.intervals import rate as _limits
+from sklearn_dpwg.metrics.intervals.rate import (
+    fieller_wilson,
+    survival_of,
+    unknown_total_piece,
+    upper_tail,
+    wilson,
+)
+from sklearn_dpwg.metrics.intervals.ratio import n_surely_rejected
 from sklearn_dpwg.privacy import IntegerNoise
 from tests.helpers.interval_cases import coverage_faults
 

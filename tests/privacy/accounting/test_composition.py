@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.privacy import epsilon_of
 from sklearn_dpwg.privacy.accounting import composition
-from sklearn_dpwg.privacy.accounting.accountant import composition_epsilon, worst_epsilon
+from sklearn_dpwg.privacy.accounting.accountant import (
+    composition_epsilon,
+    worst_deltas,
+    worst_epsilon,
+)
 from sklearn_dpwg.privacy.accounting.composition import (
     Composition,
     composition_of_event,
@@ -20,8 +24,7 @@ from sklearn_dpwg.privacy.accounting.composition import (
     joint,
     joint_compositions,
 )
-from sklearn_dpwg.privacy.accounting.events import event_of_composition
-from sklearn_dpwg.privacy.accounting.tradeoff import worst_deltas
+from sklearn_dpwg.privacy.accounting.loss_distribution import event_of_composition
 
 multipliers = st.floats(0.5, 20.0)
 gaussians = multipliers.map(dp_event.GaussianDpEvent)

@@ -26,8 +26,7 @@ from sklearn_dpwg.privacy.accounting.composition import (
     composition_of_event,
     dominating,
 )
-from sklearn_dpwg.privacy.accounting.events import event_of_composition
-from sklearn_dpwg.privacy.accounting.loss_distribution import renyi_accountant
+from sklearn_dpwg.privacy.accounting.loss_distribution import event_of_composition, renyi_accountant
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 

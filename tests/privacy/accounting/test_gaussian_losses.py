@@ -7,7 +7,7 @@ from dp_accounting.pld import privacy_loss_distribution as distributions
 
 from sklearn_dpwg.privacy import Budget, Release, calibrate
 from sklearn_dpwg.privacy.accounting import calibration
-from sklearn_dpwg.privacy.accounting.gaussian_losses import gaussian_loss, sampled_gaussian_loss
+from sklearn_dpwg.privacy.accounting.loss_distribution import gaussian_loss, sampled_gaussian_loss
 
 
 def is_alike(ours, theirs):

@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_dpwg.exceptions import (
-    PlanExceededError,
-    UnsupportedMechanismError,
-)
+from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.noise import samplers as _samplers
 from tests.helpers.noise_checks import scale_faults

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.privacy import hidden_group_sensitivities, saddle_point_sensitivity
-from sklearn_dpwg.privacy.sensitivity._hidden_groups import _largest_move
+from sklearn_dpwg.privacy.sensitivity.hidden_groups import _largest_move
 
 FACTS = {
     "normalisers": [40, 100],

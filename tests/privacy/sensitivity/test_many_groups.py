@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from sklearn_dpwg.privacy import saddle_point_sensitivities, saddle_point_sensitivity
-from sklearn_dpwg.privacy.sensitivity import _group_moves
-from sklearn_dpwg.privacy.sensitivity._group_moves import (
+from sklearn_dpwg.privacy.sensitivity import hidden_groups as _group_moves
+from sklearn_dpwg.privacy.sensitivity.hidden_groups import (  # fmt: skip
     _COARSE,
     _FINE,
     _MIDDLE,
     Cells,
     GroupMoves,
     _edges,
-)  # fmt: skip
+)
 from tests.helpers.saddle_bounds import bounds_of_all_groups, solutions_of_the_inequality
 
 FACTS = {

@@ -10,9 +10,8 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Square
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
 from sklearn_dpwg.solvers import AGS, Solution
-from sklearn_dpwg.solvers.ags.ags import GroupChoice
-from sklearn_dpwg.solvers.ags.planning import Course
-from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
+from sklearn_dpwg.solvers.descent.ags import Course, GroupChoice
+from sklearn_dpwg.solvers.steps import step_and_momentum
 from tests.helpers.group_data import make_data, make_problem, naive
 from tests.helpers.mgr_cases import random_data
 from tests.helpers.replay import recorded, silent

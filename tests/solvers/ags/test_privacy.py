@@ -15,10 +15,10 @@ import pytest
 from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.losses import Hinge
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, gdp_mu
-from sklearn_dpwg.privacy.noise._payers import Payers
+from sklearn_dpwg.privacy.noise.source import Payers
 from sklearn_dpwg.solvers import AGS, Solution
-from sklearn_dpwg.solvers.ags import ags as ags_module
-from sklearn_dpwg.solvers.ags import releases
+from sklearn_dpwg.solvers.descent import ags as ags_module
+from sklearn_dpwg.solvers.descent import releases
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import LOSSES, bad_case, random_data
 from tests.helpers.plan_check import assert_releases_match
@@ -35,7 +35,7 @@ from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
 ROUNDING = 1e-9
-GRADIENT, RISKS = releases.GRADIENT, releases.RISKS
+GRADIENT, RISKS = releases.AGS_GRADIENT, releases.RISKS
 
 
 def planned_problems(seed, n_plans):
@@ -195,7 +195,7 @@ PLANTED = {
     "the exact gradient leaks into the step": exact_gradient_leaks,
 }
 PLANTED = {
-    **{name: instead_of(releases, "from_pass", fault) for name, fault in PLANTED.items()},
+    **{name: instead_of(releases, "ags_from_pass", fault) for name, fault in PLANTED.items()},
     "visits not enforced": instead_of(ags_module, "GroupChoice", any_group),
     "weights leave the ball": instead_of(ags_module, "project_to_ball", outside),
 }

@@ -21,9 +21,9 @@ from sklearn_dpwg.solvers import (
     PhasedERM,
     Solution,
 )
-from sklearn_dpwg.solvers.group_player import CORRECTION
-from sklearn_dpwg.solvers.mgr import mixture as mgr_mixture
+from sklearn_dpwg.solvers.descent import mgr as mgr_mixture
 from sklearn_dpwg.solvers.mixture import as_mixture_solver, mixture_solvers
+from sklearn_dpwg.solvers.steps import CORRECTION
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.mgr_cases import Ball, random_data
 from tests.helpers.plan_check import assert_releases_match

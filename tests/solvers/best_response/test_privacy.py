@@ -13,11 +13,11 @@ import pytest
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, gdp_mu
 from sklearn_dpwg.solvers import MGR, BestResponse, Calls, Moments, PhasedERM
-from sklearn_dpwg.solvers.best_response import best_response as run_module
-from sklearn_dpwg.solvers.mgr import mixture as mgr_mixture
-from sklearn_dpwg.solvers.moments import mixture as moments_mixture
-from sklearn_dpwg.solvers.phased_erm import phased_erm as phased_module
-from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule
+from sklearn_dpwg.solvers.descent import mgr as mgr_mixture
+from sklearn_dpwg.solvers.rounds import best_response as run_module
+from sklearn_dpwg.solvers.rounds import moments as moments_mixture
+from sklearn_dpwg.solvers.rounds import phased_erm as phased_module
+from sklearn_dpwg.solvers.rounds.schedule import PhasedERMSchedule
 from tests.helpers.best_response_cases import bad_response_case, response_plans
 from tests.helpers.group_data import make_problem
 from tests.helpers.planted import wrap
@@ -152,7 +152,7 @@ def exact_risks_move_the_mixture(patch):
     wrap(
         patch,
         run_module,
-        "release_risks",
+        "release_round_risks",
         lambda real, read, weights, schedule, noise, release: real(
             read, weights, schedule, Exact(noise), release
         ),
@@ -193,14 +193,14 @@ def the_largest_group_in_all_risks(patch):
         value = read.risks(weights, ceiling=schedule.ceiling)
         return noise.gaussian(value, sensitivity=schedule.feedback_range / sizes, release=release)
 
-    wrap(patch, run_module, "release_risks", largest)
+    wrap(patch, run_module, "release_round_risks", largest)
 
 
 def no_ceiling(patch):
     def high(real, read, weights, schedule, *others):
         return real(read, weights, dataclasses.replace(schedule, ceiling=math.inf), *others)
 
-    wrap(patch, run_module, "release_risks", high)
+    wrap(patch, run_module, "release_round_risks", high)
 
 
 def exact_risks_tell_the_clip(patch):

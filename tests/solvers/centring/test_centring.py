@@ -5,21 +5,23 @@ import math
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, Loss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.optimum.accelerated_gradient import iteration_cap
-from sklearn_dpwg.optimum.objective import RegularisedObjective
+from sklearn_dpwg.optimum.objective import RegularisedObjective, iteration_cap
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR, PhasedERM
-from sklearn_dpwg.solvers.centring.problem import (
+from sklearn_dpwg.solvers.centring import (
+    CENTRE,
     CENTRE_SHARE,
     CONSTANT,
     LONGEST_GRADIENT,
+    SPREAD,
     SPREAD_SHARE,
+    Centring,
     centred_problem,
+    release_centre,
 )
-from sklearn_dpwg.solvers.centring.releases import CENTRE, SPREAD, Centring, release_centre
-from sklearn_dpwg.solvers.phased_erm import releases as phased_releases
+from sklearn_dpwg.solvers.rounds import releases as phased_releases
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.planted import wrap
 from tests.helpers.replay import Recorder, silent

@@ -7,6 +7,8 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
 
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import (
     AbsoluteError,
     BinaryLogLoss,
@@ -18,8 +20,6 @@ from sklearn_dpwg.losses import (
     SquaredError,
     SquaredHinge,
 )
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 from tests.helpers.mgr_cases import random_targets
 from tests.helpers.selections import Listed
 

@@ -11,23 +11,16 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from sklearn_dpwg.losses import (
-    BinaryLogLoss,
-    Hinge,
-    MultinomialLogLoss,
-    SquaredError,
-    SquaredHinge,
-)
+from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError, SquaredHinge
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR, PhasedERM, Solution
-from sklearn_dpwg.solvers.by_loss import by_loss
-from sklearn_dpwg.solvers.centring import releases as centring_releases
-from sklearn_dpwg.solvers.centring.problem import CONSTANT, CentredProblem, largest_clip
-from sklearn_dpwg.solvers.mgr import releases as mgr_releases
-from sklearn_dpwg.solvers.mgr.limits import planned_limits
-from sklearn_dpwg.solvers.mgr.loss_level import LEAST_CEILING
-from sklearn_dpwg.solvers.mgr.releases import from_batch
+from sklearn_dpwg.solvers import centring as centring_releases
+from sklearn_dpwg.solvers.centring import CONSTANT, CentredProblem, largest_clip
+from sklearn_dpwg.solvers.descent import releases as mgr_releases
+from sklearn_dpwg.solvers.descent.group_weights import LEAST_CEILING, planned_limits
+from sklearn_dpwg.solvers.descent.releases import from_batch
+from sklearn_dpwg.solvers.solver import by_loss
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import random_data, random_targets
 from tests.helpers.replay import distances, fixed_transcript

@@ -8,7 +8,8 @@ import pytest
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import WeakPlanWarning
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.minimax import (
+from sklearn_dpwg.optimum import worst_group_optimum
+from sklearn_dpwg.optimum.minimax import (
     Regulariser,
     Released,
     StronglyConvexSteps,
@@ -16,12 +17,11 @@ from sklearn_dpwg.minimax import (
     primal_risk,
     strong_gap,
 )
-from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import GDA, MGR, Solution
-from sklearn_dpwg.solvers.gda import gda as gda_module
-from sklearn_dpwg.solvers.gda.paper import best_ridge, strong_gap_bound
-from sklearn_dpwg.solvers.gda.releases import GroupGame
+from sklearn_dpwg.solvers.descent import gda as gda_module
+from sklearn_dpwg.solvers.descent.gda import best_ridge, strong_gap_bound
+from sklearn_dpwg.solvers.descent.releases import GroupGame
 from tests.helpers.gda_cases import paper_points
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.mgr_cases import random_data

@@ -12,9 +12,9 @@ import pytest
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import GDA
-from sklearn_dpwg.solvers.gda import gda as gda_module
-from sklearn_dpwg.solvers.gda import releases
-from sklearn_dpwg.solvers.gda.releases import GroupGame
+from sklearn_dpwg.solvers.descent import gda as gda_module
+from sklearn_dpwg.solvers.descent import releases
+from sklearn_dpwg.solvers.descent.releases import GroupGame
 from tests.helpers.gda_cases import planned_problems
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import bad_case, random_data

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sklearn_dpwg.solvers.mgr import planning
+from sklearn_dpwg.solvers.descent import planning
 
 
 @pytest.fixture(autouse=True, scope="module")

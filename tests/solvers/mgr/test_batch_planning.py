@@ -6,16 +6,12 @@ import math
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import CalibrationError
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge
 from sklearn_dpwg.privacy import Budget, predict_multiplier
-from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.by_loss import by_loss
-from sklearn_dpwg.solvers.group_player import CORRECTION, risk_spread
-from sklearn_dpwg.solvers.mgr.bound import noise_of_batches
-from sklearn_dpwg.solvers.mgr.releases import GRADIENT_AND_RISKS
-from sklearn_dpwg.solvers.mgr.sampling import (
+from sklearn_dpwg.solvers.descent.batches import (
     CLEAR_ADVANTAGE,
     GRADIENT_SPREAD,
     Sampling,
@@ -26,7 +22,10 @@ from sklearn_dpwg.solvers.mgr.sampling import (
     resolve_rates,
     seconds_of,
 )
-from sklearn_dpwg.solvers.mgr.step_rule import StepRule
+from sklearn_dpwg.solvers.descent.releases import GRADIENT_AND_RISKS
+from sklearn_dpwg.solvers.descent.rule import StepRule, noise_of_batches
+from sklearn_dpwg.solvers.solver import by_loss
+from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread
 from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(1.0, 1e-6)

@@ -13,14 +13,10 @@ import pytest
 from scipy import integrate, stats
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.exceptions import (
-    PlanExceededError,
-    SeededNoiseWarning,
-    UnsupportedMechanismError,
-)
+from sklearn_dpwg.data.risks import ByGroup
+from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning, UnsupportedMechanismError
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, delta_of
-from sklearn_dpwg.risks import ByGroup
 from sklearn_dpwg.solvers import MGR, Solution
 from tests.helpers.batch_cases import (
     FAULTS,

@@ -12,10 +12,14 @@ from scipy.special import softmax
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.mgr.bound import RunNoise, best_sharpness
-from sklearn_dpwg.solvers.mgr.group_weights import GroupWeights, priced_weights
-from sklearn_dpwg.solvers.mgr.loss_level import LEAST_CEILING, LossLevel
-from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
+from sklearn_dpwg.solvers.descent.group_weights import (
+    LEAST_CEILING,
+    GroupWeights,
+    LossLevel,
+    priced_weights,
+)
+from sklearn_dpwg.solvers.descent.rule import RunNoise, best_sharpness
+from sklearn_dpwg.solvers.sums import SumSensitivity
 from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(1.0, 1e-6)

@@ -8,9 +8,9 @@ import pytest
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.mgr import releases
-from sklearn_dpwg.solvers.mgr.hidden_losses import HiddenLosses
-from sklearn_dpwg.solvers.sum_sensitivity import SumSensitivity
+from sklearn_dpwg.solvers.descent import releases
+from sklearn_dpwg.solvers.descent.group_weights import HiddenLosses
+from sklearn_dpwg.solvers.sums import SumSensitivity
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import bad_case
 from tests.helpers.replay import Recorder, distances, faulty, instead_of

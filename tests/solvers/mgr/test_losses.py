@@ -8,6 +8,9 @@ import warnings
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import (
     AbsoluteError,
     BinaryLogLoss,
@@ -19,11 +22,8 @@ from sklearn_dpwg.losses import (
 )
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.problem import Problem
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
+from sklearn_dpwg.solvers.steps import step_and_momentum
 from tests.helpers.plan_check import assert_releases_match
 
 KINKED = (Hinge(), AbsoluteError(), Quantile(0.8))

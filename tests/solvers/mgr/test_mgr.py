@@ -10,8 +10,8 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
-from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
-from sklearn_dpwg.solvers.mgr import releases
+from sklearn_dpwg.solvers.descent import releases
+from sklearn_dpwg.solvers.steps import step_and_momentum
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import Ball, adapted_group_weights, kept_share, random_data
 from tests.helpers.replay import faulty, fixed_transcript, instead_of, silent

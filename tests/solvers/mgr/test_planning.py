@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, gdp_epsilon
-from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.by_loss import by_loss
-from sklearn_dpwg.solvers.group_player import CORRECTION, risk_spread
-from sklearn_dpwg.solvers.heavy_ball import step_and_momentum
-from sklearn_dpwg.solvers.mgr.bound import best_sharpness, excess_bound_by_group, noise_of_passes
-from sklearn_dpwg.solvers.mgr.paper import paper_plan
+from sklearn_dpwg.solvers.descent.mgr import paper_plan
+from sklearn_dpwg.solvers.descent.rule import best_sharpness, excess_bound_by_group, noise_of_passes
+from sklearn_dpwg.solvers.solver import by_loss
+from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread, step_and_momentum
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import random_data
 from tests.helpers.sources import seeded

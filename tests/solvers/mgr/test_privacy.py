@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release
-from sklearn_dpwg.problem import Problem
 from sklearn_dpwg.solvers import MGR, Solution
-from sklearn_dpwg.solvers.group_player import normalised
-from sklearn_dpwg.solvers.mgr import mgr as mgr_module
-from sklearn_dpwg.solvers.mgr import releases
-from sklearn_dpwg.solvers.mgr.paper import paper_plan
-from sklearn_dpwg.solvers.mgr.planning import least_bound_plan
+from sklearn_dpwg.solvers.descent import mgr as mgr_module
+from sklearn_dpwg.solvers.descent import releases
+from sklearn_dpwg.solvers.descent.mgr import paper_plan
+from sklearn_dpwg.solvers.descent.planning import least_bound_plan
+from sklearn_dpwg.solvers.steps import normalised
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import LOSSES, bad_case, planned_problems, random_data
 from tests.helpers.noise_checks import scale_faults

@@ -8,7 +8,7 @@ import pytest
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.mgr.shrinkage import Shrinkage
+from sklearn_dpwg.solvers.descent.group_weights import Shrinkage
 from sklearn_dpwg.solvers.solver import Solution
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.sources import seeded

@@ -10,22 +10,23 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from sklearn_dpwg import DPWorstGroupRegressor
+from sklearn_dpwg.data.kernels import partition
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.exceptions import SeededNoiseWarning
-from sklearn_dpwg.kernels import partition
 from sklearn_dpwg.losses import BinaryLogLoss, Huber, SquaredError
 from sklearn_dpwg.optimum import smooth_optimum, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Moments, Solution
-from sklearn_dpwg.solvers.moments import mixture, noisy_moments
-from sklearn_dpwg.solvers.moments.noisy_moments import (
+from sklearn_dpwg.solvers.rounds import moments as mixture
+from sklearn_dpwg.solvers.rounds import noisy_moments
+from sklearn_dpwg.solvers.rounds.noisy_moments import (
     NoisyRisks,
     positive_part,
     robust_optimum,
     shrunk,
 )
-from sklearn_dpwg.solvers.moments.releases import BLOCK_SIZE, triangle
+from sklearn_dpwg.solvers.rounds.releases import BLOCK_SIZE, triangle
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import random_data
 from tests.helpers.plan_check import assert_releases_match
@@ -121,7 +122,7 @@ def test_sums_do_not_depend_on_tasks(monkeypatch):
     problem, data = linear_data((3000, 40, 700))
     weights = np.ones(problem.n_weights) / 3
     expected = data.residual_moments(weights, **SCALES, **IN_BLOCKS)
-    monkeypatch.setattr("sklearn_dpwg.risks.record_block.ENTRIES_PER_TASK", 50)
+    monkeypatch.setattr("sklearn_dpwg.data.risks.record_block.ENTRIES_PER_TASK", 50)
     assert partition.MAX_TASKS > 1
     np.testing.assert_array_equal(data.residual_moments(weights, **SCALES, **IN_BLOCKS), expected)
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, moment_sensitivity
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import Moments, Solution
-from sklearn_dpwg.solvers.moments import moments as moments_module
-from sklearn_dpwg.solvers.moments.planning import ROUNDING
+from sklearn_dpwg.solvers.rounds import moments as moments_module
+from sklearn_dpwg.solvers.rounds.moments import ROUNDING
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import Case, bad_case, random_data
 from tests.helpers.noise_checks import scale_faults

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sklearn_dpwg.learners import FTRL
+from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum.objective import project_to_ball
-from sklearn_dpwg.oracles import SampleOracle
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import OCO, Exact, FreshSolver, Solution
+from sklearn_dpwg.solvers.stream.learners import FTRL
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.oco_cases import BUDGET, random_records
 

@@ -7,7 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.oracles import DatabaseOracle, EncodingOracle, GeneratorOracle, InMemoryOracle
+from sklearn_dpwg.data.oracles import (
+    DatabaseOracle,
+    EncodingOracle,
+    GeneratorOracle,
+    InMemoryOracle,
+)
 from sklearn_dpwg.solvers import OCO
 from tests.helpers.group_data import make_problem
 from tests.helpers.oco_cases import BUDGET, Transcript, moves

@@ -8,14 +8,13 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.learners import FTRL
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO
-from sklearn_dpwg.solvers.oco.designs import WEIGHT_SHARES
-from sklearn_dpwg.solvers.oco.planning import RISK_SPREAD, excess_bound_by_group
-from sklearn_dpwg.solvers.oco.schedule import LONGEST_STEP, StrengthRule
+from sklearn_dpwg.solvers.stream.learners import FTRL
+from sklearn_dpwg.solvers.stream.planning import RISK_SPREAD, excess_bound_by_group
+from sklearn_dpwg.solvers.stream.schedule import LONGEST_STEP, WEIGHT_SHARES, StrengthRule
 from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(1.0, 1e-6)

@@ -11,18 +11,16 @@ import math
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.oracles.base import RecordOracle
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.learners import Learner
 from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.oracles.records import RecordOracle
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers import OCO, Solution
-from sklearn_dpwg.solvers.oco import game as game_module
-from sklearn_dpwg.solvers.oco.game import OCOGame
-from sklearn_dpwg.solvers.oco.releases import release_losses
-from sklearn_dpwg.solvers.oco.sampled_game import SampledGame
-from sklearn_dpwg.solvers.oco.weighted_game import WeightedGame
+from sklearn_dpwg.solvers.stream import games as game_module
+from sklearn_dpwg.solvers.stream.games import OCOGame, SampledGame, WeightedGame
+from sklearn_dpwg.solvers.stream.learners import Learner
+from sklearn_dpwg.solvers.stream.releases import release_losses
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.oco_cases import (
     BUDGET,

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sklearn_dpwg.learners import FTRL, LEARNERS, OptimisticFTRL, ParameterFree
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS
 from sklearn_dpwg.solvers import FreshSolver, Game, OnlineToBatch, Solution
-from sklearn_dpwg.solvers.online_to_batch import game as game_module
-from sklearn_dpwg.solvers.online_to_batch.game import OnlineToBatchGame
-from sklearn_dpwg.solvers.online_to_batch.releases import DifferenceSums
+from sklearn_dpwg.solvers.stream import games as game_module
+from sklearn_dpwg.solvers.stream.games import OnlineToBatchGame
+from sklearn_dpwg.solvers.stream.learners import FTRL, LEARNERS, OptimisticFTRL, ParameterFree
+from sklearn_dpwg.solvers.stream.releases import DifferenceSums
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.o2b_cases import BUDGET, LOSSES, algorithm_1, plain_gradient
 from tests.helpers.oco_cases import random_records

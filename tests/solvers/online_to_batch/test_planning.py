@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.learners import FTRL, ParameterFree
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from sklearn_dpwg.solvers import Auto, OnlineToBatch
-from sklearn_dpwg.solvers.online_to_batch.planning import ADDED_UP
+from sklearn_dpwg.solvers.stream.learners import FTRL, ParameterFree
+from sklearn_dpwg.solvers.stream.planning import ADDED_UP
 from tests.helpers.group_data import make_problem
 from tests.helpers.o2b_cases import papers_node_std
 

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.learners import Learner
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from sklearn_dpwg.solvers import OnlineToBatch, Solution
-from sklearn_dpwg.solvers.online_to_batch import game as game_module
-from sklearn_dpwg.solvers.online_to_batch.game import OnlineToBatchGame
-from sklearn_dpwg.solvers.online_to_batch.releases import DifferenceSums, difference_sum
-from sklearn_dpwg.solvers.online_to_batch.sensitivity import DifferenceSensitivity, round_weight
+from sklearn_dpwg.solvers.stream import games as game_module
+from sklearn_dpwg.solvers.stream.games import OnlineToBatchGame
+from sklearn_dpwg.solvers.stream.learners import Learner
+from sklearn_dpwg.solvers.stream.releases import DifferenceSums, difference_sum
+from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity, round_weight
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.o2b_cases import BUDGET, LOSSES, is_caught, papers_node_std, play_both
 from tests.helpers.oco_cases import random_records

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sklearn_dpwg.solvers.phased_erm import planning
+from sklearn_dpwg.solvers.rounds import planning
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.data.oracles import GeneratorOracle
 from sklearn_dpwg.exceptions import OracleError, WeakPlanWarning
 from sklearn_dpwg.losses import Hinge, SquaredError
-from sklearn_dpwg.oracles import GeneratorOracle
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import FreshPhasedERM, PhasedERM, Solution
-from sklearn_dpwg.solvers.phased_erm import phased_erm
+from sklearn_dpwg.solvers.rounds import phased_erm
 from tests.helpers import selections
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.oco_cases import random_records

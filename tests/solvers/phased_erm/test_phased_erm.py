@@ -8,16 +8,11 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_dpwg.exceptions import SeededNoiseWarning
-from sklearn_dpwg.losses import (
-    BinaryLogLoss,
-    Hinge,
-    MultinomialLogLoss,
-    SquaredError,
-)
+from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR, PhasedERM, Solution
-from sklearn_dpwg.solvers.group_player import CORRECTION
+from sklearn_dpwg.solvers.steps import CORRECTION
 from tests.helpers.convex_programs import mixture, regularised
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.mgr_cases import random_data

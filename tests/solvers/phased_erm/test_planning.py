@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from sklearn_dpwg.losses import AbsoluteError, BinaryLogLoss, Hinge, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget, lemma3_sensitivity
 from sklearn_dpwg.solvers import PhasedERM
-from sklearn_dpwg.solvers.by_loss import by_loss
-from sklearn_dpwg.solvers.group_player import CORRECTION, risk_spread
-from sklearn_dpwg.solvers.phased_erm.descent_bound import STRENGTHS, DescentBound
-from sklearn_dpwg.solvers.phased_erm.planning import PHASES, WIDTHS
-from sklearn_dpwg.solvers.phased_erm.releases import passes_of_a_phase
+from sklearn_dpwg.solvers.rounds.planning import PHASES, WIDTHS
+from sklearn_dpwg.solvers.rounds.releases import passes_of_a_phase
+from sklearn_dpwg.solvers.rounds.schedule import STRENGTHS, DescentBound
+from sklearn_dpwg.solvers.solver import by_loss
+from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread
 from tests.helpers.group_data import make_problem
 
 BUDGET = Budget(1.0, 1e-5)

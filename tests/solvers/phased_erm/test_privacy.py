@@ -10,12 +10,12 @@ import math
 import numpy as np
 import pytest
 
+from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.risks import GroupRisks
 from sklearn_dpwg.solvers import PhasedERM, Solution
-from sklearn_dpwg.solvers.phased_erm import phased_erm as run_module
-from sklearn_dpwg.solvers.phased_erm import releases
-from sklearn_dpwg.solvers.phased_erm.schedule import PhasedERMSchedule
+from sklearn_dpwg.solvers.rounds import phased_erm as run_module
+from sklearn_dpwg.solvers.rounds import releases
+from sklearn_dpwg.solvers.rounds.schedule import PhasedERMSchedule
 from tests.helpers.phased_cases import bad_phased_case, change_phases, phased_plans
 from tests.helpers.planted import wrap
 from tests.helpers.replay import fixed_transcript

@@ -11,9 +11,8 @@ from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum.saddle_point import attainable_gap
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.solvers import PhasedERM
-from sklearn_dpwg.solvers.phased_erm import releases
-from sklearn_dpwg.solvers.phased_erm.certificate import rounding_of_minimiser
-from sklearn_dpwg.solvers.phased_erm.schedule import sensitivity
+from sklearn_dpwg.solvers.rounds import releases
+from sklearn_dpwg.solvers.rounds.schedule import rounding_of_minimiser, sensitivity
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import random_data
 from tests.helpers.noise_checks import scale_faults

@@ -1,8 +1,0 @@
-"""Types of arrays."""
-
-from __future__ import annotations
-
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray = NDArray[np.float64]

@@ -1,0 +1,211 @@
+"""Models in files of skops, which load without running code that a file brings along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sklearn_dpwg.cli.tables import PARQUET, TableFile, WrongInput, features, write
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sklearn_dpwg.ledger import PrivacyLedger
+
+
+# Types that a model file may hold.
+
+# What a model of this package is made of, beside what skops trusts by itself: types that hold
+# numbers and words and do nothing when they are loaded. tests/cli/test_models.py fits every solver
+# and loss to see that the list has all of them, and nothing else.
+TRUSTED_TYPES = tuple(
+    f"{module}.{name}"
+    for module, names in {
+        "datetime": (
+            "date",
+            "datetime",
+            "timedelta",
+            "timezone",
+        ),
+        "dp_accounting.dp_event": (
+            "ComposedDpEvent",
+            "GaussianDpEvent",
+            "LaplaceDpEvent",
+            "NonPrivateDpEvent",
+            "SelfComposedDpEvent",
+        ),
+        "sklearn_dpwg.estimators.classifier": ("DPWorstGroupClassifier",),
+        "sklearn_dpwg.estimators.regressor": ("DPWorstGroupRegressor",),
+        "sklearn_dpwg.losses.regression": (
+            "AbsoluteError",
+            "Huber",
+            "Quantile",
+            "SquaredError",
+        ),
+        "sklearn_dpwg.losses.base": (
+            "LossConstants",
+            "_RoundedKink",
+        ),
+        "sklearn_dpwg.losses.classification": (
+            "BinaryLogLoss",
+            "Hinge",
+            "MultinomialLogLoss",
+            "SmoothedHinge",
+            "SquaredHinge",
+        ),
+        "sklearn_dpwg.preprocessing.columns": (
+            "Boolean",
+            "Category",
+            "Date",
+            "Number",
+            "Ordered",
+        ),
+        "sklearn_dpwg.preprocessing.public_schema": ("PublicSchema",),
+        "sklearn_dpwg.privacy.guarantee": ("PrivacyGuarantee",),
+        "sklearn_dpwg.privacy.release": (
+            "Budget",
+            "Relation",
+            "Release",
+        ),
+        "sklearn_dpwg.privacy.sensitivity.sums": ("SumGrid",),
+        "sklearn_dpwg.data.problem": ("Problem",),
+        "sklearn_dpwg.solvers.descent.schedule": (
+            "AGSSchedule",
+            "GDASchedule",
+            "MGRSchedule",
+        ),
+        "sklearn_dpwg.solvers.rounds.schedule": (
+            "BestResponseSchedule",
+            "DescentBound",
+            "MomentsSchedule",
+            "PhasedERMSchedule",
+        ),
+        "sklearn_dpwg.solvers.centring": ("CentredProblem",),
+        "sklearn_dpwg.solvers.exact": ("ExactSchedule",),
+        "sklearn_dpwg.solvers.mixture": (
+            "Calls",
+            "MixturePlan",
+        ),
+        "sklearn_dpwg.solvers.stream.schedule": (
+            "DifferenceSensitivity",
+            "OCOSchedule",
+            "OnlineToBatchSchedule",
+            "StrengthRule",
+        ),
+        "sklearn_dpwg.solvers.plan": ("Plan",),
+    }.items()
+    for name in names
+)
+
+
+def save_model(model: Any, path: Path) -> None:
+    """Write a fitted model."""
+    from skops import io
+
+    write(path, lambda part: io.dump(model, part))
+
+
+def load_model(path: Path) -> Any:
+    """Read a model of a schema and an estimator, or say what is wrong with the file."""
+    from skops import io
+
+    if not path.is_file():
+        raise WrongInput(f"{path} must be a file that is there.")
+    try:
+        others = sorted(set(io.get_untrusted_types(file=path)) - set(TRUSTED_TYPES))
+    except Exception:  # whatever a broken archive or an unknown version raises
+        raise WrongInput(f"{path} must be a model that `fit` or skops wrote.") from None
+    if others:
+        raise WrongInput(
+            f"{path} must hold types of this package and of scikit-learn alone, and holds "
+            f"{', '.join(others[:3])}{', ...' if len(others) > 3 else ''}: it is not loaded."
+        )
+    try:
+        model = io.load(path, trusted=list(TRUSTED_TYPES))
+    except Exception:
+        raise WrongInput(f"{path} must be a model that this version can load.") from None
+    if not (hasattr(model, "steps") and hasattr(schema_of(model), "columns")) or not hasattr(
+        model[-1], "privacy_"
+    ):
+        raise WrongInput(
+            f"{path} must hold a fitted pipeline of a PublicSchema and a private estimator, as "
+            f"`fit` writes it, got {type(model).__name__}."
+        )
+    return model
+
+
+def schema_of(model: Any) -> Any:
+    """Return the first step of a pipeline, or None."""
+    return model[0] if getattr(model, "steps", None) else None
+
+
+# Ledger files around a command.
+
+
+def ledger_around(
+    path: Path | None, epsilon: float | None, delta: float | None
+) -> PrivacyLedger | None:
+    """Return a ledger to work in, or None where none is asked for.
+
+    A file that is there knows its budget, and a new one has to be told.
+    """
+    if path is None:
+        if epsilon is not None or delta is not None:
+            raise WrongInput("ledger must be named, as --ledger FILE, where it is given a budget.")
+        return None
+    from sklearn_dpwg.ledger import PrivacyLedger
+    from sklearn_dpwg.ledger.file import LedgerFile
+
+    if path.exists():
+        stated = LedgerFile(str(path.resolve()), "").budget()
+        epsilon, delta = (
+            stated[0] if epsilon is None else epsilon,
+            stated[1] if delta is None else delta,
+        )
+    if epsilon is None or delta is None:
+        raise WrongInput(
+            f"ledger {path} is not there yet: say --ledger-epsilon and --ledger-delta, the budget "
+            f"of all that will ever be spent on these records."
+        )
+    if not path.resolve().parent.is_dir():
+        raise WrongInput(f"{path} must be in a folder that is there.")
+    return PrivacyLedger(epsilon, delta, path=path)
+
+
+# Predictions of a saved model for a table, and tables that are written.
+
+
+def predictions(model: Any, table: TableFile, name: str, keep: Sequence[str] = ()) -> pd.DataFrame:
+    """Return a prediction a row, probabilities where the model has them, and columns to keep."""
+    import pandas as pd
+
+    kinds = schema_of(model).columns
+    table.require(kinds, name)
+    columns = table.read([*kinds, *keep])
+    X = features(columns, kinds)
+    found: dict[str, Any] = {each: columns[each].to_pandas() for each in keep}
+    made: dict[str, Any] = {"prediction": model.predict(X)}
+    if hasattr(model, "predict_proba"):
+        shares = model.predict_proba(X)
+        made |= {f"probability of {one}": shares[:, i] for i, one in enumerate(model.classes_)}
+    twice = [each for each in made if each in found]
+    if twice:
+        raise WrongInput(f"keep must not name {twice[0]!r}, which is a column of the output.")
+    return pd.DataFrame(found | made)
+
+
+def write_table(frame: pd.DataFrame, path: Path) -> None:
+    """Write a frame as its name says."""
+    suffix = path.suffix.lower()
+    if suffix in PARQUET:
+        write(path, lambda part: frame.to_parquet(part, index=False))
+    elif suffix in (".csv", ".tsv"):
+        delimiter = "," if suffix == ".csv" else "\t"
+        write(path, lambda part: frame.to_csv(part, index=False, sep=delimiter))
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse a name that says nothing about the form of a table."""
+    if path.suffix.lower() not in (*PARQUET, ".csv", ".tsv"):
+        raise WrongInput(f"{path} must have a name that ends in .csv, .tsv or .parquet.")

@@ -1,0 +1,481 @@
+"""Options that several commands share, each named as the parameter of the estimators."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+import click
+import numpy as np
+
+from sklearn_dpwg.cli.tables import TableFile, WrongInput, as_text, features, numbers, texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sklearn_dpwg.data.sources import Table
+    from sklearn_dpwg.data.sources.parquet_files import ParquetFile
+    from sklearn_dpwg.preprocessing import PublicSchema
+    from sklearn_dpwg.preprocessing.schema_files import SchemaFile
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Decorator = Callable[[Any], Any]
+
+FILE = click.Path(path_type=Path)
+
+table_argument = click.argument("table", type=FILE)
+
+schema_option = click.option(
+    "--schema", type=FILE, help="Schema file (TOML): what is public of the columns."
+)
+
+_table = (
+    click.option(
+        "--delimiter",
+        metavar="CHARACTER",
+        help="Between the cells of a CSV file; by default a comma, or a tab in .tsv and .txt.",
+    ),
+    click.option(
+        "--missing-value",
+        "missing_values",
+        multiple=True,
+        metavar="TEXT",
+        help="A cell of a CSV file that stands for a missing value, beside empty ones. Repeatable.",
+    ),
+)
+
+_groups = (
+    click.option(
+        "--groups",
+        multiple=True,
+        metavar="COLUMN",
+        help="Column that says the group of a record. Repeatable: cells are intersected.",
+    ),
+    click.option(
+        "--group-labels",
+        metavar="A,B,C",
+        help="All group labels. Of two columns of groups: A/x,A/y,B/x.",
+    ),
+)
+
+_target = (
+    click.option("--target", metavar="COLUMN", help="Column to predict."),
+    click.option(
+        "--classes",
+        metavar="A,B",
+        help="All classes; of two, the one that sorts last is the positive one.",
+    ),
+)
+
+target_bounds_option = click.option(
+    "--target-bounds",
+    type=float,
+    nargs=2,
+    metavar="LOW HIGH",
+    help="Public bounds on a target that is a number; without them it is a class.",
+)
+
+_budget = (
+    click.option("--epsilon", type=float, metavar="NUMBER", help="Privacy budget ε: 1 by default."),
+    click.option(
+        "--delta", type=float, metavar="NUMBER", help="Privacy budget δ: 1e-6 by default."
+    ),
+)
+
+_ledger = (
+    click.option(
+        "--ledger",
+        type=FILE,
+        help="Ledger file that counts what is spent on these records, and refuses to overspend.",
+    ),
+    click.option(
+        "--ledger-epsilon",
+        type=float,
+        metavar="NUMBER",
+        help="ε of a new ledger.",
+    ),
+    click.option("--ledger-delta", type=float, metavar="NUMBER", help="δ of a new ledger."),
+)
+
+_estimator = (
+    click.option("--solver", metavar="NAME", help="Solver, as mgr: auto by default."),
+    click.option("--loss", metavar="NAME", help="Loss, as log_loss, hinge or squared_error."),
+    click.option("--radius", type=float, metavar="NUMBER", help="Radius of the ball of weights."),
+    click.option(
+        "--fit-intercept/--no-fit-intercept", default=None, help="Whether to learn an intercept."
+    ),
+    click.option(
+        "--intercept-scaling", type=float, metavar="NUMBER", help="Value of the constant column."
+    ),
+    click.option(
+        "--prior",
+        metavar="WORD|NUMBER",
+        help="Public weights of the groups: proportional, uniform, or a share of uniform ones.",
+    ),
+    click.option(
+        "--rows-per-person",
+        type=int,
+        metavar="NUMBER",
+        help="Most rows of one person, whom the budget is then for: 1 by default.",
+    ),
+)
+
+random_state_option = click.option(
+    "--random-state",
+    type=int,
+    metavar="SEED",
+    help="Makes noise repeatable, for tests alone: whoever knows the seed can subtract it.",
+)
+
+overwrite_option = click.option(
+    "--overwrite", is_flag=True, help="Replace output files that are there already."
+)
+
+
+def _all(options: tuple[Decorator, ...]) -> Callable[[Function], Function]:
+    def decorate(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+table_options = _all(_table)
+groups_options = _all(_groups)
+target_options = _all(_target)
+budget_options = _all(_budget)
+ledger_options = _all(_ledger)
+estimator_options = _all(_estimator)
+
+
+# What is public of a task: columns, groups, target, as options and a schema file say it.
+
+Label = str | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Public facts; labels and classes are text, as they are in a file of text."""
+
+    group_columns: tuple[str, ...]
+    group_labels: tuple[Label, ...] | None
+    target: str | None
+    classes: tuple[str, ...] | None
+    target_bounds: tuple[float, float] | None
+
+    def groups(self, columns: Mapping[str, Any]) -> pd.Series | pd.DataFrame:
+        """Return the group of each record, all of which have to be among the labels."""
+        import pandas as pd
+
+        found = pd.DataFrame(
+            {name: texts(columns[name], name, who="groups") for name in self.group_columns}
+        )
+        labels = set(self.needed_labels())
+        several = len(self.group_columns) > 1
+        cells = found.drop_duplicates().itertuples(index=False, name=None)
+        if not all((cell if several else cell[0]) in labels for cell in cells):
+            names = " and ".join(map(repr, self.group_columns))
+            raise WrongInput(
+                f"column {names} (groups) must hold none but the declared labels, "
+                f"{_shown(self.needed_labels())}, and some values differ."
+            )
+        return found if several else found.iloc[:, 0]
+
+    def targets(self, columns: Mapping[str, Any]) -> np.ndarray:
+        """Return the targets: classes as text, or numbers where bounds are declared."""
+        name = self.needed_target()
+        if self.target_bounds is not None:
+            return numbers(columns[name], name, who="target")
+        found = texts(columns[name], name, who="target")
+        if self.classes is not None and not set(found) <= set(self.classes):
+            raise WrongInput(
+                f"column {name!r} (target) must hold none but the declared classes, "
+                f"{_shown(self.classes)}, and some values differ."
+            )
+        return found.astype(str)
+
+    def sizes(self, text: str) -> dict[Label, int] | list[int]:
+        """Return sizes of groups, by label where the text has labels."""
+        parts = [part.rpartition("=") for part in split_list(text, "group_sizes")]
+        try:
+            counts = [int(count.replace("_", "")) for _, _, count in parts]
+        except ValueError:
+            raise WrongInput(
+                f"group_sizes must be whole numbers, as A=100,B=50 or 100,50, got {text!r}."
+            ) from None
+        named = [name.strip() for name, _, _ in parts if name]
+        if not named:
+            return counts
+        if len(named) < len(parts) or len(set(named)) < len(named):
+            raise WrongInput(f"group_sizes must name each group once, or none, got {text!r}.")
+        several = isinstance((self.group_labels or ("",))[0], tuple) or len(self.group_columns) > 1
+        labels: list[Label] = [tuple(name.split("/")) if several else name for name in named]
+        return dict(zip(labels, counts, strict=True))
+
+    def needed_target(self) -> str:
+        """Return the name of the target."""
+        if self.target is None:
+            raise WrongInput(
+                "target must be named: say --target COLUMN, or column under [target] in the schema."
+            )
+        return self.target
+
+    def needed_labels(self) -> tuple[Label, ...]:
+        """Return the labels, which are never taken from the records."""
+        if self.group_labels is None:
+            raise WrongInput(
+                "group_labels must be declared, as labels that are found in records tell who is in "
+                "them: say --group-labels A,B,C, or labels under [groups] in the schema."
+            )
+        return self.group_labels
+
+    def check(self, table: TableFile, columns: Sequence[str] = ()) -> None:
+        """Refuse a table without the columns, and a target that is something else too."""
+        target = self.needed_target()
+        if not self.group_columns:
+            raise WrongInput(
+                "groups must be named: say --groups COLUMN, or columns under [groups] in the "
+                "schema."
+            )
+        self.needed_labels()
+        for other, what in ((self.group_columns, "groups"), (columns, "[columns] of the schema")):
+            if target in other:
+                raise WrongInput(
+                    f"target must be a column of its own, and {target!r} is one of {what} too."
+                )
+        table.require([target], "--target")
+        table.require(self.group_columns, "--groups")
+
+
+def read_schema(path: Path) -> SchemaFile:
+    """Read a schema file, or say what is wrong with it."""
+    from sklearn_dpwg.preprocessing import PublicSchema
+    from sklearn_dpwg.preprocessing.schema_files import read_schema_file
+
+    if not path.is_file():
+        raise WrongInput(f"{path} must be a schema file that is there.")
+    PublicSchema.from_toml(path)  # refuses wrong bounds and levels
+    return read_schema_file(path)
+
+
+def make_task(
+    schema: SchemaFile | None,
+    *,
+    groups: Sequence[str] = (),
+    group_labels: str | None = None,
+    target: str | None = None,
+    classes: str | None = None,
+    target_bounds: tuple[float, float] | None = None,
+) -> Task:
+    """Return what the options say, and what the schema says where they are silent."""
+    if classes is not None and target_bounds is not None:
+        raise WrongInput("classes and target_bounds must not both be said: classes have no bounds.")
+    columns = tuple(groups) or (() if schema is None else schema.group_columns or ())
+    if len(set(columns)) < len(columns):
+        raise WrongInput(f"groups must name each column once, got {_shown(columns)}.")
+    labels: tuple[Label, ...] | None = None
+    if group_labels is not None:
+        parts = split_list(group_labels, "group_labels")
+        labels = tuple(tuple(p.split("/")) if len(columns) > 1 else p for p in parts)
+    elif schema is not None and schema.group_labels is not None:
+        labels = tuple(
+            tuple(map(as_text, label)) if isinstance(label, tuple) else as_text(label)
+            for label in schema.group_labels
+        )
+    _check_labels(labels, columns)
+    if schema is not None and classes is None and target_bounds is None:
+        target_bounds = schema.target_bounds
+    known = None if classes is None else tuple(split_list(classes, "classes"))
+    if known is None and target_bounds is None and schema is not None and schema.classes:
+        known = tuple(map(as_text, schema.classes))
+    for name, values in (("group_labels", labels), ("classes", known)):
+        if values is not None and len(set(values)) < len(values):
+            raise WrongInput(f"{name} must name each one once, got {_shown(values)}.")
+    if target is None and schema is not None:
+        target = schema.target
+    return Task(columns, labels, target, known, target_bounds)
+
+
+def split_list(text: str, name: str) -> list[str]:
+    """Return the parts of a list with commas; quotes protect commas inside."""
+    parts = [part.strip() for part in next(csv.reader([text], skipinitialspace=True), [])]
+    if not parts or not all(parts):
+        raise WrongInput(f"{name} must be a list such as A,B,C, got {text!r}.")
+    return parts
+
+
+def _check_labels(labels: tuple[Label, ...] | None, columns: tuple[str, ...]) -> None:
+    """Refuse labels that have more or fewer parts than there are columns of groups."""
+    for label in labels or ():
+        n_parts = len(label) if isinstance(label, tuple) else 1
+        if columns and n_parts != len(columns):
+            raise WrongInput(
+                f"group_labels must have a part for each of the columns {_shown(columns)}, with / "
+                f"between them on the command line, got {label!r}."
+            )
+
+
+def _shown(values: Sequence[Any]) -> str:
+    shown = ", ".join(map(repr, values[:10]))
+    return shown if len(values) <= 10 else f"{shown}, ... ({len(values)})"
+
+
+# Estimators and pipelines, as options ask for them.
+
+
+def make_estimator(task: Task, **parameters: Any) -> Any:
+    """Return an estimator: a regressor where the target has bounds; options not given are open."""
+    from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+
+    given = {name: value for name, value in parameters.items() if value is not None}
+    if "prior" in given:
+        given["prior"] = _prior(given["prior"])
+    # rows of a schema have norm at most 1
+    given |= {"data_norm": 1.0, "group_labels": task.group_labels}
+    if task.target_bounds is not None:
+        return DPWorstGroupRegressor(target_bounds=task.target_bounds, **given)
+    return DPWorstGroupClassifier(classes=task.classes, **given)
+
+
+def _prior(text: str) -> str | float:
+    if text in ("proportional", "uniform"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise WrongInput(
+            f"prior must be proportional, uniform, or a number between 0 and 1, got {text!r}."
+        ) from None
+
+
+# A Parquet file that is read in parts, each encoded by the schema as the whole table would be.
+
+# Of a cell as it is read, which may be text: parts are as large as they may be by that.
+CELL_BYTES = 64
+
+
+class PartsOfFile:
+    """A source of the records of a file, in runs of its row groups."""
+
+    def __init__(self, table: TableFile, task: Task, schema: PublicSchema, spool: str) -> None:
+        if table.is_csv:
+            raise WrongInput(
+                f"spool must be left out with {table.path}, a file of text, which is read as a "
+                f"whole: a Parquet file is read in parts."
+            )
+        # an empty path would be the folder one is in
+        if not spool or not Path(spool).is_dir():
+            raise WrongInput(f"spool must be a folder that is there, got {spool!r}.")
+        from sklearn_dpwg.data.sources.parquet_files import ParquetFile, datasets_of
+
+        (found,) = datasets_of(table.path)
+        (fragment,) = found.get_fragments()
+        self._file = ParquetFile.of(fragment)
+        if not sum(self._file.group_rows):
+            raise WrongInput(f"{table.path} must have rows, got a header alone.")
+        self._task, self._columns = task, table.empty_frame()
+        # a frame of no rows has the columns that a schema is fitted to
+        self.schema = schema.fit(self._columns[list(schema.columns)])
+        self.spool = spool
+        self.target = task.needed_target()
+        several = list(task.group_columns)
+        self.groups = several if len(several) > 1 else several[0]
+
+    def partitions(self) -> list[Part]:
+        """Return the parts, in the order of the records."""
+        from sklearn_dpwg.data.sources.parquet_files import runs_of
+        from sklearn_dpwg.data.sources.table import rows_per_part
+
+        encoded = 8 * len(self.schema.get_feature_names_out())
+        n_rows = rows_per_part(max(encoded, CELL_BYTES * len(self.schema.columns)))
+        runs = runs_of(self._file, n_rows)
+        return [Part(self._file, run, self._task, self.schema) for run in runs]
+
+    def check_labels(self) -> None:
+        """Refuse cells of targets and groups that are none, part by part."""
+        for part in self.partitions():
+            part.read_labels()
+
+
+class Part:
+    """Records of some row groups."""
+
+    def __init__(
+        self, file: ParquetFile, row_groups: list[int], task: Task, schema: PublicSchema
+    ) -> None:
+        self._file, self._row_groups = file, row_groups
+        self._task, self._schema = task, schema
+
+    def read(self) -> Table:
+        """Return the records, rows as the schema encodes them."""
+        return self._table(self._row_groups)
+
+    def read_labels(self) -> Table:
+        """Return targets and groups; columns of rows are not read."""
+        return self._table([])
+
+    def _table(self, of_rows: list[int]) -> Table:
+        from sklearn_dpwg.data.sources import Table
+
+        task, kinds = self._task, self._schema.columns
+        labels = list(dict.fromkeys([task.needed_target(), *task.group_columns]))
+        with self._file.open() as file:
+            found = file.read_row_groups(self._row_groups, columns=labels)
+            columns = file.read_row_groups(of_rows, columns=list(kinds))
+        X = self._schema.transform(features(_by_name(columns), kinds))
+        of_labels = _by_name(found)
+        return Table(X, task.targets(of_labels), task.groups(of_labels))
+
+
+def _by_name(table: Any) -> dict[str, Any]:
+    return {name: table.column(name) for name in table.column_names}
+
+
+# Progress of a fit on a terminal.
+
+
+class Bar:
+    """A callback of scikit-learn that moves a bar of rich by each planned release."""
+
+    def __init__(self, progress: Any) -> None:
+        self.progress = progress
+        self.task: Any = None
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Show an empty bar."""
+        total = context.max_subtasks or None
+        self.task = self.progress.add_task("releases", total=total)
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Leave the bar as it is."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any, **_: Any) -> None:
+        """Wait for the end of the task."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any, **_: Any) -> None:
+        """Move on by one."""
+        if context.parent is not None:
+            self.progress.advance(self.task)
+
+
+@contextmanager
+def shown_progress(estimator: Any, stream: TextIO) -> Iterator[None]:
+    """Show the progress of a fit inside where the stream is a terminal and callbacks are there."""
+    if not stream.isatty() or not hasattr(estimator, "set_callbacks"):
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(file=stream)) as progress:
+        estimator.set_callbacks(Bar(progress))
+        try:
+            yield
+        finally:
+            estimator.set_callbacks()  # it would be saved with the model

@@ -1,0 +1,337 @@
+"""Dask arrays and frames as partitions that a fit can read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy.sparse import issparse
+
+from sklearn_dpwg.data.distributed.cluster import Failure, Held, lazy_task, without_values
+from sklearn_dpwg.data.groups import GroupBy, find_groups
+from sklearn_dpwg.exceptions import InputError
+
+# Records of one partition of a collection, on a worker.
+
+NO_SPARSE = (
+    "X has sparse blocks, which are not taken from a cluster: pass dense blocks, "
+    "X.map_blocks(lambda rows: rows.toarray()), or sparse rows in memory."
+)
+
+
+class TablePartition:
+    """Records as they are, before any is looked at; the ``repr`` shows none.
+
+    Parameters
+    ----------
+    X : ndarray or DataFrame of shape (n_records, n_features)
+        Rows.
+    y : ndarray of shape (n_records,)
+        Targets.
+    groups : ndarray, Series or DataFrame with n_records entries, optional
+        Groups; None for none.
+    """
+
+    def __init__(self, X: Any, y: NDArray[Any], groups: Any = None) -> None:
+        self.X = X
+        self.y = y
+        self.groups = groups
+
+    def __repr__(self) -> str:
+        return "TablePartition()"
+
+    def read(self) -> TablePartition:
+        """Return the records."""
+        return self
+
+    def read_labels(self) -> TablePartition:
+        """Return targets and groups alone."""
+        return TablePartition(self.X[:0], self.y, self.groups)
+
+
+class MakeTable:
+    """Task that makes a `TablePartition` of the parts of each collection that belong together."""
+
+    def __init__(self, place: int, group_by: GroupBy | None) -> None:
+        self._place = place
+        self._group_by = group_by
+
+    def __repr__(self) -> str:
+        return "<table>"
+
+    def __call__(self, X: Any, y: Any, groups: Any) -> Held | Failure:
+        try:
+            return Held(self._table(X, y, groups))
+        except Exception as error:
+            return Failure(without_values(error))
+
+    def _table(self, X: Any, y: Any, groups: Any) -> TablePartition:
+        if issparse(X):
+            raise InputError(NO_SPARSE)
+        y = np.asarray(y)
+        groups = find_groups(X, groups, self._group_by)
+        for name, part in (("y", y), ("groups", groups)):
+            if part is not None and len(part) != len(X):
+                raise InputError(
+                    f"Partition {self._place} of X has {len(X)} rows, and that of {name} has "
+                    f"{len(part)}: X, y and groups must be cut at the same rows."
+                )
+        return TablePartition(X, y, groups)
+
+
+_FRAMES = ("DataFrame", "Series")
+
+
+def is_collection(value: Any) -> bool:
+    """Tell whether a value is a collection of dask, without importing dask.
+
+    Parameters
+    ----------
+    value : object
+        Anything.
+
+    Returns
+    -------
+    bool
+        Whether dask computes it when asked: arrays, frames, bags and delayed values.
+    """
+    if "dask" not in sys.modules:  # nobody has made one
+        return False
+    from dask import is_dask_collection
+
+    return bool(is_dask_collection(value))
+
+
+def hold_collections(
+    engine: Any, X: Any, y: Any, groups: Any = None, *, group_by: GroupBy | None = None
+) -> list[Any]:
+    """Return handles of the partitions of collections that are cut at the same rows.
+
+    Nothing is computed before a pass, and what a pass has read it forgets. Rows that are cut
+    differently are found by the first pass.
+
+    Parameters
+    ----------
+    engine : DaskEngine
+        The engine that will read them.
+    X : dask.array.Array or dask.dataframe.DataFrame
+        Rows.
+    y : dask.array.Array or dask.dataframe.Series
+        Targets.
+    groups : dask.array.Array, dask.dataframe.Series or dask.dataframe.DataFrame, optional
+        Groups.
+    group_by : column name or index, sequence of them, or callable, optional
+        Where groups are in the rows, if they were not passed.
+
+    Returns
+    -------
+    list
+        Handles of `TablePartition` objects, in the order of the records.
+
+    Raises
+    ------
+    TypeError
+        If one of them is no such collection.
+    ValueError
+        If they are cut differently, have another number of dimensions, or sparse blocks.
+    """
+    if groups is not None and group_by is not None:
+        raise ValueError("groups were passed and group_by is set: use one of them, not both.")
+    passed = {"X": X, "y": y} | ({} if groups is None else {"groups": groups})
+    for name, value in passed.items():
+        _check_kind(name, value)
+    cuts = {name: _cut(value) for name, value in passed.items()}
+    for name, cut in cuts.items():
+        _check_cut(cuts["X"], name, cut)
+    parts = [_parts(value) for value in passed.values()]
+    if groups is None:
+        parts.append([None] * len(parts[0]))
+    return [
+        lazy_task(MakeTable(place, group_by), *part)
+        for place, part in enumerate(zip(*parts, strict=True))
+    ]
+
+
+def whole_rows(X: Any) -> Any:
+    """Return a dask array of rows whose blocks have all columns."""
+    return X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X
+
+
+def is_array(value: Any) -> bool:
+    """Tell whether a collection is a dask array."""
+    from dask.array import Array
+
+    return isinstance(value, Array)
+
+
+def is_frame(value: Any) -> bool:
+    """Tell whether a collection is a dask DataFrame or Series, without importing them."""
+    return any(
+        kind.__name__ in _FRAMES and kind.__module__.partition(".")[0] == "dask"
+        for kind in type(value).__mro__
+    )
+
+
+def refuse_sparse(X: Any) -> None:
+    """Refuse a dask array whose blocks are sparse."""
+    kind = type(X._meta).__module__.partition(".")[0]
+    if issparse(X._meta) or kind == "sparse":
+        raise ValueError(NO_SPARSE)
+
+
+def _check_kind(name: str, value: Any) -> None:
+    """Refuse what is no array or frame of dask of the right dimensions."""
+    allowed = {"X": (2,), "y": (1,), "groups": (1, 2)}[name]
+    if not (is_collection(value) and (is_array(value) or is_frame(value))):
+        where = "" if name == "X" else " where X is one, cut at the same rows"
+        maker = "dask.array.from_array"
+        if hasattr(type(value), "to_dataframe"):  # a bag
+            maker = "its to_dataframe()"
+        raise TypeError(
+            f"{name} must be a dask array or frame{where}, got {type(value).__name__}: make one "
+            f"of it, for instance by {maker}."
+        )
+    if value.ndim not in allowed:
+        words = " or ".join(map(str, allowed)) + " dimension" + "s" * (allowed != (1,))
+        raise ValueError(f"{name} must have {words}, got {value.ndim}{_column_of(name, value)}.")
+    if is_array(value):
+        refuse_sparse(value)
+
+
+def _column_of(name: str, value: Any) -> str:
+    """Say how to pass a table as the one column that is wanted."""
+    if name != "y" or value.ndim != 2:
+        return ""
+    if is_array(value):
+        return ": pass its column, y[:, 0]"
+    column = repr(value.columns[0]) if len(value.columns) else "'name'"
+    return f": pass a column of the frame, frame[{column}]"
+
+
+def _cut(value: Any) -> tuple[Any, ...]:
+    """Return the rows of each partition, None where they are not known."""
+    if is_array(value):
+        return tuple(None if np.isnan(rows) else int(rows) for rows in value.chunks[0])
+    return (None,) * value.npartitions
+
+
+def _check_cut(rows: tuple[Any, ...], name: str, cut: tuple[Any, ...]) -> None:
+    """Refuse a collection that is seen to be cut elsewhere than X."""
+    if len(cut) != len(rows):
+        raise ValueError(
+            f"X has {len(rows)} partitions and {name} has {len(cut)}: X, y and groups must be cut "
+            f"at the same rows, for arrays by {name}.rechunk({{0: X.chunks[0]}})."
+        )
+    for place, (own, other) in enumerate(zip(rows, cut, strict=True)):
+        if own is not None and other is not None and own != other:
+            raise ValueError(
+                f"Partition {place} of X has {own} rows, and that of {name} has {other}: X, y and "
+                f"groups must be cut at the same rows, for arrays by {name}.rechunk({{0: "
+                "X.chunks[0]})."
+            )
+
+
+def _parts(value: Any) -> list[Any]:
+    """Return the partitions of a collection as delayed values."""
+    if is_array(value):
+        return list(whole_rows(value).to_delayed().ravel())
+    # dask's own optimisation puts files together, as many as the columns that are read are few
+    return list(value.simplify().to_delayed(optimize_graph=False))
+
+
+# Predictions for rows on a cluster, computed when they are asked for.
+
+
+def map_rows(
+    X: Any,
+    function: Callable[[Any], ArrayLike],
+    *,
+    dtype: DTypeLike = np.float64,
+    columns: Sequence[Any] | None = None,
+) -> Any:
+    """Return what a function gives for rows on a cluster, as a collection like them.
+
+    Parameters
+    ----------
+    X : dask.array.Array or dask.dataframe.DataFrame
+        Rows.
+    function : callable
+        Function of a block of rows, an array or a frame with at least one row; it returns a value,
+        or one for each of `columns`, a row. It can be pickled.
+    dtype : data-type, default=float64
+        Type of the values.
+    columns : sequence, optional
+        Names of the columns of what it returns; None for one value a row.
+
+    Returns
+    -------
+    dask.array.Array, dask.dataframe.Series or dask.dataframe.DataFrame
+        The values, not computed yet; those of a frame have its index.
+
+    Raises
+    ------
+    TypeError
+        If `X` is neither.
+    ValueError
+        If `X` has not two dimensions, or sparse blocks.
+    """
+    mapped = _Map(function, np.dtype(dtype), None if columns is None else list(columns))
+    if is_frame(X) and X.ndim == 2:
+        return X.map_partitions(mapped, meta=mapped(X._meta.iloc[:0]))
+    if not is_array(X):
+        raise TypeError(f"X must be a dask array or DataFrame, got {type(X).__name__}.")
+    if X.ndim != 2:
+        raise ValueError(f"X must have 2 dimensions, got {X.ndim}.")
+    refuse_sparse(X)
+    shape: dict[str, Any] = {"drop_axis": 1} if columns is None else {"chunks": (len(columns),)}
+    if columns is not None:
+        shape = {"chunks": (X.chunks[0], (len(columns),))}
+    return whole_rows(X).map_blocks(
+        mapped,
+        dtype=mapped.dtype,
+        meta=mapped(np.empty((0, 0))),
+        name=f"rows-{uuid4().hex}",
+        **shape,
+    )
+
+
+class _Map:
+    """A function of rows that takes none as well, and whose errors show none."""
+
+    def __init__(
+        self, function: Callable[[Any], ArrayLike], dtype: np.dtype[Any], columns: list[Any] | None
+    ) -> None:
+        self._function = function
+        self.dtype = dtype
+        self._columns = columns
+        self._token = uuid4().hex
+
+    def __repr__(self) -> str:
+        return "<map>"
+
+    def __dask_tokenize__(self) -> str:
+        return self._token
+
+    def __call__(self, rows: Any) -> Any:
+        values = self._values(rows)
+        if not hasattr(rows, "iloc"):
+            return values
+        import pandas as pd
+
+        if self._columns is None:
+            return pd.Series(values, index=rows.index)
+        return pd.DataFrame(values, index=rows.index, columns=self._columns)
+
+    def _values(self, rows: Any) -> NDArray[Any]:
+        if len(rows) == 0:
+            shape = (0,) if self._columns is None else (0, len(self._columns))
+            return np.empty(shape, dtype=self.dtype)
+        try:
+            return np.asarray(self._function(rows), dtype=self.dtype)
+        except Exception as error:
+            shown = without_values(error)
+        raise shown

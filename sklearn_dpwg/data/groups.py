@@ -1,0 +1,367 @@
+"""Groups in every form that a user may hold them in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
+
+from sklearn_dpwg.data.lazy import refuse_lazy
+from sklearn_dpwg.exceptions import InputError
+
+# Takes in unknown and missing labels, where it is stated and groups are protected.
+OTHER = "other"
+
+GroupBy = Hashable | list[Hashable] | tuple[Hashable, ...] | Callable[[Any], ArrayLike]
+
+
+def select_groups(rows: Any, group_by: GroupBy) -> Any:
+    """Return groups computed from the rows: columns, or what a function makes of them."""
+    refuse_lazy(X=rows)
+    if callable(group_by):
+        return group_by(rows)
+    several = isinstance(group_by, list | tuple)
+    columns: list[Any] = list(group_by) if isinstance(group_by, list | tuple) else [group_by]
+    if hasattr(rows, "columns"):
+        missing = [column for column in columns if column not in rows.columns]
+        if missing:
+            raise InputError(
+                f"group_by must name columns of X, {list(rows.columns)!r}, got {missing[0]!r}."
+            )
+        return rows[columns] if several else rows[columns[0]]
+    table: Any = np.asarray(rows) if not issparse(rows) else csr_array(rows)  # type: ignore[call-overload]
+    for column in columns:
+        if not isinstance(column, int | np.integer) or not 0 <= column < table.shape[1]:
+            raise InputError(
+                f"group_by must hold column indices below {table.shape[1]}, as X has no column "
+                f"names, got {column!r}."
+            )
+    cells = table[:, columns]
+    if issparse(rows):
+        cells = cells.toarray()
+    return cells if several else cells[:, 0]
+
+
+def grouping_names(groups: Any, group_by: GroupBy | None) -> tuple[str, ...]:
+    """Say in words what the groups of a fit are made of."""
+    if callable(group_by):
+        name = getattr(group_by, "__qualname__", type(group_by).__name__)
+        return (f"function {name.rpartition('.<locals>.')[2]}",)
+    columns: list[Any] = []
+    if group_by is not None:
+        columns = list(group_by) if isinstance(group_by, list | tuple) else [group_by]
+    elif groups is None:
+        return ()
+    elif hasattr(groups, "columns"):
+        columns = list(groups.columns)
+    elif isinstance(getattr(groups, "name", None), str):
+        columns = [groups.name]
+    if not columns:
+        return ("groups passed to fit",)
+    named = ", ".join(repr(str(one) if isinstance(one, str) else one) for one in columns)
+    return (f"columns {named} together" if len(columns) > 1 else f"column {named}",)
+
+
+def find_groups(rows: Any, groups: Any, group_by: GroupBy | None) -> Any:
+    """Return the groups that were passed, or else those that `group_by` finds in the rows."""
+    if group_by is None:
+        return groups
+    if groups is not None:
+        raise InputError("groups were passed and group_by is set: use one of them, not both.")
+    return select_groups(rows, group_by)
+
+
+def take_rows(rows: Any, members: NDArray[np.intp]) -> Any:
+    """Return the rows of some records, in whatever holds them."""
+    if hasattr(rows, "iloc"):
+        return rows.iloc[members]
+    if hasattr(rows, "tocsr"):
+        return rows.tocsr()[members]
+    return rows[members] if hasattr(rows, "shape") else [rows[i] for i in members]
+
+
+def encode_groups(
+    groups: Any,
+    n_records: int,
+    group_labels: Sequence[Hashable] | None,
+    *,
+    may_be_empty: bool = False,
+    are_secret: bool = False,
+) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+    """Return each record's index into the labels, and the labels.
+
+    Cells of several columns are intersected, and labels then are tuples. Labels that are not given
+    are those found, sorted. A group that is missing, unknown or (unless it may be) empty is an
+    error, which does not show the label of a record where these are secret.
+    """
+    found, values = _factorized(groups, n_records)
+    if group_labels is None:
+        labels = _index(sorted(values, key=_sort_key))
+    else:
+        labels = _index(_checked_labels(group_labels))
+    of_value = labels.get_indexer(values)
+    if (of_value < 0).any():
+        if are_secret:
+            raise InputError(
+                f"groups must hold labels of group_labels={list(labels)!r} alone, and some differ."
+            )
+        raise InputError(
+            f"groups contains {values[of_value < 0][0]!r}, which is not in group_labels="
+            f"{list(labels)!r}."
+        )
+    codes = of_value[found]
+    empty = np.flatnonzero(np.bincount(codes, minlength=len(labels)) == 0)
+    if empty.size and not may_be_empty:
+        raise InputError(
+            f"group_labels contains {labels[empty[0]]!r}, a group without records: the worst "
+            f"group can only be found among groups with records, leave it out."
+        )
+    return codes, labels.to_numpy(dtype=object)
+
+
+def count_labels(groups: Any, n_records: int) -> tuple[list[Hashable], NDArray[np.intp]]:
+    """Return the labels found, in the order in which they come, and how many records have each.
+
+    Counts of parts, one after the other, give `encode_groups` of all their labels what it would
+    find in all records.
+    """
+    codes, labels = _factorized(groups, n_records)
+    return labels.tolist(), np.bincount(codes, minlength=len(labels))
+
+
+def codes_of_labels(groups: Any, n_records: int, labels: Sequence[Hashable]) -> NDArray[np.intp]:
+    """Return each record's index into known labels, -1 where it has none of them."""
+    codes, found = _factorized(groups, n_records)
+    return np.asarray(_index(labels).get_indexer(found)[codes])
+
+
+def _factorized(groups: Any, n_records: int) -> tuple[NDArray[np.intp], pd.Index[Any]]:
+    """Return each record's index into the labels found, and these in the order they come in."""
+    known = _known_codes(groups)
+    if known is None:
+        codes, found = pd.factorize(_one_column(groups).to_numpy())
+    else:
+        codes, places = pd.factorize(known[0])
+        found = places if known[1] is None else known[1][places]
+    labels = _index(found.astype(object))
+    if len(codes) != n_records:
+        raise InputError(
+            f"groups must have one entry a record: got {len(codes)} for {n_records} records."
+        )
+    return np.asarray(codes, dtype=np.intp), labels
+
+
+def _known_codes(groups: Any) -> tuple[NDArray[Any], NDArray[Any] | None] | None:
+    """Return numbers that tell groups apart, and the labels that they stand for if not themselves.
+
+    None where they are not at hand; making an object of each label takes most of the time.
+    """
+    column = (
+        groups.iloc[:, 0] if hasattr(groups, "iloc") and np.shape(groups)[1:] == (1,) else groups
+    )
+    if isinstance(getattr(column, "dtype", None), pd.CategoricalDtype) and hasattr(column, "cat"):
+        codes = column.cat.codes.to_numpy()
+        labels = column.cat.categories.to_numpy(dtype=object)
+        return None if (codes < 0).any() else (codes, labels)
+    values = column.to_numpy() if isinstance(column, pd.Series) else column
+    if not isinstance(values, np.ndarray) or values.ndim != 1 or not values.dtype.isnative:
+        return None
+    if values.dtype.kind in "iub" or (values.dtype.kind == "f" and not np.isnan(values).any()):
+        return values, None
+    return None
+
+
+def encode_hidden_groups(
+    groups: Any, n_records: int, group_labels: Sequence[Hashable]
+) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+    """Return each record's index into stated labels, where its group is protected.
+
+    A label that is missing or not stated is `OTHER`, if that is stated. Groups may be empty, and no
+    error tells a label or how many records there are of it.
+    """
+    values = _labels_one_by_one(groups)
+    if len(values) != n_records:
+        raise InputError(
+            f"groups must have one entry a record: got {len(values)} for {n_records} records."
+        )
+    labels = _index(_checked_labels(group_labels))
+    codes = labels.get_indexer(values)
+    if OTHER in labels:
+        codes = np.where(codes < 0, labels.tolist().index(OTHER), codes)
+    elif (codes < 0).any():
+        raise InputError(
+            f"groups must hold labels of group_labels={list(labels)!r}, got something else: state "
+            f"the label {OTHER!r} too, which takes in whatever is not stated."
+        )
+    return codes.astype(np.intp), labels.to_numpy(dtype=object)
+
+
+def ordered_sizes(
+    group_sizes: Any,
+    size_labels: Sequence[Hashable] | None,
+    group_labels: Sequence[Hashable] | None,
+) -> list[Any]:
+    """Return sizes, not checked, in the order that ``fit`` gives the groups."""
+    return _labelled(group_sizes, size_labels, group_labels)[1]
+
+
+def labelled_sizes(
+    group_sizes: Any,
+    size_labels: Sequence[Hashable] | None,
+    group_labels: Sequence[Hashable] | None,
+) -> tuple[NDArray[np.object_], list[Any]]:
+    """Return labels and sizes, not checked, in the order that ``fit`` gives the groups.
+
+    Sizes come as a mapping from labels, as a sequence with labels of its own, or as one in the
+    order of the estimator's labels, which may be None where they are found in the data.
+    """
+    labels, sizes = _labelled(group_sizes, size_labels, group_labels)
+    if labels is None:
+        raise InputError(
+            "group_labels must be given, or set, where group_sizes is a sequence, got None."
+        )
+    return _index(labels).to_numpy(dtype=object), sizes
+
+
+def _labelled(
+    group_sizes: Any,
+    size_labels: Sequence[Hashable] | None,
+    group_labels: Sequence[Hashable] | None,
+) -> tuple[list[Hashable] | None, list[Any]]:
+    known = None if group_labels is None else _checked_labels(group_labels)
+    if hasattr(group_sizes, "keys"):  # a mapping, or the Series that value_counts returns
+        if size_labels is not None:
+            raise InputError("group_labels must be None where group_sizes is a mapping.")
+        size_labels, group_sizes = list(group_sizes.keys()), list(dict(group_sizes).values())
+    if not np.iterable(group_sizes):
+        raise InputError(f"group_sizes must hold one size a group, got {group_sizes!r}.")
+    sizes = list(group_sizes)
+    if not sizes:
+        raise InputError("group_sizes must hold at least one size, got none.")
+    if size_labels is None:
+        if known is not None and len(sizes) != len(known):
+            raise InputError(
+                f"group_sizes must have one size a group of group_labels={known!r}, got "
+                f"{len(sizes)}."
+            )
+        return known, sizes
+    labels = _checked_labels(size_labels)
+    if len(labels) != len(sizes):
+        raise InputError(
+            f"group_sizes must have one size a label of group_labels={labels!r}, got {len(sizes)}."
+        )
+    by_label = dict(zip(labels, sizes, strict=True))
+    if known is None:
+        known = sorted(labels, key=_sort_key)
+    elif set(known) != set(labels):
+        raise InputError(
+            f"group_sizes must be those of the estimator's group_labels={known!r}, got those of "
+            f"{labels!r}."
+        )
+    return known, [by_label[label] for label in known]
+
+
+def _labels_one_by_one(groups: Any) -> pd.Index[Any]:
+    """Return one label a record, each from what is said of that record alone.
+
+    Of a list a frame would have as many columns as its longest entry, or as its first one, so that
+    one record's label would decide how those of all others are read.
+    """
+    refuse_lazy(groups=groups)
+    has_form = hasattr(groups, "__array__") or hasattr(groups, "columns") or issparse(groups)
+    if has_form or isinstance(groups, str | bytes | Mapping) or not np.iterable(groups):
+        values = list(_one_column(groups, may_be_missing=True))
+    else:
+        values = list(groups)
+    return _index(label_column(map(_as_label, values)))
+
+
+def label_column(labels: Iterable[Hashable]) -> NDArray[np.object_]:
+    """Return an array of labels, each one entry even if all are tuples."""
+    listed = list(labels)
+    column = np.empty(len(listed), dtype=object)
+    for place, label in enumerate(listed):
+        column[place] = label
+    return column
+
+
+def _as_label(said: Any) -> Hashable:
+    """Return what a record's label is, a tuple for several cells; no stated one if it cannot be."""
+    if isinstance(said, list | tuple | np.ndarray):
+        cells = tuple(np.atleast_1d(said)) if isinstance(said, np.ndarray) else tuple(said)
+        said = cells[0] if len(cells) == 1 else cells
+    try:
+        hash(said)
+    except TypeError:
+        return object()
+    return said
+
+
+def _one_column(groups: Any, *, may_be_missing: bool = False) -> pd.Index[Any]:
+    """Return one label a record, a tuple where there are several columns."""
+    table = _table(groups, may_be_missing=may_be_missing)
+    if table.shape[1] == 1:
+        return _index(table.iloc[:, 0].to_numpy(dtype=object))
+    return _index([tuple(cells) for cells in table.to_numpy(dtype=object)])
+
+
+def _table(groups: Any, *, may_be_missing: bool) -> pd.DataFrame:
+    """Return groups as a frame, or refuse what is none."""
+    refuse_lazy(groups=groups)
+    try:
+        # of a sparse matrix of the older kind a frame would make one cell
+        table = pd.DataFrame() if issparse(groups) else pd.DataFrame(groups)
+    except (TypeError, ValueError):
+        table = pd.DataFrame()
+    if not table.shape[1]:
+        raise InputError(
+            f"groups must be one label a record, or a table with a row a record and at least one "
+            f"column, got {type(groups).__name__}."
+        )
+    if not table.columns.is_unique:
+        twice = table.columns[table.columns.duplicated()][0]
+        raise InputError(
+            f"groups must have a name of its own for each column, got {twice!r} twice."
+        )
+    if not may_be_missing and table.isna().to_numpy().any():
+        raise InputError(
+            "groups contains NaN or None; give records of unknown group a label of their own or "
+            "leave them out."
+        )
+    return table
+
+
+def _checked_labels(group_labels: Any) -> list[Hashable]:
+    try:
+        labels = [] if isinstance(group_labels, str) else list(group_labels)
+        n_different = len(set(labels))
+    except TypeError:  # no sequence, or a label that is a list
+        labels, n_different = [], 0
+    if not labels:
+        raise InputError(
+            f"group_labels must be a sequence of labels (tuples for several columns), got "
+            f"{group_labels!r}."
+        )
+    if n_different < len(labels):
+        repeated = next(label for label in labels if labels.count(label) > 1)
+        raise InputError(f"group_labels must name each group once, got {repeated!r} twice.")
+    return labels
+
+
+def _index(labels: Sequence[Any] | NDArray[np.object_] | pd.Index[Any]) -> pd.Index[Any]:
+    return pd.Index(labels, tupleize_cols=False, dtype=object)
+
+
+def _sort_key(label: Any) -> tuple[int, Any]:
+    # numbers before strings before tuples before the rest, so that mixed labels have an order too
+    if isinstance(label, bool | int | float | np.number):
+        return 0, label
+    if isinstance(label, str):
+        return 1, label
+    if isinstance(label, tuple):
+        return 2, tuple(_sort_key(part) for part in label)
+    return 3, str(label)

@@ -1,0 +1,435 @@
+"""Losses and gradients of all groups in one reading of the rows."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from threadpoolctl import ThreadpoolController
+
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.kernels.partition import MAX_TASKS, Blocks, IndexArray, Partition
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.losses import Loss
+
+# Tasks on all cores, with results that do not depend on how many there are.
+
+Result = TypeVar("Result")
+
+_ALLOWED: ContextVar[int | None] = ContextVar("allowed_threads", default=None)
+
+
+def n_threads() -> int:
+    """Return how many threads a pass may use.
+
+    The number of cores, or less where `allow_threads` or, without it, ``OMP_NUM_THREADS`` says so,
+    as in the workers of joblib.
+    """
+    cores = _n_cores()
+    told = _ALLOWED.get()
+    if told is not None:
+        return min(cores, told)
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(allowed)) if allowed.isdecimal() and int(allowed) > 0 else cores
+
+
+@contextmanager
+def allow_threads(number: int) -> Iterator[None]:
+    """Let the passes of this thread use so many threads, whatever the environment says.
+
+    For workers of a cluster: their environment allows one, whatever they were given.
+    """
+    token = _ALLOWED.set(number)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
+def run_on_threads(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Run tasks that release the interpreter's lock, each once, on a few threads.
+
+    Results are in the order of the tasks. Which thread runs a task depends on the time each takes,
+    so none may write where another does. The calling thread works too: a call always ends, whatever
+    the threads of the pool are busy with. Threads follow the caller's `numpy.errstate`.
+    """
+    n_helpers = min(n_threads(), len(tasks)) - 1
+    if n_helpers < 1:
+        return [task() for task in tasks]
+    waiting = deque(range(len(tasks)))
+    results: dict[int, Result] = {}
+    settings: dict[str, Any] = dict(np.geterr())
+
+    def work() -> None:
+        with np.errstate(**settings):
+            while True:
+                try:
+                    index = waiting.popleft()
+                except IndexError:
+                    return
+                results[index] = tasks[index]()
+
+    helpers: list[Future[None]] = [_pool(os.getpid()).submit(work) for _ in range(n_helpers)]
+    try:
+        work()
+    finally:
+        waiting.clear()
+        # one that never started has nothing to do any more
+        errors = [helper.exception() for helper in helpers if not helper.cancel()]
+    for error in errors:
+        if error is not None:
+            raise error
+    return [results[index] for index in range(len(tasks))]
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS, of the whole process, from starting threads of its own below ours."""
+    global _n_inside, _limit
+    with _LOCK:
+        if _n_inside == 0:
+            _limit = _blas().limit(limits=1)
+        _n_inside += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _n_inside -= 1
+            if _n_inside == 0:
+                _limit.restore_original_limits()
+
+
+# The limit is the process's: the first caller to come sets it, the last to go lifts it.
+_LOCK = threading.Lock()
+_n_inside = 0
+_limit: Any = None
+
+
+@lru_cache(maxsize=1)
+def _n_cores() -> int:
+    return int(joblib.cpu_count())
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Return the pool of this process: a fork has none of its parent's threads."""
+    return ThreadPoolExecutor(max(_n_cores() - 1, 1), thread_name_prefix=f"sklearn_dpwg-{process}")
+
+
+@lru_cache(maxsize=1)
+def _blas() -> Any:
+    return ThreadpoolController().select(user_api="blas")
+
+
+# Norms of rows, and copies of rows in another order, on all threads.
+
+# A block stays in the second-level cache between its copy and its norms.
+BLOCK_BYTES = 2**18
+# Fewer entries take less time than waking a thread, and than loading what is compiled.
+ENTRIES_PER_GATHER = 2**18
+
+
+def row_norms(rows: Any) -> FloatArray:
+    """Return the Euclidean norm of each row in double precision, infinite on overflow."""
+    norms = np.zeros(rows.shape[0])
+
+    def task(share: slice) -> None:
+        for block in _blocks(rows, share):
+            _fill_norms(rows, block, norms)
+
+    _on_threads(task, rows)
+    return norms
+
+
+def rows_at(rows: Any, positions: IndexArray) -> Any:
+    """Return a copy of some rows, the numbers of each together."""
+    if isinstance(rows, csr_array):
+        return rows[positions]
+    if len(positions) and not 0 <= positions.min() <= positions.max() < len(rows):
+        raise IndexError(f"positions must be those of {len(rows)} rows, got others: a bug.")
+    copy = np.empty((len(positions), rows.shape[1]), dtype=rows.dtype)
+
+    def task(share: slice) -> None:
+        for block in _blocks(copy, share):
+            if rows.flags.c_contiguous:
+                # to raise for a position, NumPy would write to a copy of the copy
+                rows.take(positions[block], axis=0, out=copy[block], mode="clip")
+            else:
+                copy[block] = rows[positions[block]]
+
+    _on_threads(task, copy)
+    return copy
+
+
+def sorted_by_group(
+    rows: Any, targets: FloatArray, codes: IndexArray, starts: IndexArray
+) -> tuple[Any, FloatArray, FloatArray, IndexArray]:
+    """Return copies of rows and targets sorted by group, norms of the rows, and where they were.
+
+    Records of a group keep their order; group i is at ``starts[i]:starts[i + 1]``.
+    """
+    if not isinstance(rows, csr_array) and rows.size >= ENTRIES_PER_GATHER:
+        return _placed(rows, targets, codes, starts)
+    # codes of 16 bits or less are sorted by radix
+    order = np.argsort(codes.astype(np.min_scalar_type(len(starts))), kind="stable")
+    copy = rows_at(rows, order)
+    return copy, targets[order], row_norms(copy), order
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that numba sees as one type, whether the array may be written to or not."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _placed(
+    rows: NDArray[Any], targets: FloatArray, codes: IndexArray, starts: IndexArray
+) -> tuple[NDArray[Any], FloatArray, FloatArray, IndexArray]:
+    """Do that for dense rows in one reading; a task writes behind what those before it write."""
+    from sklearn_dpwg.data.kernels.compiled import place_rows  # loads numba
+
+    n_records = len(codes)
+    copy, norms, order = np.empty(rows.shape, rows.dtype), np.empty(n_records), np.empty_like(codes)
+    moved = np.empty(n_records)
+    shares = _shares(rows)
+    counts = np.array([np.bincount(codes[part], minlength=len(starts) - 1) for part in shares])
+    nexts = starts[:-1] + np.cumsum(counts, axis=0) - counts
+
+    def arguments(block: slice, of_task: IndexArray) -> tuple[Any, ...]:
+        part = np.ascontiguousarray(rows[block])  # rows that lie together are not copied
+        lengths = np.empty(len(part))
+        _fill_norms(part, slice(0, len(part)), lengths)
+        read = (part, lengths, targets[block], codes[block])
+        return *map(read_only, read), block.start, of_task, copy, norms, moved, order
+
+    compiled = place_rows.prepare(*arguments(slice(0, 1), nexts[0]))
+
+    def task(share: slice, of_task: IndexArray) -> None:
+        for block in _blocks(rows, share):
+            compiled(*arguments(block, of_task))
+
+    run_on_threads([partial(task, *pair) for pair in zip(shares, nexts, strict=True)])
+    return copy, moved, norms, order
+
+
+def _rows_of_block(rows: Any) -> int:
+    n_entries = rows.nnz if isinstance(rows, csr_array) else rows.size
+    return max(64, BLOCK_BYTES // max(8 * n_entries // max(rows.shape[0], 1), 8))
+
+
+def _blocks(rows: Any, share: slice) -> Iterator[slice]:
+    """Cut the share of a task into blocks."""
+    n_rows = _rows_of_block(rows)
+    for first in range(share.start, share.stop, n_rows):
+        yield slice(first, min(first + n_rows, share.stop))
+
+
+def _shares(rows: Any) -> list[slice]:
+    """Return the rows of each task, whole blocks, whatever the number of threads."""
+    n_records, n_rows = rows.shape[0], _rows_of_block(rows)
+    n_entries = rows.nnz if isinstance(rows, csr_array) else rows.size
+    n_blocks = -(n_records // -n_rows)
+    n_tasks = max(1, min(MAX_TASKS, n_entries // ENTRIES_PER_GATHER, n_blocks))
+    cuts = [n_rows * (n_blocks * task // n_tasks) for task in range(n_tasks)] + [n_records]
+    return [slice(*pair) for pair in pairwise(cuts)]
+
+
+def _on_threads(task: Callable[[slice], None], rows: Any) -> None:
+    run_on_threads([partial(task, share) for share in _shares(rows)])
+
+
+def _fill_norms(rows: Any, block: slice, norms: FloatArray) -> None:
+    """Write the norm of each row of a block, which that row alone decides."""
+    with np.errstate(over="ignore"):
+        if isinstance(rows, csr_array):
+            bounds = rows.indptr[block.start : block.stop + 1]
+            entries = rows.data[bounds[0] : bounds[-1]].astype(np.float64)
+            filled = np.flatnonzero(bounds[1:] > bounds[:-1])
+            if filled.size:
+                at = bounds[filled] - bounds[0]
+                norms[block.start + filled] = np.add.reduceat(entries * entries, at)
+        else:
+            # each row by itself: einsum adds up a single one in another order than several
+            part = np.ascontiguousarray(rows[block], dtype=np.float64)
+            (part * part).sum(axis=1, out=norms[block])
+        np.sqrt(norms[block], out=norms[block])
+
+
+# A run of rows stays in the first-level cache, one of columns in the second, where longer runs
+# along each column pay.
+ROWS_BYTES = 2**14
+COLUMNS_BYTES = 2**19
+# Fewer entries take less time than waking a thread.
+ENTRIES_PER_TASK = 2**16
+# A record's loss takes as long as about this many entries.
+ENTRIES_PER_LOSS = 20
+
+
+def has_kernel(loss: Loss) -> bool:
+    """Return whether a loss itself, not a class that it inherits from, states a `kernel`."""
+    return type(loss).__dict__.get("kernel") is not None
+
+
+def fused_pass(
+    loss: Loss,
+    rows: Any,
+    row_scale: FloatArray,
+    targets: FloatArray,
+    blocks: Blocks,
+    weights: FloatArray,
+    intercepts: FloatArray,
+    *,
+    ceiling: float = np.inf,
+    gradients: bool = True,
+    loss_step: float = 0.0,
+    gradient_step: float = 0.0,
+    slope_limits: FloatArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return each group's sum of losses and the gradient of that sum, in one reading.
+
+    Rows are sorted by group, dense in any order of memory or compressed, of either precision. Each
+    loss counts for at most ``ceiling``. The last column of the gradients is that in ``intercepts``,
+    and there are no columns where none are wanted. Sums are in float64 and do not depend on the
+    number of threads; with steps, powers of two, what each record adds is rounded to multiples of
+    them. ``slope_limits``, one a record, bound the derivative of its loss, which goes on as a line;
+    for several outputs they bound the norm of the derivatives.
+    """
+    from sklearn_dpwg.data.kernels.compiled import dense_pass, sparse_pass  # loads numba
+
+    n_outputs, n_features = weights.shape
+    n_records = int(blocks.edges[-1])
+    if rows.shape != (n_records, n_features) or not len(row_scale) == len(targets) == n_records:
+        raise InputError("rows, row_scale, targets, blocks and weights must be of one data set.")
+    sparse = isinstance(rows, csr_array)
+    n_entries = 1 if sparse else n_features
+    partition = Partition.of(
+        blocks.starts, n_records * (n_entries + ENTRIES_PER_LOSS * n_outputs) // ENTRIES_PER_TASK
+    )
+    n_segments = len(partition.groups)
+    totals = np.zeros(n_segments)
+    parts = np.zeros((n_segments, n_outputs, n_features + 1 if gradients else 0))
+    if n_segments == 0:
+        return partition.sum_by_group(totals), partition.sum_by_group(parts)
+    kernel, stored, run_rows = (
+        (sparse_pass, (rows.data, _unsigned(rows.indices), rows.indptr), 256)
+        if sparse
+        else (dense_pass, *_stored(rows))
+    )
+    common = (
+        *(read_only(part) if isinstance(part, np.ndarray) else part for part in stored),
+        read_only(row_scale),
+        read_only(targets),
+        read_only(np.ascontiguousarray(weights, dtype=np.float64)),
+        read_only(np.ascontiguousarray(intercepts, dtype=np.float64)),
+        read_only(np.zeros(0) if slope_limits is None else slope_limits),
+        _branch(loss),
+        float(loss.kernel_parameter),
+        float(ceiling),
+        run_rows,
+        float(loss_step),
+        float(gradient_step),
+        read_only(blocks.edges),
+    )
+
+    def arguments(part: slice) -> tuple[Any, ...]:
+        written = (totals[part], parts[part])
+        return (*common, partition.firsts[part], partition.lasts[part], *written)
+
+    compiled: Callable[..., None] = kernel.prepare(*arguments(partition.tasks[0]))
+    run_on_threads([partial(compiled, *arguments(part)) for part in partition.tasks])
+    return partition.sum_by_group(totals), partition.sum_by_group(parts)
+
+
+def _branch(loss: Loss) -> int:
+    from sklearn_dpwg.data.kernels.compiled import BRANCHES
+
+    allowed = BRANCHES if loss.n_outputs == 1 else ("multinomial_log",)
+    if loss.kernel not in allowed:
+        raise InputError(
+            f"kernel of {type(loss).__name__} must be None or one of {list(allowed)}, got "
+            f"{loss.kernel!r}."
+        )
+    return BRANCHES.index(loss.kernel)
+
+
+def _stored(rows: NDArray[Any]) -> tuple[tuple[NDArray[Any], bool], int]:
+    """Return dense rows as they lie in memory, whether by columns, and the rows of a run."""
+    by_columns = rows.flags.f_contiguous and not rows.flags.c_contiguous
+    bytes_of_row = rows.itemsize * max(rows.shape[1], 1)
+    if by_columns:
+        return (rows.T, True), int(np.clip(COLUMNS_BYTES // bytes_of_row, 128, 1024))
+    return (rows, False), int(np.clip(ROWS_BYTES // bytes_of_row, 8, 256))
+
+
+def _unsigned(indices: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of indices that compiled code need not try for negative ones."""
+    return indices.view(f"u{indices.itemsize}")
+
+
+# Blocks and products of dense rows and of rows in compressed form.
+
+# Temporary arrays are of this size, not of the rows'.
+_BLOCK_BYTES = 2**18
+
+
+def canonical_rows(rows: Any) -> Any:
+    """Return compressed rows whose entries are sorted, each place held once.
+
+    On the same memory where they are in order, and a copy otherwise; an index out of range and a
+    sum of entries that is not finite are refused. What the flags say is not relied on.
+    """
+    # a new object has looked at no flag
+    fresh = csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
+    fresh.check_format(full_check=True)
+    if not fresh.has_canonical_format:
+        fresh = fresh.copy()
+        fresh.sum_duplicates()
+        if not np.isfinite(fresh.data).all():
+            raise InputError("X must hold finite numbers, got entries of one place that overflow.")
+    return fresh
+
+
+def row_block(rows: Any, first: int, last: int) -> Any:
+    """Return the rows ``first:last``; dense ones are not copied."""
+    if not isinstance(rows, csr_array):
+        return rows[first:last]
+    bounds = rows.indptr[first : last + 1]
+    entries = slice(bounds[0], bounds[-1])
+    return csr_array(
+        (rows.data[entries], rows.indices[entries], bounds - bounds[0]),
+        shape=(last - first, rows.shape[1]),
+    )
+
+
+def scale_rows(rows: Any, factors: FloatArray) -> Any:
+    """Return rows, each times a factor, in double precision."""
+    if not isinstance(rows, csr_array):
+        return rows * factors[:, None]
+    entries = rows.data * np.repeat(factors, np.diff(rows.indptr))
+    return csr_array((entries, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def linear_scores(rows: Any, weights: FloatArray) -> FloatArray:
+    """Return ``rows @ weights.T`` in double precision, without a copy of the rows."""
+    if rows.dtype == np.float64:
+        return np.asarray(rows @ weights.T)
+    n_records = rows.shape[0]
+    scores = np.empty((n_records, len(weights)))
+    n_rows = max(64, _BLOCK_BYTES // (8 * max(rows.shape[1], 1)))
+    for first in range(0, n_records, n_rows):
+        last = min(first + n_rows, n_records)
+        scores[first:last] = row_block(rows, first, last).astype(np.float64) @ weights.T
+    return scores

@@ -1,0 +1,314 @@
+"""The contract of every sample oracle."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_consistent_length
+
+from sklearn_dpwg._checks import FloatArray, whole_number
+from sklearn_dpwg.data.lazy import refuse_lazy
+from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
+from sklearn_dpwg.exceptions import OracleError
+
+
+class SampleOracle(ABC):
+    """Gives fresh records of a group on demand.
+
+    Notes
+    -----
+    The guarantee of whoever learns from an oracle is about records that are drawn *once*, in an
+    order that no record decides. Both are up to the oracle; `check_sample_oracle` attacks them:
+
+    - No record is given twice, in one draw or in two. One that was given k times pays k times.
+    - The records of a group come in one order. Positions, public keys and independent coins may
+      decide it; what a record holds may not, not even for its own place.
+    - Neither the sizes of draws nor draws of other groups change that order.
+    - A record is given as it is: nothing in it is computed from other records.
+    - What is not there is an error, never fewer records, and its text tells no value.
+
+    Records that are made on demand, as by a simulator, have no order: there it is enough that each
+    is made once and independently.
+    """
+
+    @abstractmethod
+    def draw(self, group: Hashable, size: int) -> tuple[Any, ArrayLike]:
+        """Return records of one group that were never given before.
+
+        Parameters
+        ----------
+        group : hashable
+            Label of the group.
+        size : int
+            Number of records, at least 1.
+
+        Returns
+        -------
+        X : array-like of shape (size, n_features)
+            Rows.
+        y : array-like of shape (size,)
+            Targets.
+
+        Raises
+        ------
+        OracleError
+            If there are not as many left; any other error will do too.
+        """
+
+
+# Records of an oracle, checked and encoded for a solver.
+
+
+class EncodingOracle(SampleOracle):
+    """Asks an oracle by label, checks what it gives, and encodes it like a fit on fixed data.
+
+    Its own groups are the numbers 0, 1, ..., and its rows have norm at most 1.
+
+    Parameters
+    ----------
+    oracle : SampleOracle
+        Any object with a method ``draw(group, size)``.
+    group_labels : sequence
+        Labels of the groups 0, 1, ...
+    n_features : int
+        Columns of a row.
+    data_norm : float
+        Rows are shortened to this norm and divided by it.
+    encode_targets : callable
+        Turns an array of targets into what the loss expects; raises ValueError for others.
+    """
+
+    def __init__(
+        self,
+        oracle: SampleOracle,
+        group_labels: Sequence[Hashable],
+        n_features: int,
+        data_norm: float,
+        encode_targets: Callable[[NDArray[Any]], FloatArray],
+    ) -> None:
+        if not callable(getattr(oracle, "draw", None)):
+            raise TypeError(f"oracle must have a method draw(group, size), got {oracle!r}.")
+        self._oracle = oracle
+        self._labels = list(group_labels)
+        self._n_features = n_features
+        self._encoder = RecordEncoder(1, data_norm)
+        self._encode_targets = encode_targets
+
+    def draw(self, group: Hashable, size: int) -> tuple[FloatArray, FloatArray]:
+        assert isinstance(group, int)
+        asked = f"asked for {size} record(s) of group {self._labels[group]!r}"
+        try:
+            given = self._oracle.draw(self._labels[group], size)
+        except Exception as error:
+            raise OracleError(
+                f"the oracle raised {type(error).__name__} when {asked}: {error}"
+            ) from error
+        rows, targets = self._as_arrays(given, asked)
+        if rows.shape != (size, self._n_features) or targets.shape != (size,):
+            raise OracleError(
+                f"the oracle must give X of shape {(size, self._n_features)} and y of shape "
+                f"{(size,)} when {asked}, got shapes {rows.shape} and {targets.shape}; fewer rows "
+                f"mean that it ran dry."
+            )
+        if not np.isfinite(rows).all():
+            raise OracleError(f"the oracle gave NaN or infinity in X when {asked}.")
+        try:
+            encoded = self._encode_targets(targets)
+        except (TypeError, ValueError) as error:
+            raise OracleError(f"the oracle gave wrong targets when {asked}: {error}") from error
+        records = self._encoder.encode(rows, encoded, np.zeros(size, dtype=np.intp))
+        return records.rows * records.row_scale[:, None], records.targets
+
+    def _as_arrays(self, given: Any, asked: str) -> tuple[FloatArray, NDArray[Any]]:
+        try:
+            rows, targets = given
+            return np.asarray(rows, dtype=np.float64), np.asarray(targets)
+        except (TypeError, ValueError):
+            # NumPy's own message may show a value
+            raise OracleError(
+                f"the oracle must give a pair of X, numbers, and y when {asked}, got something "
+                f"else of type {type(given).__name__}."
+            ) from None
+
+
+# Records made on demand.
+
+
+class GeneratorOracle(SampleOracle):
+    """Draws from a function that makes records, such as a simulator; it never runs dry.
+
+    Parameters
+    ----------
+    generate : callable
+        ``generate(group, size, rng)`` returns X and y of `size` new records of a group.
+    random_state : int, Generator or None, default=None
+        The generator that is handed to the function.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.data.oracles import GeneratorOracle
+    >>> def generate(group, size, rng):
+    ...     X = rng.uniform(-1, 1, size=(size, 2))
+    ...     return X, (X[:, 0] > (0.2 if group == "north" else -0.2)).astype(int)
+    >>> X, y = GeneratorOracle(generate).draw("north", 5)
+    >>> X.shape, y.shape
+    ((5, 2), (5,))
+    """
+
+    def __init__(
+        self,
+        generate: Callable[[Hashable, int, np.random.Generator], tuple[Any, ArrayLike]],
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        if not callable(generate):
+            raise TypeError(f"generate must be a function, got {generate!r}.")
+        self._generate = generate
+        self._rng = np.random.default_rng(random_state)
+
+    def draw(self, group: Hashable, size: int) -> tuple[Any, ArrayLike]:
+        return self._generate(group, size, self._rng)
+
+
+# Records in memory, drawn without replacement.
+
+
+class InMemoryOracle(SampleOracle):
+    """Draws from arrays, each record once.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_records, n_features)
+        Rows; a DataFrame keeps its column types out of the draws, which are arrays.
+    y : array-like of shape (n_records,)
+        Targets.
+    groups : array-like of shape (n_records,)
+        Label of the group of each record.
+    random_state : int, Generator or None, default=None
+        Where the order of positions comes from. It is no secret: it need not be random for
+        privacy, but a seed needs positions that no value decides.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, or a group is unknown.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.data.oracles import InMemoryOracle
+    >>> oracle = InMemoryOracle([[0.1], [0.2], [0.3]], [0, 1, 1], ["a", "b", "a"])
+    >>> oracle.group_sizes
+    {'a': 2, 'b': 1}
+    >>> X, y = oracle.draw("b", 1)
+    >>> X.tolist(), y.tolist()
+    ([[0.2]], [1])
+    >>> oracle.draw("b", 1)
+    Traceback (most recent call last):
+    sklearn_dpwg.exceptions.OracleError: group 'b' has 0 record(s) left, and 1 were asked for.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        refuse_lazy(X=X, y=y, groups=groups)
+        self._rows, self._targets = np.asarray(X), np.asarray(y)
+        labels = np.asarray(groups)
+        check_consistent_length(self._rows, self._targets, labels)
+        if labels.ndim != 1:
+            raise ValueError(f"groups must have one dimension, got the shape {labels.shape}.")
+        n_unknown = int(pd.isna(labels).sum())
+        if n_unknown:
+            raise ValueError(
+                f"groups must be known for every record, got NaN or None for {n_unknown:,}."
+            )
+        rng = np.random.default_rng(random_state)
+        self._left: dict[Hashable, NDArray[np.intp]] = {
+            label.item() if isinstance(label, np.generic) else label: rng.permutation(
+                np.flatnonzero(labels == label)
+            )
+            for label in np.unique(labels)
+        }
+        self._sizes = {label: len(order) for label, order in self._left.items()}
+
+    @property
+    def group_sizes(self) -> dict[Hashable, int]:
+        """Records of each group, drawn or not."""
+        return dict(self._sizes)
+
+    def draw(self, group: Hashable, size: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        size = whole_number(size, "size", least=1)
+        left = self._left.get(group, np.empty(0, dtype=np.intp))
+        if len(left) < size:
+            raise OracleError(
+                f"group {group!r} has {len(left)} record(s) left, and {size} were asked for."
+            )
+        chosen, self._left[group] = left[:size], left[size:]
+        return self._rows[chosen], self._targets[chosen]
+
+
+# Encoded records, handed out group by group in a random order.
+
+# Small draws are gathered this many records at a time: a gather costs more than a slice of one.
+_AHEAD = 256
+
+
+class RecordOracle(SampleOracle):
+    """Hands out `GroupedRecords` without replacement, to fresh solvers on fixed data.
+
+    Each group is shuffled once and consumed by position. Groups are 0, 1, ..., rows have norm at
+    most 1 and targets are in the form that the loss expects.
+
+    Parameters
+    ----------
+    records : GroupedRecords
+        Records sorted by group; not copied.
+    rng : Generator
+        Where the order comes from.
+
+    Attributes
+    ----------
+    group_sizes : tuple of int
+        Records of each group, drawn or not.
+    """
+
+    def __init__(self, records: GroupedRecords, rng: np.random.Generator) -> None:
+        self.group_sizes = records.group_sizes
+        self._rows, self._targets = records.rows, records.targets
+        self._row_scale = records.row_scale[:, None]
+        self._is_sparse = issparse(records.rows)
+        self._order = [
+            rng.permutation(np.arange(start, stop))
+            for start, stop in zip(records.starts[:-1], records.starts[1:], strict=True)
+        ]
+        self._n_drawn = [0] * len(self._order)
+        nothing = (np.empty((0, records.rows.shape[1])), np.empty(0))
+        self._ahead = [nothing] * len(self._order)
+        self._ahead_from = [0] * len(self._order)
+
+    def draw(self, group: Hashable, size: int) -> tuple[FloatArray, FloatArray]:
+        assert isinstance(group, int)
+        start, order = self._n_drawn[group], self._order[group]
+        stop = start + size
+        if stop > len(order) or size < 1:
+            raise OracleError(
+                f"group {group} has {len(order) - start} record(s) left, and {size} were asked for."
+            )
+        rows, targets = self._ahead[group]
+        if stop - self._ahead_from[group] > len(targets):
+            chosen = order[start : max(stop, start + _AHEAD)]
+            # a few rows at a time, so sparse ones may as well be dense
+            rows = self._rows[chosen].toarray() if self._is_sparse else self._rows.take(chosen, 0)
+            rows, targets = rows * self._row_scale.take(chosen, axis=0), self._targets.take(chosen)
+            self._ahead[group], self._ahead_from[group] = (rows, targets), start
+        self._n_drawn[group] = stop
+        taken = slice(start - self._ahead_from[group], stop - self._ahead_from[group])
+        return rows[taken], targets[taken]

@@ -1,0 +1,203 @@
+"""The public facts of a learning problem."""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._repr import short_repr
+from sklearn_dpwg.losses import Loss, LossConstants
+
+PUBLIC_FACTS = (
+    "which group each record is in, and every column that decides it, row by row",
+    "the number of records in each group, the group labels and the classes, of which a record that "
+    "replaces another has one",
+    "the number and names of the features",
+    "data_norm, target_bounds, radius, prior and every other parameter of the estimator",
+)
+
+PUBLIC_FACTS_OF_HIDDEN_GROUPS = (
+    "the number of records of all groups together, the group labels and the classes, of which a "
+    "record that replaces another has one",
+    *PUBLIC_FACTS[2:],
+)
+
+# The size of a group that is below so many standard deviations of the noise on it may be zero.
+LEAST_COUNT_STDS = 3.0
+
+
+@dataclass(frozen=True)
+class HiddenGroups:
+    """That the group of a record is protected, so that sizes are noisy counts."""
+
+    n_records: int  # number of records K of all groups together, which is public
+    count_share: float  # share of μ² that the counts are released with, between 0 and 1
+    # standard deviation of the noise on each of them; 0 where there is one group
+    count_std: float = 0.0
+
+    @property
+    def floor(self) -> int:
+        """Least number that stands for a size: below it a group may as well be empty."""
+        return max(1, math.ceil(LEAST_COUNT_STDS * self.count_std))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything about a worst-group problem that is public, and nothing else.
+
+    A plan is made from a `Problem` and a budget alone, so whatever this class cannot hold
+    cannot influence the noise.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of one record.
+    group_sizes : tuple of int
+        Number of records in each group; all positive, infinite for an oracle without end.
+    n_features : int
+        Columns of a row, without the intercept.
+    radius : float
+        Radius R of the ball of weights (Frobenius norm for several outputs).
+    prior : tuple of float
+        Public prior weights of the groups, all positive, summing to 1.
+    intercept_scaling : float, default=1.0
+        Value s of the constant column that carries the intercept; 0 for no intercept.
+    hidden : HiddenGroups, optional
+        Where given, neighbours differ in one record, its group included, and `group_sizes` are
+        released numbers: all that sums over a group are ever divided by. By default they are the
+        sizes, and a record's group is public.
+
+    Notes
+    -----
+    Rows have norm at most 1, so rows with the constant column have norm at most √(1 + s²) and
+    scores have norm at most R √(1 + s²).
+    """
+
+    loss: Loss
+    group_sizes: tuple[int, ...]
+    n_features: int
+    radius: float
+    prior: tuple[float, ...]
+    intercept_scaling: float = 1.0
+    hidden: HiddenGroups | None = None
+
+    __repr__ = short_repr
+
+    def __post_init__(self) -> None:
+        """Keep the loss as it is now: its parameters may be set in place later."""
+        object.__setattr__(self, "loss", copy(self.loss))
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups p."""
+        return len(self.group_sizes)
+
+    @cached_property
+    def n_records(self) -> int:
+        """Number of records K in all groups together."""
+        return sum(self.group_sizes) if self.hidden is None else self.hidden.n_records
+
+    @property
+    def most_in_a_group(self) -> int:
+        """Largest number of records that a group may have on any neighbouring data."""
+        return max(self.group_sizes) if self.hidden is None else self.n_records
+
+    @cached_property
+    def is_heard(self) -> NDArray[np.bool_]:
+        """Which groups are told from empty ones: all of them, where sizes are exact."""
+        least = 0 if self.hidden is None or self.n_groups == 1 else self.hidden.floor
+        return np.asarray(self.group_sizes) > least
+
+    @property
+    def sizes_to_plan_for(self) -> FloatArray:
+        """Sizes of the groups; of one that no weight is moved to, that of all records."""
+        sizes = np.asarray(self.group_sizes, dtype=float)
+        return sizes if self.hidden is None else np.where(self.is_heard, sizes, self.n_records)
+
+    @property
+    def pair_diameter(self) -> float:
+        """How far replacing a record moves a weighted sum of gradients, over the largest weight.
+
+        Of records of two groups with weights ``a >= b`` it is ``‖a g - b g'‖``, at most
+        ``b Γ + (a - b) L``.
+        """
+        if self.hidden is None:
+            return self.gradient_diameter
+        return max(self.gradient_diameter, self.lipschitz)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of a row with the intercept's."""
+        return self.n_features + (self.intercept_scaling > 0)
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights d, intercepts included."""
+        return self.loss.n_outputs * self.n_columns
+
+    @property
+    def diameter(self) -> float:
+        """Diameter M = 2R of the ball of weights."""
+        return 2.0 * self.radius
+
+    @property
+    def row_norm(self) -> float:
+        """Bound on the norm of a row with its constant column."""
+        return float(np.hypot(1.0, self.intercept_scaling))
+
+    @cached_property
+    def constants(self) -> LossConstants:
+        """Bounds of the loss for every score that the ball and the rows allow."""
+        return self.loss.constants(self.radius * self.row_norm)
+
+    @property
+    def lipschitz(self) -> float:
+        """Lipschitz constant L of the loss in the weights."""
+        return self.row_norm * self.constants.lipschitz
+
+    @property
+    def gradient_diameter(self) -> float:
+        """Largest distance Γ between two records' gradients, at most 2L."""
+        return self.row_norm * self.constants.gradient_diameter
+
+    @property
+    def summed_norm(self) -> float:
+        """Largest norm of what a record adds to the sums of gradients that are read."""
+        return self.lipschitz
+
+    @property
+    def rounding_factor(self) -> float:
+        """By how much a change of variables after summing may raise the rounding of sums."""
+        return 1.0
+
+    @property
+    def smoothness(self) -> float:
+        """Smoothness H of the loss in the weights."""
+        return self.row_norm**2 * self.constants.smoothness
+
+    @property
+    def loss_range(self) -> float:
+        """Range B of the loss, supremum minus infimum."""
+        return self.constants.loss_range
+
+
+def with_equal_groups(problem: Problem) -> Problem:
+    """Return the problem with groups as equal as whole numbers are, and equal prior weights.
+
+    It is what is known of hidden groups before their sizes are released.
+    """
+    prior = (1.0 / problem.n_groups,) * problem.n_groups
+    sizes = equal_sizes(problem.n_records, problem.n_groups)
+    return replace(problem, group_sizes=sizes, prior=prior)
+
+
+def equal_sizes(n_records: int, n_groups: int) -> tuple[int, ...]:
+    """Return sizes of groups that differ by at most 1 and add up to a number, or are all 1."""
+    each, more = divmod(n_records, n_groups)
+    return tuple(max(1, each + (group < more)) for group in range(n_groups))

@@ -1,0 +1,475 @@
+"""A block of records in memory, or on mapped files: the only reader of rows in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.kernels import (
+    Blocks,
+    Partition,
+    fused_pass,
+    has_kernel,
+    one_blas_thread,
+    row_block,
+    row_norms,
+    run_on_threads,
+    scale_rows,
+)
+from sklearn_dpwg.data.records import GroupedRecords
+from sklearn_dpwg.data.risks.engine import Sums
+from sklearn_dpwg.data.risks.selection import Selection
+from sklearn_dpwg.exceptions import InputTypeError
+from sklearn_dpwg.losses import AbsoluteError, Loss
+from sklearn_dpwg.privacy.sensitivity import SumGrid
+
+# Numbers of rows that depend on no other row, and sums whose rounding is known.
+
+# Temporary arrays are of this size, not of the rows'.
+_BLOCK_BYTES = 2**18
+
+
+def squared_distances(records: GroupedRecords, center: FloatArray) -> FloatArray:
+    """Return the squared distance of each row from a centre."""
+    squares = (row_norms(records.rows) * records.row_scale) ** 2
+    n_rows = max(64, _BLOCK_BYTES // (8 * max(len(center), 1)))
+    for first in range(0, len(squares), n_rows):
+        block = slice(first, min(first + n_rows, len(squares)))
+        rows = row_block(records.rows, block.start, block.stop)
+        if isinstance(rows, csr_array):
+            products = rows @ center
+        else:
+            products = scores_by_row(rows, center[None])[:, 0]
+        squares[block] -= 2.0 * products * records.row_scale[block]
+    return np.maximum(squares + center @ center, 0.0)
+
+
+def scores_by_row(rows: Any, weights: FloatArray) -> FloatArray:
+    """Return ``rows @ weights.T``, each row's numbers added up by themselves.
+
+    A product of matrices rounds a row by how many others there are, which is secret in a batch.
+    """
+    rows = np.ascontiguousarray(rows, dtype=np.float64)
+    return np.stack([(rows * of_output).sum(axis=1) for of_output in weights], axis=1)
+
+
+def weighted_row_sums(rows: Any, factors: FloatArray, step: float) -> FloatArray:
+    """Return ``factors.T @ rows``, each product rounded to a multiple of the step unless it is 0.
+
+    Added up in floating point, multiples are exact in any order.
+    """
+    if step == 0.0:
+        return np.asarray((rows.T @ factors).T)
+    sums = np.empty((factors.shape[1], rows.shape[1]))
+    for output, of_output in enumerate(factors.T):
+        products = scale_rows(rows, of_output / step)
+        entries = products.data if isinstance(products, csr_array) else products
+        np.rint(entries, out=entries)
+        sums[output] = products.sum(axis=0)
+    return sums * step
+
+
+def on_grid(value: Any, step: float) -> Any:
+    """Return the nearest multiples of a power of two, or the values themselves for a step of 0."""
+    return np.rint(value / step) * step if step > 0.0 else value
+
+
+def exact_sum(first: Any, second: Any) -> tuple[Any, Any]:
+    """Return a sum as it is rounded and what rounding took from it, which is a float as well."""
+    total = first + second
+    part = total - first
+    return total, (first - (total - part)) + (second - part)
+
+
+def dense(product: Any) -> FloatArray:
+    """Return a product as an array, whatever storage it came from."""
+    return product if isinstance(product, np.ndarray) else product.toarray()
+
+
+# Hessians of group risks, block by block.
+
+
+def centred_hessian(
+    hessian: FloatArray, center: FloatArray | None, intercept_scaling: float
+) -> FloatArray:
+    """Return the Hessian for centred rows, given that for rows with the same constant."""
+    if center is None:
+        return hessian
+    n_columns, center = hessian.shape[1], center / intercept_scaling
+    change = np.eye(n_columns)
+    change[-1, :-1] = -center
+    return np.asarray(np.einsum("ij,aibk,kl->ajbl", change, hessian, change))
+
+
+def add_curvature(
+    hessian: FloatArray,
+    records: GroupedRecords,
+    block: slice,
+    curvature: FloatArray,
+    intercept_scaling: float,
+) -> None:
+    """Add what the records of a block contribute, given their curvatures times weights."""
+    rows = row_block(records.rows, block.start, block.stop)
+    row_scale, n_features = records.row_scale[block], rows.shape[1]
+    n_outputs = len(hessian)
+    curvature = curvature.reshape(len(row_scale), n_outputs, n_outputs)
+    for first in range(n_outputs):
+        for second in range(first + 1):
+            between = curvature[:, first, second]
+            if np.all(between >= 0.0):
+                # a matrix times its own transpose costs half as much
+                left = right = scale_rows(rows, np.sqrt(between) * row_scale)
+            else:
+                left, right = scale_rows(rows, row_scale), scale_rows(rows, between * row_scale)
+            product = left.T @ right
+            pieces = hessian[first, :, second, :]
+            pieces[:n_features, :n_features] += dense(product)
+            if intercept_scaling > 0:
+                edge = intercept_scaling * (rows.T @ (between * row_scale))
+                pieces[:n_features, -1] += edge
+                pieces[-1, :n_features] += edge
+                pieces[-1, -1] += intercept_scaling**2 * between.sum()
+            if first != second:
+                hessian[second, :, first, :] = pieces
+
+
+# A block of rows stays in the second-level cache between its two products; blocks of 128 KiB
+# to 1 MiB are within a tenth of each other on the machines tried.
+BLOCK_BYTES = 2**18
+# Rows in compressed form go into one product with each other at a time.
+SPARSE_BLOCK_ROWS = 2**14
+# Rows whose sums are added before the next ones.
+BLOCK_ROWS = 2**11
+# What a record adds is not rounded.
+FINEST = SumGrid(loss_step=0.0, gradient_step=0.0)
+# A Hessian of fewer entries takes less time than waking a thread.
+ENTRIES_PER_TASK = 2**16
+
+
+class RecordBlock:
+    """A `Block` of encoded records.
+
+    What a record adds to sums on a grid depends on no other record, nor on where it is.
+    """
+
+    def __init__(
+        self,
+        records: GroupedRecords,
+        loss: Loss,
+        intercept_scaling: float = 1.0,
+        *,
+        first_ranks: Sequence[int] | None = None,
+        first_place: int = 0,
+        center: FloatArray | None = None,
+    ) -> None:
+        self.records = records
+        self.loss = loss
+        self.intercept_scaling = intercept_scaling
+        self.center = center  # what rows are taken relative to; (n_features,)
+        self.group_sizes = records.group_sizes
+        self.n_features = int(records.rows.shape[1])
+        # records of each group in front of the block, and of all, read where groups are hidden
+        self.first_ranks = (0,) * len(self.group_sizes) if first_ranks is None else first_ranks
+        self.first_place = first_place
+        self._blocks = Blocks.of(records.starts, BLOCK_ROWS)
+
+    def __repr__(self) -> str:
+        """Return the class alone: a log must hold no record."""
+        return f"{type(self).__name__}()"
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return len(self.group_sizes)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of a row with the intercept's."""
+        return self.n_features + (self.intercept_scaling > 0)
+
+    def sums(
+        self,
+        weights: FloatArray,
+        *,
+        ceiling: float | None = None,
+        grid: SumGrid | None = None,
+        gradients: bool = True,
+    ) -> Sums:
+        """Return sums of losses and slopes, in one pass."""
+        highest = np.inf if ceiling is None else ceiling
+        add_up = self._compiled_sums if has_kernel(self.loss) else self._numpy_sums
+        return add_up(weights, highest, grid or FINEST, gradients=gradients)
+
+    def sampled_sums(
+        self, weights: FloatArray, selection: Selection, *, ceiling: float, grid: SumGrid
+    ) -> Sums:
+        """Return the sums over a copy of the records that joined, and how many did."""
+        joined = self.part(selection)
+        losses, slopes = joined.sums(weights, ceiling=ceiling, grid=grid)
+        return losses, slopes, np.asarray(joined.group_sizes, dtype=float)
+
+    def curvature(self, weights: FloatArray, record_weights: FloatArray) -> FloatArray:
+        """Return the sum of weighted Hessians, in one pass."""
+        n_records, n_columns = self.records.rows.shape[0], self.n_columns
+        n_outputs = self.loss.n_outputs
+        # each task adds up a Hessian of its own: together a quarter of dense rows at most
+        n_tasks = n_records * n_columns // max(ENTRIES_PER_TASK, 4 * (n_outputs * n_columns) ** 2)
+        partition = Partition.of(self.records.starts, n_tasks)
+
+        def task(part: slice) -> FloatArray:
+            hessian = np.zeros((n_outputs, n_columns, n_outputs, n_columns))
+            wanted = [piece for piece in partition.segments(part) if record_weights[piece[0]] != 0]
+            for group, block, scores in self._scored_blocks(weights, wanted, square=True):
+                curvature = self.loss.curvature(scores, self.records.targets[block])
+                curvature = curvature * self._is_curved(scores, block)
+                curvature = record_weights[group] * curvature
+                add_curvature(hessian, self.records, block, curvature, self.intercept_scaling)
+            return hessian
+
+        with one_blas_thread():
+            parts = run_on_threads([partial(task, part) for part in partition.tasks])
+        return _total(parts, (n_outputs, n_columns, n_outputs, n_columns))
+
+    def moment_sums(
+        self,
+        weights: FloatArray,
+        *,
+        clip: float,
+        constant: float,
+        length: float,
+        step: float,
+        sum_step: float,
+        block_size: int,
+    ) -> Sums:
+        """Return the exact sums of ``v v'`` over the squared step, in two parts to be added up."""
+        n_records, size = self.records.rows.shape[0], self.n_columns + 1
+        n_tasks = n_records * size // max(ENTRIES_PER_TASK, 4 * self.n_groups * size**2)
+        blocks = Blocks.of(self.records.starts, block_size)
+        partition = Partition.of(blocks.starts, n_tasks)
+        n_features = self.n_features
+        tail = [np.rint(constant / step)] if self.intercept_scaling > 0 else []
+
+        def block_sums(group: int, start: int, stop: int) -> FloatArray:
+            sums = np.zeros((size, size))
+            segment = [(group, start, stop)]
+            for _, run, scores in self._scored_blocks(weights, segment, square=True, by_row=True):
+                rows = row_block(self.records.rows, run.start, run.stop)
+                residuals = np.clip(self.records.targets[run] - scores, -clip, clip)
+                last = np.empty((len(scores), 1 + len(tail)))
+                last[:, :-1] = tail
+                last[:, -1] = np.rint(residuals * (length / clip / step))
+                left = scale_rows(rows, self.records.row_scale[run] / step)
+                entries = left.data if isinstance(left, csr_array) else left
+                np.rint(entries, out=entries)
+                sums[:n_features, :n_features] += dense(left.T @ left)
+                sums[:n_features, n_features:] += left.T @ last
+                sums[n_features:, n_features:] += last.T @ last
+            return sums
+
+        def task(part: slice) -> FloatArray:
+            sums = np.zeros((2, self.n_groups, size, size))
+            for group, first, last in partition.segments(part):
+                for start, stop in pairwise(blocks.edges[first : last + 1].tolist()):
+                    # whole numbers: multiples of a large one and what is left are added exactly
+                    of_block = block_sums(group, start, stop)
+                    multiples = on_grid(of_block, sum_step / step**2)
+                    sums[0, group] += multiples
+                    sums[1, group] += of_block - multiples
+            return sums
+
+        with one_blas_thread():
+            parts = run_on_threads([partial(task, part) for part in partition.tasks])
+        multiples, left = _total(parts, (2, self.n_groups, size, size))
+        return multiples, left
+
+    def row_sum(self, *, grid: SumGrid) -> Sums:
+        """Return the sum of all rows, each rounded to a grid, in one pass."""
+        records = self.records
+        # the slope of |0 - (-1)| is 1: the gradients are the rows
+        _, sums = fused_pass(
+            AbsoluteError(),
+            records.rows,
+            records.row_scale,
+            np.full(len(records.targets), -1.0),
+            self._blocks,
+            np.zeros((1, self.n_features)),
+            np.zeros(1),
+            gradient_step=grid.gradient_step,
+        )
+        return (np.asarray(sums[:, 0, : self.n_features].sum(axis=0)),)
+
+    def spread(self, center: FloatArray, *, step: float) -> Sums:
+        """Return the sum of squared distances of rows from a centre, each at most 1, on a grid."""
+        squares = np.minimum(squared_distances(self.records, center), 1.0)
+        return (np.array([np.rint(squares / step).sum() * step]),)
+
+    def with_loss(self, loss: Loss) -> RecordBlock:
+        """Return the same rows under another loss."""
+        other = copy(self)
+        other.loss = loss
+        return other
+
+    def centred(self, center: FloatArray, *, constant: float, clip: float) -> RecordBlock:
+        """Return the same rows relative to a centre, no gradient of a record above a norm."""
+        lengths = np.sqrt(squared_distances(self.records, center) + constant**2)
+        other = copy(self)
+        other.records = replace(self.records, slope_limits=clip / lengths)
+        other.intercept_scaling, other.center = constant, center
+        return other
+
+    def part(self, selection: Selection) -> RecordBlock:
+        """Return a copy of the records that a selection chooses."""
+        return self._of(self.records.take(self._chosen(selection)))
+
+    def placed(self, first_ranks: Sequence[int]) -> RecordBlock:
+        """Return the same records, told what is in front of them."""
+        other = copy(self)
+        other.first_ranks = tuple(first_ranks)
+        return other
+
+    def _of(self, records: GroupedRecords) -> RecordBlock:
+        """Return some of the records; those of hidden groups keep their places."""
+        return RecordBlock(
+            records,
+            self.loss,
+            self.intercept_scaling,
+            first_place=self.first_place,
+            center=self.center,
+        )
+
+    def _chosen(self, selection: Selection) -> Sequence[NDArray[np.intp]]:
+        """Return the positions in each group here of the records that a selection chooses."""
+        records = self.records
+        if selection.by_place:
+            assert records.places is not None
+            end = self.first_place + int(records.places.max(initial=-1)) + 1
+            places = selection.positions(0, self.first_place, end)
+            return records.at_places(places - self.first_place)
+        return [
+            selection.positions(group, first, first + size) - first
+            for group, (first, size) in enumerate(
+                zip(self.first_ranks, self.group_sizes, strict=True)
+            )
+        ]
+
+    def _is_curved(self, scores: FloatArray, block: slice) -> Any:
+        """Return which records of a block have a slope below their limit."""
+        limits = self.records.slope_limits
+        if limits is None:
+            return 1.0
+        _, slopes = self.loss.value_and_derivative(scores, self.records.targets[block])
+        return np.abs(slopes) < limits[block]
+
+    def _compiled_sums(
+        self, weights: FloatArray, ceiling: float, grid: SumGrid, *, gradients: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return each group's sum of losses and, if wanted, that of slopes times rows."""
+        return fused_pass(
+            self.loss,
+            self.records.rows,
+            self.records.row_scale,
+            self.records.targets,
+            self._blocks,
+            *self._split(weights),
+            ceiling=ceiling,
+            gradients=gradients,
+            loss_step=grid.loss_step,
+            gradient_step=grid.gradient_step,
+            slope_limits=self.records.slope_limits,
+        )
+
+    def _numpy_sums(
+        self, weights: FloatArray, ceiling: float, grid: SumGrid, *, gradients: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Do as the compiled pass for a loss without a kernel."""
+        if self.records.slope_limits is not None:
+            raise InputTypeError(f"slopes of {self.loss!r} have no kernel that limits them: a bug.")
+        records, n_features = self.records, self.records.rows.shape[1]
+        n_columns = n_features + 1 if gradients else 0
+        totals = np.zeros(self.n_groups)
+        slope_sums = np.zeros((self.n_groups, self.loss.n_outputs, n_columns))
+        lost, lost_slopes = np.zeros_like(totals), np.zeros_like(slope_sums)
+        for group, run, scores in self._scored_blocks(weights, self._segments()):
+            values, slopes = self.loss.value_and_derivative(scores, records.targets[run])
+            total = float(on_grid(np.minimum(values, ceiling), grid.loss_step).sum())
+            totals[group], error = exact_sum(totals[group], total)
+            lost[group] += error
+            if not gradients:
+                continue
+            slopes = slopes.reshape(len(values), -1)
+            of_block = np.empty(slope_sums.shape[1:])
+            of_block[:, -1] = on_grid(slopes, grid.gradient_step).sum(axis=0)
+            slopes = slopes * records.row_scale[run, None]
+            rows = row_block(records.rows, run.start, run.stop)
+            of_block[:, :-1] = weighted_row_sums(rows, slopes, grid.gradient_step)
+            slope_sums[group], error = exact_sum(slope_sums[group], of_block)
+            lost_slopes[group] += error
+        return totals + lost, slope_sums + lost_slopes
+
+    def _segments(self) -> Iterator[tuple[int, int, int]]:
+        """Yield the group and the rows of every block."""
+        for group, first, last in Partition.of(self._blocks.starts, 1).segments(slice(None)):
+            for start, stop in pairwise(self._blocks.edges[first : last + 1].tolist()):
+                yield group, start, stop
+
+    def _split(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the weights of the features, and what the constant column adds to the scores."""
+        matrix = weights.reshape(self.loss.n_outputs, self.n_columns)
+        if self.center is not None:
+            return matrix[:, :-1], (
+                self.intercept_scaling * matrix[:, -1] - matrix[:, :-1] @ self.center
+            )
+        if self.intercept_scaling > 0:
+            return matrix[:, :-1], self.intercept_scaling * matrix[:, -1]
+        return matrix, np.zeros(self.loss.n_outputs)
+
+    def _scored_blocks(
+        self,
+        weights: FloatArray,
+        segments: Iterable[tuple[int, int, int]] | None = None,
+        *,
+        square: bool = False,
+        by_row: bool = False,
+    ) -> Iterator[tuple[int, slice, FloatArray]]:
+        """Yield (group, rows, scores) for blocks of the rows of all groups, or of some segments.
+
+        Blocks fit the cache; those for products of rows with rows are as long as rows are wide.
+        """
+        records, n_features = self.records, self.records.rows.shape[1]
+        feature_weights, intercepts = self._split(weights)
+        block_rows = max(64, BLOCK_BYTES // (8 * max(n_features, 1)))
+        if isinstance(records.rows, csr_array):
+            block_rows = SPARSE_BLOCK_ROWS
+        elif square:
+            block_rows = max(block_rows, min(n_features, 512))
+        if segments is None:
+            segments = Partition.of(records.starts, 1).segments(slice(None))
+        for group, start, stop in segments:
+            for first in range(start, stop, block_rows):
+                block = slice(first, min(first + block_rows, stop))
+                rows = row_block(records.rows, block.start, block.stop)
+                if isinstance(rows, csr_array) or (square and not by_row):
+                    scores = rows @ feature_weights.T
+                else:
+                    scores = scores_by_row(rows, feature_weights)
+                scores = scores * records.row_scale[block, None] + intercepts
+                yield group, block, scores[:, 0] if self.loss.n_outputs == 1 else scores
+
+
+def _total(parts: Sequence[FloatArray], shape: tuple[int, ...]) -> FloatArray:
+    """Return the sum of what tasks found; a block without records has none."""
+    if not parts:
+        return np.zeros(shape)
+    first, *others = parts
+    for other in others:
+        first += other
+    return first

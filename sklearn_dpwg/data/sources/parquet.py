@@ -1,0 +1,395 @@
+"""Columns of Parquet files, of a dataset of pyarrow or of a lazy query of polars."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sklearn_dpwg.data.lazy import NoArray
+from sklearn_dpwg.data.sources.parquet_files import (
+    Columns,
+    ParquetFile,
+    ParquetPartition,
+    as_codes,
+    check_feature,
+    check_label,
+    cut,
+    datasets_of,
+    float_type,
+    parts_of,
+)
+from sklearn_dpwg.data.sources.spool import Spool, check_spool, is_full
+from sklearn_dpwg.data.sources.table import rows_per_part
+from sklearn_dpwg.exceptions import InputError
+
+# A row group of more is written once more, in smaller ones, where there is a spool.
+LARGEST_GROUP_BYTES = 2**28
+LARGEST_GROUP_ROWS = 2**20
+_SHOWN_NAMES = 20
+
+
+class ParquetSource(NoArray):
+    """Columns of Parquet files that need not fit in memory.
+
+    Parameters
+    ----------
+    data : path, sequence of paths, pyarrow.dataset.Dataset or polars.LazyFrame
+        Files, directories, or URLs that pyarrow's file systems know, such as ``s3://...``; a
+        dataset of Parquet files; or a lazy query, which is run once a fit and written to the spool.
+        Records come in the order of the files given and of the rows in them, files of a directory
+        by their names.
+    features : sequence of str
+        Columns of numbers: X, in this order. Single precision stays if all of them have it.
+    target : str or None
+        Column of the targets: y. None for records without any, which a fitted model predicts and
+        nothing is learned from.
+    groups : str or sequence of str, optional
+        Column of the groups, or several whose cells are intersected.
+    spool : path, optional
+        Existing directory for the encoded rows of a fit, about as large as the table of numbers;
+        None holds them in memory. They are in files that only their owner may read and that have
+        no name once they are written; what a killed run leaves is removed by the next one.
+
+    Attributes
+    ----------
+    features : list of str
+        As given.
+    target : str or None
+        As given.
+    groups : str, list of str or None
+        As given.
+    spool : path or None
+        As given.
+
+    Notes
+    -----
+    A part is a run of row groups that takes 64 MiB as numbers or less, or a single row group. With
+    a spool, one of above 256 MiB or 2**20 records is written there once more in smaller ones, so
+    that no part is larger than that.
+
+    Size, time of change and row groups of each file are noted when the source is made, and a file
+    that is read when they differ is an error.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from sklearn_dpwg.data.sources import ParquetSource
+    >>> visits = pd.DataFrame(
+    ...     {"age": [0.3, 0.5, 0.1], "dose": [1, 2, 1], "cured": [True, False, True],
+    ...      "clinic": ["north", "south", "north"]}
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     visits.to_parquet(folder + "/visits.parquet")
+    ...     source = ParquetSource(
+    ...         folder + "/visits.parquet",
+    ...         features=["age", "dose"], target="cured", groups="clinic",
+    ...     )
+    ...     (part,) = source.partitions()
+    ...     table = part.read()
+    >>> table.X
+       age  dose
+    0  0.3   1.0
+    1  0.5   2.0
+    2  0.1   1.0
+    >>> table.y
+    array([ True, False,  True])
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        features: Sequence[str],
+        target: str | None,
+        groups: str | Sequence[str] | None = None,
+        spool: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.features = _several(features, "features")
+        self.target = None if target is None else _one(target, "target")
+        self._groups = tuple([] if groups is None else _several(groups, "groups", one=True))
+        self.groups = groups if groups is None or isinstance(groups, str) else list(groups)
+        check_spool(spool)
+        self.spool = spool
+        if self.target in self.features:
+            raise InputError(f"features must not hold the target, got {self.target!r}.")
+        self._query = data if _is_lazy_frame(data) else None
+        self._files: list[ParquetFile] = []
+        if self._query is None:
+            fragments, schemas = _fragments(data)
+            _refuse_again(fragments)
+            self._columns = self._kinds(schemas)
+            for fragment in fragments:
+                file = ParquetFile.of(fragment)
+                self._check_file(fragment.physical_schema, file)
+                self._files.append(file)
+            return
+        if spool is None:
+            raise InputError(
+                "spool must name a directory where data is a LazyFrame, whose rows are written "
+                "there once, got None."
+            )
+        self._columns = self._kinds([_schema_of_query(self._query)])
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(features={len(self.features)} columns, target={self.target!r}, "
+            f"groups={self.groups!r})"
+        )
+
+    def partitions(self) -> list[ParquetPartition]:
+        """Return the parts, in the order of the records; a lazy query is run."""
+        n_rows = rows_per_part(self._columns.bytes_per_row)
+        if self._query is not None:
+            return self._parts_of_query(n_rows)
+        keeper: Spool | None = None
+        parts: list[ParquetPartition] = []
+        try:
+            for place, file in enumerate(self._files):
+                if self.spool is not None and self._is_coarse(file):
+                    keeper = keeper or Spool(self.spool)
+                    file = cut(file, self._columns, n_rows, keeper, f"rows-{place:08d}")
+                    parts += parts_of(file, self._columns, n_rows, keeper)
+                else:
+                    parts += parts_of(file, self._columns, n_rows)
+        except BaseException:
+            if keeper is not None:
+                keeper.close()
+            raise
+        return parts or [ParquetPartition(self._files[0], [], self._columns)]
+
+    def release(self, parts: Sequence[ParquetPartition]) -> None:
+        """Remove what was written to the spool for parts, which are not read again.
+
+        Parameters
+        ----------
+        parts : sequence of ParquetPartition
+            What `partitions` has returned.
+        """
+        for part in parts:
+            part.close()
+
+    def _is_coarse(self, file: ParquetFile) -> bool:
+        most = max(file.group_rows, default=0)
+        return most > min(
+            LARGEST_GROUP_ROWS, LARGEST_GROUP_BYTES // max(1, self._columns.bytes_per_row)
+        )
+
+    def _parts_of_query(self, n_rows: int) -> list[ParquetPartition]:
+        """Run the query to a file in a spool that its parts hold."""
+        assert self._query is not None
+        assert self.spool is not None
+        keeper = Spool(self.spool)
+        names = list(dict.fromkeys([*self.features, *self._columns.labels]))
+        path = keeper.path / "query"
+        with keeper.writing():
+            keeper.create(path.name).close()
+            with _without_values():
+                self._query.select(names).sink_parquet(
+                    path, compression="lz4", row_group_size=n_rows, statistics=False
+                )
+            (found,) = datasets_of(path)
+            (fragment,) = found.get_fragments()
+            written = ParquetFile.of(fragment)
+            self._check_file(fragment.physical_schema, written)
+        parts = parts_of(written, self._columns, n_rows, keeper)
+        return parts or [ParquetPartition(written, [], self._columns, keeper)]
+
+    def _kinds(self, schemas: list[Any]) -> Columns:
+        """Return what is read, or refuse a column that is missing or of a wrong type."""
+        by_name = {field.name: field.type for schema in schemas for field in schema}
+        target = [] if self.target is None else [self.target]
+        named = {"features": self.features, "target": target, "groups": self._groups}
+        for parameter, names in named.items():
+            for name in names:
+                if name not in by_name:
+                    shown = ", ".join(map(repr, list(by_name)[:_SHOWN_NAMES]))
+                    more = ", ..." if len(by_name) > _SHOWN_NAMES else ""
+                    raise InputError(
+                        f"{parameter} must name columns of data, [{shown}{more}], got {name!r}."
+                    )
+        wanted = list(dict.fromkeys([*self.features, *target, *self._groups]))
+        kinds = {name: _common_type(name, schemas) for name in wanted}
+        for name in self.features:
+            check_feature(name, kinds[name])
+        for name in target:
+            check_label(name, kinds[name], of="y")
+        for name in self._groups:
+            check_label(name, kinds[name], of="groups")
+        for name in {*target, *self._groups}:
+            kinds[name] = as_codes(kinds[name])
+        dtype = float_type([kinds[name] for name in self.features])
+        return Columns(tuple(self.features), self.target, self._groups, kinds, dtype)
+
+    def _check_file(self, schema: Any, file: ParquetFile) -> None:
+        """Refuse a file that lacks a column, or has two of one name."""
+        for name in [*self.features, *self._columns.labels]:
+            n_found = len(schema.get_all_field_indices(name))
+            if n_found > 1:
+                raise InputError(
+                    f"data must have a name of its own for each column, got {name!r} twice in "
+                    f"{file.path!r}."
+                )
+            if not n_found and name not in file.keys:
+                raise InputError(
+                    f"data must have the column {name!r} in every file, and {file.path!r} has not."
+                )
+
+
+def _common_type(name: str, schemas: list[Any]) -> Any:
+    """Return the type that a column has in all files, or that all its types go into."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    found = [
+        schema.field(place).type
+        for schema in schemas
+        for place in schema.get_all_field_indices(name)
+    ]
+    if len(set(found)) > 1:
+        found = [kind.value_type if types.is_dictionary(kind) else kind for kind in found]
+    try:
+        fields = [pa.schema([(name, kind)]) for kind in dict.fromkeys(found)]
+        return pa.unify_schemas(fields, promote_options="permissive").field(0).type
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        shown = " and ".join(dict.fromkeys(map(str, found)))
+        raise InputError(
+            f"data must have one type of values in all files for column {name!r}, got {shown}."
+        ) from None
+
+
+def _fragments(data: Any) -> tuple[list[Any], list[Any]]:
+    """Return the files of what was given, and the schemas that say the types of columns."""
+    try:
+        from pyarrow import dataset
+    except ImportError:
+        raise ImportError(
+            "ParquetSource needs pyarrow: pip install 'sklearn-dpwg[parquet]'."
+        ) from None
+    if isinstance(data, dataset.Dataset):
+        return _fragments_of(data), [data.schema]
+    if hasattr(data, "columns") or not (isinstance(data, str | os.PathLike) or _is_list(data)):
+        raise TypeError(
+            f"data must be a path or several, a dataset of pyarrow or a LazyFrame of polars, got "
+            f"{type(data).__name__}: what fits in memory is passed to fit as it is."
+        )
+    found = datasets_of(data)
+    fragments = [fragment for each in found for fragment in each.get_fragments()]
+    # a dataset has looked at its first file alone, and knows what paths tell
+    told = [each.schema.field(name) for each in found for name in _keys(each)]
+    schemas = [_schema_of(fragment) for fragment in fragments]
+    return fragments, [*schemas, *([_schema(told)] if told else [])]
+
+
+def _fragments_of(data: Any) -> list[Any]:
+    """Return the files of a dataset, or refuse one of something else or of some records only."""
+    try:
+        fragments = list(data.get_fragments())
+    except ValueError:
+        raise InputError(
+            "data must be a dataset without a filter and a projection, got one that has some: pass "
+            "a LazyFrame of polars instead."
+        ) from None
+    if not fragments or not all(hasattr(fragment, "row_groups") for fragment in fragments):
+        raise InputError(
+            "data must be a dataset of Parquet files, got one of something else or of none."
+        )
+    return fragments
+
+
+def _refuse_again(fragments: list[Any]) -> None:
+    """Refuse a file that comes twice, whose records would count for more than one."""
+    from pyarrow import fs
+
+    seen: set[tuple[str, str]] = set()
+    for fragment in fragments:
+        is_local = isinstance(fragment.filesystem, fs.LocalFileSystem)
+        path = os.path.realpath(fragment.path) if is_local else fragment.path
+        if (fragment.filesystem.type_name, path) in seen:
+            raise InputError(
+                f"data must name each file once, got {path!r} twice: a record in it would count "
+                f"for two, and the guarantee is for one."
+            )
+        seen.add((fragment.filesystem.type_name, path))
+
+
+def _keys(found: Any) -> list[str]:
+    """Return the columns that paths of a dataset tell."""
+    from pyarrow import dataset
+
+    told = (dataset.get_partition_keys(each.partition_expression) for each in found.get_fragments())
+    return list(dict.fromkeys(name for keys in told for name in keys))
+
+
+def _schema_of(fragment: Any) -> Any:
+    """Return the columns of a file without those that its path tells."""
+    from pyarrow import dataset
+
+    keys = dataset.get_partition_keys(fragment.partition_expression)
+    return _schema([field for field in fragment.physical_schema if field.name not in keys])
+
+
+def _schema(fields: list[Any]) -> Any:
+    import pyarrow as pa
+
+    return pa.schema(fields)
+
+
+def _schema_of_query(query: Any) -> Any:
+    """Return the columns of a query as Arrow has them, without running it."""
+    return query.collect_schema().to_frame().to_arrow().schema
+
+
+@contextmanager
+def _without_values() -> Iterator[None]:
+    """Say of an error of polars which it is, and not what it says, which may quote values."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "polars" or is_full(error):
+            raise
+        raise InputError(
+            f"data must be a LazyFrame that polars can run, got {type(error).__name__}: collect() "
+            f"of it shows what is wrong, values included."
+        ) from None
+
+
+def _is_lazy_frame(data: Any) -> bool:
+    kind = type(data)
+    return kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars"
+
+
+def _is_list(data: Any) -> bool:
+    return isinstance(data, Sequence) and not isinstance(data, bytes)
+
+
+def _one(name: Any, parameter: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{parameter} must be the name of a column, got {type(name).__name__}.")
+    return name
+
+
+def _several(names: Any, parameter: str, *, one: bool = False) -> list[str]:
+    """Return names of columns, each once; a single name stands for itself where it may."""
+    if one and isinstance(names, str):
+        return [names]
+    # what holds records is not looked into, as an error would show values of theirs
+    is_column = hasattr(names, "dtype") and not isinstance(names, pd.Index)
+    if is_column and (one or not isinstance(names, np.ndarray)):
+        raise TypeError(f"{parameter} must be names of columns, got {type(names).__name__}.")
+    listed = [] if isinstance(names, str) or not np.iterable(names) else list(names)
+    other = next((type(name).__name__ for name in listed if not isinstance(name, str)), None)
+    if not listed or other is not None:
+        shown = repr(names) if isinstance(names, str) else type(names).__name__
+        if not isinstance(names, str) and np.iterable(names):
+            shown += " with nothing in it" if other is None else f" with {other} in it"
+        raise TypeError(f"{parameter} must be names of columns, got {shown}.")
+    if len(set(listed)) < len(listed):
+        twice = next(name for name in listed if listed.count(name) > 1)
+        raise InputError(f"{parameter} must name each column once, got {twice!r} twice.")
+    return [str(name) for name in listed]

@@ -1,0 +1,501 @@
+"""Parquet files: which there are, what they hold, and the records of a run of row groups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sklearn_dpwg.data.sources.table import Table
+from sklearn_dpwg.exceptions import ChangedDataError, InputError
+
+# Columns of Arrow: what they may be, and their values as arrays.
+#
+# Which types pass is what an estimator says of the columns of a frame; the sentences are the same.
+
+_ADVICE = {
+    "strings": (
+        "encode them with public categories, as PublicSchema or OneHotEncoder(categories=[...]) "
+        "does, or pass them as groups"
+    ),
+    "dates or times": (
+        "make numbers of them by a public range and unit, as PublicSchema does with its Date, or "
+        "days since 2020-01-01 that BoundedScaler scales by public bounds"
+    ),
+    "lists or structs": "make a column of its own of each number in them",
+    "missing values alone": "leave the column out",
+}
+
+
+def check_feature(name: str, kind: Any) -> None:
+    """Refuse a column of rows whose type holds no real numbers."""
+    found = kind_of(kind)
+    if found is not None:
+        advice = _ADVICE.get(found, "cast them to a type of numbers")
+        raise InputError(f"X must hold numbers, got {found} in column {name!r}: {advice}.")
+
+
+def check_label(name: str, kind: Any, *, of: str) -> None:
+    """Refuse a column of targets or groups whose entries are no labels and no numbers."""
+    found = kind_of(kind)
+    if found not in (None, "strings", "dates or times"):
+        wanted = "classes or numbers" if of == "y" else "labels"
+        raise InputError(f"{of} must hold {wanted}, got {found} in column {name!r}.")
+
+
+def kind_of(kind: Any) -> str | None:
+    """Say what a type holds that is no real number; None for numbers."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return kind_of(kind.value_type)
+    if any(is_number(kind) for is_number in _numbers(types)):
+        return None
+    if any(is_text(kind) for is_text in _texts(types)):
+        return "strings"
+    if types.is_temporal(kind):
+        return "dates or times"
+    if types.is_nested(kind):
+        return "lists or structs"
+    return "missing values alone" if types.is_null(kind) else f"values of type {kind}"
+
+
+def _numbers(types: Any) -> list[Any]:
+    return [types.is_boolean, types.is_integer, types.is_floating, types.is_decimal]
+
+
+def _texts(types: Any) -> list[Any]:
+    texts = [types.is_string, types.is_large_string, types.is_binary, types.is_large_binary]
+    newer = [getattr(types, name, None) for name in ("is_string_view", "is_binary_view")]
+    return [*texts, types.is_fixed_size_binary, *(one for one in newer if one is not None)]
+
+
+def as_codes(kind: Any) -> Any:
+    """Return the type that labels are read in: text as a dictionary, which is read faster."""
+    import pyarrow as pa
+
+    if kind_of(kind) != "strings":
+        return kind
+    # the numbers of several files together may be more than a narrow type has
+    value_type = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.dictionary(pa.int32(), value_type)
+
+
+def float_type(kinds: list[Any]) -> np.dtype[Any]:
+    """Return the type that rows of these columns are read in."""
+    from pyarrow import types
+
+    is_single = all(types.is_float32(kind) for kind in kinds)
+    return np.dtype(np.float32 if is_single else np.float64)
+
+
+def fill_numbers(out: NDArray[Any], column: Any, name: str) -> None:
+    """Write an array of Arrow to one of NumPy; a missing value is an error."""
+    from pyarrow import float64, types
+
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if types.is_decimal(column.type):
+        column = column.cast(float64())
+    if column.null_count:
+        raise InputError(
+            f"Input X contains NaN in column {name!r}: PublicSchema takes a fill that is said "
+            f"beforehand, while an imputer would learn from the records what no guarantee covers."
+        )
+    out[:] = column.to_numpy(zero_copy_only=False)
+
+
+def as_targets(column: Any, name: str) -> NDArray[Any]:
+    """Return a chunked column of targets as numbers or Python objects; no value is missing."""
+    from pyarrow import float64, types
+
+    if types.is_decimal(column.type):
+        column = column.cast(float64())
+    values = as_labels(column)
+    # entries of a dictionary may be missing too
+    if column.null_count or (values.dtype == object and any(value is None for value in values)):
+        raise InputError(f"y must hold no missing values, got some in column {name!r}.")
+    return values
+
+
+def as_labels(column: Any) -> NDArray[Any]:
+    """Return a chunked column as numbers or Python objects, None where a value is missing."""
+    from pyarrow import types
+
+    if types.is_dictionary(column.type) and _is_plain(types, column.type.value_type):
+        column = column.cast(column.type.value_type)
+    if _is_plain(types, column.type) and not column.null_count:
+        return np.asarray(column.to_numpy())
+    return _objects(column if types.is_dictionary(column.type) else column.dictionary_encode())
+
+
+def as_group_column(column: Any) -> pd.Series[Any]:
+    """Return a chunked column of groups; text as categories, which take a byte a record."""
+    from pyarrow import types
+
+    if types.is_dictionary(column.type) and kind_of(column.type) == "strings" and len(column):
+        whole = column.unify_dictionaries().combine_chunks()
+        distinct = pd.Index(whole.dictionary.to_pylist(), dtype=object)
+        # a writer may have put a missing value, or one value twice, among those that it numbers
+        if distinct.is_unique and not distinct.hasnans:
+            codes = _codes(whole, -1)
+            return pd.Series(pd.Categorical.from_codes(codes, distinct), copy=False)
+    labels = as_labels(column)
+    return pd.Series(labels, dtype=labels.dtype)
+
+
+def _is_plain(types: Any, kind: Any) -> bool:
+    return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind))
+
+
+def _objects(column: Any) -> NDArray[Any]:
+    """Return Python objects of a dictionary column; equal ones are one object."""
+    found = np.empty(len(column), dtype=object)
+    start = 0
+    for chunk in column.chunks:
+        distinct = chunk.dictionary.to_pylist()
+        table = np.empty(len(distinct) + 1, dtype=object)
+        for place, value in enumerate(distinct):
+            table[place] = value
+        found[start : start + len(chunk)] = table[_codes(chunk, len(distinct))]
+        start += len(chunk)
+    return found
+
+
+def _codes(column: Any, missing: int) -> NDArray[Any]:
+    """Return the numbers that stand for the values of a dictionary array."""
+    from pyarrow import int64
+
+    codes = column.indices.cast(int64())
+    return np.asarray(codes.fill_null(missing) if codes.null_count else codes)
+
+
+# Rows that are decoded at once: columns of so many lie in the cache while rows are made of them.
+BATCH_ROWS = 2**14
+# Bytes that are read from a local file at once, for each column.
+_BUFFER_BYTES = 2**18
+_ENDINGS = (".parquet", ".pq", ".parq")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are read, and in which types."""
+
+    features: tuple[str, ...]  # columns of the rows
+    target: str | None  # column of the targets, if there are any
+    groups: tuple[str, ...]  # columns of the groups; may be empty
+    kinds: dict[str, Any]  # Arrow's type of each of them
+    dtype: np.dtype[Any]  # type of the rows
+
+    @property
+    def labels(self) -> list[str]:
+        """Columns of targets and groups."""
+        target = [] if self.target is None else [self.target]
+        return list(dict.fromkeys([*target, *self.groups]))
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Bytes that the numbers of a row take."""
+        return len(self.features) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class ParquetFile:
+    """A file as it was when the source was made."""
+
+    path: str
+    filesystem: Any
+    n_bytes: int  # its size and the time of its last change
+    modified: int | None
+    group_rows: tuple[int, ...]  # records of each row group
+    keys: dict[str, Any]  # columns that its path tells, by name
+
+    @classmethod
+    def of(cls, fragment: Any) -> ParquetFile:
+        """Return the file of a fragment of a dataset, with its footer read."""
+        from pyarrow import dataset
+
+        info = fragment.filesystem.get_file_info(fragment.path)
+        rows = tuple(group.num_rows for group in fragment.row_groups)
+        keys = dataset.get_partition_keys(fragment.partition_expression)
+        return cls(fragment.path, fragment.filesystem, info.size, info.mtime_ns, rows, keys)
+
+    def open(self, coded: Sequence[str] = ()) -> Any:
+        """Open it, if it is what it was; some columns of text are read as codes."""
+        from pyarrow import fs, parquet
+
+        info = self.filesystem.get_file_info(self.path)
+        if (info.size, info.mtime_ns) != (self.n_bytes, self.modified):
+            raise self._changed()
+        is_local = isinstance(self.filesystem, fs.LocalFileSystem)
+        found = parquet.ParquetFile(
+            self.filesystem.open_input_file(self.path),
+            read_dictionary=list(coded),
+            # far files are asked for all columns at once, near ones for a little of each at a time
+            pre_buffer=not is_local,
+            buffer_size=_BUFFER_BYTES if is_local else 0,
+        )
+        footer = found.metadata
+        rows = tuple(footer.row_group(place).num_rows for place in range(footer.num_row_groups))
+        if rows != self.group_rows:
+            raise self._changed()
+        return found
+
+    def _changed(self) -> ChangedDataError:
+        return ChangedDataError(
+            f"the file {self.path!r} must stay as it was when its source was made, and it has "
+            f"changed or is gone."
+        )
+
+
+class ParquetPartition:
+    """Records of some row groups of a file, which lives as long as `keeper` does."""
+
+    def __init__(
+        self, file: ParquetFile, row_groups: Sequence[int], columns: Columns, keeper: Any = None
+    ) -> None:
+        self._file = file
+        self._row_groups = list(row_groups)
+        self._columns = columns
+        self._keeper = keeper
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"  # a path may tell a group
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_keeper": None}
+
+    def close(self) -> None:
+        """Remove the file if a spool keeps it; the partition is not read again."""
+        if self._keeper is not None:
+            self._keeper.close()
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return sum(self._file.group_rows[place] for place in self._row_groups)
+
+    def read(self) -> Table:
+        """Return the records; numbers of a row lie together."""
+        import pyarrow as pa
+
+        columns = self._columns
+        rows = np.empty((self.n_records, len(columns.features)), dtype=columns.dtype)
+        labels = []
+        start = 0
+        for batch in self._batches(list(dict.fromkeys([*columns.features, *columns.labels]))):
+            stop = start + len(batch)
+            for place, name in enumerate(columns.features):
+                fill_numbers(rows[start:stop, place], batch.column(name), name)
+            labels.append(batch.select(columns.labels))
+            start = stop
+        table = self._table(rows, labels)
+        pa.default_memory_pool().release_unused()  # what the columns were decoded in
+        return table
+
+    def read_labels(self) -> Table:
+        """Return targets and groups; columns of rows are not read."""
+        columns = self._columns
+        rows = np.empty((0, len(columns.features)), dtype=columns.dtype)
+        return self._table(rows, list(self._batches(columns.labels)))
+
+    def _table(self, rows: Any, labels: list[Any]) -> Table:
+        import pyarrow as pa
+
+        columns = self._columns
+        schema = pa.schema([(name, columns.kinds[name]) for name in columns.labels])
+        found = pa.Table.from_batches(labels, schema)
+        # without a copy; a list of names keeps frames of one column and of several alike
+        X = pd.DataFrame(rows, columns=list(columns.features), copy=False)
+        y = None
+        if columns.target is not None:
+            y = as_targets(found.column(columns.target), columns.target)
+        if not columns.groups:
+            return Table(X, y)
+        cells = {name: as_group_column(found.column(name)) for name in columns.groups}
+        return Table(X, y, pd.DataFrame(cells, copy=False))
+
+    def _batches(self, names: list[str]) -> Iterator[Any]:
+        """Yield columns of the records as batches, in the types of the source."""
+        import pyarrow as pa
+
+        kinds, keys = self._columns.kinds, self._file.keys
+        schema = pa.schema([(name, kinds[name]) for name in names])
+        in_file = [name for name in names if name not in keys]
+        coded = [name for name in in_file if pa.types.is_dictionary(kinds[name])]
+        with self._file.open(coded) as file:
+            # a file that is read for keys alone has rows all the same, which some column counts
+            read = in_file or file.schema_arrow.names[:1]
+            for batch in file.iter_batches(BATCH_ROWS, self._row_groups, read):
+                found = [
+                    _cast(batch.column(name), kinds[name], name)
+                    if name not in keys
+                    else _cast(_repeated(keys[name], len(batch), kinds[name]), kinds[name], name)
+                    for name in names
+                ]
+                yield pa.record_batch(found, schema=schema)
+
+
+def _repeated(value: Any, n_times: int, kind: Any) -> Any:
+    """Return a column of one value, which may be missing."""
+    import pyarrow as pa
+
+    return pa.array([value] * n_times, getattr(kind, "value_type", kind))
+
+
+def _cast(column: Any, kind: Any, name: str) -> Any:
+    """Return a column in the type that all files share, labels of text as a dictionary."""
+    import pyarrow as pa
+
+    try:
+        if not pa.types.is_dictionary(kind):
+            return column if column.type == kind else column.cast(kind)
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        return column if column.type == kind else column.cast(kind)
+    except pa.ArrowInvalid:
+        # Arrow's own message shows the value
+        raise ValueError(
+            f"data must hold values that {kind} can hold in column {name!r}, whose type differs "
+            f"between files, got others."
+        ) from None
+
+
+# --- which files -------------------------------------------------------------------------------
+
+
+def datasets_of(data: Any) -> list[Any]:
+    """Return the datasets of paths: one for each file or directory, in the order given."""
+    paths = [data] if isinstance(data, str | os.PathLike) else list(data)
+    if not paths:
+        raise ValueError("data must be a path or a sequence of paths, got an empty one.")
+    wrong = [path for path in paths if not isinstance(path, str | os.PathLike)]
+    if wrong:
+        raise TypeError(
+            f"data must be a path or a sequence of paths, got a {type(wrong[0]).__name__} in it."
+        )
+    return [_dataset_at(os.fspath(path)) for path in paths]
+
+
+def _dataset_at(path: str) -> Any:
+    """Return the dataset of a file, or of a directory whose files come by their names."""
+    import pyarrow as pa
+    from pyarrow import dataset, fs
+
+    if "://" in path:
+        filesystem, inner = fs.FileSystem.from_uri(path)
+    else:
+        filesystem, inner = fs.LocalFileSystem(), str(Path(path).absolute())
+    info = filesystem.get_file_info(inner)
+    if info.type == fs.FileType.NotFound:
+        is_pattern = any(sign in path for sign in "*?[")
+        advice = ": patterns are not expanded, pass their directory or sorted(glob.glob(...))"
+        raise FileNotFoundError(
+            f"data must be Parquet files that exist, got {path!r}{advice if is_pattern else ''}."
+        )
+    is_folder = info.type == fs.FileType.Directory
+    files = _files_in(filesystem, inner) if is_folder else [inner]
+    if not files:
+        raise ValueError(
+            f"data must be Parquet files, got {path!r}, a directory in which no name ends in "
+            f"{', '.join(_ENDINGS)}."
+        )
+    try:
+        return dataset.dataset(
+            files,
+            format="parquet",
+            filesystem=filesystem,
+            partitioning="hive" if is_folder else None,
+            partition_base_dir=inner if is_folder else None,
+        )
+    except pa.ArrowInvalid as error:
+        _refuse_twice(files[0], filesystem)
+        raise ValueError(f"data must be Parquet files, got {path!r}: {error}") from None
+
+
+def _refuse_twice(path: str, filesystem: Any) -> None:
+    """Refuse a Parquet file with two columns of one name, whatever else may be wrong with it."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        names = parquet.read_schema(path, filesystem=filesystem).names
+    except pa.ArrowInvalid:
+        return
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(
+                f"data must have a name of its own for each column, got {name!r} twice in {path!r}."
+            )
+
+
+def _files_in(filesystem: Any, folder: str) -> list[str]:
+    from pyarrow import fs
+
+    found = filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
+    return sorted(
+        info.path
+        for info in found
+        if info.type == fs.FileType.File
+        and info.path.lower().endswith(_ENDINGS)
+        and not any(
+            part.startswith(("_", ".")) for part in info.path[len(folder) :].split("/") if part
+        )
+    )
+
+
+# --- parts of files ----------------------------------------------------------------------------
+
+
+def parts_of(
+    file: ParquetFile, columns: Columns, n_rows: int, keeper: Any = None
+) -> list[ParquetPartition]:
+    """Return runs of row groups of at most so many records, or of one row group."""
+    return [ParquetPartition(file, run, columns, keeper) for run in runs_of(file, n_rows)]
+
+
+def runs_of(file: ParquetFile, n_rows: int) -> list[list[int]]:
+    """Return which row groups are read together: at most so many records, or a single one."""
+    runs: list[list[int]] = []
+    n_in_run = 0
+    for place, size in enumerate(file.group_rows):
+        if not size:
+            continue
+        if not runs or n_in_run + size > n_rows:
+            runs.append([])
+            n_in_run = 0
+        runs[-1].append(place)
+        n_in_run += size
+    return runs
+
+
+def cut(file: ParquetFile, columns: Columns, n_rows: int, spool: Any, name: str) -> ParquetFile:
+    """Write the columns of a file once more, in row groups of so many records."""
+    import pyarrow as pa
+    from pyarrow import dataset, fs, parquet
+
+    whole = ParquetPartition(file, range(len(file.group_rows)), columns)
+    names = list(dict.fromkeys([*columns.features, *columns.labels]))
+    schema = pa.schema([(each, columns.kinds[each]) for each in names])
+    waiting: list[Any] = []
+    with (
+        spool.writing(),
+        spool.create(name) as out,
+        parquet.ParquetWriter(out, schema, compression="lz4", write_statistics=False) as writer,
+    ):
+        for batch in whole._batches(names):
+            waiting.append(batch)
+            if len(waiting) * BATCH_ROWS >= n_rows:
+                writer.write_table(pa.Table.from_batches(waiting), row_group_size=n_rows)
+                waiting = []
+        if waiting:
+            writer.write_table(pa.Table.from_batches(waiting), row_group_size=n_rows)
+    format = dataset.ParquetFileFormat()
+    fragment = format.make_fragment(str(spool.path / name), fs.LocalFileSystem())
+    return replace(ParquetFile.of(fragment), keys={})

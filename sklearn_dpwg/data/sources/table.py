@@ -1,0 +1,291 @@
+"""One part of the records as it was read, and a fingerprint of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from sklearn_dpwg.data.groups import count_labels, encode_groups, label_column
+from sklearn_dpwg.data.lazy import is_source
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """Raw records of one partition in memory; its ``repr`` shows none of them.
+
+    Parameters
+    ----------
+    X : ndarray, csr_array, csr_matrix or DataFrame of shape (n_records, n_features)
+        Rows. Of a partition's labels alone it has no rows, and columns and types as in full.
+    y : ndarray of shape (n_records,), or None
+        Targets; None of records without any.
+    groups : ndarray, Series or DataFrame with n_records entries, optional
+        Groups; None for none.
+    """
+
+    X: Any
+    y: NDArray[Any] | None
+    groups: Any = None
+
+
+def fingerprint(table: Table) -> bytes:
+    """Return a digest of all values, types and names of a table.
+
+    Parameters
+    ----------
+    table : Table
+        What was read.
+
+    Returns
+    -------
+    bytes
+        The SHA-256 digest: the same for the same values, types and names in the same order, however
+        they lie in memory. It depends on every record, so it is as private as they are.
+
+    Notes
+    -----
+    A NaN is told from any other by its bits. In columns of Python objects a value is its type and
+    its ``repr``.
+    """
+    digest = _Digest()
+    for name, part in (("X", table.X), ("y", table.y), ("groups", table.groups)):
+        digest.add_text(name)
+        _add(digest, part)
+    return digest.value
+
+
+class _Digest:
+    """A hash of parts, each behind its length, so that no two lists of parts look alike."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256(usedforsecurity=False)
+
+    @property
+    def value(self) -> bytes:
+        return self._hash.digest()
+
+    def add_text(self, *words: object) -> None:
+        for word in words:
+            self.add_bytes(str(word).encode("utf-8", "surrogatepass"))
+
+    def add_bytes(self, content: Any) -> None:
+        view = memoryview(content).cast("B")
+        self._hash.update(len(view).to_bytes(8, "little"))
+        self._hash.update(view)
+
+
+def _add(digest: _Digest, part: Any) -> None:
+    """Add an array, a sparse array, a column, a table or None."""
+    if part is None:
+        digest.add_text("none")
+    elif issparse(part):
+        held: Any = part
+        digest.add_text("sparse", held.format, held.shape)
+        for array in (held.data, held.indices, held.indptr):
+            _add_array(digest, array)
+    elif hasattr(part, "columns"):
+        _add_frame(digest, part)
+    elif isinstance(part, np.ndarray):
+        _add_array(digest, part)
+    else:
+        digest.add_text("column", _named(getattr(part, "name", None)))
+        _add_column(digest, part)
+
+
+def _add_frame(digest: _Digest, frame: Any) -> None:
+    """Add names and columns; those of one type of NumPy at once."""
+    digest.add_text("frame", len(frame.columns), *map(_named, frame.columns))
+    if not isinstance(frame, pd.DataFrame):
+        for name in frame.columns:
+            _add_column(digest, frame[name])
+        return
+    types = set(frame.dtypes)
+    if len(types) == 1 and isinstance(next(iter(types)), np.dtype):
+        _add_array(digest, frame.to_numpy())
+        return
+    for place in range(frame.shape[1]):
+        _add_column(digest, frame.iloc[:, place])
+
+
+def _named(name: object) -> str:
+    return f"{type(name).__name__}:{name!r}"
+
+
+def _add_column(digest: _Digest, column: Any) -> None:
+    """Add a column of a frame, whose type NumPy may not have."""
+    digest.add_text(column.dtype)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        _add_array(digest, np.asarray(column.cat.codes))
+        _add_array(digest, np.asarray(column.dtype.categories))
+    else:
+        _add_array(digest, np.asarray(column))
+
+
+def _add_array(digest: _Digest, array: NDArray[Any]) -> None:
+    digest.add_text(array.dtype.str, array.shape)
+    if array.dtype.kind == "O":
+        _add_objects(digest, array.ravel())
+    else:
+        digest.add_bytes(np.ascontiguousarray(array).view(np.uint8).ravel() if array.size else b"")
+
+
+def _add_objects(digest: _Digest, values: NDArray[Any]) -> None:
+    """Add Python objects; labels that come again and again are written out once."""
+    if pd.api.types.infer_dtype(values, skipna=False) == "string":
+        codes, distinct = pd.factorize(values)
+        digest.add_bytes(codes.astype("<i8"))
+        digest.add_text(*distinct)
+        return
+    for value in values:
+        digest.add_text(_named(value))
+
+
+# What a source hands out: parts of the records that are read one at a time.
+
+# A part is as large as it can be below both: larger ones are no faster, and one is in memory at
+# once, in a few copies.
+PART_ROWS = 2**20
+PART_BYTES = 2**26
+# Of rows in compressed form: how many entries they have is not public.
+SPARSE_PART_ROWS = 2**16
+
+
+def rows_per_part(bytes_per_row: int | None) -> int:
+    """Return how many records a part holds, by the bytes that each takes; None if they differ."""
+    if bytes_per_row is None:
+        return SPARSE_PART_ROWS
+    return max(1, min(PART_ROWS, PART_BYTES // max(1, bytes_per_row)))
+
+
+class Partition(Protocol):
+    """Some records that follow each other, read when they are asked for.
+
+    Notes
+    -----
+    A partition is picklable and small: what it names is read again wherever it arrives. Reading it
+    again gives the same records, or an error; `ChangedDataError` where a file is not what it was
+    when the source was made. Its ``repr`` shows no value.
+    """
+
+    def read(self) -> Table:
+        """Return the records, all columns of them.
+
+        Returns
+        -------
+        Table
+            Rows, targets and groups.
+        """
+
+    def read_labels(self) -> Table:
+        """Return targets and groups alone, which is fast where columns lie apart.
+
+        Returns
+        -------
+        Table
+            Targets and groups as `read` returns them, and ``X`` without its rows.
+        """
+
+
+class Source(Protocol):
+    """Records that need not fit in memory, as parts in one order.
+
+    Notes
+    -----
+    ``spool`` is the directory for encoded rows that are read again and again, or None to hold them
+    in memory.
+
+    ``target`` and ``groups``, of a source that has them, name columns; a target of None says that
+    there are no targets, so that models predict its records and learn nothing of them.
+
+    Parts may end anywhere, as each record is rounded by itself before it is added. A source whose
+    arrays are read pass by pass where they are has a method ``check()``, which a fit calls behind
+    every pass and which raises `ChangedDataError` where they are not what they were. One that
+    writes files for its parts has a method ``release(parts)``, which removes them when the parts
+    are read no more.
+    """
+
+    @property
+    def spool(self) -> str | os.PathLike[str] | None:
+        """Directory for encoded rows, or None for memory."""
+
+    def partitions(self) -> Sequence[Partition]:
+        """Return the parts, in the order of the records.
+
+        Returns
+        -------
+        list of Partition
+            At least one; a part may be empty.
+        """
+
+
+@contextmanager
+def reading(source: Source) -> Iterator[Sequence[Partition]]:
+    """Hand out the parts of a source, and have removed what it wrote for them."""
+    parts = source.partitions()
+    try:
+        yield parts
+    finally:
+        if hasattr(source, "release"):
+            source.release(parts)
+
+
+# Sizes of the groups of a source, for a plan before its fit.
+
+
+def group_sizes(source: Source) -> dict[Hashable, int]:
+    """Count the records of each group, in one pass that reads no rows.
+
+    Parameters
+    ----------
+    source : Source
+        Records with groups.
+
+    Returns
+    -------
+    dict
+        Number of records by label, in the order that a fit gives the groups, for
+        ``estimator.plan(group_sizes=group_sizes(source), n_features=...)``.
+
+    Raises
+    ------
+    TypeError
+        If it is no source: a frame counts its records by itself.
+    ValueError
+        If the source has no groups, or a group is missing.
+
+    Notes
+    -----
+    The counts are exact. A fit counts them among the public facts, unless
+    ``neighbours="replace-any"`` protects who is in which group.
+    """
+    if not is_source(source):
+        raise TypeError(
+            f"source must be a ParquetSource, an ArraySource or another source, got "
+            f"{type(source).__name__}: make ParquetSource(..., groups=...) of a path or a "
+            f"LazyFrame, and count a frame by frame.groupby(...).size(), one of dask with "
+            f".compute() behind it."
+        )
+    found: list[Hashable] = []
+    counts: list[int] = []
+    with reading(source) as parts:
+        for partition in parts:
+            table = partition.read_labels()
+            if table.groups is None:
+                raise ValueError(f"source must have groups to count, got {source!r}.")
+            labels, of_each = count_labels(table.groups, len(table.groups))
+            found += labels
+            counts += of_each.tolist()
+    if not found:
+        raise ValueError(f"source must have at least one record, got none in {source!r}.")
+    codes, labels_in_order = encode_groups(label_column(found), len(found), None)
+    sizes = np.bincount(codes, weights=counts).astype(np.int64)
+    return dict(zip(labels_in_order.tolist(), sizes.tolist(), strict=True))

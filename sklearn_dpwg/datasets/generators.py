@@ -1,0 +1,507 @@
+"""Two-class data whose best worst-group logistic loss is known exactly."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+from sklearn.utils import Bunch
+
+from sklearn_dpwg._checks import FloatArray, count_within, finite_above, finite_within
+from sklearn_dpwg.datasets.population import Population
+
+# Possible rows for each feature: enough for the groups to differ in, few enough to sum over.
+_ATOMS_PER_FEATURE = 8
+
+# Beyond it the curvature of the loss at the optimum is lost in rounding errors.
+_LARGEST_RADIUS = 50.0
+
+
+def make_worst_group_classification(
+    *,
+    n_groups: int = 4,
+    group_sizes: int | Sequence[int] = 500,
+    n_features: int = 5,
+    radius: float = 5.0,
+    n_easy: int = 0,
+    boundary: bool = False,
+    spread: float = 1.0,
+    random_state: int | np.random.Generator | None = None,
+) -> Bunch:
+    """Make two-class data with a known worst-group optimum for the logistic loss.
+
+    The model is linear without intercept: fit it with ``fit_intercept=False``, ``data_norm=1`` and
+    the same radius. The population depends on the seed and on every parameter but `group_sizes`, so
+    growing samples with one seed share one optimum.
+
+    Parameters
+    ----------
+    n_groups : int, default=4
+        Number of groups.
+    group_sizes : int or sequence of int, default=500
+        Records of each group.
+    n_features : int, default=5
+        Number of features.
+    radius : float, default=5.0
+        Radius of the ball that the coefficients are confined to, at most 50.
+    n_easy : int, default=0
+        How many groups, the last ones, are strictly easier than the others at the optimum; their
+        weight in the least favourable mixture is 0.
+    boundary : bool, default=False
+        Put the optimum on the sphere, where the ball is active: without it the hard groups would
+        like longer coefficients. Otherwise the optimum lies half-way out and the ball does not
+        matter.
+    spread : float, default=1.0
+        How much the groups pull in different directions, from 0 to 1, the most that the
+        construction has room for.
+    random_state : int, Generator or None, default=None
+        Seed of the population and of the sample.
+
+    Returns
+    -------
+    Bunch
+        With the keys
+
+        data : ndarray of shape (n_rows, n_features)
+            Rows of norm at most 1.
+        target : ndarray of shape (n_rows,)
+            Class 0 or 1.
+        groups : ndarray of shape (n_rows,)
+            Group labels.
+        coef : ndarray of shape (n_features,)
+            The one minimiser of the population worst-group risk over the ball.
+        optimum : float
+            Its worst-group risk.
+        group_weights : ndarray of shape (n_groups,)
+            The least favourable mixture.
+        population : Population
+            Exact group risks of any coefficients, and fresh samples.
+        group_labels, radius, data_norm, classes, DESCR
+            What is public, as in :func:`load_dataset`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    See Also
+    --------
+    make_worst_group_regression : The same for half the squared error.
+
+    Notes
+    -----
+    *Groups.* All groups share finitely many rows x_k that span the space; group i meets x_k with
+    probability q_ik and sees class 1 there with probability p_ik. With margins a_k = w·x_k its risk
+    is a finite sum,
+
+        L_i(w) = Σ_k q_ik (log(1 + exp a_k) − p_ik a_k).
+
+    *Backwards.* Choose w* and weights λ, positive on the hard groups and 0 on the easy ones. Write
+    a_k for the margins at w*, s_k = 1/(1 + exp(−a_k)), M_i = Σ_k q_ik s_k (1 − s_k) x_k x_kᵀ for
+    the Hessian at w* of any risk with these rows, and H_i = Σ_k q_ik (log(1 + exp a_k) − s_k a_k)
+    for the risk at w* if the logistic model were true there. A hard group gets, for some vector g_i
+    and t_i = M_i⁻¹ g_i,
+
+        p_ik = s_k + s_k (1 − s_k) x_k·t_i,  so that  ∇L_i(w*) = −g_i,  L_i(w*) = H_i − g_i·w*.
+
+    These are probabilities whenever ``|x_k·t_i| ≤ 1``, as s(1 − s) ≤ min(s, 1 − s). Let H be the
+    λ-mean of the H_i and take ν ≥ 0, with ν = 0 unless ‖w*‖ is the radius R. Choose
+
+        g_i = ((H_i − H)/‖w*‖² + ν) w* + u_i,  u_i orthogonal to w*,  Σ λ_i u_i = 0.
+
+    Then L_i(w*) = H − ν‖w*‖² =: v for every hard group, and Σ λ_i ∇L_i(w*) = −ν w*. Each of the
+    three parts of t_i keeps within its share (¼, ¼, ½) of the room: the first by mixing the q_i
+    with the uniform distribution, which sends H_i − H to 0, the others by scaling ν and the u_i. An
+    easy group meets the rows by the mixture Σ λ_i q_ik, and half of its label noise is taken away:
+    its risk at w* is H − ``½ Σ_ik λ_i q_ik |a_k|/(1 + exp|a_k|)``, which is below v as ν‖w*‖² is
+    at most half of what is subtracted.
+
+    *Optimal.* For every w with ‖w‖ ≤ R, by convexity,
+
+        max_i L_i(w) ≥ Σ λ_i L_i(w) ≥ v − ν w*·(w − w*) ≥ v = max_i L_i(w*),
+
+    since w*·w ≤ R² = ‖w*‖² where ν > 0. The middle term is strictly convex, as the x_k span the
+    space, so w* is the only minimiser.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.datasets import make_worst_group_classification
+    >>> made = make_worst_group_classification(n_groups=3, n_easy=1, random_state=0)
+    >>> made.data.shape
+    (1500, 5)
+    >>> risks = made.population.group_risks(made.coef)
+    >>> (risks / made.optimum).round(2).tolist()
+    [1.0, 1.0, 0.83]
+    >>> made.population.excess_risk(0 * made.coef) > 0
+    True
+    """
+    n_groups = count_within(n_groups, "n_groups", 1)
+    n_features = count_within(n_features, "n_features", 1)
+    n_easy = count_within(n_easy, "n_easy", 0, n_groups - 1)
+    radius = finite_above(radius, "radius", 0.0, most=_LARGEST_RADIUS)
+    spread = finite_within(spread, "spread", 0.0, 1.0)
+
+    rng = np.random.default_rng(random_state)
+    problem_rng, sample_rng = rng.spawn(2)
+    population = _build_classification(
+        n_groups, n_features, radius, n_easy, boundary, spread, problem_rng
+    )
+    X, y, groups = population.sample(group_sizes, sample_rng)
+    where = "on the sphere" if boundary else "inside the ball"
+    return Bunch(
+        data=X,
+        target=y.astype(np.int64),
+        groups=groups,
+        coef=population.coef,
+        optimum=population.optimum,
+        group_weights=population.group_weights,
+        population=population,
+        group_labels=population.group_labels,
+        radius=radius,
+        data_norm=1.0,
+        classes=(0, 1),
+        DESCR=textwrap.fill(
+            f"Synthetic two-class data of {n_groups} groups, {n_easy} of them easier than the "
+            "rest. The best worst-group risk (logistic loss) over the ball of radius "
+            f"{radius:g} is {population.optimum:.6g}; it is attained {where}.",
+            width=88,
+        ),
+    )
+
+
+class _ClassificationPopulation(Population):
+    """Finitely many rows, with a probability and a chance of class 1 in each group."""
+
+    def __init__(
+        self,
+        coef: FloatArray,
+        optimum: float,
+        group_weights: FloatArray,
+        radius: float,
+        *,
+        atoms: FloatArray,
+        atom_probabilities: FloatArray,
+        class_probabilities: FloatArray,
+    ) -> None:
+        super().__init__(coef, optimum, group_weights, radius)
+        self.atoms = atoms
+        self.atom_probabilities = atom_probabilities
+        self.class_probabilities = class_probabilities
+
+    def group_risks(self, coef: npt.ArrayLike) -> FloatArray:
+        margins = self.atoms @ self._flat(coef)
+        losses = np.logaddexp(0.0, margins) - self.class_probabilities * margins
+        return np.asarray(np.einsum("ik,ik->i", self.atom_probabilities, losses))
+
+    def group_gradients(self, coef: npt.ArrayLike) -> FloatArray:
+        slopes = expit(self.atoms @ self._flat(coef)) - self.class_probabilities
+        return np.asarray((self.atom_probabilities * slopes) @ self.atoms)
+
+    def draw(
+        self, group: int, n_rows: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        chosen = rng.choice(len(self.atoms), size=n_rows, p=self.atom_probabilities[group])
+        y = rng.random(n_rows) < self.class_probabilities[group, chosen]
+        return self.atoms[chosen], y.astype(np.float64)
+
+
+def _build_classification(
+    n_groups: int,
+    n_features: int,
+    radius: float,
+    n_easy: int,
+    boundary: bool,
+    spread: float,
+    rng: np.random.Generator,
+) -> _ClassificationPopulation:
+    """Choose the optimum first and the groups around it."""
+    n_hard = n_groups - n_easy
+    direction = rng.normal(size=n_features)
+    coef = direction * (radius * (1.0 if boundary else 0.5) / np.linalg.norm(direction))
+    weights = rng.uniform(0.25, 1.0, size=n_hard)
+    weights /= weights.sum()
+
+    n_atoms = _ATOMS_PER_FEATURE * n_features
+    atoms = rng.normal(size=(n_atoms, n_features))
+    atoms *= rng.uniform(0.5, 1.0, size=(n_atoms, 1)) / np.linalg.norm(atoms, axis=1, keepdims=True)
+    margins = atoms @ coef
+    chances = expit(margins)
+    sizes = np.abs(margins)
+    entropies = np.logaddexp(0.0, -sizes) + sizes * expit(-sizes)
+    curvatures = chances * expit(-margins)
+
+    drawn = rng.dirichlet(np.ones(n_atoms), size=n_hard)
+    own = 1.0
+    while True:
+        rows = own * drawn + (1.0 - own) / n_atoms
+        hessians = np.einsum("ik,k,km,kn->imn", rows, curvatures, atoms, atoms)
+        towards = np.linalg.solve(hessians, coef[None, :, None])[..., 0]
+        risks = rows @ entropies
+        levelling = (risks - weights @ risks)[:, None] / (coef @ coef) * towards
+        if np.abs(levelling @ atoms.T).max() <= 0.25:
+            break
+        own *= 0.5
+
+    mixture = weights @ rows
+    gain = 0.5 * float(mixture @ (sizes * expit(-sizes)))
+    pull = 0.0
+    if boundary:
+        pull = 0.25 / float(np.abs(towards @ atoms.T).max())
+        if n_easy:
+            pull = min(pull, 0.5 * gain / float(coef @ coef))
+
+    apart = rng.normal(size=(n_hard, n_features))
+    apart -= weights @ apart
+    apart -= np.outer(apart @ coef, coef) / (coef @ coef)
+    sideways = np.linalg.solve(hessians, apart[..., None])[..., 0]
+    widest = float(np.abs(sideways @ atoms.T).max())
+    # One hard group, or one feature, leaves no direction to differ in but rounding errors.
+    scale = 0.5 * spread / widest if n_hard > 1 and n_features > 1 else 0.0
+
+    tilts = levelling + pull * towards + scale * sideways
+    hard_chances = chances + curvatures * (tilts @ atoms.T)
+    easy_chances = 0.5 * (chances + (margins > 0))
+    return _ClassificationPopulation(
+        coef,
+        float(weights @ risks - pull * (coef @ coef)),
+        np.concatenate([weights, np.zeros(n_easy)]),
+        radius,
+        atoms=atoms,
+        atom_probabilities=np.vstack([rows, np.tile(mixture, (n_easy, 1))]),
+        class_probabilities=np.vstack([hard_chances, np.tile(easy_chances, (n_easy, 1))]),
+    )
+
+
+# Regression data whose best worst-group squared error is known exactly.
+
+
+def make_worst_group_regression(
+    *,
+    n_groups: int = 4,
+    group_sizes: int | Sequence[int] = 500,
+    n_features: int = 5,
+    radius: float = 1.0,
+    n_easy: int = 0,
+    boundary: bool = False,
+    spread: float = 0.5,
+    noise: float = 0.1,
+    random_state: int | np.random.Generator | None = None,
+) -> Bunch:
+    """Make regression data with a known worst-group optimum for half the squared error.
+
+    The model is linear without intercept: fit it with ``fit_intercept=False``, ``data_norm=1`` and
+    the same radius. The population depends on the seed and on every parameter but `group_sizes`, so
+    growing samples with one seed share one optimum.
+
+    Parameters
+    ----------
+    n_groups : int, default=4
+        Number of groups.
+    group_sizes : int or sequence of int, default=500
+        Records of each group.
+    n_features : int, default=5
+        Number of features.
+    radius : float, default=1.0
+        Radius of the ball that the coefficients are confined to. Targets scale with it.
+    n_easy : int, default=0
+        How many groups, the last ones, are strictly easier than the others at the optimum: their
+        risk there is half of the worst and their weight in the least favourable mixture is 0.
+    boundary : bool, default=False
+        Put the optimum on the sphere, where the ball is active: without it the hard groups would
+        like longer coefficients. Otherwise the optimum lies half-way out and the ball does not
+        matter.
+    spread : float, default=0.5
+        Longest distance from the common optimum to a group's own best coefficients, in units of the
+        radius and not counting the pull of a quarter of the radius that `boundary` adds.
+    noise : float, default=0.1
+        Least noise of a hard group, in units of the radius.
+    random_state : int, Generator or None, default=None
+        Seed of the population and of the sample.
+
+    Returns
+    -------
+    Bunch
+        With the keys
+
+        data : ndarray of shape (n_rows, n_features)
+            Rows of norm at most 1.
+        target : ndarray of shape (n_rows,)
+            Numbers within `target_bounds`.
+        groups : ndarray of shape (n_rows,)
+            Group labels.
+        coef : ndarray of shape (n_features,)
+            The one minimiser of the population worst-group risk over the ball.
+        optimum : float
+            Its worst-group risk.
+        group_weights : ndarray of shape (n_groups,)
+            The least favourable mixture.
+        population : Population
+            Exact group risks of any coefficients, and fresh samples.
+        group_labels, radius, data_norm, target_bounds, DESCR
+            What is public, as in :func:`load_dataset`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    See Also
+    --------
+    make_worst_group_classification : The same for the logistic loss.
+
+    Notes
+    -----
+    *Groups.* A row of group i is x = A_i ξ with ξ uniform on the unit sphere of dimension d and the
+    largest singular value of A_i at most 1, so that ‖x‖ ≤ 1 and E[x xᵀ] = A_i A_iᵀ/d =: S_i, which
+    is positive definite. Its target is y = x·w_i ± τ_i with a fair sign, hence
+
+        L_i(w) = ½ (w − w_i)ᵀ S_i (w − w_i) + ½ τ_i².
+
+    *Backwards.* Choose w* and weights λ, positive on the hard groups and 0 on the easy ones. Draw
+    vectors h_i, subtract their λ-mean from those of the hard groups, and set g_i = h_i − ν w* there
+    with ν ≥ 0, and ν = 0 unless ‖w*‖ is the radius R. Put w_i = w* − S_i⁻¹ g_i. Then ∇L_i(w*) = g_i
+    and Σ λ_i g_i = −ν w*. Choose τ_i so that L_i(w*) is a common v for the hard groups and v/2 for
+    the easy ones: this works because v is taken above twice the largest bias ½ g_iᵀ S_i⁻¹ g_i.
+
+    *Optimal.* For every w with ‖w‖ ≤ R, by convexity,
+
+        max_i L_i(w) ≥ Σ λ_i L_i(w) ≥ v − ν w*·(w − w*) ≥ v = max_i L_i(w*),
+
+    since w*·w ≤ R² = ‖w*‖² where ν > 0. The middle term is strictly convex, so w* is the only
+    minimiser.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.datasets import make_worst_group_regression
+    >>> made = make_worst_group_regression(n_groups=3, n_easy=1, random_state=0)
+    >>> made.data.shape
+    (1500, 5)
+    >>> risks = made.population.group_risks(made.coef)
+    >>> (risks / made.optimum).round(6).tolist()
+    [1.0, 1.0, 0.5]
+    >>> made.population.excess_risk(0 * made.coef) > 0
+    True
+    """
+    n_groups = count_within(n_groups, "n_groups", 1)
+    n_features = count_within(n_features, "n_features", 1)
+    n_easy = count_within(n_easy, "n_easy", 0, n_groups - 1)
+    radius = finite_above(radius, "radius", 0.0)
+    spread = finite_within(spread, "spread", 0.0)
+    noise = finite_above(noise, "noise", 0.0)
+
+    rng = np.random.default_rng(random_state)
+    problem_rng, sample_rng = rng.spawn(2)
+    population = _build_regression(
+        n_groups, n_features, radius, n_easy, boundary, spread, noise, problem_rng
+    )
+    X, y, groups = population.sample(group_sizes, sample_rng)
+    where = "on the sphere" if boundary else "inside the ball"
+    return Bunch(
+        data=X,
+        target=y,
+        groups=groups,
+        coef=population.coef,
+        optimum=population.optimum,
+        group_weights=population.group_weights,
+        population=population,
+        group_labels=population.group_labels,
+        radius=radius,
+        data_norm=1.0,
+        target_bounds=population.target_bounds,
+        DESCR=textwrap.fill(
+            f"Synthetic regression data of {n_groups} groups, {n_easy} of them easier than the "
+            "rest. The best worst-group risk (half the squared error) over the ball of radius "
+            f"{radius:g} is {population.optimum:.6g}; it is attained {where}.",
+            width=88,
+        ),
+    )
+
+
+class _RegressionPopulation(Population):
+    """Linear targets with noise of two values: group risks are quadratics."""
+
+    def __init__(
+        self,
+        coef: FloatArray,
+        optimum: float,
+        group_weights: FloatArray,
+        radius: float,
+        *,
+        maps: FloatArray,
+        group_coefs: FloatArray,
+        noise_levels: FloatArray,
+    ) -> None:
+        super().__init__(coef, optimum, group_weights, radius)
+        self.maps = maps
+        self.group_coefs = group_coefs
+        self.noise_levels = noise_levels
+        self.second_moments = maps @ maps.transpose(0, 2, 1) / coef.size
+        reach = np.linalg.norm(np.einsum("ikj,ik->ij", maps, group_coefs), axis=1)
+        bound = float((reach + noise_levels).max())
+        self.target_bounds = (-bound, bound)
+
+    def group_risks(self, coef: npt.ArrayLike) -> FloatArray:
+        away = self._flat(coef) - self.group_coefs
+        bias = np.einsum("ij,ijk,ik->i", away, self.second_moments, away)
+        return np.asarray(0.5 * (bias + self.noise_levels**2))
+
+    def group_gradients(self, coef: npt.ArrayLike) -> FloatArray:
+        away = self._flat(coef) - self.group_coefs
+        return np.asarray(np.einsum("ijk,ik->ij", self.second_moments, away))
+
+    def draw(
+        self, group: int, n_rows: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        normal = rng.normal(size=(n_rows, self.coef.size))
+        sphere = normal / np.linalg.norm(normal, axis=1, keepdims=True)
+        X = sphere @ self.maps[group].T
+        signs = rng.choice([-1.0, 1.0], size=n_rows)
+        return X, X @ self.group_coefs[group] + self.noise_levels[group] * signs
+
+
+def _build_regression(
+    n_groups: int,
+    n_features: int,
+    radius: float,
+    n_easy: int,
+    boundary: bool,
+    spread: float,
+    noise: float,
+    rng: np.random.Generator,
+) -> _RegressionPopulation:
+    """Choose the optimum first and the groups around it."""
+    hard = np.arange(n_groups) < n_groups - n_easy
+    direction = rng.normal(size=n_features)
+    coef = direction * (radius * (1.0 if boundary else 0.5) / np.linalg.norm(direction))
+    weights = np.where(hard, rng.uniform(0.25, 1.0, size=n_groups), 0.0)
+    weights /= weights.sum()
+
+    rotations = np.linalg.qr(rng.normal(size=(n_groups, n_features, n_features)))[0]
+    maps = rotations * rng.uniform(0.5, 1.0, size=(n_groups, 1, n_features))
+    moments = maps @ maps.transpose(0, 2, 1) / n_features
+
+    gradients = rng.normal(size=(n_groups, n_features))
+    gradients[hard] -= weights @ gradients
+    longest = np.linalg.norm(np.linalg.solve(moments, gradients[..., None]), axis=(1, 2)).max()
+    gradients *= spread * radius / longest if longest > 0 else 0.0
+    if boundary:
+        pulls = np.linalg.solve(moments, coef[None, :, None])[..., 0]
+        pull = 0.25 * radius / np.linalg.norm(pulls, axis=1).max()
+        gradients[hard] -= pull * coef
+    offsets = np.linalg.solve(moments, gradients[..., None])[..., 0]
+
+    biases = 0.5 * np.einsum("ij,ij->i", gradients, offsets)
+    optimum = float(2.0 * biases.max() + 0.5 * (noise * radius) ** 2)
+    levels = np.sqrt(2.0 * (np.where(hard, optimum, 0.5 * optimum) - biases))
+    return _RegressionPopulation(
+        coef,
+        optimum,
+        weights,
+        radius,
+        maps=maps,
+        group_coefs=coef - offsets,
+        noise_levels=levels,
+    )

@@ -1,0 +1,561 @@
+"""Rows of an audit as codes: groups, classes, predictions and bins of scores."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, fields
+from difflib import get_close_matches
+from importlib.metadata import version
+from numbers import Real
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
+from sklearn_dpwg.data.groups import GroupBy, encode_groups, select_groups
+from sklearn_dpwg.data.lazy import refuse_lazy
+from sklearn_dpwg.inspection.verdicts import LossSums
+from sklearn_dpwg.ledger import privacy_of
+from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee, Release
+
+Codes = NDArray[np.signedinteger[Any]]
+
+# Rows that are read at a time: a few megabytes of labels.
+_BLOCK = 50_000
+
+# Models whose predictions are counted together: from six on, noise on so many joint counts is
+# louder than that of an audit each.
+_MOST_MODELS = 5
+
+
+def group_codes(
+    groups: Any,
+    n_records: int,
+    group_labels: Sequence[Hashable] | None,
+    group_by: GroupBy | None,
+) -> tuple[Codes, tuple[Hashable, ...]]:
+    """Return the position of each record's group among the labels, and these."""
+    if groups is None:
+        raise ValueError(
+            "groups must be passed: labels, columns of them, or rows in which group_by finds them."
+        )
+    if group_by is not None:
+        _check_columns(groups, group_by)
+        groups = select_groups(groups, group_by)
+    length = len(groups) if hasattr(groups, "__len__") else -1
+    if group_labels is None or length != n_records:
+        codes, found = encode_groups(
+            groups, n_records, group_labels, may_be_empty=True, are_secret=True
+        )
+        return codes, tuple(found)
+    codes = np.empty(n_records, dtype=np.int32)
+    labels: tuple[Hashable, ...] = ()
+    for rows in blocks(n_records):
+        part = groups.iloc[rows] if hasattr(groups, "iloc") else groups[rows]
+        size = rows.stop - rows.start
+        codes[rows], found = encode_groups(
+            part, size, group_labels, may_be_empty=True, are_secret=True
+        )
+        labels = tuple(found)
+    return codes, labels
+
+
+def blocks(n_records: int) -> Iterator[slice]:
+    """Yield slices of so many rows that what is computed of them needs little memory."""
+    for start in range(0, n_records, _BLOCK):
+        yield slice(start, min(start + _BLOCK, n_records))
+
+
+def group_name(groups: Any, group_by: GroupBy | None) -> str:
+    """Say what the groups are made of: names of columns, or just "group"."""
+    columns: list[Any] = []
+    if callable(group_by):
+        return "group"
+    if group_by is not None:
+        columns = list(group_by) if isinstance(group_by, list | tuple) else [group_by]
+    elif hasattr(groups, "columns"):
+        columns = list(groups.columns)
+    elif isinstance(getattr(groups, "name", None), str):
+        columns = [groups.name]
+    return " and ".join(map(str, columns)) or "group"
+
+
+def _check_columns(rows: Any, group_by: GroupBy) -> None:
+    """Refuse a column that a frame does not have, naming the nearest one."""
+    if callable(group_by) or not hasattr(rows, "columns"):
+        return
+    if hasattr(rows, "column_names"):  # `columns` of an Arrow table are its cells
+        raise ValueError(
+            "group_by needs rows in a frame of pandas or polars, or an array, got an Arrow table."
+        )
+    known = [str(column) for column in rows.columns]
+    for column in group_by if isinstance(group_by, list | tuple) else [group_by]:
+        if column not in rows.columns:
+            near = get_close_matches(str(column), known, n=1, cutoff=0.0)
+            raise ValueError(
+                f"group_by must name columns of the rows, got {column!r}; the nearest is "
+                f"{near[0]!r}."
+                if near
+                else f"group_by names {column!r} of rows without columns."
+            )
+
+
+def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> NDArray[np.bool_]:
+    """Return whether each value is the second class."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one entry a record, got shape {array.shape}.")
+    positive = np.asarray(array == classes[1])
+    known = positive | np.asarray(array == classes[0])
+    if known.shape != array.shape or not known.all():
+        hint = "classes=(negative, positive) names others"
+        if name != "y_true":
+            hint = f"probabilities must be numbers, got {array.dtype}"
+        raise ValueError(
+            f"{name} must hold the classes {classes[0]!r} and {classes[1]!r} alone, and some "
+            f"values differ; {hint}."
+        )
+    return positive
+
+
+def are_predictions(scores: NDArray[Any], classes: tuple[Hashable, Hashable]) -> bool:
+    """Return whether what is called scores are predicted classes."""
+    if scores.dtype.kind not in "biuf":
+        return True
+    # 0 and 1 are probabilities too, of the class 1 alone
+    return scores.dtype.kind in "biu" and tuple(classes) != (0, 1)
+
+
+def probabilities(scores: NDArray[Any], n_records: int, name: str) -> FloatArray:
+    """Return the probability of the second class of each record."""
+    if scores.ndim == 2 and scores.shape[1] == 2:
+        scores = scores[:, 1]
+    if scores.shape != (n_records,):
+        raise ValueError(
+            f"{name} must have one entry a record: got shape {scores.shape} for {n_records} "
+            f"records."
+        )
+    found = scores.astype(np.float64, copy=False)
+    if not ((found >= 0.0) & (found <= 1.0)).all():
+        raise ValueError(
+            f"{name} must be probabilities between 0 and 1, and some are not; predicted classes "
+            f"must be whole numbers, booleans or text."
+        )
+    return found
+
+
+def is_predicted(
+    scores: Any, n_records: int, classes: tuple[Hashable, Hashable], threshold: float, name: str
+) -> NDArray[np.bool_]:
+    """Return whether each record is predicted to be of the second class."""
+    array = np.asarray(scores)
+    if are_predictions(array, classes):
+        if array.shape != (n_records,):
+            raise ValueError(
+                f"{name} must have one entry a record: got shape {array.shape} for {n_records} "
+                f"records."
+            )
+        return class_codes(array, classes, name)
+    found = probabilities(array, n_records, name)
+    if tuple(classes) == (1, 0) and ((found == 0.0) | (found == 1.0)).all():
+        raise ValueError(
+            f"{name} of 0.0 and 1.0 alone may be classes or probabilities where classes=(1, 0): "
+            f"pass classes as whole numbers."
+        )
+    return found >= threshold
+
+
+def joint_bins(
+    scores: Mapping[str, ArrayLike],
+    n_records: int,
+    classes: tuple[Hashable, Hashable],
+    threshold: float,
+) -> NDArray[np.int8]:
+    """Return the predictions of several models as the digits of a binary number."""
+    if not 1 <= len(scores) <= _MOST_MODELS:
+        raise ValueError(
+            f"scores must be of at most {_MOST_MODELS} models at once, got {len(scores)}: audit "
+            f"each by itself, with n_audits={max(len(scores), 1)}."
+        )
+    bins = np.zeros(n_records, dtype=np.int8)
+    for digit, (name, one) in enumerate(scores.items()):
+        array = np.asarray(one)
+        said = f"scores of {name!r}"
+        selected = is_predicted(array, n_records, classes, threshold, said)
+        bins += selected.astype(np.int8) << digit
+    return bins
+
+
+@dataclass(frozen=True)
+class AuditedRows:
+    """Records as codes: group, class, bin of scores or joint predictions."""
+
+    codes: Codes
+    labels: tuple[Hashable, ...]
+    sizes: tuple[int, ...]
+    positive: NDArray[np.bool_]
+    bins: NDArray[Any]
+    score: FloatArray | None
+    names: tuple[str, ...]
+    n_models: int
+
+    @property
+    def n_cells(self) -> int:
+        """Of how many noisy counts those of one model are sums."""
+        return int(2 ** (self.n_models - 1))
+
+    def counts(self, n_bins: int) -> NDArray[np.int64]:
+        """Return the exact counts by group, class and bin: a record is in one of them."""
+        shape = (len(self.labels), 2, n_bins)
+        counts = np.zeros(math.prod(shape), dtype=np.int64)
+        for rows in blocks(len(self.codes)):
+            cells = self.codes[rows].astype(np.intp) * (2 * n_bins)
+            cells += self.positive[rows] * n_bins
+            cells += self.bins[rows]
+            counts += np.bincount(cells, minlength=counts.size)
+        return counts.reshape(shape)
+
+    def of_models(self, counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Return the counts of each model, of joint ones."""
+        if self.n_models == 1:
+            return [counts]
+        joint = counts.reshape(*counts.shape[:2], *[2] * self.n_models)
+        places = range(2, 2 + self.n_models)
+        # the prediction of the first model is the last binary digit
+        return [
+            joint.sum(axis=tuple(other for other in places if other != place))
+            for place in reversed(places)
+        ]
+
+
+# Losses that an audit may release: clipped, in whole units, summed by group.
+
+# A bound on losses is so many units: no rounding of a loss is more than a millionth of the bound.
+UNITS = 2**20
+# Of a loss's epsilon the sums have more, as they say the mean, and squares its interval alone.
+SHARE_OF_SUMS = 0.6
+# A probability below 0.01 counts as 0.01: a loss without bound cannot be released.
+_LEAST_PROBABILITY = 0.01
+
+
+def _log_loss(positive: NDArray[np.bool_], score: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.log(np.where(positive, score, 1.0 - score)))
+
+
+def _squared_error(positive: NDArray[np.bool_], score: FloatArray) -> FloatArray:
+    return np.asarray((positive - score) ** 2)
+
+
+Loss = Callable[[NDArray[np.bool_], FloatArray], FloatArray]
+
+# Each loss with what it is clipped to.
+LOSSES: Mapping[str, tuple[Loss, float]] = MappingProxyType(
+    {
+        "log_loss": (_log_loss, -math.log(_LEAST_PROBABILITY)),
+        "squared_error": (_squared_error, 1.0),
+    }
+)
+
+
+def loss_sums(
+    names: Sequence[str],
+    sums: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    releases: Sequence[tuple[Release, Release]],
+) -> tuple[LossSums, ...]:
+    """Return released sums and squares in the units of the losses; without releases exact ones."""
+    found = []
+    for place, (name, pair) in enumerate(zip(names, sums, strict=True)):
+        bound = LOSSES[name][1]
+        units = (bound / UNITS, bound**2 / (4 * UNITS))
+        first, second = (
+            tuple((one * unit).tolist()) for one, unit in zip(pair, units, strict=True)
+        )
+        stds = [_std(release) * UNITS for release in releases[place]] if releases else [0.0, 0.0]
+        sum_std, square_std = (std * unit for std, unit in zip(stds, units, strict=True))
+        found.append(LossSums(name, bound, first, second, sum_std, square_std))
+    return tuple(found)
+
+
+def _std(release: Release) -> float:
+    """Return the deviation of the noise in units of the sensitivity, which is large."""
+    return release.noise_multiplier * (1.0 if release.mechanism == "gaussian" else math.sqrt(2.0))
+
+
+def whole_sums(
+    name: str,
+    positive: NDArray[np.bool_],
+    score: FloatArray,
+    codes: Codes,
+    n_groups: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return for each group the sums of centred losses and of centred squares, in units.
+
+    A centred loss is within half the bound of 0, its square within an eighth of the squared bound
+    of that; in units either is at most ``UNITS // 2`` in size, so that replacing a record, its
+    group included, moves all sums together by at most ``UNITS``.
+    """
+    loss, bound = LOSSES[name]
+    # whole numbers below 2**53, which floats add without error in any order
+    sums, total_squares = np.zeros(n_groups), np.zeros(n_groups)
+    for rows in blocks(len(codes)):
+        clipped = np.clip(loss(positive[rows], score[rows]), 0.0, bound)
+        centred = clipped / bound - 0.5
+        squares = np.rint(centred * centred * (4 * UNITS)) - UNITS // 2
+        sums += np.bincount(codes[rows], np.rint(centred * UNITS), n_groups)
+        total_squares += np.bincount(codes[rows], squares, n_groups)
+    return sums.astype(np.int64), total_squares.astype(np.int64)
+
+
+# The guarantee of a model that was fitted to the records of an audit.
+
+
+def model_guarantee(
+    same_records_as: Any, model: Any, n_records: int, *, is_private: bool
+) -> PrivacyGuarantee | None:
+    """Return what the model that saw these records cost, or None where it saw others.
+
+    A model that was fitted to just as many records, which is public, most likely saw these: then
+    one has to say so, or say that it did not.
+    """
+    if same_records_as is False:
+        return None
+    if same_records_as is None:
+        if is_private and model is not None and _n_fitted(model) == n_records:
+            raise ValueError(
+                f"same_records_as must be the model where it was fitted to these records, or False "
+                f"where it was not, got None for a model that was fitted to as many, {n_records:,}."
+            )
+        return None
+    if isinstance(same_records_as, PrivacyGuarantee):
+        return same_records_as
+    if same_records_as is True:
+        if model is None:
+            raise ValueError(
+                "same_records_as must be the model or its guarantee where no model is passed, got "
+                "True."
+            )
+        same_records_as = model
+    return privacy_of(same_records_as, warn=False)
+
+
+def _n_fitted(model: Any) -> int | None:
+    """Return how many records a model was fitted to, where it tells."""
+    inside = model
+    while hasattr(inside, "steps") or hasattr(inside, "best_estimator_"):
+        inside = inside.steps[-1][1] if hasattr(inside, "steps") else inside.best_estimator_
+    sizes = getattr(inside, "group_sizes_", None)
+    return None if sizes is None else round(float(np.sum(sizes)))
+
+
+# Results of audits as JSON.
+
+_PLAIN = (
+    "group_name",
+    "threshold",
+    "confidence",
+    "created",
+    "n_cells",
+)
+
+
+def plain_label(label: Any) -> Hashable:
+    """Return a label as JSON can hold it: plain values and tuples of them, the rest as text."""
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, tuple):
+        return tuple(plain_label(part) for part in label)
+    return label if isinstance(label, str | bool | int | float) else str(label)
+
+
+def result_to_dict(result: Any) -> dict[str, Any]:
+    """Return plain values."""
+    plain: dict[str, Any] = {name: getattr(result, name) for name in _PLAIN}
+    plain["epsilon"] = "inf" if math.isinf(result.epsilon) else result.epsilon
+    for name in ("privacy_", "model_privacy_"):
+        guarantee = getattr(result, name)
+        plain[name] = None if guarantee is None else json.loads(guarantee.to_json())
+    noise = result.noise
+    edges = result.score_edges
+    return plain | {
+        "group_labels": [_label_to_plain(label) for label in result.group_labels],
+        "classes": [_label_to_plain(label) for label in result.classes],
+        "counts": [[list(row) for row in table] for table in result.counts],
+        "sizes": None if result.sizes is None else list(result.sizes),
+        "score_edges": None if edges is None else list(edges),
+        "noise": noise and {field.name: getattr(noise, field.name) for field in fields(noise)},
+        "versions": dict(result.versions),
+        "losses": [asdict(loss) for loss in result.losses],
+    }
+
+
+def result_from_dict(described: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the result that `result_to_dict` described."""
+    found: dict[str, Any] = {name: described[name] for name in _PLAIN}
+    found["epsilon"] = float(described["epsilon"])
+    for name in ("privacy_", "model_privacy_"):
+        one = described[name]
+        found[name] = None if one is None else PrivacyGuarantee.from_json(json.dumps(one))
+    for name in ("group_labels", "classes"):
+        found[name] = tuple(_label_from_plain(label) for label in described[name])
+    for name in ("sizes", "score_edges"):
+        found[name] = None if described[name] is None else tuple(described[name])
+    noise = described["noise"]
+    return found | {
+        "counts": tuple(tuple(map(tuple, table)) for table in described["counts"]),
+        "noise": None if noise is None else IntegerNoise(**noise),
+        "versions": dict(described["versions"]),
+        "losses": tuple(_loss_from_plain(loss) for loss in described["losses"]),
+    }
+
+
+def _label_to_plain(label: Hashable) -> Any:
+    if isinstance(label, tuple):
+        return {"tuple": [_label_to_plain(part) for part in label]}
+    return label
+
+
+def _loss_from_plain(plain: dict[str, Any]) -> LossSums:
+    sums, squares = tuple(plain["sums"]), tuple(plain["squares"])
+    return LossSums(**(plain | {"sums": sums, "squares": squares}))
+
+
+def _label_from_plain(plain: Any) -> Hashable:
+    if isinstance(plain, dict):
+        return tuple(_label_from_plain(part) for part in plain["tuple"])
+    found: Hashable = plain
+    return found
+
+
+def versions_now() -> dict[str, str]:
+    """Return the versions of the libraries that a result rests on."""
+    return {
+        "sklearn_dpwg": version("sklearn-dpwg"),
+        **{name: version(name) for name in ("opendp", "dp-accounting", "numpy", "scikit-learn")},
+    }
+
+
+# Checks of the parameters of an audit, before anything is read or spent.
+
+
+def two_classes(classes: Any) -> tuple[Hashable, Hashable]:
+    """Return the negative and the positive class."""
+    if isinstance(classes, Set):
+        raise ValueError(f"classes must have an order, negative before positive, got {classes!r}.")
+    is_listed = hasattr(classes, "__iter__") and not isinstance(classes, str)
+    found = tuple(plain_label(one) for one in classes) if is_listed else ()
+    if len(found) > 2:
+        raise ValueError(
+            f"classes must be two, got {len(found)}: audit one class against the rest, by "
+            f"y == class, its column of probabilities, and classes=(False, True)."
+        )
+    if len(found) != 2 or found[0] == found[1]:
+        raise ValueError(
+            f"classes must be the negative and the positive class, which differ, got {classes!r}."
+        )
+    return found[0], found[1]
+
+
+def threshold_and_edges(threshold: Any, score_edges: Any) -> tuple[float, tuple[float, ...] | None]:
+    """Return the threshold, and the inner edges of the bins with it among them."""
+    if isinstance(threshold, str):
+        raise ValueError(
+            f"threshold must be a number fixed in advance, got {threshold!r}, which depends on "
+            f"private scores."
+        )
+    if not _is_inside(threshold):
+        raise ValueError(f"threshold must be above 0 and at most 1, got {threshold!r}.")
+    threshold = float(threshold)
+    if score_edges is None:
+        return threshold, None
+    edges: tuple[Any, ...] = (
+        tuple(score_edges) if hasattr(score_edges, "__iter__") else (score_edges,)
+    )
+    if not edges or not all(map(_is_inside, edges)):
+        raise ValueError(f"score_edges must be numbers above 0 and at most 1, got {score_edges!r}.")
+    inner = tuple(float(edge) for edge in edges)
+    if list(inner) != sorted(set(inner)):
+        raise ValueError(f"score_edges must increase, got {score_edges!r}.")
+    if threshold not in inner:
+        raise ValueError(
+            f"score_edges must hold the threshold, {threshold!r}, got {score_edges!r}."
+        )
+    return threshold, inner
+
+
+def _is_inside(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return 0.0 < float(value) <= 1.0
+
+
+def loss_names(losses: Any) -> tuple[str, ...]:
+    """Return the losses by name."""
+    if not isinstance(losses, str) and not hasattr(losses, "__iter__"):
+        raise TypeError(f"losses must be some of {', '.join(LOSSES)}, got {losses!r}.")
+    names = (losses,) if isinstance(losses, str) else tuple(losses)
+    for name in names:
+        if name not in LOSSES:
+            raise ValueError(f"losses must be some of {', '.join(LOSSES)}, got {name!r}.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"losses must differ, got {losses!r}.")
+    return names
+
+
+def smallest_ratio(at_least: Any) -> float:
+    """Return what impact ratios are held against."""
+    ratio = real_number(at_least, "at_least")
+    if not 0.0 < ratio <= 1.0:
+        raise ValueError(f"at_least must be above 0 and at most 1, got {at_least!r}.")
+    return ratio
+
+
+def check_choices(audit: Any) -> None:
+    """Refuse wrong names and numbers."""
+    if audit.sizes not in ("hidden", "public"):
+        raise ValueError(f"sizes must be 'hidden' or 'public', got {audit.sizes!r}.")
+    if audit.mechanism not in ("auto", "laplace", "gaussian"):
+        raise ValueError(
+            f"mechanism must be 'auto', 'laplace' or 'gaussian', got {audit.mechanism!r}."
+        )
+    open_unit(audit.confidence, "confidence")
+    whole_number(audit.n_audits, "n_audits", least=1)
+
+
+def check_labels(group_labels: Any, *, is_private: bool) -> None:
+    """Refuse a private audit of groups that nobody declared, and one of a single group."""
+    if group_labels is None:
+        if is_private:
+            raise ValueError(
+                "group_labels must be declared where epsilon is finite, as labels that are found "
+                "in the records would be released without noise, got None."
+            )
+        return
+    labels = list(group_labels) if hasattr(group_labels, "__iter__") else []
+    if isinstance(group_labels, str) or not labels:
+        raise ValueError(
+            f"group_labels must be a sequence of labels (tuples for several columns), got "
+            f"{group_labels!r}."
+        )
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(f"group_labels must name each group once, got {label!r} twice.")
+    check_several(len(labels))
+
+
+def check_several(n_groups: int) -> None:
+    """Refuse a single group."""
+    if n_groups < 2:
+        raise ValueError(
+            f"group_labels must name at least two groups, as one has no ratio, got {n_groups}."
+        )
+
+
+def refuse_lazy_data(y_true: Any, scores: Any, groups: Any) -> None:
+    """Refuse what would be computed into memory without a word."""
+    of_models = scores if isinstance(scores, Mapping) else {"scores": scores}
+    refuse_lazy(y_true=y_true, groups=groups, **{str(k): v for k, v in of_models.items()})

@@ -1,0 +1,1 @@
+"""Pictures of group metrics, group weights and privacy."""

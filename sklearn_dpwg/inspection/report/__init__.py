@@ -1,0 +1,1 @@
+"""The page of an audit and the card of a model."""

@@ -1,0 +1,371 @@
+"""What a report says, as plain values that follow from released numbers alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sklearn_dpwg.inspection.audit_result import (
+    AuditResult,
+    answers_of,
+    greater_is_worse,
+    listed,
+    number,
+    overall_rate,
+    smallest,
+    visible,
+    with_short_names,
+    words_of,
+)
+from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, in_sentence, texts_of
+from sklearn_dpwg.privacy import PrivacyGuarantee
+from sklearn_dpwg.privacy.statement import rounded_up, sections
+
+# What a report says of privacy, in the words of the guarantees.
+
+# An attacker who is right 99 times in a hundred is held back by nothing worth a blue banner.
+NEARLY_CERTAIN = 0.99
+HEADLINES = {
+    "private": "Private: what can be learned of any one person is limited",
+    "weak": "Hardly private: ε is so large that it protects next to nobody",
+    "seeded": "Private only from those who do not know the seed",
+    "unprotected": "Not private: contains unprotected statistics",
+}
+_ATTACKER = ("No privacy", "Promise", "What an attacker gains", "Unit of privacy", "Randomness")
+_PROOF = "To check it"
+_FOR_PROGRAMMERS = ", k rows `for_records(k)`"
+
+
+def banner(results: Mapping[str, AuditResult]) -> dict[str, Any]:
+    """Return the weakest protection of what is on the page, in a headline and sentences."""
+    states = {name: _state(result) for name, result in results.items()}
+    name = max(states, key=lambda one: list(HEADLINES).index(states[one]))
+    state, guarantee = states[name], results[name].privacy_
+    said = {section.title: section.text for section in sections(guarantee)}
+    gains = said.get("What an attacker gains", said.get("No privacy", ""))
+    sentences = [_capital(gains)]
+    if state == "unprotected" and guarantee.is_private:
+        sentences = ["The counts were released without noise and may reveal any record."]
+    if state == "seeded":
+        sentences.append(_capital(said["Randomness"]))
+    covers = "the audit alone"
+    if results[name].model_privacy_ is not None:
+        covers = "the audit and the model together, as both read the same records"
+    if len(results) > 1:
+        covers += (
+            ". Models that were audited in one run share it; of several runs on the same records "
+            "the costs add up"
+        )
+    if guarantee.is_private:
+        sentences.append(f"This covers {covers}.")
+    return {
+        "state": state,
+        "headline": HEADLINES[state],
+        "cost": _cost(guarantee),
+        "sentences": [visible(sentence) for sentence in sentences],
+    }
+
+
+def _state(result: AuditResult) -> str:
+    guarantee = result.privacy_
+    if not (result.is_private and guarantee.is_private):
+        return "unprotected"
+    if (1.0 + float(guarantee.profile(0.0))) / 2.0 >= NEARLY_CERTAIN:
+        return "weak"
+    return "seeded" if guarantee.seeded else "private"
+
+
+def _cost(guarantee: PrivacyGuarantee) -> str:
+    epsilon = rounded_up(guarantee.epsilon) if guarantee.is_private else "∞"
+    relation = visible(str(guarantee.relation))
+    return f"ε = {epsilon} at δ = {guarantee.delta:.4g}; neighbours: {relation}"
+
+
+def attacker(results: Mapping[str, AuditResult], names: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return what the guarantees promise against an attacker, once where they say the same."""
+    return _of_all(results, names, lambda title: title in _ATTACKER)
+
+
+def outside(results: Mapping[str, AuditResult], names: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return what the guarantees take as public, and what they do not cover."""
+    known = (*_ATTACKER, _PROOF, "Differential privacy")
+    return _of_all(results, names, lambda title: title not in known)
+
+
+def proof(result: AuditResult) -> dict[str, Any]:
+    """Return code that computes ε without this library."""
+    for section in sections(result.privacy_):
+        if section.title == _PROOF:
+            return {"text": _capital(section.text), "code": "\n".join(section.code)}
+    return {"text": "Nothing is promised, so there is nothing to check.", "code": ""}
+
+
+def _of_all(
+    results: Mapping[str, AuditResult], names: Mapping[str, str], wanted: Any
+) -> list[dict[str, str]]:
+    by_text: dict[tuple[str, str], list[str]] = {}
+    for name, result in results.items():
+        for section in sections(result.privacy_):
+            if wanted(section.title):
+                text = section.text.replace(_FOR_PROGRAMMERS, "")
+                by_text.setdefault((section.title, text), []).append(names[name])
+    return [
+        {
+            "title": title if len(which) == len(results) else f"{title} ({', '.join(which)})",
+            "text": visible(_capital(text)),
+        }
+        for (title, text), which in by_text.items()
+    ]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+COLUMNS = (
+    "selection_rate",
+    "impact_ratio",
+    "error_rate",
+    "true_positive_rate",
+    "false_positive_rate",
+)
+ANSWERS = {
+    "passes": "All groups pass.",
+    "fails": "Not all groups pass.",
+    "cannot tell": "These numbers cannot tell whether all groups pass.",
+}
+GLOSSARY = (
+    ("Impact ratio", "A group's selection rate over that of the most selected group."),
+    (
+        "Four-fifths rule",
+        "A rule of thumb of US agencies: a ratio below 0.8 is taken as evidence of adverse impact, "
+        "tempered where numbers are small (29 CFR 1607.4 D).",
+    ),
+    ("Selection rate", "Share of a group that the model selects: predicts the second class for."),
+    ("Error rate", "Share of a group's predictions that are wrong."),
+    ("True positive rate", "Share that is selected among those who truly are of the second class."),
+    ("False positive rate", "Share that is selected among those who truly are not."),
+    (
+        "Interval",
+        "What the true value of the population may be, with the stated confidence. It covers that "
+        "the people are a sample, and the noise that protects them.",
+    ),
+    (
+        "May be worst",
+        "The data cannot exclude, with the stated confidence, that this group is the worst off. "
+        "The group with the worst estimate alone would often be the wrong one.",
+    ),
+    (
+        "Cannot tell",
+        "The interval reaches to both sides of the limit. It is neither a pass nor a fail.",
+    ),
+    (
+        "ε (epsilon)",
+        "How much one person's record can change the probability of anything that is released, "
+        "as a power of e: at 0.1 next to nothing, at 1 a factor of 2.7, at 10 nearly any.",
+    ),
+    ("δ (delta)", "The small probability with which the promise of ε may be broken."),
+    ("Noise", "Random whole numbers that were added to counts before anybody saw them."),
+)
+
+
+def report_facts(
+    results: Mapping[str, AuditResult],
+    *,
+    title: str | None,
+    notes: tuple[str, ...],
+    command: str | None,
+    metric: str,
+    at_least: float,
+) -> dict[str, Any]:
+    """Return all that a page says, section by section."""
+    first = next(iter(results.values()))
+    names = dict(zip(results, texts_of(results), strict=True))
+    group_name = visible(first.group_name)
+    verdicts = {name: verdict_facts(one, metric, at_least) for name, one in results.items()}
+    return {
+        "title": visible(title) if title is not None else f"Fairness audit by {group_name}",
+        "model": next(iter(names.values())) if len(results) > 1 else None,
+        "notes": [visible(note) for note in notes],
+        "verdict": next(iter(verdicts.values())),
+        "privacy": banner(results),
+        "groups": group_facts(first, metric, at_least),
+        "models": [
+            _model_facts(names[name], result, metric, verdicts[name])
+            for name, result in results.items()
+        ],
+        "attacker": attacker(results, names),
+        "outside": outside(results, names) + _threshold(first),
+        "record": _record(results, command) | {"proof": proof(first)},
+        "glossary": [{"term": term, "text": text} for term, text in GLOSSARY],
+    }
+
+
+def verdict_facts(result: AuditResult, metric: str, at_least: float) -> dict[str, Any]:
+    """Return who may be worst off by how much, and whether impact ratios are large enough."""
+    names = dict(zip(result.group_labels, texts_of(result.group_labels), strict=True))
+    worst, shown = result.worst_groups(metric), words_of(metric)
+    in_percent = metric in RATES
+    low, high = (number(value, in_percent=in_percent) for value in (worst.low, worst.high))
+    found = listed([in_sentence(names[label]) for label in worst.groups], "or")
+    n_groups = len(result.group_labels)
+    if len(worst.groups) == n_groups and n_groups > 1:
+        who = f"By {shown}, any of the {n_groups} groups may be the worst off."
+    elif len(worst.groups) == 1:
+        who = f"By {shown}, the worst-off group is {found}."
+    else:
+        who = f"By {shown}, the worst-off group may be {found}."
+    gap, verdict = worst.gap, result.verdict("selection_rate", at_least)
+    unit = " percentage points" if in_percent else ""
+    size, least, most = (
+        f"{100 * end:.1f}" if in_percent else f"{end:.3g}"
+        for end in (gap.estimate, gap.low, gap.high)
+    )
+    return {
+        "metric": metric,
+        "at_least": at_least,
+        "confidence": result.confidence,
+        "worst": who,
+        "value": f"The worst group's {shown} lies between {low} and {high}.",
+        "gap": f"It is {size}{unit} from the best-off group ({least} to {most}).",
+        "may_be_worst": [names[label] for label in worst.groups],
+        "answer": verdict.answer,
+        "impact": ANSWERS[verdict.answer],
+        "deciding": with_short_names(verdict.sentence, result),
+        "would_tell": with_short_names(verdict.would_tell, result),
+    }
+
+
+def group_facts(result: AuditResult, metric: str, at_least: float) -> dict[str, Any]:
+    """Return the table of groups: a row a group, numbers and notes."""
+    texts = texts_of(result.group_labels)
+    worst = set(result.worst_groups(metric).groups)
+    answers = answers_of(result.impact_ratios(), at_least)
+    listed_rates: dict[str, tuple[GroupRate, ...]] = {
+        name: result.impact_ratios() if name == "impact_ratio" else result.rates(name)
+        for name in _columns(result, metric)
+    }
+    sizes = result.group_sizes()
+    total = sum(size.estimate for size in sizes)
+    rows = []
+    for place, (label, text) in enumerate(zip(result.group_labels, texts, strict=True)):
+        rates = {name: rates[place] for name, rates in listed_rates.items()}
+        rows.append(
+            {
+                "group": text,
+                "size": _numbers(sizes[place]),
+                "rates": {name: _numbers(rate) for name, rate in rates.items()},
+                "answer": answers[place],
+                "may_be_worst": label in worst,
+                "notes": _notes(text, sizes[place].note, rates),
+            }
+        )
+    together = {name: overall_rate(result, name) for name in listed_rates}
+    return {
+        "name": visible(result.group_name),
+        "columns": [
+            {"key": name, "words": words_of(name), "in_percent": name in RATES}
+            for name in listed_rates
+        ],
+        "rows": rows,
+        "all": {"size": total, "rates": together},
+    }
+
+
+def _columns(result: AuditResult, metric: str) -> tuple[str, ...]:
+    losses = tuple(loss.name for loss in result.losses)
+    others = [name for name in (metric, *losses) if name not in COLUMNS]
+    return (*COLUMNS, *dict.fromkeys(others))
+
+
+def _notes(text: str, of_size: str, rates: Mapping[str, GroupRate]) -> list[str]:
+    notes = [visible(of_size)] if of_size else []
+    if "unknown" in text.casefold():
+        notes.append("group not known")
+    said: dict[str, list[str]] = {}
+    for name, rate in rates.items():
+        if rate.note:
+            said.setdefault(visible(rate.note), []).append(words_of(name))
+    for note, names in said.items():
+        of_some = f"{listed(names)}: " if len(names) < len(rates) - 1 else ""
+        notes.append(f"{of_some}{note}")
+    return notes
+
+
+def _numbers(rate: GroupRate) -> dict[str, float | None]:
+    """Return an estimate and its limits; None, as JSON knows no NaN, where nobody can tell."""
+    found = {"estimate": rate.estimate, "low": rate.low, "high": rate.high}
+    return {name: value if math.isfinite(value) else None for name, value in found.items()}
+
+
+def _model_facts(
+    name: str, result: AuditResult, metric: str, verdict: Mapping[str, Any]
+) -> dict[str, Any]:
+    worst = result.worst_groups(metric)
+    ratio = smallest(result.impact_ratios())
+    model, audit = result.model_privacy_, result.privacy_
+    return {
+        "model": name,
+        "epsilon": None if model is None else rounded_up(model.epsilon),
+        "audit_epsilon": rounded_up(audit.epsilon) if result.is_private else "∞",
+        "worst": {"low": worst.low, "high": worst.high},
+        "in_percent": metric in RATES,
+        "greater_is_worse": greater_is_worse(metric),
+        "may_be_worst": verdict["may_be_worst"],
+        "ratio": _numbers(ratio),
+        "answer": verdict["answer"],
+    }
+
+
+def _threshold(result: AuditResult) -> list[dict[str, str]]:
+    of_labels = [visible(str(one)) for one in result.classes]
+    sizes = (
+        "The sizes of the groups were stated as public; they are exact and unprotected."
+        if result.sizes is not None
+        else "The sizes of the groups are hidden; the page shows estimates of them."
+    )
+    return [
+        {
+            "title": "Threshold",
+            "text": f"Scores from {result.threshold:g} on count as {of_labels[1]!r}, others as "
+            f"{of_labels[0]!r}. The threshold was given to the audit as a public number. Had it "
+            f"been chosen by looking at these records, that choice would be outside the guarantee.",
+        },
+        {"title": "Names and sizes of groups", "text": sizes},
+    ]
+
+
+def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str, Any]:
+    result = next(iter(results.values()))
+    noise = result.noise
+    n_groups, n_bins = len(result.group_labels), len(result.counts[0][0])
+    released = f"{n_groups * 2 * n_bins:,} counts: {n_groups:,} groups × 2 classes × {n_bins} "
+    released += "predictions" if result.score_edges is None else "bins of scores"
+    several = f", which is a sum of {result.n_cells}" if result.n_cells > 1 else ""
+    if noise is None:
+        drawn = "none; the counts are exact"
+    else:
+        drawn = (
+            f"discrete {noise.mechanism.capitalize()} of scale {noise.scale:.4g}, standard "
+            f"deviation {noise.std:.3g}, on each count{several}"
+        )
+    facts = {
+        "Date": visible(result.created),
+        "Released": released,
+        "Noise": drawn,
+        "Confidence of intervals": f"{100 * result.confidence:g} %",
+        "Classes": " and ".join(repr(visible(str(one))) for one in result.classes),
+        "Threshold": f"{result.threshold:g}",
+        "Command": visible(command) if command is not None else "not stated",
+    }
+    facts |= {f"Version of {visible(name)}": visible(v) for name, v in result.versions.items()}
+    texts = texts_of(result.group_labels)
+    cells = [[*map(int, table.ravel())] for table in result.cells()]
+    header = [f"truly {y}, predicted {p}" for y in ("0", "1") for p in ("0", "1")]
+    rows = [{"group": text, "counts": row} for text, row in zip(texts, cells, strict=True)]
+    return {
+        "private": noise is not None,
+        "facts": facts,
+        "counts": {"header": header, "rows": rows},
+    }

@@ -1,0 +1,302 @@
+"""One page about an audit, for people who were not there."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+import re
+import tempfile
+import webbrowser
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from sklearn_dpwg.inspection.audit_result import AuditResult, interval, listed, number, words_of
+from sklearn_dpwg.inspection.report.facts import report_facts
+from sklearn_dpwg.inspection.report.pictures import pictures_of
+from sklearn_dpwg.inspection.verdicts import shortened
+
+# Pages made of templates, which get the facts of a report and nothing else.
+
+SECTIONS = (
+    ("verdict", "Verdict"),
+    ("privacy", "Privacy"),
+    ("groups", "Groups"),
+    ("pictures", "Pictures"),
+    ("models", "Models"),
+    ("attacker", "Attacker"),
+    ("outside", "Not covered"),
+    ("record", "How it was made"),
+    ("glossary", "Glossary"),
+)
+# What Markdown, its tables or its formulas take for something else: anywhere, and in front.
+_MARKUP = re.compile(r"([\\`*_{}\[\]|~$])")
+_IN_FRONT = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#+=.)>-])")
+# What GitHub makes into links.
+_LINKS = {"://": "&#58;//", "www.": "www&#46;", "@": "&#64;"}
+# Characters of a name in a table, unless the template says otherwise.
+_CUT = 60
+
+
+def as_html(facts: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]) -> str:
+    """Return the page. It may fetch nothing, and run and style nothing but what it brings."""
+    from markupsafe import Markup
+
+    style, script = _read("report.css"), _read("report.js")
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return (
+        _environment("html")
+        .get_template("report.html.jinja")
+        .render(
+            facts=facts,
+            # the only text that is not escaped: two files of this package, and pictures that are
+            # written by an XML library
+            style=Markup(style),
+            script=Markup(script),
+            pictures=[{**picture, "svg": Markup(picture["svg"])} for picture in pictures],
+            policy=policy,
+            sections=SECTIONS,
+        )
+    )
+
+
+def as_markdown(facts: Mapping[str, Any]) -> str:
+    """Return the page as Markdown."""
+    return _environment("markdown").get_template("report.md.jinja").render(facts=facts)
+
+
+def groups_as_markdown(facts: Mapping[str, Any]) -> str:
+    """Return the table of groups as Markdown."""
+    return _environment("markdown").get_template("groups.md.jinja").render(facts=facts)
+
+
+def escape_markdown(text: object) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    if not isinstance(text, str):
+        return str(text)
+    line = _MARKUP.sub(r"\\\1", " ".join(text.split("\n")))
+    escaped = html.escape(_IN_FRONT.sub(r"\1\\\2", line), quote=False)
+    for link, harmless in _LINKS.items():
+        escaped = escaped.replace(link, harmless)
+    return escaped
+
+
+def cut(text: str, width: int = _CUT) -> str:
+    """Return the beginning and the end of a long text."""
+    return shortened([text], width)[0]
+
+
+@cache
+def _environment(kind: str) -> Any:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise ImportError(
+            "AuditReport needs jinja2, which is not installed: pip install 'sklearn-dpwg[audit]'."
+        ) from error
+    of_kind: dict[str, Any] = {"autoescape": True}
+    if kind == "markdown":
+        of_kind = {"autoescape": False, "finalize": escape_markdown}
+    made = Environment(
+        loader=PackageLoader("sklearn_dpwg.inspection", "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        **of_kind,
+    )
+    made.filters.update(cut=cut, words=words_of, listed=listed, shown=_shown, interval=_interval)
+    return made
+
+
+def _shown(value: float | None, in_percent: bool) -> str:
+    return number(value, in_percent=in_percent)
+
+
+def _interval(rate: Mapping[str, float | None], in_percent: bool) -> str:
+    return interval(rate["low"], rate["high"], in_percent=in_percent)
+
+
+@cache
+def _read(name: str) -> str:
+    return files("sklearn_dpwg.inspection").joinpath("templates", name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+# What a script or an HTML parser could take for the end of where JSON stands.
+_IN_JSON = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+
+
+class AuditReport:
+    """A page that says who may be worst off, how sure that is, and what it costs in privacy.
+
+    It is made of released numbers alone: whatever could be said about the guarantee of the
+    `AuditResult` holds for the page, and the same result gives the same bytes.
+
+    Parameters
+    ----------
+    result : AuditResult, or mapping from name to AuditResult
+        The audit; of several models the first is the one the page is about, and the others are
+        compared with it.
+    title : str, optional
+        Title of the page.
+    notes : str, or sequence of str, default=()
+        Paragraphs under the title, such as what the model is for.
+    command : str, optional
+        What the audit was made with, to be made again.
+    metric : str, default="error_rate"
+        By which groups are worst off: a rate of `AuditResult.METRICS`, or a loss of the audit.
+    at_least : float, default=0.8
+        What impact ratios are held against; 0.8 is the four-fifths rule.
+
+    See Also
+    --------
+    GroupMetricDisplay : One of its pictures.
+    model_card : The same facts about a model, in Markdown.
+
+    Notes
+    -----
+    The page is one file without any request, and needs no script: a short one, whose hash is in
+    the page's content security policy, sorts tables. Title, notes and command are public by the
+    caller's word.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpwg.inspection import AuditReport, GroupAudit
+    >>> rng = np.random.default_rng(0)
+    >>> y, groups = rng.integers(2, size=4000), np.where(rng.random(4000) < 0.3, "a", "b")
+    >>> result = GroupAudit(epsilon=1.0, group_labels=["a", "b"]).run(y, y, groups)
+    >>> report = AuditReport(result, title="Loans")
+    >>> report.dict()["title"], len(report.html()) < 500_000
+    ('Loans', True)
+    """
+
+    def __init__(
+        self,
+        result: AuditResult | Mapping[str, AuditResult],
+        *,
+        title: str | None = None,
+        notes: str | Sequence[str] = (),
+        command: str | None = None,
+        metric: str = "error_rate",
+        at_least: float = 0.8,
+    ) -> None:
+        results = dict(result) if isinstance(result, Mapping) else {"the model": result}
+        if not results:
+            raise ValueError("result must hold at least one AuditResult, got an empty mapping.")
+        for name, one in results.items():
+            if not isinstance(one, AuditResult):
+                raise TypeError(
+                    f"result must be an AuditResult or a mapping of them, got "
+                    f"{type(one).__name__} for {name!r}."
+                )
+        self.results = results
+        self.title = title
+        self.notes = (notes,) if isinstance(notes, str) else tuple(notes)
+        self.command = command
+        self.metric = metric
+        self.at_least = at_least
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        return report_facts(
+            self.results,
+            title=self.title,
+            notes=self.notes,
+            command=self.command,
+            metric=self.metric,
+            at_least=self.at_least,
+        )
+
+    @cached_property
+    def _page(self) -> str:
+        pictures = pictures_of(self.results, metric=self.metric, at_least=self.at_least)
+        return as_html(self._facts, pictures)
+
+    def html(self) -> str:
+        """Return the page.
+
+        Returns
+        -------
+        str
+            HTML that needs nothing else.
+        """
+        return self._page
+
+    def json(self) -> str:
+        """Return all that the page says as JSON.
+
+        Returns
+        -------
+        str
+            Standard JSON in ASCII, without the characters that mean something in HTML.
+        """
+        text = json.dumps(self._facts, allow_nan=False, indent=1)
+        for character, escaped in _IN_JSON.items():
+            text = text.replace(character, escaped)
+        return text
+
+    def dict(self) -> dict[str, Any]:
+        """Return all that the page says as plain values.
+
+        Returns
+        -------
+        dict
+            By section; a copy that may be changed.
+        """
+        plain: dict[str, Any] = json.loads(json.dumps(self._facts))
+        return plain
+
+    def markdown(self) -> str:
+        """Return the page without its pictures as Markdown.
+
+        Returns
+        -------
+        str
+            With tables, as GitHub reads it.
+        """
+        return as_markdown(self._facts)
+
+    def write_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : path-like
+            The file; what is there is replaced.
+        """
+        Path(path).write_bytes(self.html().encode())
+
+    def open(self) -> Path:
+        """Show the page in a browser, from a file that nobody else can read; no server runs.
+
+        Returns
+        -------
+        Path
+            The file, which stays until somebody deletes it.
+        """
+        handle, name = tempfile.mkstemp(prefix="audit-", suffix=".html")  # of mode 0600
+        with os.fdopen(handle, "wb") as file:
+            file.write(self.html().encode())
+        webbrowser.open(Path(name).as_uri())
+        return Path(name)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the page in a frame, where its style stays."""
+        page = html.escape(self.html())
+        return (
+            f'<iframe title="Audit report" sandbox="allow-scripts" srcdoc="{page}" width="100%" '
+            f'height="720" style="border:1px solid rgba(128,128,128,0.5)"></iframe>'
+        )

@@ -1,0 +1,473 @@
+"""Budget for several fits."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from threading import Lock, local
+from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
+
+from joblib.externals.loky import get_reusable_executor
+
+from sklearn_dpwg.data.groups import ordered_sizes
+from sklearn_dpwg.exceptions import LedgerUnreachableError
+from sklearn_dpwg.ledger.costs import StartCost
+from sklearn_dpwg.ledger.file import (
+    LedgerFile,
+    LedgerRow,
+    demand_of,
+    row_from_dict,
+    row_to_dict,
+    rows_of,
+    total_epsilon,
+)
+from sklearn_dpwg.ledger.planned_search import PlannedSearch, plan_search
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, joint_guarantee
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+# Charging of a fit to the ledgers around it.
+
+# Tells the processes that are started inside a ledger of it, whoever starts them.
+_VARIABLE = "SKLEARN_DPWG_LEDGERS"
+
+# The open blocks that count the fits of this process, innermost last. Global and not of one
+# thread or context, as the threads of a pool inherit neither.
+_active = [LedgerFile(*token) for token in json.loads(os.environ.get(_VARIABLE, "[]"))]
+_lock = Lock()
+_thread = local()
+
+
+@contextmanager
+def charge(
+    guarantee: PrivacyGuarantee,
+    noise: Any,
+    what: str,
+    key: str | None = None,
+    *,
+    is_paid: bool = False,
+    before: Sequence[StartCost] = (),
+) -> Iterator[None]:
+    """Charge what happens inside to every open ledger; refuse it, charging none, before it starts.
+
+    ``guarantee`` is what the whole plan costs. Where ``noise``, a NoiseSource or whatever else
+    lists its ``draws``, has none at a failure, nothing is charged. ``what`` names the fit in the
+    report; ``key`` names a plan that is run in several parts, so that a ledger that knows it is
+    not charged again; ``is_paid`` says, as `take_payment` does, that something charged before
+    holds the fit. Fits that happened ``before``, and that this one begins with, are charged too
+    where a ledger does not know them. Raises BudgetExceededError if a ledger has less left,
+    LedgerUnreachableError if a ledger's file is missing or broken.
+    """
+    key = uuid4().hex if key is None else key
+    costs = [*before, *([] if is_paid else [StartCost(key, what, guarantee)])]
+    reserved: list[tuple[LedgerFile, str]] = []
+    try:
+        for ledger in active_ledgers() if costs else []:
+            for cost in costs:
+                # a second block on the same file finds the key charged
+                if ledger.reserve(cost.key, cost.guarantee, cost.what):
+                    reserved.append((ledger, cost.key))  # noqa: PERF401
+    except BaseException:
+        for ledger, charged in reserved:
+            ledger.settle(charged, spent=False)
+        raise
+    try:
+        yield
+    except BaseException:
+        for ledger, charged in reserved:
+            ledger.settle(charged, spent=bool(noise.draws))
+        raise
+    for ledger, charged in reserved:
+        ledger.settle(charged, spent=True)
+
+
+@contextmanager
+def note_of_spending(
+    is_spent: Callable[[], object], budget: Any, whose: str = "fit", what: str = "values"
+) -> Iterator[None]:
+    """Say in an error that ε and δ of a budget are spent, once something was released.
+
+    How much was is not said: where a run fails may depend on the records.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if is_spent():
+            error.add_note(
+                f"Noisy {what} had been released before this error: count the budget of this "
+                f"{whose}, epsilon={budget.epsilon:g} and delta={budget.delta:g}, as spent."
+            )
+        raise
+
+
+@contextmanager
+def paid_for(estimator: Any) -> Iterator[None]:
+    """Charge one fit of this very object, in this thread, to nobody: what was charged holds it.
+
+    Whatever else is fitted inside, by other steps, losses or callables, is charged.
+    """
+    before = getattr(_thread, "paid_for", None)
+    _thread.paid_for = estimator
+    try:
+        yield
+    finally:
+        _thread.paid_for = before
+
+
+def take_payment(estimator: Any) -> bool:
+    """Return whether a fit that begins now is paid for: once inside `paid_for` of that object."""
+    is_paid = getattr(_thread, "paid_for", None) is estimator
+    if is_paid:
+        _thread.paid_for = None
+    return is_paid
+
+
+def active_ledgers() -> list[LedgerFile]:
+    """Return the open ledgers of this process, innermost last.
+
+    Those whose block has ended, as in a worker that outlives it, are forgotten; where that cannot
+    be known, LedgerUnreachableError is raised.
+    """
+    for ledger in list(_active):
+        if not ledger.is_open():
+            deactivate(ledger)
+    return list(_active)
+
+
+def activate(ledger: LedgerFile) -> None:
+    """Charge the fits of this process, and of those that it starts, to a ledger from now on."""
+    with _lock:
+        if ledger not in _active:
+            _active.append(ledger)
+        _publish()
+
+
+def deactivate(ledger: LedgerFile) -> None:
+    """Charge no more fits of this process to a ledger."""
+    with _lock:
+        if ledger in _active:
+            _active.remove(ledger)
+        _publish()
+
+
+def _publish() -> None:
+    if _active:
+        os.environ[_VARIABLE] = json.dumps(_tokens())
+    else:
+        os.environ.pop(_VARIABLE, None)
+
+
+def _tokens() -> tuple[tuple[str, str], ...]:
+    return tuple((ledger.path, ledger.block) for ledger in list(_active))
+
+
+def with_ledgers(state: Any) -> dict[str, Any]:
+    """Return an estimator's state for a pickle, with the ledgers that count its fits."""
+    return {**state, "_ledgers": _tokens()} if _active else {**state}
+
+
+def join_ledgers(state: dict[str, Any]) -> dict[str, Any]:
+    """Charge the fits of this process to the ledgers that a pickled state names, and take them out.
+
+    Raises LedgerUnreachableError if the estimator was not fitted, so that it came to be fitted
+    here, and a ledger has ended or cannot be reached. What a fitted one says is ignored then: it
+    may be a stored model.
+    """
+    state = dict(state)
+    for token in state.pop("_ledgers", ()):
+        ledger = LedgerFile(*token)
+        if ledger in _active:
+            continue
+        try:
+            is_open = ledger.is_open()
+        except LedgerUnreachableError:
+            is_open = False
+        if is_open:
+            activate(ledger)
+        elif "privacy_" not in state:
+            raise LedgerUnreachableError(
+                "this estimator, not yet fitted, was pickled inside a PrivacyLedger that cannot "
+                "be reached from here, so its fits would not be counted: in a ledger use joblib's "
+                "backends loky, multiprocessing or threading, not one on other machines (dask, "
+                "ray, spark); to store an estimator, fit it or pickle it outside the ledger."
+            )
+    return state
+
+
+class PrivacyLedger:
+    """Count every private fit in a ``with`` block, and refuse what would overspend.
+
+    Fits of the estimators of this package are found wherever they happen: plain, cloned, in
+    pipelines, in ``cross_validate`` and searches, with ``n_jobs`` in threads or processes of this
+    machine. A fit is charged before its first release and refused, with nothing spent, if all
+    fits together would exceed the budget or the ledger's file cannot be used. One that fails
+    before its first release is taken back; one that fails later stays charged.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε of all fits together.
+    delta : float
+        δ of all fits together.
+    path : str or Path, optional
+        File to keep the ledger in, so that another session can go on with it, at the same time
+        too. By default it lives as long as this object.
+    neighbours : {None, "replace-in-group", "replace-any", "add-or-remove"}, default=None
+        Neighbours that everything must have a guarantee for, or be refused; a stronger guarantee
+        counts for them. The default None takes every guarantee, and states all of them together
+        under the weakest.
+
+    See Also
+    --------
+    sklearn_dpwg.privacy.PrivacyGuarantee : What one fit promises.
+    privacy_of : What a fitted search cost, without a ledger.
+
+    Notes
+    -----
+    Costs are composed as events, not by adding ε: Gaussian releases as μ² = Σ μⱼ², others by
+    dp_accounting's privacy-loss distributions. All fits count as if they had read the same records,
+    and where one was made on disjoint parts, the worst overlap of parts counts.
+
+    Fits may be chosen by the results of earlier ones. For Gaussian releases stopping at a budget
+    is then as good as composition fixed in advance (Smith and Thakurta 2022, "Fully Adaptive
+    Composition for Gaussian Differential Privacy"). For Laplace noise and sampled records the
+    total is proved for fits whose parameters were fixed in advance, as those of a grid are.
+
+    Fits with ``epsilon=inf`` are refused. What is not a fit of this package – scores, plots,
+    ``predict`` on the training records, other libraries – is not counted.
+
+    Other threads that fit while the block is open are charged too, and so are processes that are
+    started in it and inherit its environment, which the children of a fork server that ran before
+    do not. joblib's idle processes are ended on entering and on leaving. Workers on other
+    machines are refused, as they cannot reach the file. A fit inside several blocks on one file is
+    charged to it once. Where ``partial_fit`` goes on with what began outside the ledger, its whole
+    plan is charged, once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpwg import DPWorstGroupRegressor
+    >>> from sklearn_dpwg.ledger import PrivacyLedger
+    >>> X, y = np.full((4000, 1), 0.5), np.full(4000, 0.2)
+    >>> groups = np.repeat(["a", "b"], 2000)
+    >>> with PrivacyLedger(epsilon=2.0, delta=1e-6) as ledger:
+    ...     for _ in range(3):
+    ...         model = DPWorstGroupRegressor(1.0, data_norm=1.0, target_bounds=(0, 1))
+    ...         _ = model.fit(X, y, groups)
+    >>> round(ledger.epsilon_spent, 2)  # three of epsilon 1, at the same delta
+    1.81
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        neighbours: Relation | str | None = None,
+    ) -> None:
+        budget = Budget(epsilon, delta)
+        self.epsilon = budget.epsilon
+        self.delta = budget.delta
+        self.path = path
+        self.neighbours = None if neighbours is None else Relation(neighbours)
+        self._rows: list[LedgerRow] = []
+        self._file: LedgerFile | None = None
+
+    def __enter__(self) -> Self:
+        """Open the ledger."""
+        if self._file is not None:
+            raise RuntimeError("the ledger is open already.")
+        block = uuid4().hex
+        path = Path(_folder(os.getpid()), block) if self.path is None else Path(self.path).resolve()
+        file = LedgerFile(str(path), block, os.getpid())
+        file.open_block(self.epsilon, self.delta, self.neighbours)
+        if self.path is None:
+            for row in self._rows:
+                file.insert(row)
+        self._file = file
+        activate(file)
+        _end_workers()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close the ledger; what was charged stays charged."""
+        assert self._file is not None
+        deactivate(self._file)
+        self._file.close_block()
+        self._rows = self._file.rows()
+        self._file = None
+        _end_workers()
+
+    @property
+    def rows(self) -> list[LedgerRow]:
+        """Every fit that is charged, in order."""
+        if self._file is not None:
+            return self._file.rows()
+        if self.path is not None and Path(self.path).exists():
+            return rows_of(str(Path(self.path).resolve()))
+        return list(self._rows)
+
+    @property
+    def epsilon_spent(self) -> float:
+        """What all fits cost together: ε at the ledger's δ."""
+        return total_epsilon([row.guarantee for row in self.rows], self.delta, self._demand)
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """What all fits so far promise together, at the ledger's δ; print it for the words."""
+        joint = joint_guarantee([row.guarantee for row in self.rows], self.delta)
+        demand = self._demand
+        return joint if demand is None else joint.under(demand)
+
+    @property
+    def _demand(self) -> Relation | None:
+        """What this ledger and all others on its file demand."""
+        demands = [self.neighbours]
+        if self.path is not None and Path(self.path).exists():
+            demands.append(demand_of(str(Path(self.path).resolve())))
+        return min((one for one in demands if one is not None), default=None)
+
+    def plan_search(
+        self,
+        search: Any,
+        *,
+        group_sizes: Sequence[int] | Mapping[Any, int],
+        n_features: int,
+        classes: Sequence[Any] | None = None,
+    ) -> PlannedSearch:
+        """Preview what a search will cost, and what is left after it, from public facts.
+
+        Parameters
+        ----------
+        search : GridSearchCV, RandomizedSearchCV or DPSearchCV
+            Not fitted, over a private estimator or a pipeline that ends in one. Candidates of a
+            random search are drawn here, others than in its fit unless `random_state` is a number.
+        group_sizes : sequence of int, or mapping from label to int
+            Number of records in each group.
+        n_features : int
+            Number of columns that reach the model.
+        classes : sequence, optional
+            Classes of y, for a classifier.
+
+        Returns
+        -------
+        PlannedSearch
+            Number of fits, what each and all cost; print it.
+
+        Raises
+        ------
+        TypeError
+            If the number of fits of such a search is not known before.
+        UnsupportedMechanismError
+            If what is fitted inside is not known.
+
+        Notes
+        -----
+        Inside the block a search that cannot pay for all its fits, the refit among them, is refused
+        before the first.
+        """
+        sizes = [int(size) for size in ordered_sizes(group_sizes, None, None)]
+        return plan_search(
+            search, self.rows, (self.epsilon, self.delta), (sizes, n_features, classes)
+        )
+
+    def report(self) -> pd.DataFrame:
+        """List the fits.
+
+        Returns
+        -------
+        DataFrame
+            A row a fit: what was fitted, when, its ε and δ, whether it is "spent" or still
+            "reserved", whether its noise came from a seed, and ε of all up to it, at the
+            ledger's δ.
+        """
+        import pandas as pd
+
+        rows = self.rows
+        guarantees = [row.guarantee for row in rows]
+        demand = self._demand
+        return pd.DataFrame(
+            {
+                "what": [row.what for row in rows],
+                "started": [row.started for row in rows],
+                "state": [row.state for row in rows],
+                "epsilon": [guarantee.epsilon for guarantee in guarantees],
+                "delta": [guarantee.delta for guarantee in guarantees],
+                "seeded": [guarantee.seeded for guarantee in guarantees],
+                "total_epsilon": [
+                    total_epsilon(guarantees[: i + 1], self.delta, demand) for i in range(len(rows))
+                ],
+            }
+        )
+
+    def to_json(self) -> str:
+        """Return the ledger as a JSON object.
+
+        Returns
+        -------
+        str
+            Budget and fits, each with its events.
+        """
+        demand = self._demand
+        described = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "neighbours": None if demand is None else demand.short_name,
+            "fits": [row_to_dict(row) for row in self.rows],
+        }
+        return json.dumps(described, allow_nan=False, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> PrivacyLedger:
+        """Return a ledger with what `to_json` wrote; it can be opened and goes on from there.
+
+        Parameters
+        ----------
+        text : str
+            The JSON object.
+
+        Returns
+        -------
+        PrivacyLedger
+            Not open.
+        """
+        described: dict[str, Any] = json.loads(text)
+        demand = described.get("neighbours")
+        ledger = cls(described["epsilon"], described["delta"], neighbours=demand)
+        ledger._rows = [row_from_dict(row) for row in described["fits"]]
+        return ledger
+
+    def __repr__(self) -> str:
+        return (
+            f"PrivacyLedger(epsilon={self.epsilon:g}, delta={self.delta:g}): "
+            f"{len(self.rows)} fit(s), epsilon={self.epsilon_spent:.4g} spent"
+        )
+
+
+@cache
+def _folder(process: int) -> str:
+    """Make the folder of a process's ledgers without a path; workers may outlive their blocks."""
+    folder = tempfile.mkdtemp(prefix="dpwg-ledgers-")
+
+    def remove() -> None:
+        if os.getpid() == process:  # and not in a fork of it
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
+
+
+def _end_workers() -> None:
+    """End joblib's processes, which live on idle: those started later know what is open now."""
+    get_reusable_executor(reuse=True).shutdown(wait=True)

@@ -1,0 +1,505 @@
+"""Hyper-parameter search whose choice is private too."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import config_context
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.model_selection import ParameterSampler
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_dpwg.data.groups import (
+    GroupBy,
+    encode_groups,
+    encode_hidden_groups,
+    find_groups,
+    grouping_names,
+    take_rows,
+)
+from sklearn_dpwg.data.lazy import refuse_lazy
+from sklearn_dpwg.data.problem import equal_sizes
+from sklearn_dpwg.estimators.learn import warn_of_row_norm
+from sklearn_dpwg.exceptions import SeededNoiseWarning
+from sklearn_dpwg.ledger.costs import StartCost, in_words
+from sklearn_dpwg.ledger.ledger import charge, note_of_spending, paid_for
+from sklearn_dpwg.model_selection.search_plan import (
+    Runs,
+    Scoring,
+    SearchPlan,
+    check_relation,
+    check_releases,
+    check_share,
+    check_units,
+    count_runs,
+    final_step,
+    known_candidates,
+    noisy_score,
+    plan_search,
+    rehearse,
+    release_held_out_sizes,
+    share_of_counts,
+    split,
+    split_places,
+    starts_of,
+    switch_off_output,
+)
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
+
+# Answers of a fitted search, which are those of its best model.
+
+
+def _has(name: str) -> Callable[[Any], bool]:
+    def check(search: Any) -> bool:
+        return hasattr(getattr(search, "best_estimator_", search.estimator), name)
+
+    return check
+
+
+class FittedSearch(MetaEstimatorMixin, BaseEstimator):
+    """A search that predicts with its best model, and shows no other."""
+
+    estimator: Any
+    best_estimator_: Any
+
+    @property
+    def cv_results_(self) -> NoReturn:
+        """Not available: raises AttributeError, as only the winner is paid for."""
+        raise AttributeError(
+            "DPSearchCV has no cv_results_: the budget pays for the best run alone, best_params_, "
+            "best_score_ and best_estimator_; not even the number of runs is released."
+        )
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Classes of the model."""
+        return np.asarray(self.best_estimator_.classes_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns of X."""
+        check_is_fitted(self)
+        return int(self.best_estimator_.n_features_in_)
+
+    @available_if(_has("predict"))
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with the best model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records,)
+            Predictions.
+        """
+        check_is_fitted(self)
+        refuse_lazy(X=X)
+        return np.asarray(self.best_estimator_.predict(X))
+
+    @available_if(_has("predict_proba"))
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the best model's class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_classes)
+            Probabilities.
+        """
+        check_is_fitted(self)
+        refuse_lazy(X=X)
+        return np.asarray(self.best_estimator_.predict_proba(X))
+
+    @available_if(_has("decision_function"))
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return the best model's decision values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records,) or (n_records, n_classes)
+            Decision values.
+        """
+        check_is_fitted(self)
+        refuse_lazy(X=X)
+        return np.asarray(self.best_estimator_.decision_function(X))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the best model's own score, without noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+        y : array-like of shape (n_records,)
+            Targets.
+
+        Returns
+        -------
+        float
+            Accuracy of a classifier, R² of a regressor.
+        """
+        check_is_fitted(self)
+        return float(self.best_estimator_.score(X, y))
+
+
+Indices = NDArray[np.intp]
+
+
+class DPSearchCV(FittedSearch):
+    """Search for hyper-parameters so that the winner *and its choosing* are private together.
+
+    A random number of runs is made. Each draws a candidate, fits it on most of the records and
+    scores it, with noise, on the rest. Only the best run is released: its model, its parameters,
+    its noisy score. The number of runs and all other results stay inside.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private estimator of this package, or a pipeline that ends in one and whose other steps
+        learn nothing from the records. Its ``epsilon`` and ``delta`` are set by the search.
+    param_distributions : dict, or sequence of dicts
+        Lists, or distributions with ``rvs``, by parameter, as for ``RandomizedSearchCV``.
+    epsilon : float, default=1.0
+        ε of everything together.
+    delta : float, default=1e-6
+        δ of everything together.
+    n_iter : float, default=5
+        Mean number of runs. More find better candidates, and cost each run some of its budget.
+    distribution : {"geometric", "logarithmic"}, default="geometric"
+        How the number of runs varies. The logarithmic one costs less and is one more often.
+    scoring : {"accuracy", "absolute_error"} or callable, optional
+        Score of a record in [0, 1]; accuracy for a classifier, else one minus the absolute error
+        over the width of ``target_bounds``. A callable ``scoring(estimator, X, y)`` returns one
+        number a record, clipped to [0, 1]. It is tried first, on a model that learned nothing, so
+        that a wrong one costs nothing. What it fits itself is not paid for by the search, and a
+        `PrivacyLedger` charges it.
+    test_size : float, default=0.2
+        Share of each group, or where groups are hidden of all records, that is held out for scores.
+    group_by : column name, column index, sequence of them, or callable, optional
+        Finds the groups in X; else they are passed to ``fit``.
+    random_state : int, RandomState or Generator, optional
+        A seed makes the search repeatable and voids the guarantee for whoever knows it.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The released model; it was fitted on the records that were not held out.
+    best_params_ : dict
+        Its parameters.
+    best_score_ : float
+        Its worst-group score with noise.
+    plan_ : SearchPlan
+        How the budget was divided.
+    privacy_ : PrivacyGuarantee
+        What the whole search costs.
+
+    See Also
+    --------
+    sklearn_dpwg.ledger.PrivacyLedger : Counts what an ordinary search costs, without the choice.
+
+    Notes
+    -----
+    A record is either fitted on or held out, at random, so a run is as private as the worse of
+    its two parts, and each has the whole budget of a run. The best of a random number of runs is
+    accounted for by Theorem 2 of Papernot and Steinke, "Hyperparameter Tuning with Renyi
+    Differential Privacy" (2022), through dp_accounting's ``RepeatAndSelectDpEvent``. Candidates
+    whose releases are not all Gaussian are refused.
+
+    With ``neighbours="replace-any"`` of the estimator the search protects groups too: it holds out
+    places among all records, and divides scores by counts that it releases once, for the
+    estimator's ``count_share`` of its budget. A group that may be empty by its count is not scored.
+
+    The time that the search takes tells how many runs there were, which is outside the guarantee.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpwg import DPWorstGroupClassifier
+    >>> from sklearn_dpwg.model_selection import DPSearchCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(20_000, 2))
+    >>> y, groups = X[:, 0] > 0, np.where(X[:, 1] > 0.2, "a", "b")
+    >>> model = DPWorstGroupClassifier(data_norm=1.0)
+    >>> search = DPSearchCV(model, {"radius": [0.5, 5.0]}, epsilon=2.0)
+    >>> bool(search.fit(X, y, groups).best_score_ > 0.7)
+    True
+    >>> search.privacy_.epsilon <= 2.0
+    True
+    """
+
+    __metadata_request__fit = {"groups": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        n_iter: float = 5,
+        distribution: str = "geometric",
+        scoring: Scoring | None = None,
+        test_size: float = 0.2,
+        group_by: GroupBy | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.param_distributions = param_distributions
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_iter = n_iter
+        self.distribution = distribution
+        self.scoring = scoring
+        self.test_size = test_size
+        self.group_by = group_by
+        self.random_state = random_state
+
+    def plan(self) -> SearchPlan:
+        """Preview how the budget is divided, which follows from the parameters alone.
+
+        Returns
+        -------
+        SearchPlan
+            Print it.
+
+        Raises
+        ------
+        UnsupportedMechanismError
+            If it would be for persons with several rows, of which no guarantee is known.
+        """
+        check_units(self.estimator, self.param_distributions)
+        return plan_search(
+            Budget(self.epsilon, self.delta),
+            mean_runs=self.n_iter,
+            distribution=self.distribution,
+            count_share=share_of_counts(self.estimator),
+        )
+
+    def planned_guarantee(self) -> PrivacyGuarantee:
+        """Return the guarantee that ``fit`` will give, without reading a record.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            For ``epsilon`` and ``delta``, whatever the candidates.
+        """
+        return self.plan().guarantee
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Search, and keep the best run alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+        y : array-like of shape (n_records,)
+            Targets.
+        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
+            Group of each record, public unless the estimator has ``neighbours="replace-any"``;
+            cells of several columns are intersected.
+
+        Returns
+        -------
+        self : object
+            The search.
+
+        Raises
+        ------
+        ValueError
+            If any input or parameter is wrong; no budget is spent then.
+        TypeError
+            If the estimator is no private one, or `scoring` takes other arguments.
+        UnsupportedMechanismError
+            If a candidate's releases are not all Gaussian, or are for persons with several rows.
+        BudgetExceededError
+            If a `PrivacyLedger` has less left.
+
+        Notes
+        -----
+        Before the first run one is gone through with a model that learned nothing. An error after
+        that carries a note that the budget is spent.
+        """
+        refuse_lazy(X=X, y=y, groups=groups)
+        plan = self.plan()
+        scoring = self._scoring()
+        # of all candidates: which are drawn is secret, and the choice knows those that lost
+        starts = starts_of(self)
+        X, y = indexable(X, y)
+        y = np.asarray(y)
+        codes, labels = self._groups(X, groups, len(y), hides_groups=plan.hides_groups)
+        check_share(self.test_size)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SeededNoiseWarning)  # said once everything is checked
+            source = NoiseSource(self.random_state)
+        hold_out = split_places if plan.hides_groups else split
+        train, held_out = hold_out(codes, labels, self.test_size, source.rng)
+        facts = self._facts(plan, codes[train], len(labels), X, y)
+        candidate = self._checked_candidate(plan, facts)
+        if source.seeded:
+            NoiseSource(0)  # for its warning
+        fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
+        scored_on = (take_rows(X, held_out), y[held_out], codes[held_out])
+        guarantee = replace(
+            plan.guarantee,
+            seeded=source.seeded,
+            groupings=() if plan.hides_groups else grouping_names(groups, self.group_by),
+            outside=in_words(starts),
+        )
+        runs = Runs()
+        with (
+            note_of_spending(lambda: runs.draws, plan.guarantee, "search"),
+            charge(guarantee, runs, type(self).__name__, before=starts),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")  # their number would tell that of the runs
+            with config_context(enable_metadata_routing=False):
+                rehearse(scoring, candidate, fitted_on, scored_on)
+            # who knew the candidates in order would know that there were runs up to the winner's
+            coins = source.secret_rng("runs of a search")
+            released = None
+            if plan.hides_groups:
+                own = int(coins.integers(2**32)) if source.seeded else None
+                runs.draws.append(plan.counts)
+                released = release_held_out_sizes(plan, codes, len(labels), len(held_out), own)
+            for _ in range(count_runs(plan, coins)):
+                seed = int(coins.integers(2**32))
+                (parameters,) = ParameterSampler(
+                    self.param_distributions, 1, random_state=int(coins.integers(2**32))
+                )
+                candidate = self._candidate(parameters, plan, facts)
+                runs.draws.append(parameters)
+                with paid_for(final_step(candidate)):  # and nothing else that is fitted on the way
+                    self._fit(candidate, seed if source.seeded else None, *fitted_on)
+                check_releases(final_step(candidate).plan_.guarantee, parameters)
+                own = seed + 1 if source.seeded else None
+                score = noisy_score(scoring, candidate, plan, own, *scored_on, released)
+                runs.keep(score, parameters, candidate)
+        self._keep(runs, plan, guarantee, starts)
+        return self
+
+    def _keep(
+        self,
+        runs: Runs,
+        plan: SearchPlan,
+        guarantee: PrivacyGuarantee,
+        starts: tuple[StartCost, ...],
+    ) -> None:
+        """Set the fitted attributes, of the best run alone."""
+        self.best_score_, self.best_params_, self.best_estimator_ = runs.best
+        # the model was chosen too, so what its one fit cost is not what it cost
+        final_step(self.best_estimator_).privacy_ = guarantee
+        final_step(self.best_estimator_)._start_costs = self._start_costs = starts
+        self.plan_ = plan
+        self.privacy_ = guarantee
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of the estimator that is searched."""
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = inner.classifier_tags
+        tags.regressor_tags = inner.regressor_tags
+        return tags
+
+    def _scoring(self) -> Scoring:
+        check_reached = getattr(self.scoring, "check_reached", None)
+        if check_reached is not None:
+            check_reached(self.estimator)
+        if self.scoring is None:
+            return "accuracy" if is_classifier(self.estimator) else "absolute_error"
+        if not callable(self.scoring) and self.scoring not in ("accuracy", "absolute_error"):
+            raise ValueError(
+                f'scoring must be "accuracy", "absolute_error" or a callable, got {self.scoring!r}.'
+            )
+        return self.scoring
+
+    def _groups(
+        self, X: Any, groups: Any, n_records: int, *, hides_groups: bool
+    ) -> tuple[Indices, NDArray[np.object_]]:
+        final = final_step(self.estimator)
+        if final.group_by is not None:
+            raise ValueError(
+                "group_by of the estimator must be None, as the search needs the groups too: set "
+                "group_by of DPSearchCV."
+            )
+        groups = find_groups(X, groups, self.group_by)
+        if groups is None:
+            raise ValueError("groups must be given to fit, or group_by set, got neither.")
+        encode = encode_hidden_groups if hides_groups else encode_groups
+        return encode(groups, n_records, final.group_labels)
+
+    def _facts(
+        self, plan: SearchPlan, codes: Indices, n_groups: int, X: Any, y: NDArray[Any]
+    ) -> dict[str, Any]:
+        """Return the public facts of the records fitted on, of hidden groups equal sizes."""
+        sizes = equal_sizes(len(codes), n_groups)
+        facts: dict[str, Any] = {
+            "group_sizes": list(sizes) if plan.hides_groups else np.bincount(codes).tolist(),
+            "n_features": X.shape[1] if hasattr(X, "shape") else len(X[0]),
+        }
+        if is_classifier(self.estimator):
+            facts["classes"] = np.unique(y).tolist()
+        return facts
+
+    def _checked_candidate(self, plan: SearchPlan, facts: Mapping[str, Any]) -> Any:
+        """Check all candidates that can be listed, and return one."""
+        known = known_candidates(self.param_distributions)
+        if not known:  # any one tells whether a run can go through
+            known = list(ParameterSampler(self.param_distributions, 1, random_state=0))
+        candidates = [self._candidate(parameters, plan, facts) for parameters in known]
+        if any(final_step(candidate).data_norm is None for candidate in candidates):
+            warn_of_row_norm()
+        return candidates[0]
+
+    def _candidate(
+        self, parameters: Mapping[str, Any], plan: SearchPlan, facts: Mapping[str, Any]
+    ) -> Any:
+        """Return an unfitted candidate that keeps the budget of a run, or refuse it by name."""
+        candidate = clone(self.estimator).set_params(**clone(dict(parameters), safe=False))
+        final = final_step(candidate)
+        if {"epsilon", "delta"} & {name.rpartition("__")[2] for name in parameters}:
+            raise ValueError(
+                f"param_distributions must leave epsilon and delta to the search, got "
+                f"{dict(parameters)!r}."
+            )
+        check_relation(final, plan, parameters)
+        final.set_params(epsilon=plan.run_epsilon, delta=plan.run_delta)
+        known = dict(facts)
+        classes = known.pop("classes", None)
+        if classes is not None and final.classes is None:
+            # all classes are public; which of them a run is fitted on is not
+            final.set_params(classes=classes)
+        switch_off_output(candidate)
+        if candidate is final:  # what a pipeline makes of the columns shows only in its fit
+            guarantee = final.plan(**known).guarantee
+        else:
+            guarantee = final.plan(**known | {"n_features": 1}).guarantee
+        check_releases(guarantee, parameters)
+        return candidate
+
+    def _fit(self, candidate: Any, seed: int | None, X: Any, y: Any, groups: Any) -> None:
+        final = final_step(candidate).set_params(random_state=seed)
+        if final is candidate:
+            candidate.fit(X, y, groups=groups)
+            return
+        with config_context(enable_metadata_routing=False):
+            candidate.fit(X, y, **{f"{candidate.steps[-1][0]}__groups": groups})

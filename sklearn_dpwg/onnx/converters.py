@@ -1,0 +1,356 @@
+"""Converters for skl2onnx."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.svm import LinearSVC
+
+from sklearn_dpwg.estimators import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.preprocessing import (
+    Boolean,
+    BoundedScaler,
+    Category,
+    Date,
+    DPStandardScaler,
+    Number,
+    Ordered,
+    PublicSchema,
+)
+
+# Numbers of double precision in an ONNX graph.
+
+# ONNX names types by number.
+FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11
+
+
+class Graph:
+    """The nodes of a converter, by what they compute; a value goes by its name."""
+
+    def __init__(self, scope: Any, container: Any) -> None:
+        self._scope = scope
+        self._container = container
+
+    def node(self, kind: str, *inputs: str, version: int = 13, domain: str = "", **how: Any) -> str:
+        """Add a node with one output, and return that."""
+        output: str = self._scope.get_unique_variable_name(kind.lower())
+        name = self._scope.get_unique_operator_name(kind)
+        self._container.add_node(
+            kind, list(inputs), output, op_version=version, op_domain=domain, name=name, **how
+        )
+        return output
+
+    def constant(self, value: ArrayLike, kind: int = DOUBLE) -> str:
+        """Add a constant."""
+        array = np.asarray(value, dtype=np.float64 if kind == DOUBLE else np.int64)
+        name: str = self._scope.get_unique_variable_name("constant")
+        self._container.add_initializer(name, kind, list(array.shape), array.ravel().tolist())
+        return name
+
+    def rows(self, inputs: list[Any]) -> str:
+        """Return inputs side by side, in double precision."""
+        return self.beside([self.double(item.full_name) for item in inputs])
+
+    def double(self, value: str) -> str:
+        """Return a value in double precision."""
+        return self.node("Cast", value, to=DOUBLE)
+
+    def beside(self, values: list[str]) -> str:
+        """Return columns beside each other."""
+        return values[0] if len(values) == 1 else self.node("Concat", *values, axis=1)
+
+    def clip(self, value: str, low: ArrayLike, high: ArrayLike) -> str:
+        """Clip columns; NaN stays."""
+        least = self.node("Max", value, self.constant(low))
+        return self.node("Min", least, self.constant(high))
+
+    def affine(self, value: str, minus: ArrayLike, over: ArrayLike, plus: ArrayLike) -> str:
+        """Subtract, divide, and add."""
+        difference = self.node("Sub", value, self.constant(minus), version=14)
+        quotient = self.node("Div", difference, self.constant(over), version=14)
+        return self.node("Add", quotient, self.constant(plus), version=14)
+
+    def finish(self, value: str, output: Any) -> None:
+        """Hand a value to an output, in its precision."""
+        from skl2onnx.common.data_types import DoubleTensorType
+
+        to = DOUBLE if isinstance(output.type, DoubleTensorType) else FLOAT
+        name = self._scope.get_unique_operator_name("Cast")
+        self._container.add_node("Cast", [value], output.full_name, op_version=13, name=name, to=to)
+
+
+# Raw columns to encoded rows in an ONNX graph.
+
+_SECONDS = {"week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1}
+
+
+def encoded_rows(graph: Graph, schema: Any, inputs: list[Any]) -> str:
+    """Return the rows of a schema, from one input a column."""
+    by_name = {item.raw_name: item for item in inputs}
+    blocks = []
+    for key, column in schema.columns.items():
+        name = key if isinstance(key, str) else f"x{key}"
+        if name not in by_name:
+            raise ValueError(f"initial_types must have an input {name!r}, got {sorted(by_name)!r}.")
+        blocks.append(_block(graph, column, name, by_name[name]))
+    return graph.affine(graph.beside(blocks), 0.0, schema.row_norm, 0.0)
+
+
+def _block(graph: Graph, column: Any, name: str, item: Any) -> str:
+    if isinstance(column, Number | Date):
+        return _scaled(graph, column, name, item)
+    if isinstance(column, Boolean):
+        return _ordered(graph, (column.false, column.true), column.missing, name, item)
+    if isinstance(column, Ordered):
+        return _ordered(graph, column.levels, column.missing, name, item)
+    if isinstance(column, Category):
+        return _category(graph, column, name, item)
+    raise ValueError(
+        f"column {name!r} must be of a kind of this package for ONNX, got {type(column).__name__}."
+    )
+
+
+def _scaled(graph: Graph, column: Number | Date, name: str, item: Any) -> str:
+    if _is_text(item):
+        raise ValueError(f"input {name!r} must have numbers or seconds since 1970, got strings.")
+    value = graph.double(item.full_name)
+    absent = graph.node("IsNaN", value)
+    if isinstance(column, Date):
+        if column.unit not in _SECONDS:
+            raise ValueError(
+                f"unit of column {name!r} must be one of {', '.join(_SECONDS)} for ONNX, which has "
+                f"no calendar, got {column.unit!r}."
+            )
+        value = graph.node("Floor", graph.affine(value, 0.0, _SECONDS[column.unit], 0.0))
+        low, high = column._bounds()
+        fill = 0.0 if column.fill is None else column._scaled_fill()
+    else:
+        low, high = float(column.low), float(column.high)
+        fill = 0.0 if column.fill is None else float(column._to_scale(np.array([column.fill]))[0])
+    value = graph.clip(value, low, high)
+    if isinstance(column, Number) and column.log:
+        value = graph.node("Log", graph.affine(value, 0.0, 1.0, 1.0))
+        low, high = math.log1p(low), math.log1p(high)
+    value = graph.clip(graph.affine(value, low, 0.5 * high - 0.5 * low, -1.0), -1.0, 1.0)
+    if not column.missing:
+        return value
+    return _filled(graph, value, absent, fill)
+
+
+def _filled(graph: Graph, value: str, absent: str, fill: float) -> str:
+    filled = graph.node("Where", absent, graph.constant([[fill]]), value, version=9)
+    said = graph.node("Mul", graph.double(absent), graph.constant(math.sqrt(1.0 - fill**2)))
+    return graph.beside([filled, said])
+
+
+def _ordered(
+    graph: Graph, levels: tuple[Hashable, ...], missing: bool, name: str, item: Any
+) -> str:
+    scale = np.linspace(-1.0, 1.0, len(levels))[:, None]
+    value = graph.node("MatMul", _one_hot(graph, levels, name, item), graph.constant(scale))
+    return _filled(graph, value, _absent(graph, levels, item), 0.0) if missing else value
+
+
+def _category(graph: Graph, column: Category, name: str, item: Any) -> str:
+    levels = column._all_levels()
+    found = _one_hot(graph, levels, name, item, added=None if "other" in column.levels else "other")
+    absent = graph.double(_absent(graph, levels, item))
+    if column.other:
+        ones = graph.constant(np.ones((len(levels), 1)))
+        known = graph.node("Add", graph.node("MatMul", found, ones), absent, version=14)
+        rest = graph.node("Sub", graph.constant([[1.0]]), known, version=14)
+        place = np.array([[1.0 if level == "other" else 0.0 for level in levels]])
+        spread = graph.node("MatMul", rest, graph.constant(place))
+        found = graph.node("Add", found, spread, version=14)
+    return graph.beside([found, absent]) if column.missing else found
+
+
+def _one_hot(
+    graph: Graph, levels: tuple[Hashable, ...], name: str, item: Any, added: str | None = None
+) -> str:
+    """Return zeros with a 1 at the level, nowhere for another value."""
+    stated = [level for level in levels if level != added]
+    how: dict[str, Any]
+    if _is_text(item) and all(isinstance(level, str) for level in stated):
+        value, how = item.full_name, {"cats_strings": list(levels)}
+    elif not _is_text(item) and all(_is_whole(level) for level in stated):
+        # no level is so low: the column of what is added has to be there, it is the last one
+        numbers = [_number(level) for level in stated]
+        low = min(numbers) - 1
+        numbers += [low] * (len(levels) - len(stated))
+        value, how = _whole(graph, item, low - 1), {"cats_int64s": numbers}
+    else:
+        raise ValueError(
+            f"levels of column {name!r} must be all strings or all whole numbers for ONNX, and its "
+            f"input of the same kind, got {levels!r}."
+        )
+    found = graph.node("OneHotEncoder", value, version=1, domain="ai.onnx.ml", zeros=1, **how)
+    shape = graph.constant([-1, len(levels)], INT64)
+    return graph.double(graph.node("Reshape", found, shape))
+
+
+def _whole(graph: Graph, item: Any, otherwise: int) -> str:
+    """Return whole numbers, and one that is no level for others and for NaN."""
+    value = graph.double(item.full_name)
+    is_whole = graph.node("Equal", value, graph.node("Floor", value))
+    kept = graph.node("Where", is_whole, value, graph.constant([[otherwise]]), version=9)
+    return graph.node("Cast", kept, to=INT64)
+
+
+def _absent(graph: Graph, levels: tuple[Hashable, ...], item: Any) -> str:
+    """Return whether a value is missing: NaN, or an empty string that is no level."""
+    if not _is_text(item):
+        return graph.node("IsNaN", graph.double(item.full_name))
+    # a string that no table has stands for none where the empty one is a level
+    sought = "\x00" if "" in levels else ""
+    found = graph.node(
+        "OneHotEncoder",
+        item.full_name,
+        version=1,
+        domain="ai.onnx.ml",
+        zeros=1,
+        cats_strings=[sought],
+    )
+    shaped = graph.node("Reshape", found, graph.constant([-1, 1], INT64))
+    return graph.node("Cast", shaped, to=BOOL)
+
+
+def _is_text(item: Any) -> bool:
+    return "String" in type(item.type).__name__
+
+
+def _is_whole(level: Hashable) -> bool:
+    return isinstance(level, Integral | np.bool_) or (
+        isinstance(level, float) and level.is_integer()
+    )
+
+
+def _number(level: Any) -> int:
+    return int(level)
+
+
+def register_converters() -> None:
+    """Teach skl2onnx the estimators, scalers and schemas of this package.
+
+    Models compute in the precision of their input, scalers and schemas in double precision.
+
+    A `PublicSchema` has an input of shape [None, 1] a column, with the column's name, or "xp" for a
+    position p. It holds strings for levels that are strings, without blanks around them and ""
+    where a value is missing; numbers for others, NaN where one is missing; seconds since 1970 for
+    dates, of units up to the week, since ONNX has no calendar. Dates of scalers are seconds too. An
+    ONNX graph raises no errors: what a transformer refuses is NaN or 0 in its output.
+
+    Raises
+    ------
+    ImportError
+        If skl2onnx is not installed.
+
+    Notes
+    -----
+    ``skl2onnx.to_onnx(pipeline, initial_types=...)`` takes a pair of name and type for each column
+    of a `PublicSchema`, such as ``("age", FloatTensorType([None, 1]))``.
+    """
+    try:
+        from skl2onnx import update_registered_converter
+        from skl2onnx.common.shape_calculator import (
+            calculate_linear_classifier_output_shapes,
+            calculate_linear_regressor_output_shapes,
+        )
+    except ImportError:
+        raise ImportError("register_converters needs skl2onnx: pip install skl2onnx.") from None
+    of_classifiers = {
+        "nocl": [True, False],
+        "output_class_labels": [False, True],
+        "raw_scores": [True, False],
+        "zipmap": [True, False, "columns"],
+    }
+    for classifier in (DPWorstGroupClassifier, DPAUCClassifier):
+        update_registered_converter(
+            classifier,
+            classifier.__name__,
+            calculate_linear_classifier_output_shapes,
+            _convert_classifier,
+            options=of_classifiers,
+        )
+    update_registered_converter(
+        DPWorstGroupRegressor,
+        "DPWorstGroupRegressor",
+        calculate_linear_regressor_output_shapes,
+        _convert_regressor,
+    )
+    for transformer, convert in (
+        (BoundedScaler, _convert_bounded_scaler),
+        (DPStandardScaler, _convert_standard_scaler),
+        (PublicSchema, _convert_schema),
+    ):
+        update_registered_converter(transformer, transformer.__name__, _transformed_shape, convert)
+
+
+def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
+    model = operator.raw_operator
+    plain = LogisticRegression() if hasattr(model, "predict_proba") else LinearSVC()
+    plain.classes_ = model.classes_
+    plain.coef_ = model.coef_
+    plain.intercept_ = np.atleast_1d(model.intercept_)
+    _convert_as(plain, scope, operator, container)
+
+
+def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
+    plain = LinearRegression()
+    plain.coef_ = operator.raw_operator.coef_
+    plain.intercept_ = float(operator.raw_operator.intercept_)
+    _convert_as(plain, scope, operator, container)
+
+
+def _convert_as(plain: Any, scope: Any, operator: Any, container: Any) -> None:
+    """Convert a model of scikit-learn with the same weights in place of one."""
+    from skl2onnx import get_model_alias
+    from skl2onnx.common._apply_operation import apply_identity
+
+    options = scope.get_options(operator.raw_operator)
+    options.pop("zipmap", None)  # the outer one has been asked already
+    inner = scope.declare_local_operator(get_model_alias(type(plain)), plain)
+    for holder in (container, scope):
+        holder.add_options(id(plain), options)
+    inner.inputs = operator.inputs
+    for output in operator.outputs:
+        found = scope.declare_local_variable(output.onnx_name, type=output.type)
+        inner.outputs.append(found)
+        apply_identity(scope, found.full_name, output.full_name, container)
+
+
+def _transformed_shape(operator: Any) -> None:
+    """Say how many numbers a row has, in double precision where all inputs have it."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    is_double = all(isinstance(item.type, DoubleTensorType) for item in operator.inputs)
+    kind = DoubleTensorType if is_double else FloatTensorType
+    n_features = len(operator.raw_operator.get_feature_names_out())
+    operator.outputs[0].type = kind([operator.inputs[0].get_first_dimension(), n_features])
+
+
+def _convert_bounded_scaler(scope: Any, operator: Any, container: Any) -> None:
+    scaler, graph = operator.raw_operator, Graph(scope, container)
+    low, high = scaler.low_, scaler.high_
+    clipped = graph.clip(graph.rows(operator.inputs), low, high)
+    unit = graph.affine(clipped, low, 0.5 * high - 0.5 * low, -1.0)
+    graph.finish(graph.affine(unit, 0.0, scaler._divisor, 0.0), operator.outputs[0])
+
+
+def _convert_standard_scaler(scope: Any, operator: Any, container: Any) -> None:
+    scaler, graph = operator.raw_operator, Graph(scope, container)
+    clipped = graph.clip(graph.rows(operator.inputs), scaler.low_, scaler.high_)
+    scaled = graph.affine(clipped, scaler.mean_, scaler.scale_, 0.0)
+    graph.finish(scaled, operator.outputs[0])
+
+
+def _convert_schema(scope: Any, operator: Any, container: Any) -> None:
+    graph = Graph(scope, container)
+    rows = encoded_rows(graph, operator.raw_operator._schema(), operator.inputs)
+    graph.finish(rows, operator.outputs[0])

@@ -1,0 +1,357 @@
+"""Newton's method for the largest of several group risks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.optimize import brentq
+
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.kernels import one_blas_thread
+from sklearn_dpwg.data.risks import RiskFunctions, Risks, keyed_parts
+from sklearn_dpwg.optimum.objective import SaddlePoint, project_to_ball
+
+# One step towards the minimax optimum: the best point of a model of all group risks.
+
+MAX_ITERATIONS = 50
+# Share of the way to the boundary that an iteration may go.
+TOWARDS_BOUNDARY = 0.995
+# Growth of the error that only rounding explains.
+LOST = 1e6
+
+
+def minimax_step(
+    weights: FloatArray,
+    values: FloatArray,
+    gradients: FloatArray,
+    hessian: FloatArray,
+    *,
+    radius: float,
+    mu_weights: float,
+    tolerance: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Minimise the largest of several linear functions plus a quadratic over a ball.
+
+    That is ``max_i {L_i + <g_i, v - w>} + (v - w)'Q(v - w)/2 + μ/2 ‖v‖²``, the model of the worst
+    group's risk behind Newton's method for minimax problems, with Q positive semi-definite and μ
+    positive. The minimiser is returned with the multipliers of the linear functions, which are not
+    negative and add up to 1; `tolerance` is the complementarity, and the slope times the radius, to
+    end with, in units of the risks.
+
+    A quadratic program but for the ball, solved by the primal–dual interior-point method with
+    Mehrotra's predictor and corrector, as SciPy has none that returns multipliers. No record is
+    read. Where rounding ends the iterations early, the best one is returned; no caller relies on
+    it, as what it leads to is certified from the records. (J. Nocedal and S. J. Wright 2006,
+    Numerical Optimization, section 16.6)
+    """
+    # no step along what is flat but for rounding
+    flat = 10.0 * np.finfo(float).eps * np.trace(hessian)
+    identity = np.eye(len(weights))
+    found: dict[float, tuple[FloatArray, FloatArray]] = {}
+
+    def outside(multiplier: float) -> float:
+        """Return how far outside the ball the minimum is with a multiplier of its constraint."""
+        if multiplier not in found:
+            strength = mu_weights + multiplier
+            matrix = hessian + (strength + flat) * identity
+            step, mixture = _free_step(
+                values, gradients, matrix, strength * weights, radius, tolerance
+            )
+            found[multiplier] = weights + step, mixture
+        norm = float(np.linalg.norm(found[multiplier][0]))
+        # nearly linear in the multiplier, which makes the root easy
+        return 1.0 / radius - 1.0 / norm if norm > 0.0 else -np.inf
+
+    multiplier = 0.0
+    if outside(0.0) > 0.0:
+        pulls = np.linalg.norm(hessian @ weights - gradients, axis=1)
+        multiplier = 1.001 * float(pulls.max()) / radius
+        if outside(multiplier) < 0.0:
+            multiplier = brentq(outside, 0.0, multiplier, xtol=1e-2 * tolerance / radius**2)
+    target, mixture = found[multiplier]
+    return project_to_ball(target, radius), mixture
+
+
+def _free_step(
+    values: FloatArray,
+    gradients: FloatArray,
+    hessian: FloatArray,
+    linear: FloatArray,
+    radius: float,
+    tolerance: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Minimise ``max_i {L_i + <g_i, x>} + <b, x> + x'Qx/2`` over all x; return x and the mixture.
+
+    Slacks ``s_i = t - L_i - <g_i, x>`` and multipliers λ_i stay positive while their products fall.
+    """
+    n_groups, n_weights = gradients.shape
+    step, mixture = np.zeros(n_weights), np.full(n_groups, 1.0 / n_groups)
+    factor = _factorised(hessian)
+    start = _solved(factor, -linear - mixture @ gradients)
+    if n_groups == 1:
+        return start, mixture
+    # start from what the groups' mean wants, with slacks as large as the groups then differ
+    step, heights = start, values + gradients @ start
+    scale = max(float(np.ptp(heights)), float(np.ptp(values)), tolerance)
+    level = float(heights.max()) + scale
+    slacks = level - heights
+    best = (np.inf, step, mixture)
+    for _ in range(MAX_ITERATIONS):
+        slope = linear + hessian @ step + mixture @ gradients
+        total = 1.0 - mixture.sum()
+        missed = values + gradients @ step - level + slacks
+        products = slacks * mixture
+        error = max(products.sum(), radius * np.linalg.norm(slope), np.abs(missed).max())
+        if error < best[0]:
+            best = (error, step, mixture)
+        # past the last digit errors grow without end; one that is not a number ends it too
+        if error <= tolerance or not error < LOST * best[0]:
+            break
+        ratios = mixture / slacks
+        weight, pull = ratios.sum(), ratios @ gradients
+        spread = gradients - pull / weight
+        matrix = hessian + (spread.T * ratios) @ spread
+        # what no group sees is lost beside constraints that tighten: damp it, iterations correct it
+        matrix[np.diag_indices(n_weights)] += 10.0 * np.finfo(float).eps * np.trace(matrix)
+        try:
+            factor = _factorised(matrix)
+        except LinAlgError:
+            break
+
+        # first with products that vanish, then with the centring that this showed to be needed
+        wanted = np.zeros(n_groups)
+        for share in (1.0, TOWARDS_BOUNDARY):
+            fixed = (mixture * missed + wanted - products) / slacks
+            rest = (fixed.sum() - total) / weight
+            change = _solved(factor, pull * rest - slope - fixed @ gradients)
+            rise = rest + float(pull @ change) / weight
+            moves = gradients @ change - rise
+            in_slacks, in_mixture = -missed - moves, fixed + ratios * moves
+            reach = min(_longest(slacks, in_slacks), _longest(mixture, in_mixture))
+            length = min(1.0, share * reach)
+            after = (slacks + length * in_slacks) @ (mixture + length * in_mixture)
+            centred = products.mean() * (after / products.sum()) ** 3
+            wanted = centred - in_slacks * in_mixture
+        step, level = step + length * change, level + length * rise
+        slacks, mixture = slacks + length * in_slacks, mixture + length * in_mixture
+    return best[1], best[2] / best[2].sum()
+
+
+def _factorised(matrix: FloatArray) -> FloatArray:
+    """Return the Cholesky factor; what SciPy checks around LAPACK would take longer than it."""
+    factor, failed = dpotrf(matrix.T, lower=True, clean=False)
+    if failed:
+        raise LinAlgError("the matrix of a step is not positive definite.")
+    return np.asarray(factor)
+
+
+def _solved(factor: FloatArray, right: FloatArray) -> FloatArray:
+    return np.asarray(dpotrs(factor, right, lower=True)[0])
+
+
+def _longest(values: FloatArray, changes: FloatArray) -> float:
+    """Return how far positive values can change before the first is zero."""
+    fastest = float((-changes / values).max())
+    return 1.0 / fastest if fastest > 0.0 else np.inf
+
+
+# Steps that leave more of the gap than this ask for a new Hessian, and, where the Hessian was
+# new, steps that leave more than that ask for one of all records.
+RENEW, DISTRUST = 0.3, 0.5
+
+
+def minimax_newton(
+    risks: RiskFunctions,
+    weights: FloatArray,
+    mixture: FloatArray,
+    *,
+    radius: float,
+    tolerance: float,
+    max_steps: int,
+    curvature: RiskFunctions | None = None,
+    enough: float = 0.0,
+) -> SaddlePoint:
+    """Minimise the largest group risk over a ball by steps to the minimum of a model of it.
+
+    Risks are smooth, and `curvature` (all records, or a sample) gives Hessians for as long as that
+    serves. Where the next step promises to lower the largest risk by no more than `enough`, that
+    step is taken unseen, and the gap is infinite; else the pair with the smallest gap is returned.
+
+    A Hessian is kept, and taught the change of gradient along each step (BFGS), for as long as the
+    gap falls quickly: docs/theory/saddle-point.md. (J. Nocedal and S. J. Wright 2006, Numerical
+    Optimization, chapters 6 and 18)
+    """
+    source = risks if curvature is None else curvature
+    mu_weights = tolerance / (4.0 * radius**2)
+    values, gradients = risks.risks_and_gradients(weights)
+    gap = frank_wolfe_gap(weights, mixture, values, gradients, radius)
+    best, n_steps = SaddlePoint(weights, mixture, gap, 0), 0
+    hessian, is_new = None, False
+
+    def height(values: FloatArray, weights: FloatArray) -> float:
+        return float(values.max() + 0.5 * mu_weights * (weights @ weights))
+
+    while best.gap > tolerance and n_steps < max_steps:
+        if hessian is None:
+            hessian, is_new = source.hessian(weights, mixture), True
+        try:
+            target, mixture = minimax_step(
+                weights,
+                values,
+                gradients,
+                hessian,
+                radius=radius,
+                mu_weights=mu_weights,
+                tolerance=max(0.1 * tolerance, 1e-2 * enough),
+            )
+        except LinAlgError:  # rounding has the last word
+            break
+        n_steps += 1
+        direction = target - weights
+        now = height(values, weights)
+        # what the groups' lines alone promise bounds the fall of the maximum along the segment
+        slope = height(values + gradients @ direction, target) - now
+        if -(slope + 0.5 * direction @ hessian @ direction) <= enough > 0.0:
+            return SaddlePoint(target, mixture, np.inf, n_steps)
+        length = 1.0
+        while length > 1e-4:
+            new = weights + length * direction
+            new_values, new_gradients = risks.risks_and_gradients(new)
+            new_gap = frank_wolfe_gap(new, mixture, new_values, new_gradients, radius)
+            if new_gap < best.gap:
+                best = SaddlePoint(new, mixture, new_gap, 0)
+            rise = height(new_values, new) - now
+            # next to the optimum the risks no longer show progress, the gap does
+            unseen = rise <= 1e-3 * tolerance + 1e-12 * abs(now) and new_gap <= 0.5 * gap
+            if rise <= 1e-4 * length * slope or unseen or new_gap <= tolerance:
+                break
+            length /= 4.0
+        else:
+            if is_new and source is risks:
+                break
+            source, hessian = risks if is_new else source, None
+            continue
+        hessian = _bfgs_update(hessian, new - weights, mixture @ (new_gradients - gradients))
+        if new_gap > RENEW * gap and (source is risks or not is_new):
+            hessian = None
+        elif new_gap > DISTRUST * gap:
+            source, hessian = risks, None
+        weights, values, gradients, gap, is_new = new, new_values, new_gradients, new_gap, False
+    return SaddlePoint(best.weights, best.group_weights, best.gap, n_steps)
+
+
+def frank_wolfe_gap(
+    weights: FloatArray,
+    mixture: FloatArray,
+    values: FloatArray,
+    gradients: FloatArray,
+    radius: float,
+) -> float:
+    """Bound how far weights w and a mixture λ of groups are from optimal, both together.
+
+    With g the gradient of the mixture it is ``max_i L_i(w) - Σ λ_i L_i(w) + <g, w> + R ‖g‖``, at
+    least ``max_i L_i(w) - min_v Σ λ_i L_i(v)``, and not negative.
+    """
+    slope = mixture @ gradients
+    over_mixture = values.max() - mixture @ values
+    return max(float(over_mixture + slope @ weights + radius * np.linalg.norm(slope)), 0.0)
+
+
+def _bfgs_update(hessian: FloatArray, step: FloatArray, change: FloatArray) -> FloatArray:
+    """Return the BFGS update, which maps a step to the change of gradient along it."""
+    image = hessian @ step
+    modelled, seen = float(step @ image), float(step @ change)
+    # a loss that is flat along the step, or rounding, teaches nothing
+    if not min(modelled, seen) > 1e-8 * max(modelled, seen):
+        return hessian
+    return hessian - np.outer(image, image / modelled) + np.outer(change, change / seen)
+
+
+# The minimax optimum from samples of growing size, ending with all records.
+
+# One record in eight is in the next smaller sample, and of small groups at least so many.
+SHARE, LEAST_OF_A_GROUP = 8, 200
+# Records per weight that a sample needs to be worth solving, and for its Hessian to stand in for
+# that of all records: the error of a step is then about one over the root of it.
+TO_SOLVE, TO_STAND_IN = 20, 200
+# Fixed, so that results repeat: no noise is drawn here and nothing is hidden by the sample.
+SEED = 0
+
+
+def sampled_newton(
+    risks: RiskFunctions,
+    samples: Sequence[Risks],
+    *,
+    radius: float,
+    tolerance: float,
+    max_steps: int,
+) -> SaddlePoint:
+    """Minimise the largest of smooth group risks, reading all records a handful of times.
+
+    Samples come with the smallest first; the pair returned has the smallest gap seen on all
+    records, whether or not that is the tolerance.
+
+    Each sample is solved to a tenth of what it can tell, from where the one before it ended, and
+    the Hessian of the largest serves on all records; docs/theory/saddle-point.md says why. A sample
+    that misleads costs time and nothing else.
+    """
+    # the matrices of a step are small: threads of BLAS would wait for each other
+    with one_blas_thread():
+        return _solve(risks, samples, radius, tolerance, max_steps)
+
+
+def _solve(
+    risks: RiskFunctions,
+    samples: Sequence[Risks],
+    radius: float,
+    tolerance: float,
+    max_steps: int,
+) -> SaddlePoint:
+    weights = np.zeros(risks.n_weights)
+    mixture = np.full(risks.n_groups, 1.0 / risks.n_groups)
+    n_steps, stand_in = 0, None
+    for part in samples:
+        n_records = sum(part.group_sizes)
+        found = minimax_newton(
+            part,
+            weights,
+            mixture,
+            radius=radius,
+            tolerance=tolerance,
+            max_steps=min(20, max_steps - n_steps),
+            curvature=stand_in,
+            enough=0.1 * risks.n_weights / n_records,
+        )
+        n_steps += found.n_newton_steps
+        weights, mixture = found.weights, found.group_weights
+        if n_records >= TO_STAND_IN * risks.n_weights:
+            stand_in = part
+    found = minimax_newton(
+        risks,
+        weights,
+        mixture,
+        radius=radius,
+        tolerance=tolerance,
+        max_steps=min(50, max_steps - n_steps),
+        curvature=stand_in,
+    )
+    return replace(found, n_newton_steps=n_steps + found.n_newton_steps)
+
+
+def nested_samples(risks: Risks) -> list[Risks]:
+    """Return samples of the records, the smallest first, each a sample of the next."""
+    samples: list[Risks] = []
+    rng = np.random.default_rng(SEED)
+    part = risks
+    while True:
+        sizes = np.asarray(part.group_sizes)
+        fewer = np.minimum(sizes, np.maximum(sizes // SHARE, LEAST_OF_A_GROUP))
+        if fewer.sum() < TO_SOLVE * risks.n_weights or 2 * fewer.sum() > sizes.sum():
+            return samples[::-1]
+        (chosen,) = keyed_parts(part.group_sizes, [fewer.tolist()], rng)
+        part = part.part(chosen)
+        samples.append(part)

@@ -1,0 +1,304 @@
+"""Classification by thresholds that were chosen with differential privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_dpwg._checks import FloatArray, positive_finite, real_number
+from sklearn_dpwg.postprocessing.base import ScorePostprocessor, positive_scores
+from sklearn_dpwg.postprocessing.histogram import likely_counts
+
+# Thresholds from counts of scores by group, class and bin.
+
+# Rates that thresholds are sought for; finer ones differ by less than the noise.
+_RATES = np.linspace(0.0, 1.0, 401)
+# A score that nobody has, so that a threshold there chooses nobody.
+NOBODY = np.inf
+
+
+def worst_error(
+    counts: FloatArray, edges: FloatArray, per_group: bool, max_gap: float, miss_cost: float
+) -> FloatArray:
+    """Return the thresholds at which the largest error rate of a group is least."""
+    errors = _errors(counts, miss_cost) / counts.sum(axis=(1, 2))[:, None]
+    candidates = np.append(edges[:-1], NOBODY)
+    if per_group:
+        return np.asarray(candidates[errors.argmin(axis=1)])
+    return np.full(len(counts), candidates[errors.max(axis=0).argmin()])
+
+
+def selection_rate(
+    counts: FloatArray, edges: FloatArray, per_group: bool, max_gap: float, miss_cost: float
+) -> FloatArray:
+    """Return thresholds with equal shares of chosen records and the fewest errors."""
+    errors = _errors(counts, miss_cost)
+    return _equalised(errors, counts.sum(axis=1), edges, per_group, max_gap)
+
+
+def true_positive_rate(
+    counts: FloatArray, edges: FloatArray, per_group: bool, max_gap: float, miss_cost: float
+) -> FloatArray:
+    """Return thresholds with equal shares of chosen positives and the fewest errors."""
+    return _equalised(_errors(counts, miss_cost), counts[:, 1], edges, per_group, max_gap)
+
+
+Rule = Callable[[FloatArray, FloatArray, bool, float, float], FloatArray]
+RULES: dict[str, Rule] = {
+    "selection_rate": selection_rate,
+    "true_positive_rate": true_positive_rate,
+    "worst_error": worst_error,
+}
+
+
+def _errors(counts: FloatArray, miss_cost: float) -> FloatArray:
+    """Return the errors of each group with a threshold at each edge; the last chooses nobody."""
+    chosen = _from_edge_on(counts)
+    missed = chosen[:, 1, :1] - chosen[:, 1]
+    return np.asarray(chosen[:, 0] + miss_cost * missed)
+
+
+def _from_edge_on(counts: FloatArray) -> FloatArray:
+    """Return sums over the bins at and above each edge."""
+    falling = np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1]
+    return np.concatenate([falling, np.zeros((*counts.shape[:-1], 1))], axis=-1)
+
+
+def _equalised(
+    errors: FloatArray, counted: FloatArray, edges: FloatArray, per_group: bool, max_gap: float
+) -> FloatArray:
+    """Return thresholds whose rates of what is counted differ by at most a gap."""
+    chosen = _from_edge_on(counted)
+    rates = chosen / np.maximum(chosen[:, :1], np.finfo(float).tiny)
+    if not per_group:
+        is_near = np.ptp(rates, axis=0) <= max_gap
+        total = np.where(is_near, errors.sum(axis=0), np.inf)
+        return np.full(len(errors), np.append(edges[:-1], NOBODY)[total.argmin()])
+    places = np.stack([_places_of(of_group) for of_group in rates])
+    costs = np.stack(
+        [
+            np.interp(at, np.arange(len(edges)), of_group)
+            for at, of_group in zip(places, errors, strict=True)
+        ]
+    )
+    width = int(max_gap * (len(_RATES) - 1) + 1e-9)
+    windows = np.lib.stride_tricks.sliding_window_view(costs, width + 1, axis=1)
+    start = int(windows.min(axis=2).sum(axis=0).argmin())
+    best = start + windows[:, start].argmin(axis=1)
+    at = places[np.arange(len(errors)), best]
+    found = np.interp(at, np.arange(len(edges)), edges)
+    return np.where(best == 0, NOBODY, found)
+
+
+def _places_of(rates: FloatArray) -> FloatArray:
+    """Return the places, in bins, at which a falling curve of rates takes each of the rates."""
+    return np.interp(_RATES, rates[::-1], np.arange(len(rates), dtype=np.float64)[::-1])
+
+
+def _has_probabilities(wrapper: DPThresholdClassifier) -> bool:
+    return hasattr(getattr(wrapper, "estimator_", wrapper.estimator), "predict_proba")
+
+
+class DPThresholdClassifier(ScorePostprocessor):
+    """Choose the threshold of each group, or one for all, by one private histogram of scores.
+
+    A model gives scores. How many records of each group and class have which scores is released
+    once, with noise; thresholds follow from that alone. The guarantee is for model and thresholds
+    together.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A `DPWorstGroupClassifier` of two classes, or a pipeline that ends in one and whose other
+        steps learn nothing from the records: it is fitted, and its ``epsilon`` and ``delta`` are
+        set. Or any fitted classifier of two classes in scikit-learn's ``FrozenEstimator``, if it
+        scores each row by that row alone.
+    epsilon : float, default=1.0
+        ε of what a fit releases: of model and histogram together, or of the histogram alone where
+        the model is frozen. ``inf`` for none.
+    delta : float, default=1e-6
+        δ of the same. A histogram around a frozen model needs none.
+    constraint : {"worst_error", "selection_rate", "true_positive_rate"}, default="worst_error"
+        What the thresholds are chosen for: the least error rate of the worst-off group; or the
+        fewest errors of all records with equal shares of chosen records, or of chosen positives,
+        in all groups. Chosen is who is predicted to be of the second class.
+    per_group : bool, default=True
+        Whether each group has a threshold of its own, or all share one. In some uses the law
+        forbids different ones.
+    max_gap : float, default=0.0
+        By how much the rates may differ, as far as the histogram tells; it must be positive where
+        all share one threshold, which makes rates equal by choosing everybody or nobody only.
+    miss_cost : float, default=1.0
+        How many wrongly chosen records one counts as that should have been chosen and was not,
+        wherever errors are counted. Where few records are positive, 1 chooses nobody.
+    group_labels : sequence, optional
+        All group labels; found in the groups by default, and public either way.
+    group_by : column name or index, sequence of them, or callable, optional
+        How to compute the groups from X, in `fit` and in `predict`.
+    classes : sequence, optional
+        Both classes, public; those of the estimator, or found in y, by default.
+    n_bins : int, default=10
+        Number of equal bins of scores from 0 to 1. More tell finer, and are noisier together.
+    score_edges : sequence of float, optional
+        Public edges between the bins, rising, strictly between 0 and 1, in place of `n_bins`.
+    histogram_share : float, default=0.2
+        Share of the budget, as μ², that pays for the histogram; the rest pays for the model.
+    held_out : bool, default=False
+        For a frozen model: whether it learned from none of the records of this fit, by the
+        caller's word. Then a record pays for the model or for the histogram, and not for both.
+    random_state : int, RandomState or None, default=None
+        None draws noise from the operating system's entropy. Anything else makes fits repeatable,
+        that of the model too if it has none, and voids the guarantee for who knows it.
+
+    Attributes
+    ----------
+    thresholds_ : ndarray of shape (n_groups,)
+        Least score of the second class, in the order of ``group_labels_``; infinite where nobody
+        is chosen.
+    histogram_ : ndarray of shape (n_groups, 2, n_bins)
+        The noisy counts by group, class and bin; the one release. They may be negative.
+    score_edges_ : ndarray of shape (n_bins + 1,)
+        Edges of the bins.
+    estimator_ : estimator
+        The fitted model.
+    classes_ : ndarray of shape (2,)
+        Classes.
+    group_labels_ : ndarray of shape (n_groups,)
+        Group labels.
+    group_sizes_ : ndarray of shape (n_groups,)
+        Public sizes of the groups, where the model was fitted here.
+    plan_ : PostprocessingPlan
+        What was released, with how much noise.
+    privacy_ : PrivacyGuarantee
+        The guarantee of model and thresholds together.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns, where X had them.
+
+    See Also
+    --------
+    DPCalibratedClassifier : Calibrated probabilities, from the same histogram.
+
+    Notes
+    -----
+    A record is in one cell of the histogram and moves two when it is replaced, whatever its group
+    was and is (``docs/theory/thresholds.md``). Scores are the probabilities of the second class, or
+    the logistic function of decision values where a model has no probabilities.
+
+    Where the noise is loud for a group, its scores are taken to lie as those of all groups do and
+    to mean what they say, so that thresholds of small groups are close to those of all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpwg import DPWorstGroupClassifier
+    >>> from sklearn_dpwg.postprocessing import DPThresholdClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.7, 0.7, size=(4000, 2))
+    >>> groups = np.where(X[:, 1] + rng.normal(size=4000) > 0, "a", "b")
+    >>> y = (X.sum(axis=1) > 0).astype(int)
+    >>> model = DPWorstGroupClassifier(data_norm=1.0)
+    >>> equal = DPThresholdClassifier(model, epsilon=4.0, constraint="selection_rate")
+    >>> chosen = equal.fit(X, y, groups).predict(X, groups)
+    >>> bool(abs(chosen[groups == "a"].mean() - chosen[groups == "b"].mean()) < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        constraint: str = "worst_error",
+        per_group: bool = True,
+        max_gap: float = 0.0,
+        miss_cost: float = 1.0,
+        group_labels: Sequence[Any] | None = None,
+        group_by: Any = None,
+        classes: Sequence[Any] | None = None,
+        n_bins: int = 10,
+        score_edges: Sequence[float] | None = None,
+        histogram_share: float = 0.2,
+        held_out: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.epsilon = epsilon
+        self.delta = delta
+        self.constraint = constraint
+        self.per_group = per_group
+        self.max_gap = max_gap
+        self.miss_cost = miss_cost
+        self.group_labels = group_labels
+        self.group_by = group_by
+        self.classes = classes
+        self.n_bins = n_bins
+        self.score_edges = score_edges
+        self.histogram_share = histogram_share
+        self.held_out = held_out
+        self.random_state = random_state
+
+    def _check_parameters(self) -> FloatArray:
+        if self.constraint not in RULES:
+            raise ValueError(f"constraint must be one of {sorted(RULES)}, got {self.constraint!r}.")
+        gap = real_number(self.max_gap, "max_gap")
+        if not 0.0 <= gap <= 1.0:
+            raise ValueError(f"max_gap must be from 0 to 1, got {gap!r}.")
+        positive_finite(self.miss_cost, "miss_cost")
+        edges = super()._check_parameters()
+        if self.constraint != "worst_error" and not self.per_group and gap == 0.0:
+            raise ValueError(
+                "max_gap must be positive where all groups share one threshold, which makes their "
+                "rates equal by choosing everybody or nobody only, got 0."
+            )
+        return edges
+
+    def _learn(self, noisy: NDArray[np.int64], edges: FloatArray, noise_std: float) -> None:
+        likely = likely_counts(noisy, edges, noise_std)
+        self.thresholds_ = RULES[self.constraint](
+            likely, edges, bool(self.per_group), float(self.max_gap), float(self.miss_cost)
+        )
+
+    def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:
+        """Return the class of each row, by the threshold of its group.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
+            Group of each row, where groups have thresholds of their own and `group_by` is not set.
+
+        Returns
+        -------
+        ndarray of shape (n_records,)
+            Classes.
+        """
+        check_is_fitted(self)
+        scores = positive_scores(self.estimator_, X)
+        codes = self._codes_of(X, groups, len(scores))
+        return np.asarray(self.classes_[(scores >= self.thresholds_[codes]).astype(int)])
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the model's own probabilities, which no threshold changes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records, 2)
+            Probabilities, in the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.estimator_.predict_proba(X))

@@ -1,0 +1,545 @@
+"""Kinds of columns: what is public of a column, and the block of numbers that it becomes.
+
+The squares of a block's numbers add up to at most 1 in every row, whatever the values are.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sklearn_dpwg._checks import FloatArray, real_number
+
+# Dates in tables of numbers: found by column, and counted in seconds since 1970.
+
+_DATES = (datetime.date, np.datetime64)  # timestamps are dates
+_OTHER_TIMES = (datetime.timedelta, np.timedelta64, datetime.time, pd.Period)
+
+
+def seconds(date: datetime.date | np.datetime64) -> float:
+    """Return the seconds from 1970 to a date; one without zone is UTC."""
+    return float(_seconds(pd.Series([date], dtype=object))[0])
+
+
+def is_date(value: object) -> bool:
+    """Return whether a value is a date or a timestamp."""
+    return isinstance(value, _DATES)
+
+
+def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
+    """Return a table with seconds for dates, and which columns have them; as it is without any.
+
+    Durations, times of a day and periods are refused by the name of their column.
+    """
+    if isinstance(X, pd.DataFrame):
+        columns = [X.iloc[:, place] for place in range(X.shape[1])]
+    elif hasattr(X, "get_column"):
+        columns = [_plain(X.get_column(name)) for name in X.columns]
+    else:
+        array = _array(X)
+        if array is None:
+            return X, None
+        columns = [pd.Series(column) for column in array.T]
+    names = getattr(X, "columns", range(len(columns)))
+    dated = np.array(
+        [_has_dates(column, name) for column, name in zip(columns, names, strict=True)], dtype=bool
+    )
+    if not dated.any():
+        return X, dated
+    counted = [
+        pd.Series(_seconds(column, name)) if has_dates else column.reset_index(drop=True)
+        for column, name, has_dates in zip(columns, names, dated, strict=True)
+    ]
+    table = pd.concat(counted, axis=1)
+    if not hasattr(X, "columns"):
+        return table.to_numpy(), dated
+    table.columns = pd.Index(X.columns)
+    return table, dated
+
+
+def times_in_utc(values: pd.Series, form: str) -> NDArray[np.datetime64]:
+    """Return times in UTC, in a unit that holds them."""
+    try:
+        times = pd.to_datetime(values, utc=True, format=form).dt.tz_localize(None)
+    except pd.errors.OutOfBoundsDatetime:  # pandas 2 has nanoseconds alone, until 2262
+        return np.array([_time(value, form) for value in values], dtype="datetime64[s]")
+    # in the unit that pandas chose: the year 9999 would wrap around in nanoseconds
+    return times.to_numpy()
+
+
+def _time(value: Any, form: str) -> np.datetime64:
+    """Return a time in UTC, to the second."""
+    if pd.isna(value):
+        return np.datetime64("NaT", "s")
+    if isinstance(value, str):
+        is_iso = form == "ISO8601"
+        parse = datetime.datetime.fromisoformat
+        value = parse(value) if is_iso else datetime.datetime.strptime(value, form)
+    if getattr(value, "tzinfo", None) is not None:
+        value = value.replace(tzinfo=None) - value.utcoffset()
+    return np.datetime64(value, "s")
+
+
+def _array(X: Any) -> NDArray[Any] | None:
+    """Return rows that may hold dates, or None where they cannot."""
+    try:
+        array = np.asarray(X)
+    except ValueError:  # rows of different lengths, which scikit-learn refuses
+        return None
+    return array if array.ndim == 2 and array.dtype.kind in "OMm" else None
+
+
+def _plain(column: Any) -> pd.Series:
+    """Return a column of polars as one of pandas, without pyarrow."""
+    dtype = column.dtype
+    is_time = dtype.is_temporal() and str(dtype) == "Time"
+    plain = dtype.is_numeric() or (dtype.is_temporal() and not is_time)
+    return pd.Series(column.to_numpy() if plain else column.to_list())
+
+
+def _has_dates(column: pd.Series, name: object) -> bool:
+    dtype = column.dtype
+    if pd.api.types.is_datetime64_any_dtype(dtype):
+        return True
+    values = column.dropna() if pd.api.types.is_object_dtype(dtype) else ()
+    if (
+        pd.api.types.is_timedelta64_dtype(dtype)
+        or isinstance(dtype, pd.PeriodDtype)
+        or any(isinstance(value, _OTHER_TIMES) for value in values)
+    ):
+        raise ValueError(
+            f"column {name!r} of X must hold numbers or dates, got durations, times or periods."
+        )
+    return any(isinstance(value, _DATES) for value in values)
+
+
+def _seconds(column: pd.Series, name: object = None) -> FloatArray:
+    try:
+        times = times_in_utc(column, "ISO8601")
+    except (TypeError, ValueError):
+        raise ValueError(f"column {name!r} of X must hold dates alone, as some are.") from None
+    return np.asarray((times - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+
+
+# Codes of what a level list does not hold.
+MISSING, UNKNOWN = -1, -2
+
+DATE_UNITS = MappingProxyType(
+    {"year": "Y", "month": "M", "week": "W", "day": "D", "hour": "h", "minute": "m", "second": "s"}
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a column becomes: for each row some values at some places.
+
+    Parameters
+    ----------
+    places : ndarray of shape (n_records, k)
+        Places in the block, from 0, different ones in each row.
+    values : ndarray of shape (n_records, k)
+        Values there; the squares of a row add up to at most 1.
+    """
+
+    places: NDArray[np.intp]
+    values: FloatArray
+
+
+class Column(Protocol):
+    """A kind of column, with what is public of it; a class of one's own may be another kind."""
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+
+    @property
+    def n_stored(self) -> int:
+        """Most encoded columns of a row that can differ from 0."""
+
+    def check(self, name: str) -> None:
+        """Refuse wrong public facts.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+        """
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Return the names of the encoded columns.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+
+        Returns
+        -------
+        tuple of str
+            As many names as `width` says.
+        """
+
+    def encode(self, values: pd.Series, name: str) -> Block:
+        """Encode the values of the column, each by itself.
+
+        Parameters
+        ----------
+        values : Series
+            One value a record.
+        name : str
+            Name of the column.
+
+        Returns
+        -------
+        Block
+            For each record `n_stored` values at as many places, of norm at most 1.
+        """
+
+
+class _Scaled:
+    """A column with one number in [-1, 1], and an indicator where values may be missing."""
+
+    missing: bool
+
+    @property
+    def width(self) -> int:
+        return 1 + self.missing
+
+    @property
+    def n_stored(self) -> int:
+        return self.width
+
+    def names(self, name: str) -> tuple[str, ...]:
+        return (name, f"{name}=missing") if self.missing else (name,)
+
+    def _filled(self, scaled: FloatArray, name: str, fill: float) -> Block:
+        """Put the fill where a number is NaN; the indicator has the rest of a norm of 1."""
+        absent = np.isnan(scaled)
+        if not self.missing:
+            if absent.any():
+                raise _missing_error(name)
+            return Block(np.zeros((len(scaled), 1), dtype=np.intp), scaled[:, None])
+        values = np.column_stack([np.where(absent, fill, scaled), np.zeros(len(scaled))])
+        values[absent, 1] = math.sqrt(1.0 - fill**2)
+        return Block(np.tile(np.arange(2, dtype=np.intp), (len(scaled), 1)), values)
+
+
+@dataclass(frozen=True)
+class Number(_Scaled):
+    """A number between public bounds, to which it is clipped.
+
+    Parameters
+    ----------
+    low, high : float
+        The bounds, mapped to -1 and 1.
+    log : bool, default=False
+        Whether log(1 + value) is mapped instead, for amounts from 0.
+    missing : bool, default=False
+        Whether values may be missing: an indicator column says so, and the fill stands for them.
+    fill : float, default=None
+        What stands for a missing value, strictly between the bounds; None for the middle of the
+        scale.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    missing: bool = False
+    fill: float | None = None
+
+    def check(self, name: str) -> None:
+        low = real_number(self.low, f"low of column {name!r}")
+        high = real_number(self.high, f"high of column {name!r}")
+        if not (low < high and math.isfinite(high - low)):
+            raise ValueError(
+                f"column {name!r} must have finite bounds with low < high, got {(low, high)!r}."
+            )
+        if self.log and low < 0:
+            raise ValueError(f"column {name!r} must have low >= 0 for log=True, got {low!r}.")
+        _check_fill(self, name)
+        if self.fill is not None:
+            fill = real_number(self.fill, f"fill of column {name!r}")
+            if not (low < fill < high and abs(self._to_scale(np.array([fill]))[0]) < 1.0):
+                raise ValueError(
+                    f"fill of column {name!r} must lie strictly between its bounds {(low, high)!r},"
+                    f" got {fill!r}."
+                )
+
+    def encode(self, values: pd.Series, name: str) -> Block:
+        if values.dtype.kind in "mMc":
+            raise ValueError(f"column {name!r} must hold numbers, got {values.dtype}.")
+        try:
+            numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            raise ValueError(f"column {name!r} must hold numbers, and some are none.") from None
+        fill = 0.0 if self.fill is None else float(self._to_scale(np.array([self.fill]))[0])
+        return self._filled(self._to_scale(numbers), name, fill)
+
+    def _to_scale(self, values: FloatArray) -> FloatArray:
+        """Clip to the bounds and map these to -1 and 1."""
+        low, high = float(self.low), float(self.high)
+        values = np.clip(values, low, high)
+        if self.log:
+            values, low, high = np.log1p(values), math.log1p(low), math.log1p(high)
+        return _unit(values, low, high)
+
+
+@dataclass(frozen=True)
+class Date(_Scaled):
+    """A date or time between public ones, to which it is clipped; dates without zone are UTC.
+
+    Parameters
+    ----------
+    first, last : str or date
+        The first and the last date, in ISO form where they are strings, mapped to -1 and 1.
+    unit : {"year", "month", "week", "day", "hour", "minute", "second"}, default="day"
+        What dates are rounded down to.
+    missing : bool, default=False
+        Whether dates may be missing: an indicator column says so, and the fill stands for them.
+    format : str, default="ISO8601"
+        How dates are written where they are strings, as in ``pandas.to_datetime``.
+    fill : str or date, default=None
+        What stands for a missing date, strictly between the first and the last; None for the
+        middle.
+    """
+
+    first: str | datetime.date
+    last: str | datetime.date
+    unit: str = "day"
+    missing: bool = False
+    format: str = "ISO8601"
+    fill: str | datetime.date | None = None
+
+    def check(self, name: str) -> None:
+        if self.unit not in DATE_UNITS:
+            raise ValueError(
+                f"unit of column {name!r} must be one of {', '.join(DATE_UNITS)}, "
+                f"got {self.unit!r}."
+            )
+        try:
+            low, high = self._bounds()
+        except (TypeError, ValueError):
+            low = high = math.nan
+        if not low < high:
+            raise ValueError(
+                f"column {name!r} must have dates with first < last in its unit {self.unit!r}, got "
+                f"{(self.first, self.last)!r}."
+            )
+        _check_fill(self, name)
+        if self.fill is not None:
+            try:
+                inside = abs(self._scaled_fill()) < 1.0
+            except (TypeError, ValueError):
+                inside = False
+            if not inside:
+                raise ValueError(
+                    f"fill of column {name!r} must be a date strictly between "
+                    f"{(self.first, self.last)!r} in its unit {self.unit!r}, got {self.fill!r}."
+                )
+
+    def encode(self, values: pd.Series, name: str) -> Block:
+        if pd.api.types.is_numeric_dtype(values) and not values.isna().all():
+            raise ValueError(f"column {name!r} must hold dates, got numbers.")
+        try:
+            counts = self._counts(values, self.format)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"column {name!r} must hold dates of the form {self.format!r}, and some are none."
+            ) from None
+        low, high = self._bounds()
+        scaled = _unit(np.clip(counts, low, high), low, high)
+        return self._filled(scaled, name, 0.0 if self.fill is None else self._scaled_fill())
+
+    def _bounds(self) -> tuple[float, float]:
+        return self._public_count(self.first), self._public_count(self.last)
+
+    def _scaled_fill(self) -> float:
+        low, high = self._bounds()
+        fill = self._public_count(self.fill)
+        return float(_unit(np.clip(np.array([fill]), low, high), low, high)[0])
+
+    def _public_count(self, date: str | datetime.date | None) -> float:
+        text = date.isoformat() if isinstance(date, datetime.date) else date
+        return float(self._counts(pd.Series([text], dtype=object), "ISO8601")[0])
+
+    def _counts(self, values: pd.Series, form: str) -> FloatArray:
+        """Return units since 1970, NaN for what is missing."""
+        times = times_in_utc(values, form)
+        counts = times.astype(f"datetime64[{DATE_UNITS[self.unit]}]").astype(np.float64)
+        counts[np.isnat(times)] = np.nan
+        return counts
+
+
+@dataclass(frozen=True)
+class Ordered(_Scaled):
+    """Levels in a public order, mapped to evenly spaced numbers from -1 to 1.
+
+    Parameters
+    ----------
+    levels : tuple or list
+        At least two levels, lowest first. Values outside of them are refused.
+    missing : bool, default=False
+        Whether values may be missing: an indicator column says so, and the middle stands for them.
+    """
+
+    levels: tuple[Hashable, ...]
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        """Keep a list of levels as a tuple."""
+        if isinstance(self.levels, list):
+            object.__setattr__(self, "levels", tuple(self.levels))
+
+    def check(self, name: str) -> None:
+        _check_levels(self.levels, name, least=2)
+
+    def encode(self, values: pd.Series, name: str) -> Block:
+        codes = _codes(values, self.levels)
+        _refuse_unknown(codes, name)
+        scaled = 2.0 * codes / (len(self.levels) - 1.0) - 1.0
+        return self._filled(np.where(codes < 0, np.nan, scaled), name, 0.0)
+
+
+@dataclass(frozen=True)
+class Boolean(_Scaled):
+    """Yes or no, mapped to 1 and -1.
+
+    Parameters
+    ----------
+    true, false : hashable, default=True, False
+        What stands for yes and no; 1 and 0 are the same as True and False.
+    missing : bool, default=False
+        Whether values may be missing: an indicator column says so, and 0 stands for them.
+    """
+
+    true: Hashable = True
+    false: Hashable = False
+    missing: bool = False
+
+    def check(self, name: str) -> None:
+        _check_levels((self.false, self.true), name, least=2)
+
+    def encode(self, values: pd.Series, name: str) -> Block:
+        return Ordered((self.false, self.true), self.missing).encode(values, name)
+
+
+@dataclass(frozen=True)
+class Category:
+    """One of a public list of levels, as a row of zeros and one 1.
+
+    Parameters
+    ----------
+    levels : tuple or list
+        The levels, each with a column.
+    other : bool, default=True
+        Whether unknown values belong to the level "other", which is added to the list unless it is
+        there; otherwise they are refused.
+    missing : bool, default=False
+        Whether values may be missing: they have a column of their own.
+    """
+
+    levels: tuple[Hashable, ...]
+    other: bool = True
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        """Keep a list of levels as a tuple."""
+        if isinstance(self.levels, list):
+            object.__setattr__(self, "levels", tuple(self.levels))
+
+    @property
+    def width(self) -> int:
+        return len(self._all_levels()) + self.missing
+
+    @property
+    def n_stored(self) -> int:
+        return 1
+
+    def check(self, name: str) -> None:
+        _check_levels(self.levels, name, least=1)
+        if len(set(self.names(name))) != self.width:
+            raise ValueError(
+                f"levels of column {name!r} must have names of their own, got {self.levels!r}"
+                + (" beside the level of missing values." if self.missing else ".")
+            )
+
+    def names(self, name: str) -> tuple[str, ...]:
+        last = ("missing",) if self.missing else ()
+        return tuple(f"{name}={level}" for level in (*self._all_levels(), *last))
+
+    def encode(self, values: pd.Series, name: str) -> Block:
+        levels = self._all_levels()
+        codes = _codes(values, levels)
+        if self.other:
+            codes[codes == UNKNOWN] = levels.index("other")
+        _refuse_unknown(codes, name)
+        absent = codes == MISSING
+        if absent.any() and not self.missing:
+            raise _missing_error(name)
+        codes[absent] = len(levels)
+        return Block(codes[:, None], np.ones((len(codes), 1)))
+
+    def _all_levels(self) -> tuple[Hashable, ...]:
+        added = self.other and "other" not in self.levels
+        return (*self.levels, "other") if added else self.levels
+
+
+def _unit(values: FloatArray, low: float, high: float) -> FloatArray:
+    """Map low to -1 and high to 1, also by rounding."""
+    half = 0.5 * high - 0.5 * low
+    return np.asarray(np.clip((values - low) / half - 1.0, -1.0, 1.0))
+
+
+def _codes(values: pd.Series, levels: tuple[Hashable, ...]) -> NDArray[np.intp]:
+    """Return the position of each value among the levels, blanks around it or not."""
+    found, distinct = pd.factorize(values.astype(object))
+    known = pd.Index(levels, dtype=object)
+    trimmed = [value.strip() if isinstance(value, str) else value for value in distinct]
+    exact, near = (
+        known.get_indexer(pd.Index(names, dtype=object)) for names in (distinct, trimmed)
+    )
+    positions = np.where(exact < 0, near, exact)
+    positions = np.append(np.where(positions < 0, UNKNOWN, positions), MISSING)
+    return np.asarray(positions[found], dtype=np.intp)
+
+
+def _refuse_unknown(codes: NDArray[np.intp], name: str) -> None:
+    if (codes == UNKNOWN).any():
+        raise ValueError(f"column {name!r} must hold none but its levels, and some values differ.")
+
+
+def _missing_error(name: str) -> ValueError:
+    return ValueError(
+        f"column {name!r} must have no missing values unless it is declared with missing=True."
+    )
+
+
+def check_flags(column: Column, name: str) -> None:
+    """Refuse anything but True and False where a kind has a yes or no."""
+    for flag in ("log", "other", "missing"):
+        value = getattr(column, flag, False)
+        if not isinstance(value, bool):
+            raise TypeError(f"{flag} of column {name!r} must be True or False, got {value!r}.")
+
+
+def _check_fill(column: Number | Date, name: str) -> None:
+    if column.fill is not None and not column.missing:
+        raise ValueError(f"fill of column {name!r} is for missing=True, got {column.fill!r}.")
+
+
+def _check_levels(levels: object, name: str, *, least: int) -> None:
+    """Refuse levels that are too few, missing values or twice in the list."""
+    if not isinstance(levels, tuple) or len(levels) < least:
+        raise ValueError(
+            f"levels of column {name!r} must be a tuple of at least {least}, got {levels!r}."
+        )
+    if pd.isna(np.array(levels, dtype=object)).any() or len(set(levels)) != len(levels):
+        raise ValueError(f"levels of column {name!r} must be different values, got {levels!r}.")

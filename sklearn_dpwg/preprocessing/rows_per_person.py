@@ -1,0 +1,155 @@
+"""Choice of at most so many rows of each person."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sklearn_dpwg._checks import whole_number
+from sklearn_dpwg.data.lazy import refuse_lazy
+from sklearn_dpwg.privacy import NoiseSource
+
+
+class BoundedRows(NamedTuple):
+    """Rows of which no person has more than a stated number.
+
+    Parameters
+    ----------
+    X : array, sparse array or frame
+        Rows that were kept.
+    y : array-like
+        Their targets.
+    groups : array-like or None
+        Their groups.
+    kept : ndarray of int
+        Their positions in what was passed, increasing.
+    rows_per_person : int
+        The stated number k.
+    """
+
+    X: Any
+    y: Any
+    groups: Any
+    kept: NDArray[np.intp]
+    rows_per_person: int
+
+    @property
+    def promise(self) -> str:
+        """What a fit to these rows promises a person, and what of the rows is public for that."""
+        return (
+            f"No person has more than {self.rows_per_person} of these rows. A model fitted to them "
+            f"with rows_per_person={self.rows_per_person} promises its epsilon and delta to a "
+            f"person: whatever all of the person's rows hold, those left out included, may be "
+            f"replaced, each by any other row of its group. Public, that is unprotected, is which "
+            f"rows belong to one person, though not to whom, and so how many each person has in "
+            f"each group and which of them were kept."
+        )
+
+
+def bound_rows_per_person(
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    *,
+    person: Any,
+    k: int,
+    random_state: Any = None,
+) -> BoundedRows:
+    """Keep at most k rows of each person, by coins that look at nothing else.
+
+    Parameters
+    ----------
+    X : array, sparse array (CSR) or frame of shape (n_records, n_features)
+        Rows.
+    y : array-like of shape (n_records,)
+        Targets.
+    groups : array-like of shape (n_records,) or (n_records, n_columns), optional
+        Public groups.
+    person : array-like of shape (n_records,) or str
+        Whose row it is: equal entries are one person. A string names a column of a frame X, which
+        is left out of the rows that are returned.
+    k : int
+        Largest number of rows of one person. Choose it without a look at the records.
+    random_state : int, RandomState, Generator or SeedSequence, optional
+        None takes coins from the operating system's entropy. A seed makes the choice repeatable.
+
+    Returns
+    -------
+    BoundedRows
+        Rows, targets and groups, in their order; ``print(rows.promise)``.
+
+    Raises
+    ------
+    TypeError
+        If `k` is not a whole number.
+    ValueError
+        If lengths differ, `k` is below 1, or a person is missing.
+
+    Warns
+    -----
+    SeededNoiseWarning
+        If `random_state` is set.
+
+    Notes
+    -----
+    Neighbours differ in what the rows of one person hold and agree in whose row each is and in its
+    group. So the same coins keep the same rows of both, of which at most k differ, each within its
+    group: that is what `PrivacyGuarantee.for_records` is about. The coins are drawn for positions
+    and need no secrecy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpwg.preprocessing import bound_rows_per_person
+    >>> X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
+    >>> rows = bound_rows_per_person(X, y, person=["a", "a", "b", "a", "a", "c"], k=2)
+    >>> rows.X.shape, len(rows.y), rows.groups is None
+    ((4, 2), 4, True)
+    """
+    k = whole_number(k, "k", least=1)
+    refuse_lazy(
+        "all rows of a person must be seen together", X=X, y=y, groups=groups, person=person
+    )
+    if isinstance(person, str):
+        X, person = _without_column(X, person)
+    codes, _ = pd.factorize(np.asarray(person, dtype=object).ravel())
+    if (codes < 0).any():
+        raise ValueError("person must say whose row each row is, got missing values.")
+    for name, values in (("X", X), ("y", y), ("groups", groups)):
+        if values is not None and _length(values) != len(codes):
+            raise ValueError(
+                f"{name} must have a row for each entry of person, {len(codes):,}, got "
+                f"{_length(values):,}."
+            )
+    kept = _keep(codes, k, NoiseSource(random_state).secret_rng("rows of a person"))
+    return BoundedRows(_take(X, kept), _take(y, kept), _take(groups, kept), kept, k)
+
+
+def _keep(codes: NDArray[np.intp], k: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the increasing positions of k rows of each person, every choice equally likely."""
+    shuffled = rng.permutation(len(codes))
+    ordered = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    of_person = codes[ordered]
+    first = np.searchsorted(of_person, of_person)  # where the rows of each one's person begin
+    return np.sort(ordered[np.arange(len(codes)) - first < k])
+
+
+def _without_column(X: Any, name: str) -> tuple[Any, Any]:
+    if name not in list(getattr(X, "columns", ())):
+        raise ValueError(f"person must be a column of the frame X or an array, got {name!r}.")
+    return (X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)), X[name]
+
+
+def _length(values: Any) -> int:
+    return int(values.shape[0]) if hasattr(values, "shape") else len(values)
+
+
+def _take(values: Any, kept: NDArray[np.intp]) -> Any:
+    if values is None:
+        return None
+    if hasattr(values, "iloc"):
+        return values.iloc[kept]
+    return values[kept] if hasattr(values, "shape") else np.asarray(values)[kept]

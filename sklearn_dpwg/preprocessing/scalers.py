@@ -1,0 +1,509 @@
+"""Scaling by stated bounds."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sklearn_dpwg._checks import FloatArray, whole_number
+from sklearn_dpwg.data.lazy import refuse_lazy_rows
+from sklearn_dpwg.ledger.ledger import charge, join_ledgers, note_of_spending, with_ledgers
+from sklearn_dpwg.preprocessing.columns import dates_as_seconds, is_date, seconds
+from sklearn_dpwg.preprocessing.public_schema import norm_bound
+from sklearn_dpwg.privacy import (
+    Budget,
+    NoiseSource,
+    PrivacyGuarantee,
+    Relation,
+    Release,
+    calibrate,
+    check_delta,
+    grid_step,
+)
+
+# Public bounds of columns, in every form that a user may state them in.
+
+Bound = float | datetime.date | np.datetime64
+Bounds = tuple[Bound, Bound] | Sequence[tuple[Bound, Bound]] | Mapping[Hashable, Any]
+
+
+def column_bounds(
+    bounds: Bounds, n_columns: int, names: Sequence[Hashable] | None
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    """Return the lower and the upper bound of each column, and which of them are dates.
+
+    Dates are counted in seconds since 1970. Bounds of another form are refused.
+    """
+    if isinstance(bounds, Mapping):
+        bounds = _in_order(bounds, names)
+    pairs: NDArray[Any] = np.zeros(0)
+    dated: NDArray[Any] = np.zeros(0, dtype=bool)
+    try:
+        stated: NDArray[Any] = np.array(bounds, dtype=object)
+        numbers = [seconds(bound) if is_date(bound) else float(bound) for bound in stated.flat]
+        pairs = np.reshape(np.array(numbers, dtype=np.float64), stated.shape)
+        dated = np.reshape(np.array([is_date(bound) for bound in stated.flat]), stated.shape)
+    except (TypeError, ValueError):
+        pass
+    if pairs.shape == (2,):
+        pairs, dated = np.tile(pairs, (n_columns, 1)), np.tile(dated, (n_columns, 1))
+    if pairs.shape != (n_columns, 2):
+        raise ValueError(
+            f"bounds must be a pair (low, high) or one pair for each of the {n_columns} columns, "
+            f"got {bounds!r}."
+        )
+    low, high = pairs[:, 0], pairs[:, 1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = high - low
+    wrong = np.flatnonzero(~((width > 0) & np.isfinite(width)) | (dated[:, 0] != dated[:, 1]))
+    if wrong.size:
+        column = int(wrong[0])
+        raise ValueError(
+            f"bounds must be finite with low < high, got {tuple(map(float, pairs[column]))!r} for "
+            f"column {names[column] if names is not None else column!r}."
+        )
+    return low, high, dated[:, 0]
+
+
+def _in_order(
+    bounds: Mapping[Hashable, Any], names: Sequence[Hashable] | None
+) -> Sequence[tuple[Bound, Bound]]:
+    """Return the pairs of a mapping in the order of the columns."""
+    if names is None:
+        raise ValueError(
+            "bounds must be a pair or a sequence of pairs, as X has no column names, got a mapping."
+        )
+    without = [name for name in names if name not in bounds]
+    unknown = [name for name in bounds if name not in names]
+    if without or unknown:
+        raise ValueError(
+            f"bounds must name the columns of X, {list(names)!r}: "
+            + (f"{without[0]!r} has none." if without else f"it has no {unknown[0]!r}.")
+        )
+    return [bounds[name] for name in names]
+
+
+def finite_rows(
+    scaler: Any, X: Any, *, dated: NDArray[np.bool_] | None = None
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Return rows that have to be finite, dates in seconds, and which columns have dates.
+
+    After a fit, `dated` says which columns had them.
+    """
+    refuse_lazy_rows(X)
+    X, found = dates_as_seconds(X)
+    rows: FloatArray = validate_data(
+        scaler, X, dtype=np.float64, ensure_all_finite=False, reset=dated is None
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspects = np.flatnonzero(~np.isfinite(rows.sum(axis=0)))
+    for column in map(int, suspects):
+        for kind, has in (("NaN", np.isnan), ("infinity", np.isinf)):
+            if has(rows[:, column]).any():
+                raise ValueError(
+                    f"X must be finite, got {kind} in column {name_of(scaler, column)!r}: "
+                    "PublicSchema takes a fill that is said beforehand, while an imputer would "
+                    "learn from the records what no guarantee covers."
+                )
+    has_dates = np.zeros(rows.shape[1], dtype=bool) if found is None else found
+    if dated is not None:
+        check_dates(scaler, has_dates, dated)
+    return rows, has_dates
+
+
+def check_dates(scaler: Any, found: NDArray[np.bool_], stated: NDArray[np.bool_]) -> None:
+    """Refuse dates between numbers, and numbers between dates."""
+    for column in map(int, np.flatnonzero(found != stated)):
+        kinds = ("dates", "numbers") if found[column] else ("numbers", "timestamps")
+        raise ValueError(
+            f"bounds of column {name_of(scaler, column)!r} must be timestamps if it holds dates, "
+            f"and numbers otherwise, got {kinds[0]} between bounds that are {kinds[1]}."
+        )
+
+
+def name_of(scaler: Any, column: int) -> Any:
+    """Return the name of a column, or its position where X has no names."""
+    names = getattr(scaler, "feature_names_in_", None)
+    return column if names is None else names[column]
+
+
+def to_unit_interval(X: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Clip columns to their bounds and map these to -1 and 1, also by rounding."""
+    half = 0.5 * high - 0.5 * low
+    scaled = (np.clip(X, low, high) - low) / half - 1.0
+    return np.asarray(np.clip(scaled, -1.0, 1.0, out=scaled))
+
+
+class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Scale numeric columns to [-1, 1] by public bounds, and clip what lies beyond.
+
+    Nothing is learned from the records, so it costs no privacy and needs no mention in a
+    guarantee. A row of d columns has norm at most √d afterwards: that is a ``data_norm``. With
+    ``unit_norm=True`` rows are divided by it, and ``data_norm=1.0`` holds.
+
+    Parameters
+    ----------
+    bounds : (low, high), sequence of such pairs, or mapping from column name to pair
+        What is known of each column without looking at the records: an age in (0, 120), a
+        share in (0, 1). One pair serves all columns. A column of dates has timestamps as bounds,
+        and one of numbers has numbers.
+    unit_norm : bool, default=False
+        Whether rows are divided by √n_features, and a part in 10¹² more for rounding, so that
+        none has a norm above 1.
+
+    Attributes
+    ----------
+    low_, high_ : ndarray of shape (n_features,)
+        Bounds of each column; dates are seconds since 1970, without zone in UTC.
+    row_norm_ : float
+        Largest norm of a transformed row: √n_features, or 1 with `unit_norm`.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns, where X has names.
+
+    See Also
+    --------
+    PublicSchema : For raw tables, with strings and missing values.
+    DPStandardScaler : Centres and scales by private means and variances.
+
+    Notes
+    -----
+    scikit-learn's ``MinMaxScaler`` learns the bounds from the records, which leaks them.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.preprocessing import BoundedScaler
+    >>> scaler = BoundedScaler(bounds=[(0, 100), (-1, 1)])
+    >>> scaler.fit_transform([[25, 0.5], [130, -1.0]])
+    array([[-0.5,  0.5],
+           [ 1. , -1. ]])
+    """
+
+    _learns_from_records = False
+
+    def __init__(self, bounds: Bounds = (-1.0, 1.0), *, unit_norm: bool = False) -> None:
+        self.bounds = bounds
+        self.unit_norm = unit_norm
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the bounds against the columns of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows; only their number of columns and names are used.
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        self : object
+            The scaler.
+
+        Raises
+        ------
+        ValueError
+            If a bound is missing or wrong, or a value is missing.
+        """
+        if not isinstance(self.unit_norm, bool):
+            raise TypeError(f"unit_norm must be True or False, got {self.unit_norm!r}.")
+        X, dated = finite_rows(self, X)
+        names = getattr(self, "feature_names_in_", None)
+        self.low_, self.high_, self._dated = column_bounds(
+            self.bounds, X.shape[1], None if names is None else list(names)
+        )
+        check_dates(self, dated, self._dated)
+        self._divisor = norm_bound(X.shape[1]) if self.unit_norm else 1.0
+        self.row_norm_ = 1.0 if self.unit_norm else float(np.sqrt(X.shape[1]))
+        return self
+
+    def transform(self, X: Any) -> FloatArray:
+        """Clip to the bounds and scale to [-1, 1].
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_features)
+            Scaled rows.
+        """
+        check_is_fitted(self)
+        X, _ = finite_rows(self, X, dated=self._dated)
+        scaled = to_unit_interval(X, self.low_, self.high_)
+        return np.divide(scaled, self._divisor, out=scaled)
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Return scaled rows to the units of the bounds; what was clipped stays clipped.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Scaled rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_features)
+            Rows in the caller's units.
+        """
+        check_is_fitted(self)
+        X = np.asarray(X, dtype=np.float64) * self._divisor
+        return np.asarray(self.low_ + (X + 1.0) * (0.5 * self.high_ - 0.5 * self.low_))
+
+
+# Centring and scaling by private means and variances.
+
+# (v, SQUARE_WEIGHT·v²) moves no more than v alone on [-1, 1]: see the notes of the class. Rounded
+# down in the last digits.
+SQUARE_WEIGHT = 1.66509
+
+PUBLIC_FACTS = (
+    "the number of records and columns",
+    "the bounds of every column",
+    "every parameter of the scaler",
+)
+
+
+class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Centre and scale columns by means and variances released with differential privacy.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        ε of the release; ``inf`` for exact moments without privacy.
+    delta : float, default=1e-6
+        δ of the release.
+    bounds : (low, high), sequence of such pairs, or mapping from column name to pair
+        Public bounds of each column, timestamps where it holds dates; values beyond are clipped.
+    random_state : int, RandomState or Generator, optional
+        A seed makes the noise repeatable and voids the guarantee for whoever knows it.
+    rows_per_person : int, default=1
+        Largest number of rows of one person, whom ε and δ are for. Say the number of the model.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        Private means, in the caller's units.
+    scale_ : ndarray of shape (n_features,)
+        Private standard deviations, in the caller's units; at least what the noise of the
+        release could have feigned.
+    row_norm_ : float
+        Largest norm that a transformed row can have: a ``data_norm``, following from the
+        releases and the bounds.
+    privacy_ : PrivacyGuarantee
+        What the release costs.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns, where X has names.
+
+    See Also
+    --------
+    BoundedScaler : Scales by the bounds alone, for free.
+
+    Notes
+    -----
+    With each column mapped to v in [-1, 1], one Gaussian release of the sums of v and of a·v²
+    gives both moments. Its sensitivity to the replacement of one record is 2√d for d columns: two
+    values whose sum is s and whose difference is t have abs(s) + abs(t) ≤ 2, so that
+    (v − v')² + a²(v² − v'²)² = t²(1 + a²s²) is, for s ≥ 0, at most (2 − s)²(1 + a²s²), which is at
+    most 4 for a² ≤ min over s of (4 − s)/(s(2 − s)²) = (1 + √5)/(28 − 12√5) = 2.77254…, at
+    s = 3 − √5; s < 0 is the same by symmetry. The
+    second moments are therefore released for nothing beyond the first.
+
+    Both numbers of every record are rounded to multiples of a public power of two, so that all sums
+    are exact and no record decides how others are rounded; the step, at most 4·n·2⁻⁵² for n
+    records, adds √(2d) steps to the sensitivity (``docs/theory/sums.md``).
+
+    The guarantee adds up with that of a model fitted behind the scaler.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpwg.preprocessing import DPStandardScaler
+    >>> ages = np.random.default_rng(0).normal(40.0, 10.0, size=(5000, 1))
+    >>> scaler = DPStandardScaler(epsilon=1.0, bounds=(0, 120)).fit(ages)
+    >>> bool(abs(scaler.mean_[0] - 40.0) < 1.0 and abs(scaler.scale_[0] - 10.0) < 2.0)
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        bounds: Bounds = (-1.0, 1.0),
+        random_state: Any = None,
+        rows_per_person: int = 1,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.random_state = random_state
+        self.rows_per_person = rows_per_person
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the moments of the columns.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        self : object
+            The scaler.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or bound is wrong; no budget is spent then.
+
+        Warns
+        -----
+        DeltaWarning
+            If δ is not below one over the number of records.
+        SeededNoiseWarning
+            If `random_state` is set.
+        """
+        budget = Budget(self.epsilon, self.delta)
+        X, dated = finite_rows(self, X)
+        n_records, n_columns = X.shape
+        names = getattr(self, "feature_names_in_", None)
+        low, high, self._dated = column_bounds(
+            self.bounds, n_columns, None if names is None else list(names)
+        )
+        check_dates(self, dated, self._dated)
+        step = grid_step(2.0, n_records)
+        sums = _exact_sums(to_unit_interval(X, low, high), step)
+        guarantee = self.planned_guarantee()
+        if not guarantee.is_private:
+            self._learn(sums, n_records, 0.0, low, high)
+        else:
+            check_delta(budget.delta, n_records)
+            release = _release(budget, self.rows_per_person)
+            noise = NoiseSource(self.random_state, [release])
+            sensitivity = _sensitivity(n_columns, step)
+            guarantee = replace(guarantee, seeded=noise.seeded)
+            with (
+                note_of_spending(lambda: noise.draws, budget),
+                charge(guarantee, noise, type(self).__name__),
+            ):
+                sums = noise.gaussian(sums, sensitivity=sensitivity, release=release)
+                noise_std = release.noise_multiplier * sensitivity / n_records
+                self._learn(sums, n_records, noise_std, low, high)
+        self.privacy_ = guarantee
+        return self
+
+    def _learn(
+        self, sums: FloatArray, n_records: int, noise_std: float, low: FloatArray, high: FloatArray
+    ) -> None:
+        """Set what follows from the sums, and from public facts."""
+        n_columns = len(low)
+        mean = np.clip(sums[:n_columns] / n_records, -1.0, 1.0)
+        square = np.clip(sums[n_columns:] / (n_records * SQUARE_WEIGHT), 0.0, 1.0)
+        # below this a variance cannot be told from the noise on it, and dividing would blow it up
+        least = min(3.0 * noise_std * (1.0 / SQUARE_WEIGHT + 2.0), 1.0)
+        variance = np.clip(square - mean**2, least, 1.0)
+        deviation = np.sqrt(np.where(variance > 1e-12, variance, 1.0))  # 1 for a constant column
+        half = 0.5 * high - 0.5 * low
+        self.low_, self.high_ = low, high
+        self.mean_ = low + (mean + 1.0) * half
+        self.scale_ = deviation * half
+        self.row_norm_ = float(np.linalg.norm((1.0 + np.abs(mean)) / deviation))
+
+    def planned_guarantee(self) -> PrivacyGuarantee:
+        """Return what a fit will cost.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            The ``privacy_`` of a fit, whatever the records.
+        """
+        budget = Budget(self.epsilon, self.delta)
+        rows = whole_number(self.rows_per_person, "rows_per_person", least=1)
+        if budget.epsilon == math.inf:
+            found = PrivacyGuarantee.non_private(
+                budget.delta, public=PUBLIC_FACTS, relation=Relation.REPLACE_ANY
+            )
+            return found.for_records(rows)
+        release = _release(budget, rows)
+        of_row = PrivacyGuarantee.from_releases(
+            [release], budget.delta, public=PUBLIC_FACTS, relation=Relation.REPLACE_ANY
+        )
+        return replace(of_row.for_records(rows), requested_epsilon=budget.epsilon)
+
+    def transform(self, X: Any) -> FloatArray:
+        """Clip to the bounds, subtract the mean and divide by the standard deviation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_features)
+            Scaled rows.
+        """
+        check_is_fitted(self)
+        X, _ = finite_rows(self, X, dated=self._dated)
+        return np.asarray((np.clip(X, self.low_, self.high_) - self.mean_) / self.scale_)
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Return scaled rows to the caller's units; what was clipped stays clipped.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Scaled rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_features)
+            Rows in the caller's units.
+        """
+        check_is_fitted(self)
+        return np.asarray(np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickles; inside ledgers, with what lets a worker count to them."""
+        return with_ledgers(super().__getstate__())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, and charge fits to the ledgers that it names."""
+        super().__setstate__(join_ledgers(state))
+
+
+def _exact_sums(unit: FloatArray, step: float) -> FloatArray:
+    """Return the sums of v and a·v², each rounded to multiples of a step record by record."""
+    first = np.rint(unit / step).sum(axis=0)
+    np.square(unit, out=unit)
+    second = np.rint(unit * (SQUARE_WEIGHT / step)).sum(axis=0)
+    return np.asarray(np.concatenate([first, second]) * step)
+
+
+def _sensitivity(n_columns: int, step: float) -> float:
+    """Return 2√d with what rounding adds: a step a number, and the last digits of a·v²."""
+    rounding = math.sqrt(2.0 * n_columns) * (step + 2.0**-50)
+    return (2.0 * math.sqrt(n_columns) + rounding) * (1.0 + 2.0**-50)
+
+
+def _release(budget: Budget, rows_per_person: int) -> Release:
+    """Return the release that costs a person with so many rows the budget: k rows move kΔ."""
+    (release,) = calibrate([Release("moments", "gaussian", 1.0, max_count=1)], budget)
+    return release.scaled(float(rows_per_person))

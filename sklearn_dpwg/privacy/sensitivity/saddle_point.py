@@ -1,0 +1,262 @@
+"""The proved sensitivity of the regularised worst-group weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sklearn_dpwg._checks import (
+    FloatArray,
+    non_negative,
+    positive_finite,
+    real_number,
+    whole_number,
+)
+from sklearn_dpwg.privacy.sensitivity.hidden_groups import ROUNDING, GroupMoves, LargestMove
+
+# Quotients by weaker strengths are beyond all floats.
+_WEAKEST = 1e-305
+
+
+def saddle_point_sensitivity(
+    *,
+    group_sizes: Sequence[int],
+    lipschitz: float,
+    gradient_diameter: float,
+    loss_range: float,
+    strong_convexity: float,
+    entropy_weight: float,
+    prior: Sequence[float],
+    solver_slack: float = 0.0,
+) -> float:
+    """Bound how far one record of any one group moves the regularised worst-group weights.
+
+    The weights are those of ``min_w max_λ Σ λ_i L_i(w) + μ_w/2 ‖w - c‖² - μ_λ KL(λ‖π)`` on a
+    convex set, for instance a ball, with any centre c; L_i is the mean loss of group i.
+
+    Parameters
+    ----------
+    group_sizes : sequence of int
+        Number of records n_i in each group; at least 1.
+    lipschitz : float
+        Lipschitz constant L of the loss in the weights.
+    gradient_diameter : float
+        Bound Γ on the distance of two records' gradients at the same weights; 2L is used where
+        that is less.
+    loss_range : float
+        Range B of the loss, supremum minus infimum.
+    strong_convexity : float
+        Regularisation μ_w of the weights.
+    entropy_weight : float
+        Regularisation μ_λ of the group player; ``inf`` fixes the group weights at the prior.
+    prior : sequence of float
+        Prior π of the group player, positive, summing to 1.
+    solver_slack : float, default=0.0
+        Certified duality gap α of the solver; each of two neighbours may be ``√(2α/μ_w)`` away from
+        its exact solution.
+
+    Returns
+    -------
+    float
+        L2 sensitivity to replacing one record, the maximum over groups, rounded up.
+
+    Raises
+    ------
+    TypeError
+        If a number is not one.
+    ValueError
+        If a number is out of range or there is not one prior weight for each group.
+
+    Notes
+    -----
+    For each group the bound is the largest x for which there are group weights λ < λ' of the two
+    neighbours, their log-odds within B/μ_λ of the prior's and ρ apart, with
+    ``μ_w x² ≤ λ Γ/n x + (λ' - λ) min(B/n - μ_λ ρ, Γ x)``. It holds for losses that are not smooth
+    and where the ball is active. For B/(nμ_λ) below 1/10 its limit for small changes is used, which
+    is larger and has a closed form.
+
+    References
+    ----------
+    X. Zhou and R. Bassily (2024). *Differentially Private Worst-group Risk Minimization*, whose
+    Lemma 3 this sharpens; ``docs/theory/phased-erm-sensitivity.md`` has the proof.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.privacy import saddle_point_sensitivity
+    >>> facts = dict(group_sizes=[100, 300], lipschitz=1.0, gradient_diameter=1.6, loss_range=5.0)
+    >>> facts |= dict(strong_convexity=0.1, prior=[0.25, 0.75])
+    >>> round(saddle_point_sensitivity(**facts, entropy_weight=0.1), 3)
+    0.181
+    >>> round(saddle_point_sensitivity(**facts, entropy_weight=float("inf")), 3)
+    0.04
+    """
+    mu_weights = positive_finite(strong_convexity, "strong_convexity")
+    slack = 2.0 * math.sqrt(2.0 * non_negative(solver_slack, "solver_slack") / mu_weights)
+    exact = saddle_point_sensitivities(
+        group_sizes=group_sizes,
+        lipschitz=lipschitz,
+        gradient_diameter=gradient_diameter,
+        loss_range=loss_range,
+        strong_convexities=[mu_weights],
+        entropy_weight=entropy_weight,
+        prior=prior,
+    )
+    return float(exact[0] + slack * (1.0 + ROUNDING))
+
+
+def saddle_point_sensitivities(
+    *,
+    group_sizes: Sequence[int],
+    lipschitz: float,
+    gradient_diameter: float,
+    loss_range: float,
+    strong_convexities: Sequence[float] | FloatArray,
+    entropy_weight: float,
+    prior: Sequence[float] | FloatArray,
+) -> FloatArray:
+    """Return `saddle_point_sensitivity` at several strengths, for plans that choose among them.
+
+    What does not depend on the strength is computed once; so is what equal groups share.
+
+    Parameters
+    ----------
+    group_sizes : sequence of int
+        Number of records n_i in each group; at least 1.
+    lipschitz : float
+        Lipschitz constant L of the loss in the weights.
+    gradient_diameter : float
+        Bound Γ on the distance of two records' gradients at the same weights.
+    loss_range : float
+        Range B of the loss, supremum minus infimum.
+    strong_convexities : sequence of float
+        Regularisations μ_w of the weights.
+    entropy_weight : float
+        Regularisation μ_λ of the group player; ``inf`` fixes the group weights at the prior.
+    prior : sequence of float
+        Prior π of the group player, positive, summing to 1.
+
+    Returns
+    -------
+    ndarray
+        L2 sensitivity at each strength, rounded up.
+
+    Raises
+    ------
+    TypeError
+        If a number is not one.
+    ValueError
+        If a number is out of range or there is not one prior weight for each group.
+    """
+    sizes, weights = _sizes_and_weights(group_sizes, prior)
+    diameter = min(
+        positive_finite(gradient_diameter, "gradient_diameter"),
+        2.0 * positive_finite(lipschitz, "lipschitz"),
+    )
+    loss_range = positive_finite(loss_range, "loss_range")
+    strengths = [positive_finite(each, "strong_convexities") for each in strong_convexities]
+    mu_groups = real_number(entropy_weight, "entropy_weight")
+    if mu_groups <= 0.0:
+        raise ValueError(f"entropy_weight must be positive, got {mu_groups!r}.")
+    if min([mu_groups, *strengths]) < _WEAKEST:
+        raise ValueError(
+            f"strong_convexity and entropy_weight must be at least {_WEAKEST:g}, as floats end "
+            f"below, got {min(strengths)!r} and {mu_groups!r}."
+        )
+    groups = GroupMoves.of(
+        sizes,
+        _log_odds(weights),
+        diameter=diameter,
+        loss_range=loss_range,
+        mu_groups=mu_groups,
+    )
+    search = LargestMove(groups)
+    return np.array([search.at(mu_weights) for mu_weights in strengths]) * (1.0 + ROUNDING)
+
+
+def _sizes_and_weights(
+    group_sizes: Sequence[int], prior: Sequence[float] | FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return checked sizes and prior weights."""
+    if len(group_sizes) != len(prior) or not len(group_sizes):
+        raise ValueError(
+            "group_sizes and prior must have one entry for each group, got "
+            f"{len(group_sizes)} and {len(prior)}."
+        )
+    sizes = np.asarray(group_sizes)
+    if sizes.dtype.kind not in "iu" or sizes.min() < 1:  # one by one, to name what is wrong
+        sizes = np.array([whole_number(size, "group_sizes", least=1) for size in group_sizes])
+    weights = np.asarray(prior)
+    if weights.dtype.kind != "f" or not (weights > 0.0).all() or not np.isfinite(weights).all():
+        weights = np.array([positive_finite(weight, "prior") for weight in prior])
+    total = float(weights.sum())
+    if abs(total - 1.0) > 1e-9:
+        raise ValueError(f"prior must sum to 1, got {total!r}.")
+    return sizes.astype(float), weights.astype(float)
+
+
+def _log_odds(weights: FloatArray) -> FloatArray:
+    """Return the log-odds of the weights of the groups, infinite for the only one."""
+    if len(weights) == 1:
+        return np.array([np.inf])
+    rest = weights.sum() - weights
+    for i in np.flatnonzero(weights >= 0.5):
+        # a difference from 1 would lose the digits of what a heavy group leaves to the others
+        rest[i] = math.fsum(np.delete(weights, i))
+    return np.asarray(np.log(weights) - np.log(rest))
+
+
+# The published sensitivity of the regularised worst-group weights.
+
+
+def lemma3_sensitivity(
+    *,
+    group_sizes: Sequence[int],
+    lipschitz: float,
+    loss_range: float,
+    strong_convexity: float,
+    entropy_weight: float,
+) -> float:
+    """Bound the move of the regularised worst-group weights as Zhou & Bassily do.
+
+    Kept to run their algorithm as printed and to compare with: `saddle_point_sensitivity` is never
+    larger.
+
+    Parameters
+    ----------
+    group_sizes : sequence of int
+        Number of records in each group; at least 1. The paper's groups are equally large, the
+        bound holds with the smallest.
+    lipschitz : float
+        Lipschitz constant L of the loss in the weights.
+    loss_range : float
+        Range B of the loss.
+    strong_convexity : float
+        Regularisation μ_w of the weights.
+    entropy_weight : float
+        Regularisation μ_λ of the group player.
+
+    Returns
+    -------
+    float
+        ``3/n (L/μ_w + B/√(μ_w μ_λ))``, which holds for weights of a solver whose gap is at most
+        ``L²/(8n²μ_w) + B²/(8n²μ_λ)``.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive and finite.
+
+    References
+    ----------
+    X. Zhou and R. Bassily (2024). *Differentially Private Worst-group Risk Minimization*, Lemma 3.
+    """
+    if not group_sizes:
+        raise ValueError("group_sizes must name at least one group, got none.")
+    n = min(whole_number(size, "group_sizes", least=1) for size in group_sizes)
+    lipschitz = positive_finite(lipschitz, "lipschitz")
+    loss_range = positive_finite(loss_range, "loss_range")
+    mu_weights = positive_finite(strong_convexity, "strong_convexity")
+    mu_groups = positive_finite(entropy_weight, "entropy_weight")
+    return 3.0 / n * (lipschitz / mu_weights + loss_range / math.sqrt(mu_weights * mu_groups))

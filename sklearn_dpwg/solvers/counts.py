@@ -1,0 +1,134 @@
+"""The first of two stages, where groups are hidden: noisy counts, before anything is planned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.problem import HiddenGroups
+from sklearn_dpwg.privacy import Budget, NoiseSource, Release
+
+COUNTS, RESERVED = "group counts", "everything after the counts"
+
+# By how much replacing a record by any other moves the counts: one falls and one rises.
+SENSITIVITY = math.sqrt(2.0)
+
+
+@dataclass(frozen=True)
+class CountStage:
+    """What is fixed before the sizes of hidden groups are released, whatever they are.
+
+    For every value of the counts the second stage is at least as private as what is reserved, so
+    counts and reserve together dominate the fit. A budget alone would not do: plans of different
+    profiles could each keep it, and a choice among them by the counts would not.
+    """
+
+    release: Release | None  # the counts; None with one group, which has all records
+    # what the second stage costs at most: one Gaussian release, or, where it samples, what it will
+    # release exactly
+    reserved: tuple[Release, ...]
+    budget: Budget  # of the second stage alone
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The counts, where they are released."""
+        return () if self.release is None else (self.release,)
+
+    @property
+    def count_std(self) -> float:
+        """Standard deviation of the noise on a count; 0 with one group."""
+        return std_of_count(self.release)
+
+    def covers(self, releases: Sequence[Release]) -> bool:
+        """Return whether a second stage is Gaussian within the reserve, or the reserve itself."""
+        if all(map(_is_plain, (*self.reserved, *releases))):
+            return _worst_square(releases) <= _worst_square(self.reserved)
+        return _sorted(releases) == _sorted(self.reserved)
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        lines = ["Two stages: noisy counts of the groups, then a plan for what they show."]
+        if self.release is not None:
+            lines.append(
+                f"A count has noise of standard deviation {self.count_std:.3g}; a group not above "
+                f"{HiddenGroups(1, 0.0, self.count_std).floor:,} may be empty, and counts as doing "
+                "like all records: it is not learned for."
+            )
+        lines.append("What both stages cost was fixed before the counts.")
+        return "\n".join(lines)
+
+
+def std_of_count(release: Release | None) -> float:
+    """Return the standard deviation of the noise on a count; 0 where none is released."""
+    return 0.0 if release is None else SENSITIVITY * release.noise_multiplier
+
+
+def whole_sizes(noisy: FloatArray, *, n_records: int, floor: int) -> tuple[int, ...]:
+    """Return what stands for the sizes of groups: counts brought to their total, none too small."""
+    # the nearest numbers of at least 0 that add up to the total: all shifted by one, none below 0
+    falling = np.sort(noisy)[::-1]
+    shifts = (n_records - np.cumsum(falling)) / (np.arange(len(noisy)) + 1.0)
+    is_positive = falling + shifts > 0.0
+    is_positive[0] = True  # the total is, but noise far above 2**53 of it rounds it away
+    shift = shifts[np.flatnonzero(is_positive)[-1]]
+    nearest = np.rint(np.maximum(noisy + shift, 0.0))
+    return tuple(int(size) for size in np.maximum(nearest, min(floor, n_records)))
+
+
+def _is_plain(release: Release) -> bool:
+    """Return whether a release is Gaussian noise on what every record, or a part, is read for."""
+    return (
+        release.mechanism == "gaussian"
+        and release.sampling_rate == 1.0
+        and release.paid_count == release.max_count
+    )
+
+
+def _worst_square(releases: Sequence[Release]) -> float:
+    """Return the largest μ² that a part pays for Gaussian releases."""
+    of_all = math.fsum(_square(release) for release in releases if release.part is None)
+    parts = {release.part for release in releases} - {None}
+    of_parts = [
+        math.fsum(_square(release) for release in releases if release.part == part)
+        for part in parts
+    ]
+    return of_all + max(of_parts, default=0.0)
+
+
+def _square(release: Release) -> float:
+    return release.max_count / release.noise_multiplier**2
+
+
+def _sorted(releases: Sequence[Release]) -> list[str]:
+    return sorted(repr(release) for release in releases)
+
+
+# Counts of hidden groups: the line at which true sizes meet noise.
+
+
+def release_sizes(
+    stage: CountStage, codes: NDArray[np.intp], n_groups: int, noise: NoiseSource
+) -> tuple[int, ...]:
+    """Release the counts of the groups, and return what stands for sizes for ever.
+
+    Positive whole numbers: the counts, brought to the number of records, and at least so large as
+    to be told from noise.
+    """
+    return count_groups(stage.release, codes, n_groups, noise)
+
+
+def count_groups(
+    release: Release | None, codes: NDArray[np.intp], n_groups: int, noise: NoiseSource
+) -> tuple[int, ...]:
+    """Release the counts of the groups, of one group nothing, and return what stands for sizes."""
+    if release is None:
+        return (len(codes),)
+    counts = np.bincount(codes, minlength=n_groups).astype(float)
+    noisy = noise.gaussian(counts, sensitivity=SENSITIVITY, release=release)
+    hidden = HiddenGroups(len(codes), 0.0, std_of_count(release))
+    return whole_sizes(noisy, n_records=len(codes), floor=hidden.floor)

@@ -1,0 +1,295 @@
+"""Group weights of a run, from released risks and public facts alone."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, logsumexp
+
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.solvers.descent.schedule import PROBE_EVERY, MGRSchedule
+from sklearn_dpwg.solvers.steps import CORRECTION, best_rate, normalised
+
+# The assumed spread of the group risks counts like so many released ones; a step later each counts
+# for this share of what it did; and the spread that is gone by is at least this share of the
+# assumed.
+ASSUMED_STEPS, REMEMBERED, LEAST_SPREAD = 10.0, 0.9, 1.0 / 30.0
+
+
+class GroupWeights:
+    """Hedge on released risks, whose rate and reach follow from them.
+
+    Where the schedule adapts, weights after t steps are those of follow the regularised leader,
+
+        argmax_λ  Σ_s η_s (r_s · λ - ν max_i λ_i s_i) - Σ_s c_s · λ - KL(λ ‖ π),
+
+    where η_t is the rate that would have been planned had the spread of the risks been known that
+    was released shortly before, c_t is the noise correction, s_i is the noise of the mean gradient
+    if all weight is on group i, and ν s is what planning takes noise s to cost (`noise_price`).
+    Otherwise they are plain Hedge at the planned rate.
+    """
+
+    def __init__(
+        self, schedule: MGRSchedule, log_weights: FloatArray, gradient_noise: FloatArray
+    ) -> None:
+        self.schedule = schedule
+        self.current, self._log_weights = normalised(log_weights), log_weights
+        self._gradient_noise = gradient_noise  # s_i
+        self._total_rate = 0.0
+        # of squared spreads that are remembered: how many, and their sum
+        self._remembered = ASSUMED_STEPS
+        self._spread = ASSUMED_STEPS * schedule.assumed_spread**2
+        # the prior's: a start may have all weight on one group
+        prior = np.asarray(schedule.prior)
+        self._entropy = -float(prior @ np.log(prior))
+
+    def push(self, risks: FloatArray, variances: FloatArray) -> None:
+        """Take in the released risks of a step, and the variances of their noise and coins."""
+        schedule = self.schedule
+        if not schedule.adapts:
+            correction = np.asarray(schedule.noise_correction)
+            self._log_weights = self._log_weights + schedule.group_rate * risks - correction
+            self.current = normalised(self._log_weights)
+            return
+        weights = self.current
+        # before the step is known, as its noise correction asks for
+        rate = self._rate(variances)
+        spread = float(weights @ (risks - weights @ risks) ** 2)
+        spread -= float((weights * (1.0 - weights)) @ variances)
+        self._spread = REMEMBERED * self._spread + spread
+        self._remembered = REMEMBERED * self._remembered + 1.0
+        self._total_rate += rate
+        self._log_weights = self._log_weights + rate * risks
+        self._log_weights = self._log_weights - CORRECTION * self._log_mean_exp(rate, variances)
+        self.current = priced_weights(
+            self._log_weights,
+            self._gradient_noise,
+            price=self._total_rate * schedule.noise_price,
+        )
+
+    def _rate(self, variances: FloatArray) -> float:
+        """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q of late."""
+        least = (LEAST_SPREAD * self.schedule.assumed_spread) ** 2
+        spread = max(self._spread / self._remembered, least)
+        horizon = self.schedule.n_steps
+        noise = float(variances.mean()) / 2.0
+        return best_rate(self._entropy, (spread + noise) / horizon) / horizon
+
+    def _log_mean_exp(self, rate: float, variances: FloatArray) -> FloatArray:
+        """Return log E exp of what noise and coins add to the exponents at a rate."""
+        batches = self.schedule.batches
+        if batches is None:
+            return rate**2 * variances / 2.0
+        found = batches.log_mean_exp_of_coins(rate) + (rate * batches.risk_stds) ** 2 / 2.0
+        if self.schedule.heard:  # groups that are not have the variances of the mean
+            found = np.where(self.schedule.heard, found, rate**2 * variances / 2.0)
+        return found
+
+
+def priced_weights(log_weights: FloatArray, noise: FloatArray, *, price: float) -> FloatArray:
+    """Return the maximiser over the simplex of ``λ·l + entropy(λ) - price max_i λ_i s_i``, s > 0.
+
+    With m the maximum, ``λ_i ≤ m n_i`` for ``n_i = 1/s_i``. In falling order of
+    ``a_i = l_i + log s_i`` the first k are at that bound, with k the least for which
+    ``Σ_{i≤k} n_i (a_i - a_{k+1}) ≥ price`` (all of them, and λ proportional to n, where there is
+    none); the others are proportional to exp(l). With N_k the sum of n_i over the first k, the
+    derivative in m is 0 where
+    ``log((1 - m N_k)/m) = (price - Σ_{i≤k} n_i a_i)/N_k + log Σ_{i>k} exp(l_i)``.
+    """
+    room, advantage = 1.0 / noise, log_weights + np.log(noise)
+    order = np.argsort(-advantage, kind="stable")
+    room, advantage = room[order], advantage[order]
+    total, gained = np.cumsum(room), np.cumsum(room * advantage)
+    is_enough = gained[:-1] - total[:-1] * advantage[1:] >= price
+    found = np.empty(len(order))
+    if not is_enough.any():
+        found[order] = room / total[-1]
+        return found
+    last = int(np.argmax(is_enough))
+    rest = log_weights[order][last + 1 :]
+    of_rest = float(logsumexp(rest))
+    odds = (price - gained[last]) / total[last] + of_rest - np.log(total[last])
+    found[order[: last + 1]] = expit(-odds) * room[: last + 1] / total[last]
+    found[order[last + 1 :]] = expit(odds) * np.exp(rest - of_rest)
+    return found
+
+
+# Limits on what a record counts for in a step, as planned or as earlier releases ask for.
+
+
+class Limits(NamedTuple):
+    """How much a record may count for in a step."""
+
+    ceiling: float  # its loss counts up to this
+    # it moves the sum of its group's losses by at most this, rounding included
+    feedback_range: float
+    unit: float  # of gradients: it moves them by at most the plan's diameter times this
+
+
+def planned_limits(schedule: MGRSchedule, unit: float = 1.0) -> Limits:
+    """Return the limits of the plan, for gradients in a unit."""
+    return Limits(schedule.ceiling, schedule.feedback_range, unit)
+
+
+class PlannedLimits:
+    """Limits of the plan in every step; the base of limits that follow releases."""
+
+    # whether the risks that were pushed last are for the group player
+    is_heard = True
+
+    def __init__(self, schedule: MGRSchedule) -> None:
+        self.schedule = schedule
+
+    def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
+        """Take in the risks of a step, the variances of their noise and the weights of the step."""
+
+    def limits(self, unit: float) -> Limits:
+        """Return the limits of the next step, for gradients in a unit."""
+        return planned_limits(self.schedule, unit)
+
+
+# A ceiling of losses that is raised once releases show that it hides a group.
+
+# The last of the steps that tried the raised ceiling, at least three of them, are compared with the
+# last of the others.
+FEWEST_PROBES, MOST_PROBES, OTHERS = 3, 15, 40
+
+# A group is hidden where its losses above the ceiling, and its risk, stand out by so many standard
+# deviations of their noise.
+RAISE_DEVIATIONS = 3.0
+
+
+class HiddenLosses(PlannedLimits):
+    """A ceiling that stays raised once a group is seen to be worse off than it looked.
+
+    A group is hidden by the ceiling if its losses above it exceed those under the group weights,
+    and its risk under the raised ceiling does so too: the first alone may be true of a group that
+    is well off. Risks under the raised ceiling are for the group player once it stays raised.
+    """
+
+    def __init__(self, schedule: MGRSchedule) -> None:
+        super().__init__(schedule)
+        self.is_raised, self._n_steps = False, 0
+        self._probes: deque[FloatArray] = deque(maxlen=MOST_PROBES)
+        self._others: deque[FloatArray] = deque(maxlen=OTHERS)
+
+    def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
+        is_probe = self._is_probe
+        self.is_heard = self.is_raised or not is_probe
+        self._n_steps += 1
+        if self.is_raised:
+            return
+        (self._probes if is_probe else self._others).append(np.array([risks, variances]))
+        if is_probe and len(self._probes) >= FEWEST_PROBES:
+            self.is_raised = self._hides(group_weights)
+
+    def limits(self, unit: float) -> Limits:
+        if not (self.is_raised or self._is_probe):
+            return super().limits(unit)
+        return Limits(self.schedule.raised_ceiling, self.schedule.raised_range, unit)
+
+    @property
+    def _is_probe(self) -> bool:
+        """Whether the next step tries the raised ceiling."""
+        return self._n_steps % PROBE_EVERY == PROBE_EVERY // 2
+
+    def _hides(self, group_weights: FloatArray) -> bool:
+        """Return whether released risks show a group that the ceiling hides."""
+        raised, of_raised = np.mean(self._probes, axis=0)
+        usual, of_usual = np.mean(self._others, axis=0)
+        hidden = raised - usual
+        variances = of_raised / len(self._probes) + of_usual / len(self._others)
+        # of a group's number less their mean under the group weights
+        variances = (1.0 - 2.0 * group_weights) * variances + group_weights**2 @ variances
+        least = RAISE_DEVIATIONS * np.sqrt(variances)
+        # a wrong size moves a risk by its relative error times how far the centre is, in all steps
+        schedule = self.schedule
+        shift = schedule.center_of(schedule.raised_ceiling) - schedule.center_of(schedule.ceiling)
+        if shift:
+            least = least + RAISE_DEVIATIONS * shift * np.asarray(schedule.ratio_stds)
+        is_hidden = hidden - group_weights @ hidden > least
+        return bool((is_hidden & (raised - group_weights @ raised > least)).any())
+
+
+# A ceiling of losses that follows the level of the released ones.
+
+# Steps whose released risks tell the level; a level is raised by so many standard deviations of
+# its noise.
+WINDOW, DEVIATIONS = 10, 2.0
+
+# Losses count at least up to this share of the planned ceiling.
+LEAST_CEILING = 1e-3
+
+
+class LossLevel(PlannedLimits):
+    """A ceiling that follows the mean loss, of all records or under the group weights.
+
+    Losses count up to a multiple of what was released of it, and never up to more than planned.
+    """
+
+    def __init__(self, schedule: MGRSchedule, problem: Problem) -> None:
+        super().__init__(schedule)
+        self._shares = np.asarray(problem.group_sizes) / sum(problem.group_sizes)
+        self._levels: deque[FloatArray] = deque(maxlen=WINDOW)
+
+    def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
+        shares = np.array([self._shares, group_weights])
+        self._levels.append(np.array([shares @ risks, shares**2 @ variances]))
+
+    @property
+    def level(self) -> float:
+        """What the larger of the two mean losses is at most, but for rare noise."""
+        if not self._levels:
+            return np.inf
+        means, variances = np.mean(self._levels, axis=0)
+        deviations = np.sqrt(variances / len(self._levels))
+        return float((np.maximum(means, 0.0) + DEVIATIONS * deviations).max())
+
+    def limits(self, unit: float) -> Limits:
+        schedule = self.schedule
+        least, most = LEAST_CEILING * schedule.ceiling, schedule.ceiling
+        ceiling = float(np.clip(schedule.ceiling_of_level * self.level, least, most))
+        # what rounding adds to the range does not shrink with it
+        return Limits(ceiling, schedule.feedback_range - (most - ceiling), unit)
+
+
+# How much of the averaged weights to keep, by what released risks say of the worst-off group.
+
+# A group's mean risk is believed to be lower than released by so many deviations of its noise.
+SHRINK_DEVIATIONS = 0.5
+
+
+class Shrinkage:
+    """The drops of the risks from those of weights of 0, over the steps that are averaged.
+
+    A group that has dropped by d_i, where that under the group weights has dropped by D, has its
+    least risk at the share ``(1 + d_i/D)/2`` of the weights (docs/theory/mgr.md, section 4b). The
+    worst-off group decides, and at least half is kept.
+    """
+
+    def __init__(self, risk_of_nothing: float, n_groups: int) -> None:
+        self._risk_of_nothing, self._n_steps = risk_of_nothing, 0
+        self._risks, self._variances = np.zeros(n_groups), np.zeros(n_groups)
+        self._weighted_risk = 0.0
+
+    def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
+        """Take in the risks of a step, the variances of their noise and the weights of the step."""
+        self._n_steps += 1
+        self._risks += risks
+        self._variances += variances
+        self._weighted_risk += float(group_weights @ risks)
+
+    @property
+    def kept(self) -> float:
+        """Share of the weights to keep, between a half and 1."""
+        if self._n_steps == 0:
+            return 1.0
+        drop = self._risk_of_nothing - self._weighted_risk / self._n_steps
+        if drop <= 0.0:
+            return 0.5
+        stds = np.sqrt(self._variances) / self._n_steps
+        drops = self._risk_of_nothing - self._risks / self._n_steps + SHRINK_DEVIATIONS * stds
+        return 0.5 * (1.0 + min(max(0.0, float(drops.min())) / drop, 1.0))

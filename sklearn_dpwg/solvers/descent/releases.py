@@ -1,0 +1,276 @@
+"""Releases of a step: every line at which records meet noise, for full passes and for batches.
+
+Both functions are given what earlier releases decided (the weights, the group weights) and hand
+over gradients and risks with the noise that public facts and those weights ask for. What
+they return is all that a run learns of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import ByGroup, EveryRecord, Risks, Selection
+from sklearn_dpwg.optimum import project_to_ball
+from sklearn_dpwg.optimum.minimax import Released, project_to_simplex
+from sklearn_dpwg.privacy import NoiseSource, Release, SumGrid
+from sklearn_dpwg.solvers.descent.group_weights import Limits, planned_limits
+from sklearn_dpwg.solvers.descent.schedule import AGSSchedule, Batches, GDASchedule, MGRSchedule
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.steps import heard
+
+GRADIENT = "gradient"
+RISKS = "group risks"
+GRADIENT_AND_RISKS = "gradient and group risks"
+
+
+class StepRelease(NamedTuple):
+    """What a step releases."""
+
+    # noisy gradient of the weighted sum of the group risks, or of the risk of a drawn group;
+    # (n_weights,)
+    gradient: FloatArray
+    risks: FloatArray  # noisy group risks; empty with one group; (n_groups,)
+    # standard deviation of a coordinate of the gradient that the step size is chosen for
+    noise_std: float
+    # variance of the noise on the risks and of the coins; empty with one group; (n_groups,)
+    risk_variances: FloatArray
+
+
+def from_pass(
+    plan: Plan,
+    data: Risks,
+    weights: FloatArray,
+    group_weights: FloatArray,
+    noise: NoiseSource,
+    limits: Limits | None = None,
+) -> StepRelease:
+    """Read all records; release the gradient and, by a release of their own, the group risks.
+
+    Limits are those of the plan unless earlier releases made them tighter. Gradients are released
+    in a unit of theirs: the plan counts a record for its diameter times it.
+    """
+    schedule = plan.schedule
+    assert isinstance(schedule, MGRSchedule)
+    ceiling, feedback_range, unit = limits or planned_limits(schedule)
+    sizes = np.asarray(plan.problem.group_sizes, dtype=float)
+    gradient_release, *risk_releases = releases_of_steps(plan)
+    center = schedule.center_of(ceiling)
+    relative: dict[str, Any] = {"center": center} if center else {}
+    losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid, **relative)
+    gradients = gradients / (unit * sizes[:, None])
+    if schedule.step == "weighted":
+        gradient, influence = group_weights @ gradients, (group_weights / sizes).max()
+        typical = influence
+    else:
+        drawn = int(noise.rng.choice(len(sizes), p=group_weights))
+        gradient, influence = gradients[drawn], 1.0 / sizes[drawn]
+        typical = float(np.sqrt(group_weights @ sizes**-2.0))
+    gradient = noise.gaussian(
+        gradient,
+        sensitivity=float(schedule.gradient_diameter * influence),
+        release=gradient_release,
+    )
+    noisy = risk_stds = np.zeros(0)
+    for release in risk_releases:
+        add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
+        # sums, of which a record moves one: dividing them first would round them
+        noisy = add_noise(losses, sensitivity=feedback_range, release=release) / sizes
+        noisy = noisy + center if center else noisy
+        of_sum = release.noise_multiplier * feedback_range
+        risk_stds = of_sum / sizes * (1.0 if release.mechanism == "gaussian" else np.sqrt(2.0))
+    noise_std = unit * schedule.gradient_multiplier * schedule.gradient_diameter * typical
+    noisy, variances = heard(noisy, risk_stds**2, plan.problem)
+    return StepRelease(unit * gradient, noisy, noise_std, variances)
+
+
+def gradient_of_mixture(
+    data: Risks,
+    weights: FloatArray,
+    group_weights: FloatArray,
+    *,
+    gradient_diameter: float,
+    ceiling: float,
+    grid: SumGrid,
+    unit: float,
+    noise: NoiseSource,
+    release: Release,
+) -> tuple[FloatArray, float]:
+    """Read all records; release the gradient of a mixture alone, and say how loud its noise is.
+
+    Gradients are released in a unit of theirs, in which a record of group i moves them by at most
+    the diameter times its group's weight over its size.
+    """
+    sizes = np.asarray(data.group_sizes, dtype=float)
+    _, gradients = data.sums(weights, ceiling=ceiling, grid=grid)
+    gradient = group_weights @ (gradients / (unit * sizes[:, None]))
+    sensitivity = float(gradient_diameter * (group_weights / sizes).max())
+    noisy = noise.gaussian(gradient, sensitivity=sensitivity, release=release)
+    return unit * noisy, unit * release.noise_multiplier * sensitivity
+
+
+def from_batch(
+    plan: Plan,
+    data: Risks,
+    weights: FloatArray,
+    group_weights: FloatArray,
+    noise: NoiseSource,
+    limits: Limits | None = None,
+) -> StepRelease:
+    """Draw a Poisson batch; release its gradient and its group risks together."""
+    schedule, releases = plan.schedule, releases_of_steps(plan)
+    assert isinstance(schedule, MGRSchedule)
+    assert schedule.batches is not None
+    batches, unit = schedule.batches, (limits or planned_limits(schedule)).unit
+    losses, gradients = data.sampled_sums(
+        weights,
+        _draw(plan.problem, batches, releases, noise),
+        ceiling=schedule.ceiling,
+        center=batches.center,
+        grid=schedule.grid,
+    )
+    # by public sizes: how many joined is secret, and would let a record move the weight of others
+    gradients = gradients / (unit * batches.expected_sizes[:, None])
+    risks, risk_stds = losses / batches.expected_sizes, batches.risk_stds
+    released = noise.shared_gaussian(
+        np.concatenate([group_weights @ gradients, risks[: len(risk_stds)]]),
+        units=np.concatenate(
+            [np.full(len(weights), batches.gradient_std(group_weights)), risk_stds]
+        ),
+        sensitivities=[1.0 / release.noise_multiplier + batches.rounding for release in releases],
+        releases=releases,
+    )
+    noise_std = batches.step_std(group_weights, n_weights=len(weights))
+    noisy_risks = batches.center + released[len(weights) :]
+    noisy_risks, variances = heard(noisy_risks, batches.risk_variances, plan.problem)
+    gradient = unit * released[: len(weights)]
+    return StepRelease(gradient, noisy_risks, unit * noise_std, variances)
+
+
+def releases_of_steps(plan: Plan) -> tuple[Release, ...]:
+    """Return the releases that every step makes, without those before the first."""
+    assert isinstance(plan.schedule, MGRSchedule)
+    return plan.releases[2:] if plan.schedule.is_centred else plan.releases
+
+
+def _draw(
+    problem: Problem, batches: Batches, releases: Sequence[Release], noise: NoiseSource
+) -> Selection:
+    """Return who joins; one sample for each release that is sampled."""
+    if problem.hidden is not None:
+        # one coin a place, whatever the group: all have one rate
+        (release,) = releases
+        return noise.poisson_sample(release, by_place=True)
+    samples = [
+        noise.poisson_sample(release) if release.sampling_rate < 1.0 else EveryRecord()
+        for release in releases
+    ]
+    return ByGroup(tuple(samples[part] for part in batches.parts))
+
+
+# Releases of a step: every line at which records meet noise.
+
+AGS_GRADIENT = "gradient of one group"
+
+
+class AGSReleased(NamedTuple):
+    """What a step releases."""
+
+    gradient: FloatArray  # noisy gradient of the risk of one group; (n_weights,)
+    group: int  # the group, chosen by released risks
+    noise_std: float  # standard deviation of a coordinate of the gradient
+
+
+def ags_from_pass(
+    plan: Plan,
+    data: Risks,
+    weights: FloatArray,
+    choose: Callable[[FloatArray], int],
+    noise: NoiseSource,
+) -> AGSReleased:
+    """Read all records; release the group risks, and the gradient of the group chosen by them.
+
+    ``choose`` is given what was released of the risks and nothing else; with one group, a zero.
+    That group alone pays for the gradient.
+    """
+    schedule = plan.schedule
+    assert isinstance(schedule, AGSSchedule)
+    sizes = np.asarray(plan.problem.group_sizes, dtype=float)
+    gradient_release, *risk_releases = plan.releases
+    losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
+    risks = np.zeros(1)
+    for release in risk_releases:
+        add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
+        # sums, of which a record moves one: dividing them first would round them
+        risks = add_noise(losses, sensitivity=schedule.feedback_range, release=release) / sizes
+    group = choose(risks)
+    sensitivity = float(schedule.gradient_diameter / sizes[group])
+    gradient = noise.gaussian(
+        gradients[group] / sizes[group],
+        sensitivity=sensitivity,
+        release=gradient_release,
+        payer=group,
+    )
+    return AGSReleased(gradient, group, gradient_release.noise_multiplier * sensitivity)
+
+
+# Releases of a step: the lines at which records meet noise.
+
+
+class GroupGame:
+    """The game of weights against group weights, ``Σ λ_i L_i(w)``, as noisy releases.
+
+    Gradients are released in a unit of theirs: the plan counts a record for its diameter times it.
+    """
+
+    def __init__(self, plan: Plan, data: Risks, noise: NoiseSource, *, unit: float = 1.0) -> None:
+        assert isinstance(plan.schedule, GDASchedule)
+        self.schedule, self.data, self.noise, self.unit = plan.schedule, data, noise, unit
+        self.radius = plan.problem.radius
+        self.sizes = np.asarray(plan.problem.group_sizes, dtype=float)
+        self.of_gradient, *self.of_risks = gda_releases_of_steps(plan)
+
+    def release(self, weights: FloatArray, dual: FloatArray) -> Released:
+        """Read all records; release the gradient and, by a release of their own, the group risks.
+
+        A record of group i moves the gradient by at most ``λ_i Γ/n_i`` and the sum of losses of its
+        own group by at most b. The paper's schedule counts every group as the smallest.
+        """
+        schedule, sizes = self.schedule, self.sizes
+        losses, gradients = self.data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
+        influence = 1.0 / sizes.min() if schedule.is_paper else float((dual / sizes).max())
+        gradient = self.noise.gaussian(
+            dual @ (gradients / (self.unit * sizes[:, None])),
+            sensitivity=float(schedule.gradient_diameter * influence),
+            release=self.of_gradient,
+        )
+        risks = np.zeros_like(dual)
+        for release in self.of_risks:
+            # sums, of which a record moves one: dividing them first would round them
+            ratios = sizes / sizes.min() if schedule.is_paper else np.ones_like(sizes)
+            risks = (
+                self.noise.gaussian(
+                    losses, sensitivity=schedule.feedback_range * ratios, release=release
+                )
+                / sizes
+            )
+        noise_std = schedule.gradient_multiplier * schedule.gradient_diameter * influence
+        return Released(self.unit * gradient, risks, self.unit * noise_std)
+
+    def project_weights(self, weights: FloatArray) -> FloatArray:
+        """Return the nearest weights in the ball."""
+        return project_to_ball(weights, self.radius)
+
+    def project_dual(self, dual: FloatArray) -> FloatArray:
+        """Return the nearest group weights."""
+        return project_to_simplex(dual)
+
+
+def gda_releases_of_steps(plan: Plan) -> tuple[Release, ...]:
+    """Return the releases that every step makes, without those before the first."""
+    assert isinstance(plan.schedule, GDASchedule)
+    return plan.releases[2:] if plan.schedule.is_centred else plan.releases

@@ -1,0 +1,392 @@
+"""Public numbers of the multiplicative group reweighting solver."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._repr import short_repr
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.privacy import SumGrid
+from sklearn_dpwg.solvers.steps import shown
+from sklearn_dpwg.solvers.sums import on_step
+
+# Poisson batches of the multiplicative group reweighting solver, and their noise.
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Who may join a step, and how large its noise is; an entry a group.
+
+    A step releases the weighted gradient and all group risks of one batch together, with noise of
+    standard deviation ``max_i z_i Δ_i λ_i/(q_i n_i) / √(1-ρ)`` and ``z_i b/(q_i n_i) / √ρ``. In
+    units of these a record of group i counts for at most 1/z_i: docs/theory/mgr.md, section 8.
+    """
+
+    group_sizes: tuple[int, ...]  # number of records n_i
+    # probability q_i with which each record joins a step; 1 for a group read in full
+    rates: tuple[float, ...]
+    parts: tuple[int, ...]  # which of the plan's releases the records of the group pay for
+    multipliers: tuple[float, ...]  # noise multiplier z_i of that release
+    # Δ_i, what the noise on gradients counts a record for: 2L where records are sampled, Γ where
+    # all are read; with what rounding adds
+    gradient_bounds: tuple[float, ...]
+    # range b of the losses that the group risks count, with what rounding adds
+    feedback_range: float
+    center: float  # the middle of that range: what the risk of a group is where no record joins
+    # what dividing and weighting sums in floating point adds to Δ, in units of the noise
+    rounding: float
+    # share ρ of the squared sensitivity that the group risks may use; 0 with one group
+    risk_share: float
+    # root of the mean squared norm of a record's gradient that step sizes are planned for
+    gradient_spread: float
+
+    @property
+    def expected_sizes(self) -> FloatArray:
+        """Expected number of records that join from each group; public, and what divides sums."""
+        return np.asarray(self.rates) * np.asarray(self.group_sizes)
+
+    @property
+    def gradient_stds(self) -> FloatArray:
+        """Noise on the gradient that each group needs if all weight is on it."""
+        bounds = np.asarray(self.multipliers) * np.asarray(self.gradient_bounds)
+        return np.asarray(bounds / self.expected_sizes / np.sqrt(1.0 - self.risk_share))
+
+    @property
+    def risk_stds(self) -> FloatArray:
+        """Noise on the risk of each group; empty with one group."""
+        if self.risk_share == 0.0:
+            return np.zeros(0)
+        bounds = np.asarray(self.multipliers) * self.feedback_range
+        return np.asarray(bounds / self.expected_sizes / np.sqrt(self.risk_share))
+
+    @property
+    def risk_variances(self) -> FloatArray:
+        """Variance of a group's risk from noise and coins, which is at most (b/2)² (1-q)/(q n)."""
+        if self.risk_share == 0.0:
+            return np.zeros(0)
+        coins = (1.0 - np.asarray(self.rates)) / self.expected_sizes
+        return np.asarray(self.risk_stds**2 + (self.feedback_range / 2.0) ** 2 * coins)
+
+    @property
+    def sampling_variances(self) -> FloatArray:
+        """Variance of each group's gradient from the coins, summed over coordinates, as planned."""
+        return self.gradient_spread**2 * (1.0 - np.asarray(self.rates)) / self.expected_sizes
+
+    def log_mean_exp_of_coins(self, group_rate: float) -> FloatArray:
+        """Return a bound on log E exp(η_λ S) of what the coins add to each group's risk.
+
+        It is ``q_i n_i (exp(x_i) - 1 - x_i)`` with ``x_i = η_λ b / (2 q_i n_i)``; 0 where all join.
+        """
+        expected = self.expected_sizes
+        most = group_rate * self.feedback_range / (2.0 * expected)
+        bounds = expected * (np.expm1(np.minimum(most, 700.0)) - most)
+        return np.where(np.asarray(self.rates) < 1.0, bounds, 0.0)
+
+    def gradient_std(self, coefficients: FloatArray) -> float:
+        """Return the noise on a sum of the groups' gradients: that of the group needing most."""
+        return (coefficients * self.gradient_stds).max()
+
+    def step_std(self, group_weights: FloatArray, *, n_weights: int) -> float:
+        """Return the deviation of a gradient's coordinate that a step size is chosen for.
+
+        Its square is the noise's variance plus the coins' variance over d.
+        """
+        coins = group_weights**2 @ self.sampling_variances
+        variance = self.gradient_std(group_weights) ** 2 + coins / n_weights
+        return float(np.sqrt(variance))
+
+    def __str__(self) -> str:
+        """Return a line for people."""
+        sampled = sorted({rate for rate in self.rates if rate < 1.0}, reverse=True)
+        shown = ", ".join(f"{rate:.3g}" for rate in sampled[:6]) + (", ..." if sampled[6:] else "")
+        n_full = sum(rate == 1.0 for rate in self.rates)
+        full = f", {n_full} group(s) read in full" if n_full else ""
+        return (
+            f"Poisson batches of about {self.expected_sizes.sum():,.0f} of "
+            f"{sum(self.group_sizes):,} records, each joining with probability {shown}{full}"
+        )
+
+
+# Where the ceiling may be raised, every so many steps try it.
+PROBE_EVERY = 10
+
+
+@dataclass(frozen=True)
+class MGRSchedule:
+    """Everything that `MGR.run` needs besides the records and the noise."""
+
+    # gradient of the weighted sum of group risks, or of one group drawn from the weights
+    step: Literal["weighted", "sampled"]
+    n_steps: int  # number of steps T
+    # noise per unit of sensitivity of the two releases of a full pass; 0 where there is none
+    gradient_multiplier: float
+    risk_multiplier: float
+    # Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included
+    gradient_diameter: float
+    ceiling: float  # a record's loss counts for at most this much in the group risks
+    # a record of group i moves the sum of its group's losses by at most this, rounding included
+    feedback_range: float
+    grid: SumGrid  # blocks and steps of the sums
+    prior: tuple[float, ...]  # first group weights
+    group_rate: float  # step size η_λ of the multiplicative weights
+    # subtracted from each group's exponent at every step: half of log E exp(η_λ N) of the noise N
+    # on its risk (0 in the paper's schedule)
+    noise_correction: tuple[float, ...]
+    aim: float  # norm of the weights that step sizes are planned for; 0 where `step_size` is fixed
+    # longest plain step that is safe for every data set: 1/H where planned, `aim/(L √T)` for a loss
+    # that is not smooth
+    step_size: float
+    # longest plain step that is tried; where it is longer than `step_size`, `HeavyBall` shortens it
+    # as released gradients ask for
+    longest_step: float
+    max_momentum: float  # largest heavy-ball momentum
+    # how many of the last iterates are averaged; with one more than there are steps the first
+    # weights, before any step, are one of them
+    averaged: int
+    # who joins a step and with how much noise; by default a step reads every record
+    batches: Batches | None = None
+    # length of a planned step, as a share of `aim/(s √T)` for a coordinate's noise s
+    step_share: float = 0.18
+    # whether group weights follow the spread of the released risks and pay for noise
+    # (`GroupWeights`), in place of `group_rate` and `noise_correction`
+    adapts: bool = False
+    assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
+    # what a group player that adapts pays for a unit of noise on the mean gradient
+    noise_price: float = 0.0
+    # losses count up to this multiple of the mean released loss, where that is below `ceiling`
+    # (`LossLevel`)
+    ceiling_of_level: float = math.inf
+    # where above `ceiling` and `feedback_range`, every tenth step counts losses up to this, and all
+    # of them do once that shows a group that the ceiling hides (`HiddenLosses`)
+    raised_ceiling: float = 0.0
+    raised_range: float = 0.0
+    # whether the averaged weights shrink towards 0 as far as released risks ask for it
+    # (`Shrinkage`)
+    shrinks: bool = False
+    # says, where rows are taken relative to a released centre, how far slopes are limited
+    centring: str = ""
+    remark: str = ""  # what else a reader of the plan should know
+    # where groups are hidden, the infimum of losses: risks are released relative to the middle
+    # between it and the ceiling
+    lowest_loss: float | None = None
+    # where groups are hidden, which are told from empty ones; the others count as doing like all
+    heard: tuple[bool, ...] = ()
+    # where groups are hidden, the standard deviation of a size over what stands for it
+    ratio_stds: tuple[float, ...] = ()
+
+    __repr__ = short_repr
+
+    @property
+    def follows_level(self) -> bool:
+        """Whether the ceiling of losses follows the level of the released ones."""
+        return math.isfinite(self.ceiling_of_level)
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether the ceiling of losses is raised where it hides a group."""
+        return self.raised_ceiling > self.ceiling
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether rows are taken relative to a released centre, with limited slopes."""
+        return bool(self.centring)
+
+    def center_of(self, ceiling: float) -> float:
+        """Return what losses up to a ceiling are taken relative to: 0 where groups are public."""
+        if self.lowest_loss is None:
+            return 0.0
+        middle = self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
+        return on_step(middle, self.grid.loss_step)
+
+    def gradient_noise(self, problem: Problem) -> FloatArray:
+        """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""
+        if self.batches is not None:
+            return self.batches.gradient_stds / math.sqrt(self.n_steps)
+        of_sum = self.gradient_multiplier * self.gradient_diameter / math.sqrt(self.n_steps)
+        return of_sum / np.asarray(problem.group_sizes, dtype=float)
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        lines = [
+            f"{self.step} step, average of "
+            + (
+                f"the last {self.averaged:,} of {self.n_steps:,} iterates, "
+                if self.averaged <= self.n_steps
+                else f"the start and all {self.n_steps:,} iterates, "
+            )
+            + ("one pass over the rows each" if self.batches is None else "one batch each"),
+            f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
+            + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else ""),
+        ]
+        if self.centring:
+            lines.append(self.centring)
+        if self.batches is not None:
+            lines.append(str(self.batches))
+        if len(self.prior) > 1:
+            lines.append(
+                f"group weights start at {shown(self.prior)}, rate {self.group_rate:.3g}"
+                f"{' at first' if self.adapts else ''}, losses counted up to {self.ceiling:.3g}"
+            )
+            if self.adapts:
+                lines.append(
+                    "the rate follows the spread of released risks, and weight on a group has "
+                    "to make up for its noise"
+                )
+            if self.follows_level:
+                lines.append(
+                    f"losses counted up to {self.ceiling_of_level:g} times their mean, where that "
+                    "is less"
+                )
+            if self.may_raise:
+                lines.append(
+                    f"every {PROBE_EVERY}th step counts losses up to {self.raised_ceiling:.3g}, "
+                    "and all do once that shows a group to be worse off than it looked"
+                )
+            if self.shrinks:
+                lines.append(
+                    "up to half of the average is taken back, if the worst-off group gained less "
+                    "than the others"
+                )
+        if self.remark:
+            lines.append(self.remark)
+        return "\n".join(lines)
+
+
+# Public numbers of the solver with active group selection.
+
+
+@dataclass(frozen=True)
+class AGSSchedule:
+    """Everything that `AGS.run` needs besides the records and the noise."""
+
+    n_steps: int  # steps T
+    visits: int  # V: a group is taken in at most so many steps
+    # the mean of the released risks runs over about so many steps; 1 for the last ones alone
+    memory: int
+    # θ: a group of prior weight π_i is handicapped by `log(1/π_i)/θ`; infinity, by nothing
+    sharpness: float
+    prior: tuple[float, ...]  # π
+    # noise per unit of sensitivity of the two releases; 0 where there is none
+    gradient_multiplier: float
+    risk_multiplier: float
+    # Γ: a record of the taken group i moves the gradient by at most Γ/n_i, rounding included
+    gradient_diameter: float
+    ceiling: float  # a record's loss counts for at most this much in the group risks
+    # a record moves the sum of its group's losses by at most this, rounding included
+    feedback_range: float
+    grid: SumGrid  # blocks and steps of the sums
+    # distance from the first weights that step sizes are planned for; 0 where they are fixed
+    aim: float
+    step_size: float  # longest plain step
+    longest_step: float
+    max_momentum: float  # largest heavy-ball momentum
+    averaged: int  # how many of the last iterates are averaged
+    # length of a planned step, as a share of `aim/(s √T)` for a coordinate's noise s
+    step_share: float
+    remark: str = ""  # what else a reader of the plan should know
+
+    __repr__ = short_repr
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        lines = [
+            f"average of the last {self.averaged:,} of {self.n_steps:,} iterates, one pass over "
+            "the rows each",
+            f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
+            + (f", aimed at weights {self.aim:.3g} from the first" if self.aim else ""),
+        ]
+        if len(self.prior) > 1:
+            heard = "the last" if self.memory == 1 else f"a running mean of {self.memory:,}"
+            handicap = (
+                ""
+                if math.isinf(self.sharpness)
+                else f", handicapped by log(1/prior)/{self.sharpness:.3g} for prior weights "
+                f"{shown(self.prior)}"
+            )
+            lines.append(
+                f"each step takes the group whose risk is the largest by {heard} released"
+                f"{handicap}; losses counted up to {self.ceiling:.3g}"
+            )
+            if self.visits < self.n_steps:
+                lines.append(f"no group is taken more than {self.visits:,} times")
+        if self.remark:
+            lines.append(self.remark)
+        return "\n".join(lines)
+
+
+# Public numbers of the descent–ascent solver.
+
+
+@dataclass(frozen=True)
+class GDASchedule:
+    """Everything that `GDA.run` needs besides the records and the noise."""
+
+    n_steps: int  # number of steps T
+    gradient_multiplier: float  # noise per unit of sensitivity of the gradient
+    # Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included
+    gradient_diameter: float
+    ceiling: float  # a record's loss counts for at most this much in the group risks
+    # a record of group i moves the sum of its group's losses by at most this, rounding included
+    feedback_range: float
+    grid: SumGrid  # blocks and steps of the sums
+    prior: tuple[float, ...]  # first group weights π
+    weight_ridge: float  # strengths ρ_w and ρ_λ of the public regularisers
+    group_ridge: float
+    # whether steps are `1/(ρ t)` and noise is the same for all groups and group weights, as if
+    # every group were as small as the smallest
+    is_paper: bool
+    group_step: float  # step length of the group weights; 0 where steps are `1/(ρ t)`
+    aim: float  # norm of the weights that step sizes are planned for
+    step_size: float  # limits of the weights' steps; see `HeavyBall`
+    longest_step: float
+    max_momentum: float
+    step_share: float
+    first_averaged: int  # which of the points 1, ..., T + 1 are averaged, both included
+    last_averaged: int
+    # says, where rows are taken relative to a released centre, how far slopes are limited
+    centring: str = ""
+    remark: str = ""  # what else a reader of the plan should know
+
+    __repr__ = short_repr
+
+    @property
+    def averaged(self) -> range:
+        """The points that are averaged."""
+        return range(self.first_averaged, self.last_averaged + 1)
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether rows are taken relative to a released centre, with limited slopes."""
+        return bool(self.centring)
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        lines = [
+            f"both players move at once, average of points {self.first_averaged:,} to "
+            f"{self.last_averaged:,} of {self.n_steps + 1:,}, one pass over the rows a step",
+            f"steps 1/(rho t) with rho = {self.weight_ridge:.3g}"
+            if self.is_paper
+            else f"step sizes at most {self.longest_step:.3g}, momentum at most "
+            f"{self.max_momentum:.2g}, aimed at weights of norm {self.aim:.3g}",
+        ]
+        if self.centring:
+            lines.append(self.centring)
+        if self.weight_ridge or self.group_ridge:
+            lines.append(
+                f"regularised by {self.weight_ridge:.3g}/2 |w - w1|^2 and "
+                f"-{self.group_ridge:.3g}/2 |lambda - prior|^2, which are public"
+            )
+        if len(self.prior) > 1:
+            of_groups = "" if self.is_paper else f", move by {self.group_step:.3g} times the risks"
+            lines.append(
+                f"group weights start at {shown(self.prior)}{of_groups}, losses counted up to "
+                f"{self.ceiling:.3g}"
+            )
+        if self.remark:
+            lines.append(self.remark)
+        return "\n".join(lines)

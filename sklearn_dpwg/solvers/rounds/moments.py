@@ -1,0 +1,499 @@
+"""Regression for the worst-off group from noisy second moments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, positive, whole
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.losses import SquaredError
+from sklearn_dpwg.privacy import (
+    Budget,
+    NoiseSource,
+    Release,
+    calibrate,
+    grid_step,
+    moment_sensitivity,
+)
+from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
+from sklearn_dpwg.solvers.plan import Plan, predict_seconds
+from sklearn_dpwg.solvers.rounds import releases
+from sklearn_dpwg.solvers.rounds.noisy_moments import robust_optimum, shrunk
+from sklearn_dpwg.solvers.rounds.releases import BLOCK_SIZE, MOMENTS, from_pass_of_mixture, triangle
+from sklearn_dpwg.solvers.rounds.schedule import MomentsSchedule
+from sklearn_dpwg.solvers.solver import Solution
+
+# Parameters of the moments solver, and what each may be.
+
+
+@dataclass(eq=False, repr=False)
+class MomentsParameters:
+    """Parameters of `Moments`, which documents them."""
+
+    n_rounds: int = 3
+    _: KW_ONLY
+    growth: float = 2.0
+    clip: float = 2.0
+    ridge: float = 0.25
+    smoothing: float = 3.0
+    aim: float = 0.3
+
+
+RULES = Rules(
+    "Moments",
+    n_rounds=whole(1, 20),
+    growth=positive(),
+    clip=positive(),
+    aim=positive(),
+    ridge=at_least_zero(),
+    smoothing=at_least_zero(),
+)
+
+
+# Plan of the rounds, and the planning bound on the excess risk.
+
+# Entries of a record's vector beside its row of norm 1: the constant, and the largest residual.
+# With the latter √(1 + constant²) residuals have the least noise; both are exact in binary, and
+# constants from a half to 1 do equally well (benchmarks/moments.py constant).
+CONSTANT, LENGTH = 0.75, 1.25
+
+# What the sensitivity is larger by to pay for rounding, and the digits of a float.
+ROUNDING, DIGITS = 5e-3, 53
+
+# Records of a group up to which both parts of its sums are exact (docs/theory/sums.md, section 7).
+LARGEST_GROUP = 2**38
+
+# What planning assumes that residuals, and weights from those of the round before, are in the last
+# of several rounds, over the target bound and the aim.
+LEFT_BY_ROUNDS = 0.5
+
+
+def plan_of_rounds(problem: Problem, budget: Budget, parameters: MomentsParameters) -> Plan:
+    """Plan the rounds; refuse so many records or weights that sums could not be exact."""
+    shares = float(parameters.growth) ** np.arange(parameters.n_rounds)
+    shares = shares / shares.sum()
+    releases = calibrate(
+        [Release(MOMENTS, "gaussian", 1.0 / math.sqrt(share), 1) for share in shares], budget
+    )
+    multipliers = [release.noise_multiplier for release in releases]
+    schedule = MomentsSchedule(**schedule_of_rounds(problem, parameters, multipliers))
+    bounds = excess_bound_by_group(problem, schedule, aim=parameters.aim * problem.radius)
+    n_entries = problem.n_groups * n_released(problem)
+    # a product of rows with rows takes a pass for every eight columns
+    n_passes = parameters.n_rounds * (2 + problem.n_columns // 8)
+    return Plan.of(
+        "moments",
+        problem,
+        budget,
+        releases=releases,
+        schedule=schedule,
+        bounds=bounds,
+        n_steps=parameters.n_rounds,
+        seconds=predict_seconds(
+            problem,
+            n_passes,
+            n_draws=parameters.n_rounds,
+            n_coordinates=parameters.n_rounds * n_entries,
+        ),
+    )
+
+
+def schedule_of_rounds(
+    problem: Problem, parameters: MomentsParameters, multipliers: Sequence[float]
+) -> dict[str, Any]:
+    """Return the fields of a schedule, with the noise multiplier of each round."""
+    assert isinstance(problem.loss, SquaredError)
+    has_constant = problem.intercept_scaling > 0.0
+    constant, length = (CONSTANT, LENGTH) if has_constant else (0.0, 1.0)
+    square = 1.0 + constant**2 + length**2
+    step, sum_step = _rounding_steps(problem, math.sqrt(square))
+    return {
+        "multipliers": tuple(multipliers),
+        "sensitivity": (1.0 + ROUNDING) * moment_sensitivity(math.sqrt(square)),
+        "constant": constant,
+        "length": length,
+        "step": step,
+        "sum_step": sum_step,
+        "target_bound": problem.loss.target_bound,
+        "clip": float(parameters.clip),
+        "ridge": float(parameters.ridge),
+        "smoothing": float(parameters.smoothing),
+    }
+
+
+def n_released(problem: Problem) -> int:
+    """Return how many numbers of a symmetric matrix are released."""
+    rows, _ = triangle(problem.n_columns + 1, has_constant=problem.intercept_scaling > 0.0)
+    return len(rows)
+
+
+def _rounding_steps(problem: Problem, norm: float) -> tuple[float, float]:
+    """Return the finest step of entries, and that of sums, with which sums are exact.
+
+    A vector is rounded by at most half a step in each coordinate, which its norm and so the
+    sensitivity pay for, and integers below 2⁵³ are floats. The sum of all blocks is held in
+    multiples of the second step and in what is left of it; together they are rounded once, by at
+    most half of that step in every entry of either neighbour's sum.
+    """
+    size, largest = problem.n_columns + 1, problem.most_in_a_group
+    # a record that changes its group moves the rounding of two sums
+    n_sums = 1 if problem.hidden is None else 2
+    square = ((1.0 + ROUNDING / 4.0) * norm) ** 2
+    in_block = min(largest, BLOCK_SIZE) * square
+    step = 2.0 ** math.ceil((math.log2(in_block) - DIGITS) / 2.0)
+    sum_step = max(step**2, grid_step(square, largest)) if largest > BLOCK_SIZE else step**2
+    if (
+        math.sqrt(size) * step / 2.0 > ROUNDING / 5.0 * norm
+        or n_sums * size * sum_step + largest * square * 2.0**-51 > ROUNDING / 5.0 * norm**2
+        or largest > LARGEST_GROUP
+    ):
+        raise ValueError(
+            f"solver 'moments' cannot add up {largest:,} records of a group with "
+            f"{problem.n_weights:,} weights exactly: choose 'mgr', or split the group."
+        )
+    return step, sum_step
+
+
+def excess_of_weights(
+    problem: Problem, schedule: MomentsSchedule, stds: FloatArray, *, aim: float
+) -> tuple[FloatArray, float]:
+    """Return the part ``a √g_i`` of the bound, and the squared norm of v that it is for."""
+    ratio = 1.0
+    if schedule.constant > 0.0:
+        ratio = max(1.0, problem.intercept_scaling / schedule.constant)
+    target = schedule.target_bound / schedule.length
+    square = (aim * ratio) ** 2 + target**2
+    if schedule.n_rounds > 1:
+        square *= LEFT_BY_ROUNDS**2
+    return aim * ratio * stds * math.sqrt(square * (problem.n_columns + 1) / 2.0), square
+
+
+def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: float) -> FloatArray:
+    """Return the planning bound on the excess risk for each group as the worst-off one.
+
+    It is ``a √g_i + √(2 log p) (h_i + Σ_j π_j h_j)`` with a the norm `aim` of the weights, and of
+    what they miss the optimum by, the variance g_i of the gradient and the standard deviation h_i
+    of the risk that the last round's noise adds to group i; at most what predicting nothing costs.
+
+    docs/theory/moments.md, section 4, derives it. That the last of several rounds has a vector half
+    as long, as it is about residuals, is an assumption.
+    """
+    sizes = problem.sizes_to_plan_for
+    stds = schedule.sensitivity * schedule.multipliers[-1] / sizes
+    bound, square = excess_of_weights(problem, schedule, stds, aim=aim)
+    if problem.n_groups > 1:
+        levels = stds * square / 2.0
+        spread = levels + float(np.asarray(problem.prior) @ levels)
+        bound = bound + math.sqrt(2.0 * math.log(problem.n_groups)) * spread
+    return np.asarray(np.minimum(bound, problem.constants.zero_score))
+
+
+# Noisy second moments of a fixed mixture of groups, and the optimum of what they show.
+
+# What who asks for mixtures decides, and how it is left to them: each call has one matrix.
+SET_BY_CALLER: dict[str, tuple[object, ...]] = {
+    "n_rounds": (MomentsParameters.n_rounds,),
+    "growth": (MomentsParameters.growth,),
+    "smoothing": (MomentsParameters.smoothing,),
+}
+
+# Numbers of calls that a plan may choose from.
+CALLS = (1, 2, 4, 8, 16)
+
+# Residuals are never clipped to less than this share of the target bound.
+LEAST_CLIP = 0.05
+
+
+@dataclass(frozen=True)
+class MixtureMoments(MomentsSchedule):
+    """Everything that calls need besides the records and the noise: one matrix each."""
+
+    def __str__(self) -> str:
+        """Return a line for people."""
+        return (
+            "one pass over the rows a call: the second moments of rows and residuals of the "
+            f"mixture, residuals clipped to at least {self.clip:.3g} times what the released risks "
+            "say their root mean square is"
+        )
+
+
+def clip_reach(schedule: MomentsSchedule, std: float, mean_square: float) -> float:
+    """Return how large residuals of a mean square may count, beside noise so loud."""
+    # noise is about this large beside what is clipped, in groups of average loudness
+    quiet = max(1.0, -math.log(min(1.0, std)))
+    return max(schedule.clip, math.sqrt(quiet)) * math.sqrt(max(mean_square, 0.0))
+
+
+def plan_of_calls(problem: Problem, calls: Calls, parameters: MomentsParameters) -> MixturePlan:
+    """Return the plan of one matrix a call, of which the second half's answers are averaged."""
+    averaged = max(1, calls.n_calls // 2)
+    multipliers = [1.0 / calls.mu] * calls.n_calls
+    schedule = MixtureMoments(**schedule_of_rounds(problem, parameters, multipliers))
+    of_mean = schedule.sensitivity / (np.asarray(problem.group_sizes, dtype=float) * calls.mu)
+    stds = np.sqrt(averaged * of_mean**2) / averaged
+    bounds, _ = excess_of_weights(problem, schedule, stds, aim=parameters.aim * problem.radius)
+    bounds = np.minimum(bounds, problem.constants.zero_score)
+    # a product of rows with rows takes a pass for every eight columns
+    passes = (2 + problem.n_columns // 8) * calls.n_calls
+    return MixturePlan(
+        solver="moments",
+        problem=problem,
+        calls=calls,
+        release=calls.release(MOMENTS),
+        schedule=schedule,
+        bounds=tuple(float(bound) for bound in bounds),
+        averaged=averaged,
+        seconds=predict_seconds(
+            problem,
+            passes,
+            n_draws=calls.n_calls,
+            n_coordinates=calls.n_calls * n_released(problem),
+        ),
+    )
+
+
+def run_call(
+    plan: MixturePlan,
+    group_weights: FloatArray,
+    center: FloatArray,
+    data: Risks,
+    noise: NoiseSource,
+    risks: FloatArray | None,
+) -> FloatArray:
+    """Release the moments around the centre, or of the targets; return what minimises them.
+
+    Residuals of the centre are clipped to a few times their root mean square, which the released
+    risks tell, where that is less than the targets' bound.
+    """
+    schedule, problem = plan.schedule, plan.problem
+    assert isinstance(schedule, MixtureMoments)
+    release = plan.release
+    sizes = np.asarray(data.group_sizes, dtype=float)
+    ratio = float((group_weights / sizes).max())
+    clip, around = schedule.target_bound, np.zeros_like(center)
+    if risks is not None:
+        std = ratio * schedule.sensitivity * release.noise_multiplier
+        wanted = clip_reach(schedule, std, 2.0 * float(group_weights @ risks))
+        if wanted < schedule.target_bound:
+            clip, around = max(wanted, LEAST_CLIP * schedule.target_bound), center
+    moments, std = from_pass_of_mixture(release, schedule, group_weights, data, around, clip, noise)
+    units = np.ones(len(moments))
+    units[-1] = clip / schedule.length
+    if schedule.constant > 0.0:
+        units[-2] = problem.intercept_scaling / schedule.constant
+    weights, _ = robust_optimum(
+        moments[None],
+        units,
+        center=around,
+        mean_noise=std**2,
+        pooled_noise=std,
+        ridge=schedule.ridge,
+        smoothing=0.0,
+        shares=np.ones(1),
+        radius=problem.radius,
+    )
+    return weights
+
+
+# Moments have an entry for each pair of weights, and noise on each takes 20 μs.
+MOST_WEIGHTS_OF_MOMENTS = 200
+
+
+class Moments(MomentsParameters, MixtureSolver):
+    """Noisy second moments of every group, and the exact minimax optimum of what they show.
+
+    For the squared error a group's risk is a quadratic function of the weights, whose coefficients
+    are means of products of features and target. A round releases them for all groups with
+    Gaussian noise, once: everything else is computed from that. Groups are disjoint, so that each
+    has the whole budget. A later round does the same with the residuals of the weights found
+    so far, clipped to a few times their root mean square, so that their noise is smaller in
+    proportion; or with the targets again, where residuals are no smaller.
+
+    Parameters
+    ----------
+    n_rounds : int, default=3
+        Number of rounds, from 1 to 20.
+    growth : float, default=2.0
+        Share of the budget (of μ²) of each round over that of the one before.
+    clip : float, default=2.0
+        Least bound on residuals over their root mean square, after the first round. It grows with
+        the root of the logarithm of how quiet the noise is.
+    ridge : float, default=0.25
+        Regularisation of the weights, over the norm of the noise of all groups' Hessian together.
+    smoothing : float, default=3.0
+        How unwilling the largest group risk is to rest on one group alone, over about what noise
+        costs where it does.
+    aim : float, default=0.3
+        Norm of the weights that the planning bound is for, as a share of the radius; nothing else
+        depends on it.
+
+    Notes
+    -----
+    Groups with few records have loud moments. Theirs are pulled towards those of all groups as
+    far as noise explains the difference (James and Stein), and the smoothed maximum spreads what is
+    left. `docs/theory/moments.md` proves the privacy, and says what of the bound is a model;
+    ``benchmarks/moments.py`` prints why the defaults are what they are. Noise does not depend on
+    the radius. `group_weights` are those of the released quadratics' solution.
+
+    References
+    ----------
+    D. Vu and A. Slavkovic (2009), Differential Privacy for Clinical Trial Data: noise on sufficient
+    statistics. Y.-X. Wang (2018), Revisiting differentially private linear regression,
+    arXiv:1803.02596: a ridge that follows the noise. The rounds and the groups are ours.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.solvers import Moments
+    >>> Moments(n_rounds=2)
+    Moments(n_rounds=2)
+    """
+
+    name: ClassVar[str] = "moments"
+    uses_start: ClassVar[bool] = False
+
+    def _check_parameters(self) -> None:
+        RULES.check(self)
+
+    def _check_hidden_groups(self) -> None:
+        """Accept: all of it is proved for hidden groups too."""
+
+    def suits(self, problem: Problem) -> bool:
+        is_quadratic = isinstance(problem.loss, SquaredError)
+        return is_quadratic and problem.n_weights <= MOST_WEIGHTS_OF_MOMENTS
+
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+        self._refuse_other_losses(problem)
+        return plan_of_rounds(problem, budget, self)
+
+    def _refuse_other_losses(self, problem: Problem) -> None:
+        """Refuse risks that are not quadratic."""
+        if not isinstance(problem.loss, SquaredError):
+            raise ValueError(
+                f"solver {self.name!r} is for loss 'squared_error' alone, whose risks are "
+                f"quadratic, got {problem.loss!r}."
+            )
+
+    def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
+        schedule, problem = plan.schedule, plan.problem
+        assert isinstance(schedule, MomentsSchedule)
+        sizes = np.asarray(problem.group_sizes, dtype=float)
+        n_columns = problem.n_columns + 1
+        weights, group_weights = np.zeros(problem.n_weights), np.asarray(problem.prior)
+        center, clip = weights, schedule.target_bound
+        mean = np.zeros((problem.n_groups, n_columns, n_columns))
+        precision = np.zeros((n_columns, n_columns))
+        for release in plan.releases:
+            moments = releases.from_pass(plan, release, data, center, clip, noise)
+            # products of rows are the same in all rounds, those with residuals where the centre is
+            share = release.noise_multiplier**-2
+            mean = (precision * mean + share * moments) / (precision + share)
+            precision += share
+            stds = schedule.sensitivity / np.sqrt(precision[-1, -1]) / sizes
+            stds_of_rows = schedule.sensitivity / np.sqrt(precision[0, 0]) / sizes
+            heard, stds, stds_of_rows = _heard(mean, stds, stds_of_rows, problem)
+            weights, group_weights, mean_square = _learned(
+                heard,
+                stds,
+                stds_of_rows,
+                problem,
+                schedule,
+                center=center,
+                clip=clip,
+            )
+            # noise is about this large beside what is clipped, in groups of average loudness
+            reach = clip_reach(schedule, float(stds.mean()), mean_square)
+            if reach < schedule.target_bound:
+                center, clip = weights, max(reach, LEAST_CLIP * schedule.target_bound)
+                precision[-1, :] = precision[:, -1] = 0.0
+            elif center.any():
+                # residuals that are no shorter than the targets are no better to know
+                center, clip = np.zeros_like(weights), schedule.target_bound
+                precision[-1, :] = precision[:, -1] = 0.0
+        return Solution(weights, group_weights, schedule.n_rounds)
+
+    def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
+        return SET_BY_CALLER
+
+    def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
+        return CALLS
+
+    def plan_mixture(self, problem: Problem, calls: Calls) -> MixturePlan:
+        self._refuse_other_losses(problem)
+        return plan_of_calls(problem, calls, self)
+
+    def run_mixture(
+        self,
+        plan: MixturePlan,
+        group_weights: FloatArray,
+        center: FloatArray,
+        data: Risks,
+        noise: NoiseSource,
+        *,
+        call: int,
+        risks: FloatArray | None = None,
+    ) -> FloatArray:
+        return run_call(plan, group_weights, center, data, noise, risks)
+
+
+def _heard(
+    moments: FloatArray, stds: FloatArray, stds_of_rows: FloatArray, problem: Problem
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return moments and deviations, those of the mean for hidden groups that may be empty."""
+    is_heard = problem.is_heard
+    if is_heard.all():
+        return moments, stds, stds_of_rows
+    shares = np.asarray(problem.group_sizes, dtype=float) * (is_heard if is_heard.any() else 1.0)
+    shares = shares / shares.sum()
+    mean = np.tensordot(shares, moments, 1)
+    return (
+        np.where(is_heard[:, None, None], moments, mean),
+        np.where(is_heard, stds, np.linalg.norm(shares * stds)),
+        np.where(is_heard, stds_of_rows, np.linalg.norm(shares * stds_of_rows)),
+    )
+
+
+def _learned(
+    moments: FloatArray,
+    stds: FloatArray,
+    stds_of_rows: FloatArray,
+    problem: Problem,
+    schedule: MomentsSchedule,
+    *,
+    center: FloatArray,
+    clip: float,
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return weights, mixture and the mean square of the residuals that noisy moments show."""
+    sizes = np.asarray(problem.group_sizes, dtype=float)
+    shares = sizes / sizes.sum()
+    of_rows = np.zeros(moments.shape[1:], dtype=bool)
+    of_rows[:-1, :-1] = True
+    # the square of the constant is no release
+    free = np.ones_like(of_rows)
+    if schedule.constant > 0.0:
+        free[-2, -2] = False
+    moments = shrunk(moments, stds_of_rows, of_rows & free)
+    moments = shrunk(moments, stds, ~of_rows)
+    units = np.ones(len(of_rows))
+    units[-1] = clip / schedule.length
+    if schedule.constant > 0.0:
+        units[-2] = problem.intercept_scaling / schedule.constant
+    pooled = 1.0 / math.sqrt(float((stds_of_rows**-2).sum()))
+    weights, group_weights = robust_optimum(
+        moments,
+        units,
+        center=center,
+        mean_noise=float((stds**2).mean()),
+        pooled_noise=pooled,
+        ridge=schedule.ridge,
+        smoothing=schedule.smoothing,
+        shares=shares,
+        radius=problem.radius,
+    )
+    along = np.append(center - weights, 1.0) * units
+    return weights, group_weights, float(shares @ ((moments @ along) @ along))

@@ -1,0 +1,386 @@
+"""Base of both games of the online solver: players, strength, averages."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.data.oracles import SampleOracle
+from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.privacy import NoiseSource, Release
+from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Game, Solution
+from sklearn_dpwg.solvers.stream.learners import EXP3, GroupPlayer, Hedge, Learner
+from sklearn_dpwg.solvers.stream.releases import (
+    DifferenceSums,
+    GradientSums,
+    clipped_losses,
+    difference_sum,
+    release_losses,
+    release_mean_loss,
+)
+from sklearn_dpwg.solvers.stream.schedule import OCOSchedule, OnlineToBatchSchedule, round_weight
+from sklearn_dpwg.solvers.sums import batch_losses, gradient_sum
+
+
+class OCOGame(Game):
+    """Two online learners that play against each other on fresh records."""
+
+    _groups: GroupPlayer
+
+    def __init__(
+        self,
+        plan: Plan,
+        schedule: OCOSchedule,
+        learner: Learner,
+        noise: NoiseSource,
+        start: Solution | None,
+    ) -> None:
+        problem = plan.problem
+        self._schedule, self._problem, self._noise = schedule, problem, noise
+        gradient_release, *feedback_releases = plan.releases
+        self._feedback_release: Release | None = next(iter(feedback_releases), None)
+        prior = np.asarray(schedule.prior)
+        self._first = np.zeros(problem.n_weights)
+        if start is not None:
+            self._first = project_to_ball(start.weights, problem.radius)
+            if start.group_weights is not None:
+                prior = np.maximum(start.group_weights, 1e-300)
+        self._groups = self._make_groups(prior)
+        self._largest = self._influence(prior / prior.sum())
+        self._strength = self._strength_for(self._largest)
+        self._player = learner.start(
+            problem.n_weights, problem.radius, self._strength, initial=self._first
+        )
+        self._sums = GradientSums(
+            self._player, schedule, noise, gradient_release, sensitivity=self._fixed_sensitivity()
+        )
+        self._n_played, self._total = 0, 0.0
+        self._weights_sum = np.zeros(problem.n_weights)
+        self._group_weights_sum = np.zeros(problem.n_groups)
+
+    @property
+    def is_over(self) -> bool:
+        return self._n_played == self._schedule.n_rounds
+
+    def finish(self) -> Solution:
+        if self._n_played == 0:
+            return Solution(self._first.copy(), self._groups.prior, 0)
+        return Solution(
+            self._weights_sum / self._total, self._group_weights_sum / self._total, self._n_played
+        )
+
+    @abstractmethod
+    def _make_groups(self, prior: FloatArray) -> GroupPlayer:
+        """Return the player of groups."""
+
+    @abstractmethod
+    def _influence(self, group_weights: FloatArray) -> float:
+        """Return the largest factor of a record's gradient in that of a round."""
+
+    @abstractmethod
+    def _fixed_sensitivity(self) -> float | None:
+        """Return by how much a record moves a gradient; None where each round states its own."""
+
+    def _sensitivity(self, influence: float) -> float:
+        return self._schedule.gradient_diameter * influence
+
+    def _strength_for(self, influence: float) -> float:
+        schedule = self._schedule
+        multiplier = schedule.gradient_multiplier * schedule.worst_std
+        return schedule.strength_rule.strength(multiplier * self._sensitivity(influence))
+
+    def _losses(
+        self, rows: FloatArray, targets: ArrayLike, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the losses of a batch and their slopes in the scores."""
+        return batch_losses(self._problem, rows, targets, weights)
+
+    def _count(self, weights: FloatArray) -> None:
+        """Add what is played now to the averages."""
+        self._n_played += 1
+        share = float(self._n_played) ** self._schedule.averaging
+        self._total += share
+        self._weights_sum += share * weights
+        self._group_weights_sum += share * self._groups.group_weights
+
+
+# Game whose rounds read one group, drawn from the group weights: Algorithm 2 of the paper.
+
+
+class SampledGame(OCOGame):
+    """It ends early where the drawn group has too few records left."""
+
+    _groups: EXP3
+    _drawn: int | None = None
+
+    def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
+        before, size = self._n_played, self._n_weight + self._n_feedback
+        left = [math.inf if count == math.inf else int(count) // size for count in available]
+        while not self.is_over:
+            if self._drawn is None:
+                several = self._problem.n_groups > 1
+                self._drawn = self._groups.sample(self._noise.rng) if several else 0
+            group = self._drawn
+            # the group that was drawn stays drawn: a later call goes on with it
+            if left[group] < 1:
+                break
+            left[group] -= 1
+            self._drawn = None
+            self._play_round(oracle, group)
+        return self._n_played - before
+
+    def _play_round(self, oracle: SampleOracle, group: int) -> None:
+        problem, schedule, n_weight = self._problem, self._schedule, self._n_weight
+        rows, targets = oracle.draw(group, n_weight + self._n_feedback)
+        weights = self._player.predict()
+        values, slopes = self._losses(rows, targets, weights)
+        self._count(weights)
+        self._sums.release(gradient_sum(problem, rows, slopes, n_weight) / n_weight)
+        if self._feedback_release is not None:
+            noisy = release_mean_loss(
+                clipped_losses(schedule, values, n_weight),
+                schedule,
+                self._noise,
+                self._feedback_release,
+            )
+            bound = schedule.feedback_bound
+            self._groups.update(group, min(max(bound - noisy, 0.0), 2.0 * bound))
+
+    def _make_groups(self, prior: FloatArray) -> EXP3:
+        return EXP3(prior, self._schedule.group_rate, 2.0 * self._schedule.feedback_bound)
+
+    def _influence(self, group_weights: FloatArray) -> float:
+        return 1.0 / self._schedule.weight_rates[0]
+
+    def _fixed_sensitivity(self) -> float:
+        return self._sensitivity(self._largest)
+
+    @property
+    def _n_weight(self) -> int:
+        """Records of a round for the weights."""
+        return int(self._schedule.weight_rates[0])
+
+    @property
+    def _n_feedback(self) -> int:
+        """Records of a round for the groups."""
+        return int(self._schedule.feedback_rates[0])
+
+
+# Game whose rounds read records of every group and weigh their gradients.
+
+
+class WeightedGame(OCOGame):
+    """It pauses where any group has too few records left; all are used up together."""
+
+    _groups: Hedge
+
+    def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
+        schedule = self._schedule
+        rates = np.add(schedule.weight_rates, schedule.feedback_rates)
+        n_rounds = schedule.n_rounds - self._n_played
+        n_rounds = int(min(n_rounds, np.floor((np.asarray(available) / rates) * (1 + 1e-9)).min()))
+        if n_rounds < 1:
+            return 0
+        # each group's records are dealt evenly to the rounds, and in each first to the weights
+        weight_ends, feedback_ends = [], []
+        steps = np.arange(n_rounds + 1)
+        for group in range(self._problem.n_groups):
+            n_used = min(available[group], math.ceil(n_rounds * rates[group] * (1 - 1e-9)))
+            n_weight = round(n_used * schedule.weight_rates[group] / rates[group])
+            weight_ends.append(steps * int(n_weight) // n_rounds)
+            feedback_ends.append(steps * int(n_used - n_weight) // n_rounds)
+        weight_sizes = np.diff(np.array(weight_ends), axis=1).T.tolist()
+        feedback_sizes = np.diff(np.array(feedback_ends), axis=1).T.tolist()
+        for sizes, others in zip(weight_sizes, feedback_sizes, strict=True):
+            self._play_round(oracle, sizes, others)
+        return n_rounds
+
+    def _play_round(
+        self, oracle: SampleOracle, weight_sizes: list[int], feedback_sizes: list[int]
+    ) -> None:
+        problem, schedule = self._problem, self._schedule
+        weights, group_weights = self._player.predict(), self._groups.group_weights
+        gradient, sums = np.zeros_like(weights), np.zeros(problem.n_groups)
+        for group, (n_weight, n_feedback) in enumerate(
+            zip(weight_sizes, feedback_sizes, strict=True)
+        ):
+            if n_weight + n_feedback == 0:
+                continue
+            rows, targets = oracle.draw(group, n_weight + n_feedback)
+            values, slopes = self._losses(rows, targets, weights)
+            share = group_weights[group] / schedule.weight_rates[group]
+            gradient += share * gradient_sum(problem, rows, slopes, n_weight)
+            if n_feedback:
+                sums[group] = (clipped_losses(schedule, values, n_weight) - schedule.infimum).sum()
+        self._count(weights)
+        self._largest = max(self._largest, self._influence(group_weights))
+        before, self._strength = self._strength, self._strength_for(self._largest)
+        self._sums.release(
+            gradient,
+            self._strength - before,
+            self._first,
+            sensitivity=self._sensitivity(self._largest),
+        )
+        self._update_groups(sums, np.asarray(feedback_sizes) > 0)
+
+    def _update_groups(self, sums: FloatArray, is_read: NDArray[np.bool_]) -> None:
+        """Update the group weights with the noisy losses of the groups that were read."""
+        if self._feedback_release is None:
+            return
+        schedule = self._schedule
+        noisy = release_losses(sums, is_read, schedule, self._noise, self._feedback_release)
+        correction = np.where(is_read, schedule.noise_correction, 0.0)
+        rate = schedule.group_rate
+        self._groups.update(-noisy + (correction / rate if rate else 0.0))
+
+    def _make_groups(self, prior: FloatArray) -> Hedge:
+        return Hedge(prior, self._schedule.group_rate)
+
+    def _influence(self, group_weights: FloatArray) -> float:
+        return float((group_weights * (1.0 / np.asarray(self._schedule.weight_rates))).max())
+
+    def _fixed_sensitivity(self) -> None:
+        return None
+
+
+# Game of one learner on the gradients of a risk: Algorithm 1 of Zhang, Tran and Cutkosky.
+
+# A parameter-free learner hears at most so many deviations of the norm of the noise.
+CLIPPED_DEVIATIONS = 4.0
+
+
+class OnlineToBatchGame(Game):
+    """It pauses where any group has too few records left; all are used up together."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        schedule: OnlineToBatchSchedule,
+        learner: Learner,
+        noise: NoiseSource,
+        start: Solution | None,
+    ) -> None:
+        problem = plan.problem
+        self._schedule, self._problem = schedule, problem
+        mixture = np.asarray(schedule.mixture)
+        self._first = np.zeros(problem.n_weights)
+        if start is not None:
+            self._first = project_to_ball(start.weights, problem.radius)
+            if start.group_weights is not None:  # public or released, like the weights
+                mixture = start.group_weights / start.group_weights.sum()
+        # what a record of each group counts for in a round
+        self._shares: FloatArray = mixture / np.asarray(schedule.rates)
+        self._influence = float(self._shares.max())
+        self._sums = DifferenceSums(schedule, noise, plan.releases[0])
+        mechanism = make_prefix_sums(
+            schedule.noise, n_steps=schedule.n_rounds, n_dimensions=problem.n_weights
+        )
+        self._row_norms = mechanism.standard_deviations()
+        self._player = learner.start(
+            problem.n_weights, problem.radius, schedule.strength, initial=self._first
+        )
+        self._step, self._total = 0, 0.0  # t and β_{1:t}
+        self._here = self._before = self._first  # x_t and x_{t-1}
+        self._weights = self._first  # w_t
+        self._farthest = 0.0  # largest ‖w_i - x_{i-1}‖
+        self._largest = 0.0  # largest sensitivity stated so far
+        self._move()
+
+    @property
+    def is_over(self) -> bool:
+        return self._step > self._schedule.n_rounds
+
+    def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
+        rates = np.asarray(self._schedule.rates)
+        n_rounds = self._schedule.n_rounds - (self._step - 1)
+        n_rounds = int(min(n_rounds, np.floor((np.asarray(available) / rates) * (1 + 1e-9)).min()))
+        if n_rounds < 1:
+            return 0
+        steps, ends = np.arange(n_rounds + 1), []
+        for group, rate in enumerate(rates):
+            n_used = min(available[group], math.ceil(n_rounds * rate * (1 - 1e-9)))
+            ends.append(steps * int(n_used) // n_rounds)
+        for sizes in np.diff(np.array(ends), axis=1).T.tolist():
+            self._play_round(oracle, sizes)
+        return n_rounds
+
+    def finish(self) -> Solution:
+        return Solution(self._here.copy(), None, self._step - 1)
+
+    def _play_round(self, oracle: SampleOracle, sizes: list[int]) -> None:
+        problem, power = self._problem, self._schedule.power
+        here = round_weight(self._step, power), self._here
+        before = round_weight(self._step - 1, power), self._before
+        # known before any record of the round is read
+        self._largest = max(self._largest, self._sensitivity(here[0], before[0]))
+        difference = np.zeros(problem.n_weights)
+        for group, size in enumerate(sizes):
+            if size:
+                rows, targets = oracle.draw(group, size)
+                batch = difference_sum(problem, rows, np.asarray(targets), here, before)
+                difference += self._shares[group] * batch
+        gradient = self._sums.release(difference, self._largest)
+        self._teach(gradient, here[0])
+        self._move()
+
+    def _sensitivity(self, weight: float, before: float) -> float:
+        """Return by how much a record can move the difference of this round."""
+        schedule = self._schedule
+        moved = float(np.linalg.norm(self._here - self._before))
+        sensitivity = schedule.sensitivity.of_round(weight, before, moved)
+        if schedule.papers_factor:
+            papers = schedule.papers_sensitivity(self._step, self._farthest)
+            sensitivity = max(sensitivity, papers)
+        return self._influence * sensitivity
+
+    def _teach(self, gradient: FloatArray, weight: float) -> None:
+        """Tell the learner the loss of the round, of which all is released or public."""
+        schedule, first = self._schedule, self._first
+        if schedule.regulariser is not None:
+            self._bet(gradient, weight)
+            return
+        if not schedule.convexity:
+            self._player.update(gradient)
+            return
+        # the regulariser's gradient at x_t is public; half of its convexity goes to the learner
+        strength = weight * schedule.convexity
+        self._player.update(gradient + strength * (self._here - first), strength / 2.0, self._here)
+
+    def _bet(self, gradient: FloatArray, weight: float) -> None:
+        """Tell a parameter-free learner the loss of the round, shortened and regularised."""
+        schedule, away = self._schedule, self._weights - self._first
+        assert schedule.regulariser is not None
+        std = schedule.multiplier * self._largest * self._row_norms[self._step - 1]
+        noise_norm = math.sqrt(len(gradient)) * float(std)
+        longest = weight * schedule.lipschitz + CLIPPED_DEVIATIONS * noise_norm
+        norm = float(np.linalg.norm(gradient))
+        if norm > longest:
+            gradient = gradient * (longest / norm)
+        slope, curve = schedule.regulariser.of_round(self._step, schedule.power, noise_norm)
+        convexity = weight * schedule.convexity
+        linear = gradient + convexity * (self._here - self._first)
+        distance = float(np.linalg.norm(away))
+        if distance > 0.0:
+            linear = linear + slope / distance * away
+        self._player.update(linear, 2.0 * curve, self._first)
+
+    def _move(self) -> None:
+        """Go on to the next round: w_t, and x_t as the average with it."""
+        self._step += 1
+        weight = round_weight(self._step, self._schedule.power)
+        self._total += weight
+        self._weights = self._player.predict()
+        away = self._weights - self._here
+        self._farthest = max(self._farthest, float(np.linalg.norm(away)))
+        self._before = self._here
+        # an average of points in the ball, which rounding must not take out of it
+        self._here = project_to_ball(
+            self._here + (weight / self._total) * away, self._problem.radius
+        )

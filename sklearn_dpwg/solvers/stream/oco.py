@@ -1,0 +1,198 @@
+"""Worst-group learning from any private online learner."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy.prefix_sums import PrefixSums, make_prefix_sums
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import FreshSolver, Solution
+from sklearn_dpwg.solvers.stream.games import OCOGame, SampledGame, WeightedGame
+from sklearn_dpwg.solvers.stream.learners import SumNoise, make_learner
+from sklearn_dpwg.solvers.stream.planning import least_oco_plan
+from sklearn_dpwg.solvers.stream.releases import PlannedReleases, oco_plan
+from sklearn_dpwg.solvers.stream.schedule import (
+    OCO_RULES,
+    OCOParameters,
+    OCOSchedule,
+    RoundSensitivity,
+    StrengthRule,
+)
+
+# Plan of the online solver with the parameters of Zhou and Bassily.
+
+
+def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> Plan:
+    """Return the plan of the paper's parameters, whose noise is accounted for exactly.
+
+    A sampled game with one record a round for each player unless `batch_size` says more, a uniform
+    prior, U and η of Theorem 7, plain averages, and γ by the learner's regret bound. (Zhou and
+    Bassily 2024, Algorithm 2, Theorem 7 and Corollary 8)
+    """
+    p, several = problem.n_groups, problem.n_groups > 1
+    own = 1 if parameters.batch_size is None else int(parameters.batch_size)
+    other = own if several else 0
+    if math.isinf(problem.n_records) and parameters.n_rounds is None:
+        raise ValueError(
+            "n_rounds of OCO must be set where a group has no end (a size of infinity), got None."
+        )
+    most = problem.n_records / (own + other)
+    n_rounds = max(1, int(most if parameters.n_rounds is None else min(parameters.n_rounds, most)))
+    releases = PlannedReleases.within(problem, budget, n_rounds)
+    constants = problem.constants
+    # "B/(b ε)" with the paper's pure ε: exact accounting lets a touch less noise do
+    bound = problem.loss_range
+    if several:
+        unit = releases.feedback_multiplier * problem.loss_range / other
+        bound += 2.0 * unit * math.log(max(n_rounds, 2))
+    mechanism = make_prefix_sums(
+        parameters.mechanism, n_steps=n_rounds, n_dimensions=problem.n_weights
+    )
+    multiplier = releases.gradient.noise_multiplier
+    learned = make_learner(parameters.learner).plan(
+        n_steps=n_rounds,
+        radius=problem.radius,
+        gradient_norm=problem.lipschitz,
+        noise=SumNoise.of(mechanism, multiplier, problem.gradient_diameter / own),
+    )
+    moved = _round_sensitivity(problem, mechanism, own, other)
+    rate = math.sqrt(math.log(p) / (p * n_rounds)) / bound
+    schedule = OCOSchedule(
+        play="sampled",
+        n_rounds=n_rounds,
+        noise=parameters.mechanism,
+        gradient_multiplier=multiplier,
+        feedback_multiplier=releases.feedback_multiplier,
+        gradient_diameter=moved.gradient_diameter,
+        ceiling=constants.supremum,
+        infimum=constants.infimum,
+        feedback_range=moved.feedback_range,
+        prior=(1.0 / p,) * p,
+        weight_rates=(float(own),) * p,
+        feedback_rates=(float(other),) * p,
+        group_rate=rate,
+        feedback_bound=bound,
+        noise_correction=(0.0,) * p,
+        strength_rule=StrengthRule(
+            n_rounds=n_rounds,
+            aim=problem.radius,
+            smoothness=problem.smoothness * problem.loss.n_outputs,
+            lipschitz=problem.lipschitz,
+            fixed=learned.strength,
+        ),
+        averaging=0.0,
+        worst_std=mechanism.worst_standard_deviation,
+        remark="the paper's parameters, with noise accounted for exactly",
+    )
+    # the two regrets in the proof of Theorem 7, the second as Auer et al. (2002) bound it
+    excess = learned.regret_bound / n_rounds
+    if several:
+        excess += math.log(p) / (rate * n_rounds) + 2.0 * rate * p * bound**2
+    return oco_plan(problem, budget, releases, schedule, np.full(p, excess))
+
+
+def _round_sensitivity(
+    problem: Problem, mechanism: PrefixSums, own: int, other: int
+) -> RoundSensitivity:
+    """Return what a record moves in rounds of so many records for each player."""
+    return RoundSensitivity.of(
+        problem,
+        mechanism,
+        ceiling=problem.constants.supremum,
+        play="sampled",
+        weight_rates=np.full(problem.n_groups, float(own)),
+        feedback_rates=np.full(problem.n_groups, float(other)),
+    )
+
+
+GAMES: dict[str, type[OCOGame]] = {"weighted": WeightedGame, "sampled": SampledGame}
+
+
+class OCO(OCOParameters, FreshSolver):
+    """A private online learner plays weights against a player of groups, on fresh records.
+
+    Every record is used once, by one of the two players, so each player has the whole budget, and
+    records may come from a stream, a simulator or a database as well as from arrays. The weights
+    player learns from noisy prefix sums of gradients, the group player from noisy losses of
+    batches. ``None`` means planned from public facts.
+
+    Parameters
+    ----------
+    learner : str or Learner, default="ftrl"
+        Who plays the weights: "ftrl" (then it is DP-FTRL), "gradient-descent", or an instance
+        such as ``FTRL(strength=50.0)``.
+    play : {"weighted", "sampled"}, default="weighted"
+        "weighted": a round takes records of every group and weighs their gradients; all groups
+        are used up together. "sampled": Algorithm 2 of the paper; a round takes records of one
+        group, drawn from the group weights, and play ends when a drawn group has run out.
+    noise : {"toeplitz", "honaker", "tree", "independent"}, optional
+        Mechanism of the prefix sums. Toeplitz, the planned one, has the least noise and remembers a
+        number a weight and round, the trees a number a weight and doubling. The paper's is the
+        tree.
+    n_rounds : int, optional
+        Most rounds T.
+    batch_size : int, optional
+        Records of a round for the weights, of all groups together in a weighted game. Where
+        groups have no end, 1.
+    weight_share : float, optional
+        Share of the records that the weights player gets, between 0 and 1.
+    schedule : {"planned", "paper"}, default="planned"
+        "paper" takes a sampled game with batches of 1, a uniform prior, the binary tree unless
+        `noise` says otherwise, and the rates of Theorem 7 and Corollary 8.
+    group_rate : float, optional
+        Step size of the group player, positive.
+    loss_ceiling : float, optional
+        Each record's loss counts for at most this much for the group player; planned: half again
+        the largest loss of a model that predicts nothing. Infinity: no ceiling.
+    aim : float, default=0.4
+        Distance from the first weights, 0 or a start, that the learner's strength is planned for,
+        as a share of the radius.
+    averaging : float, default=2.0
+        Round t counts in the averages by t to this power; 0 is the paper's plain average.
+    max_rounds : int, default=256
+        Largest number of rounds that a plan may choose by itself.
+    horizon : int, default=10
+        For ``partial_fit``: the plan is made on the first call, for this many calls with as many
+        records of each group as the first.
+
+    Notes
+    -----
+    In a weighted game a record of group i moves the gradient of one round by at most
+    Γ λ_i/b_i, in a sampled one by Γ/b, with b or b_i the records of a round; in either case it
+    moves one noisy loss by B/b. `docs/theory/oco.md` proves what follows, for records whose place
+    depends on everything released before.
+
+    A planned strength follows the noise of the sums as far as it is public: it grows where weight
+    moves to a small group. `benchmarks/oco.py` prints the table that the defaults are from.
+
+    References
+    ----------
+    Zhou and Bassily (2024), Algorithm 2, Theorems 6 and 7, Corollary 8; Kairouz et al. (2021).
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.solvers import OCO
+    >>> OCO(noise="honaker", n_rounds=100)
+    OCO(n_rounds=100, noise='honaker')
+    """
+
+    name: ClassVar[str] = "oco"
+
+    def _check_parameters(self) -> None:
+        OCO_RULES.check(self)
+
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+        if self.schedule == "paper":
+            return paper_plan(problem, budget, self)
+        return least_oco_plan(problem, budget, self)
+
+    def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> OCOGame:
+        schedule = plan.schedule
+        assert isinstance(schedule, OCOSchedule)
+        learner = make_learner(self.learner)
+        return GAMES[schedule.play](plan, schedule, learner, noise, start)

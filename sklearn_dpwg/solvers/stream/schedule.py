@@ -1,0 +1,525 @@
+"""Public numbers of the online solver, and the rule by which its strength follows the noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, Self
+
+import numpy as np
+
+from sklearn_dpwg._checks import (
+    FloatArray,
+    Rules,
+    accepted_by,
+    any_number,
+    key_of,
+    one_of,
+    positive,
+    share,
+    whole,
+    within,
+)
+from sklearn_dpwg._repr import short_repr
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSums
+from sklearn_dpwg.solvers.steps import shown
+from sklearn_dpwg.solvers.stream.learners import Learner, ParameterFree, make_learner
+from sklearn_dpwg.solvers.sums import record_errors, rounding_of_sum
+
+# The plan's step is at most this over H: gradient descent on a loss of curvature H is stable up to
+# there, and may swing for ever beyond.
+LONGEST_STEP = 2.0
+
+
+@dataclass(frozen=True)
+class StrengthRule:
+    """Strength of the weights player's regularisation, given the noise of its sums.
+
+    With a step size η = 1/strength the weights reach a bound of ``a²/(2 η T)``, and noise of
+    standard deviation s on every coordinate of a sum costs ``H q (η s)²/2`` for a smooth loss and
+    ``L √q η s`` for any, with q the share of the variance that averages keep. The rule takes the η
+    that makes the total least.
+    """
+
+    n_rounds: int  # T
+    aim: float  # norm a of the weights that are aimed at
+    smoothness: float  # H of the loss in the weights, times the outputs; may be infinite
+    lipschitz: float  # constant L of the loss in the weights
+    fixed: float | None = None  # a strength that does not follow the noise
+
+    # what is left of the variance of the last sum's noise in the averaged weights: 0.28 to 0.38
+    # for the square-root Toeplitz mechanism with 8 to 1024 rounds
+    # (tests/solvers/oco/test_planning.py)
+    averaged_variance = 0.35
+
+    def strength(self, noise_std: float) -> float:
+        """Return the strength γ for the deviation of a coordinate of the noisiest sum."""
+        if self.fixed is not None:
+            return self.fixed
+        variance = self.averaged_variance * noise_std**2
+        general = self.n_rounds * (self.lipschitz**2 + 2.0 * self.lipschitz * math.sqrt(variance))
+        if math.isinf(self.smoothness):
+            return math.sqrt(general) / self.aim
+        curved = (2.0 * self.n_rounds * variance * self.smoothness / self.aim**2) ** (1.0 / 3.0)
+        return max(curved, self.smoothness / LONGEST_STEP)
+
+    def bounds(self, noise_stds: FloatArray, n_rounds: FloatArray) -> FloatArray:
+        """Return the weights' part of planning bounds, each where so many rounds are played."""
+        # groups of one size have one bound
+        distinct, which = np.unique(noise_stds, return_inverse=True)
+        step = (1.0 / np.array([self.strength(float(std)) for std in distinct]))[which]
+        moved = step * noise_stds * math.sqrt(self.averaged_variance)
+        noise = self.lipschitz * moved
+        plain = 0.5 * step * self.lipschitz**2
+        if not math.isinf(self.smoothness):
+            noise, plain = np.minimum(noise, 0.5 * self.smoothness * moved**2), 0.0 * plain
+        return np.asarray(self.aim**2 / (2.0 * step * n_rounds) + noise + plain)
+
+
+@dataclass(frozen=True)
+class OCOSchedule:
+    """Everything that a game needs besides the records and the noise."""
+
+    # whether a round takes records of every group, or of one group drawn from the group weights
+    play: Literal["weighted", "sampled"]
+    n_rounds: int  # at most
+    noise: str  # name of the prefix-sum mechanism
+    gradient_multiplier: float  # noise per unit of sensitivity on the sums
+    feedback_multiplier: float  # the same on the losses; 0 where none are released
+    gradient_diameter: float  # Γ, by which a record moves its own gradient at most, and rounding
+    ceiling: float  # a record's loss counts for at most this in the feedback,
+    infimum: float  # and what exceeds this
+    # by how much one record moves the sum of losses that the group player is told: ceiling minus
+    # infimum, and rounding
+    feedback_range: float
+    prior: tuple[float, ...]  # first group weights
+    # records of each group that the weights player reads in a round, on average; the gradients of
+    # a round are summed and divided by it
+    weight_rates: tuple[float, ...]
+    feedback_rates: tuple[float, ...]  # the same for the group player
+    group_rate: float  # step size η of the group player
+    # U of a sampled game, whose group player is told U minus the noisy loss, clipped to [0, 2U]
+    feedback_bound: float
+    noise_correction: tuple[float, ...]  # of a weighted game: log E exp(η N) of each loss's noise N
+    strength_rule: StrengthRule
+    averaging: float  # round t counts in the averages in proportion to t to this power
+    worst_std: float  # deviation of the noisiest sum, per unit of noise and sensitivity
+    remark: str = ""
+
+    __repr__ = short_repr
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        one_group = len(self.prior) == 1
+        weighted = self.play == "weighted"
+        own = sum(self.weight_rates) if weighted else self.weight_rates[0]
+        other = sum(self.feedback_rates) if weighted else self.feedback_rates[0]
+        whose = "all groups" if weighted else "one group, drawn from the group weights"
+        lines = [
+            f"up to {self.n_rounds:,} rounds, each of {own:,.4g} fresh records for the weights"
+            + ("" if one_group else f" and {other:,.4g} for the group weights, of {whose}")
+        ]
+        lines.append(
+            f"{self.noise} noise on gradient sums, at most {self.worst_std:.3g} times that of one "
+            f"release; round t counts by t^{self.averaging:g} in the averages"
+        )
+        if not one_group:
+            lines.append(
+                f"group weights start at {shown(self.prior)}, rate {self.group_rate:.3g}, "
+                f"losses counted up to {self.ceiling:.3g}"
+            )
+        if self.remark:
+            lines.append(self.remark)
+        return "\n".join(lines)
+
+
+# Parameters of the online solver, and what each may be.
+
+
+@dataclass(eq=False, repr=False)
+class OCOParameters:
+    """Parameters of `OCO`, which documents them; ``None`` means planned."""
+
+    learner: str | Learner = "ftrl"
+    _: KW_ONLY
+    play: Literal["weighted", "sampled"] = "weighted"
+    noise: str | None = None
+    n_rounds: int | None = None
+    batch_size: int | None = None
+    weight_share: float | None = None
+    schedule: Literal["planned", "paper"] = "planned"
+    group_rate: float | None = None
+    loss_ceiling: float | None = None
+    aim: float = 0.4
+    averaging: float = 2.0
+    max_rounds: int = 256
+    horizon: int = 10
+
+    @property
+    def mechanism(self) -> str:
+        """Name of the prefix-sum mechanism; the paper's is the tree."""
+        if self.noise is not None:
+            return self.noise
+        return "tree" if self.schedule == "paper" else "toeplitz"
+
+
+def _learner_has_a_strength(parameters: OCOParameters) -> None:
+    """Refuse a learner that no regulariser holds, which the noise could not be planned for."""
+    if isinstance(make_learner(parameters.learner), ParameterFree):
+        raise ValueError(
+            f"learner of OCO must be one that a strength regularises, such as 'ftrl', got "
+            f"{parameters.learner!r}: OnlineToBatch takes it."
+        )
+
+
+OCO_RULES = Rules(
+    "OCO",
+    _learner_has_a_strength,
+    n_rounds=whole(or_none=True),
+    batch_size=whole(or_none=True),
+    horizon=whole(),
+    max_rounds=whole(),
+    group_rate=positive(or_none=True),
+    aim=positive(),
+    weight_share=share(or_none=True),
+    averaging=within(0.0, 100.0),
+    loss_ceiling=any_number(or_none=True),
+    play=one_of("weighted", "sampled"),
+    schedule=one_of("planned", "paper"),
+    noise=key_of(PREFIX_SUMS, or_none=True),
+    learner=accepted_by(make_learner),
+)
+
+
+# Designs of the online solver: the records of each round and player.
+
+# Shares of the records that the weights player may get, and the numbers of rounds that are tried.
+WEIGHT_SHARES = (0.5, 0.6, 0.7, 0.8, 0.9)
+FEWEST_ROUNDS = 8
+ROUNDS_PER_DOUBLING = 4
+
+
+@dataclass(frozen=True)
+class Design:
+    """One way to deal the records to rounds and players."""
+
+    play: Literal["weighted", "sampled"]  # a round takes records of every group, or of a drawn one
+    n_rounds: int
+    weight_rates: FloatArray  # records of each group that the weights player reads in a round
+    feedback_rates: FloatArray  # the same for the group player; both on average
+
+
+def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
+    """Yield the designs that the parameters leave open, at least one."""
+    several, p = problem.n_groups > 1, problem.n_groups
+    sizes = np.asarray(problem.group_sizes, dtype=float)
+    if several and sizes.min() < 2:
+        raise ValueError(
+            "OCO needs at least 2 records of every group, one for each player, got a group of 1: "
+            "merge it or leave it out."
+        )
+    unbounded = bool(np.isinf(sizes).any())
+    if unbounded and parameters.n_rounds is None:
+        raise ValueError(
+            "n_rounds of OCO must be set where a group has no end (a size of infinity), got None."
+        )
+    n_records = float(sizes.sum())
+    batch = parameters.batch_size
+    if batch is None and unbounded:
+        batch = 1
+    shares: tuple[float, ...] = WEIGHT_SHARES if several else (1.0,)
+    if parameters.weight_share is not None and several:
+        shares = (parameters.weight_share,)
+    for kept in shares:
+        # records of a round: those for the weights, and those for the groups with them
+        size = None if batch is None else batch + (_feedback_size(batch, kept) if several else 0)
+        for n_rounds in _round_numbers(parameters, n_records, size):
+            if parameters.play == "weighted":
+                total = n_records / n_rounds if size is None else float(size)
+                total = min(total, n_records / n_rounds)
+                parts = np.full(p, 1.0 / p) if unbounded else sizes / n_records
+                rates = total * parts
+                feedback = np.zeros(p)
+                if several:
+                    of_all = np.minimum(n_rounds * rates, sizes)
+                    _refuse_too_few(of_all.min(), batch, n_rounds)
+                    # both players of a small group get a record
+                    weights = np.clip(np.round(kept * of_all), 1.0, of_all - 1.0)
+                    if unbounded:
+                        weights = kept * of_all
+                    feedback = (of_all - weights) / n_rounds
+                yield Design("weighted", n_rounds, rates - feedback, feedback)
+            else:
+                own = batch if batch is not None else max(1, int(kept * n_records / n_rounds))
+                other = _feedback_size(own, kept) if several else 0
+                yield Design("sampled", n_rounds, np.full(p, float(own)), np.full(p, float(other)))
+
+
+def _refuse_too_few(expected: float, batch_size: int | None, n_rounds: int) -> None:
+    """Refuse batches in which a player would get fewer than no records of a small group."""
+    if expected < 2.0 * (1.0 - 1e-9):
+        raise ValueError(
+            f"batch_size of OCO must let every group have 2 records in all rounds, one for each "
+            f"player, got {batch_size!r}, which in {n_rounds:,} round(s) leaves a group "
+            f"{expected:.2g}: take larger batches, more rounds, or merge the group."
+        )
+
+
+def _feedback_size(batch_size: int, share: float) -> int:
+    return max(1, round(batch_size * (1.0 - share) / share))
+
+
+def _round_numbers(parameters: OCOParameters, n_records: float, size: int | None) -> list[int]:
+    """Return numbers of rounds to try; those of a plan for many calls divide among them."""
+    least = 2 if size is None and parameters.play == "sampled" else 1
+    most = n_records / (size if size is not None else least)
+    if parameters.n_rounds is not None:
+        return [max(1, int(min(parameters.n_rounds, most)))]
+    if size is not None:
+        return [max(1, int(most))]
+    most = max(1, int(min(most, parameters.max_rounds)))
+    fewest = min(FEWEST_ROUNDS, most)
+    doublings = math.log2(most / fewest)
+    tried = np.geomspace(fewest, most, 1 + math.ceil(ROUNDS_PER_DOUBLING * doublings))
+    horizon = parameters.horizon
+    return sorted({min(most, math.ceil(number / horizon) * horizon) for number in tried})
+
+
+# How far one record moves what a round of the online solver hands to noise, rounding included.
+
+_UNIT = 2.0**-53
+# A weighted round has at most so many records of a group more than its rate: each role's are a
+# share of whole records, dealt evenly in whole numbers.
+_MORE_THAN_THE_RATE = 4
+
+
+@dataclass(frozen=True)
+class RoundSensitivity:
+    """Sensitivities of a round: docs/theory/sums.md, section 9."""
+
+    # by how much a record moves the sum of gradients of a round and, by rounding, all later rows of
+    # the prefix sums, over the largest factor of a record
+    gradient_diameter: float
+    feedback_range: float  # by how much a record moves the sum of losses of its group in a round
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        mechanism: PrefixSums,
+        *,
+        ceiling: float,
+        play: Literal["weighted", "sampled"],
+        weight_rates: FloatArray,
+        feedback_rates: FloatArray,
+    ) -> Self:
+        """Return the numbers of a design from public facts alone."""
+        constants, n_groups = problem.constants, problem.n_groups
+        of_gradient, of_loss = record_errors(problem, min(ceiling, constants.supremum))
+        gradient = problem.lipschitz + of_gradient
+        loss_range = constants.range_up_to(ceiling) + 2.0 * of_loss
+        if play == "weighted":
+            n_weight = float((np.ceil(weight_rates) + _MORE_THAN_THE_RATE).sum())
+            n_feedback = float(np.ceil(feedback_rates).max()) + _MORE_THAN_THE_RATE
+        else:
+            n_weight, n_feedback = float(weight_rates.max()), float(feedback_rates.max())
+        # of the sums of both neighbours, and of the rows that these sums are in
+        error = rounding_of_sum(n_weight, n_groups)
+        of_sum = 2.0 * error + mechanism.rounding * (1.0 + error)
+        diameter = problem.gradient_diameter + 2.0 * of_gradient + of_sum * n_weight * gradient
+        feedback = (
+            loss_range + 2.0 * rounding_of_sum(n_feedback, n_groups) * n_feedback * loss_range
+        )
+        return cls(diameter * (1.0 + 16.0 * _UNIT), feedback * (1.0 + 16.0 * _UNIT))
+
+
+# Parameters of the online-to-batch solver, and what each may be.
+
+
+@dataclass(eq=False, repr=False)
+class OnlineToBatchParameters:
+    """Parameters of `OnlineToBatch`, which documents them; ``None`` means planned."""
+
+    learner: str | Learner = "optimistic"
+    _: KW_ONLY
+    power: float | None = None
+    noise: str | None = None
+    n_rounds: int | None = None
+    batch_size: int | None = None
+    schedule: Literal["planned", "paper"] = "planned"
+    convexity: float = 0.0
+    aim: float = 0.4
+    max_rounds: int = 256
+    horizon: int = 10
+
+    @property
+    def mechanism(self) -> str:
+        """Name of the prefix-sum mechanism; the paper's is the tree."""
+        if self.noise is not None:
+            return self.noise
+        return "tree" if self.schedule == "paper" else "toeplitz"
+
+    @property
+    def exponent(self) -> float:
+        """Power k of the rounds' weights t^k; the paper's is 3 for parameter-free learners."""
+        if self.power is not None:
+            return float(self.power)
+        papers = self.schedule == "paper" and isinstance(make_learner(self.learner), ParameterFree)
+        return 3.0 if papers else 1.0
+
+
+BATCH_RULES = Rules(
+    "OnlineToBatch",
+    n_rounds=whole(or_none=True),
+    batch_size=whole(or_none=True),
+    horizon=whole(),
+    max_rounds=whole(),
+    aim=positive(),
+    power=within(0.0, 10.0, or_none=True),
+    convexity=within(0.0, 1e100),
+    schedule=one_of("planned", "paper"),
+    noise=key_of(PREFIX_SUMS, or_none=True),
+    learner=accepted_by(make_learner),
+)
+
+
+# How far one record moves the gradient difference of a round, rounding included.
+
+# A round has at most so many records of a group more than its rate: whole numbers, dealt evenly.
+_MORE_THAN_THE_BATCH_RATE = 2
+
+
+def round_weight(step: int, power: float) -> float:
+    """Return β_t = t^k, and 0 for t = 0 whatever k is: 0^0 would be 1."""
+    return float(step) ** power if step else 0.0
+
+
+@dataclass(frozen=True)
+class DifferenceSensitivity:
+    """Sensitivities of all rounds: docs/theory/online-to-batch.md, section 2."""
+
+    gradient_diameter: float  # diameter Γ of the gradients that a record can have at one point
+    smoothness: float  # smoothness H of a record's loss in the weights
+    rounding: float  # what rounding adds for each unit of β_t + β_{t-1}
+    stretch: float  # factor, a touch above 1, for the rounding of the rows of the prefix sums
+
+    @classmethod
+    def of(cls, problem: Problem, mechanism: PrefixSums, rates: FloatArray) -> Self:
+        """Return the numbers of a plan from public facts alone."""
+        of_gradient, _ = record_errors(problem, problem.constants.supremum)
+        gradient, diameter = problem.lipschitz + of_gradient, problem.gradient_diameter
+        n_read = float((np.ceil(rates) + _MORE_THAN_THE_BATCH_RATE).sum())
+        error = rounding_of_sum(n_read, problem.n_groups)
+        # a difference is at most as many times longer than its sensitivity as there are records,
+        # and as gradients are longer than their diameter
+        longest = n_read * max(1.0, gradient / diameter) * (1.0 + error)
+        # of the norm of a step, of the products here
+        of_norm = 2.0 * (problem.n_weights + 64.0) * _UNIT
+        return cls(
+            gradient_diameter=diameter,
+            smoothness=problem.smoothness,
+            rounding=2.0 * of_gradient + 2.0 * error * n_read * gradient,
+            stretch=(1.0 + mechanism.rounding * longest) * (1.0 + of_norm),
+        )
+
+    def of_round(self, weight: float, before: float, moved: float) -> float:
+        """Return Δ_t for a record that counts once: β_t, β_{t-1} and the distance ‖x_t - x_{t-1}‖.
+
+        The gradients of two records at one point differ by Γ at most; how either changes between
+        two points is the distance times a matrix between 0 and H, and two such differ by H.
+        """
+        return float(self.of_rounds(np.array(weight), np.array(before), np.array(moved)))
+
+    def of_rounds(self, weights: FloatArray, before: FloatArray, moved: FloatArray) -> FloatArray:
+        """Return the same for many rounds."""
+        diameter = self.gradient_diameter
+        changed = np.minimum(self.smoothness * moved, 2.0 * diameter)
+        exact = np.abs(weights - before) * diameter + before * changed
+        return np.asarray(self.stretch * (exact + (weights + before) * self.rounding))
+
+
+def round_weights(n_rounds: int, power: float) -> FloatArray:
+    """Return β_1, …, β_n."""
+    return np.asarray(np.arange(1.0, n_rounds + 1.0) ** power)
+
+
+# Public numbers of the online-to-batch solver.
+
+
+@dataclass(frozen=True)
+class Regulariser:
+    """What a parameter-free learner's losses have on top: ξ_t‖w - w_1‖ + ν_t‖w - w_1‖².
+
+    With rounds worth b records of the mixture, ξ_t = L t^{k-1/2}/√b + √d s_t, s_t the noise
+    of a coordinate of the sum, and ν_t = H t^{k-1/2}/√b: what sampling and noise add to gradients.
+    """
+
+    lipschitz: float  # L
+    smoothness: float  # H
+    batch_size: float  # b
+
+    def of_round(self, step: int, power: float, noise_norm: float) -> tuple[float, float]:
+        """Return ξ_t and ν_t."""
+        sampled = float(step) ** (power - 0.5) / math.sqrt(self.batch_size)
+        return self.lipschitz * sampled + noise_norm, self.smoothness * sampled
+
+    def of_rounds(
+        self, n_rounds: int, power: float, noise_norms: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return ξ_1, … and ν_1, …."""
+        sampled = round_weights(n_rounds, power - 0.5) / math.sqrt(self.batch_size)
+        return self.lipschitz * sampled + noise_norms, self.smoothness * sampled
+
+
+@dataclass(frozen=True)
+class OnlineToBatchSchedule:
+    """Everything that a game needs besides the records and the noise."""
+
+    n_rounds: int  # rounds that read records; one more set of weights follows from the last
+    power: float  # k: round t counts in the averages by t^k
+    noise: str  # name of the prefix-sum mechanism
+    multiplier: float  # noise per unit of sensitivity on the sums
+    sensitivity: DifferenceSensitivity
+    mixture: tuple[float, ...]  # weights of the groups in the risk that is minimised
+    # records of each group in a round, on average; sums are divided by it
+    rates: tuple[float, ...]
+    strength: float  # of the learner
+    convexity: float  # μ_c: the risk has μ_c/2 ‖w - w_1‖² on top
+    regulariser: Regulariser | None  # of a parameter-free learner
+    # constant L + H‖w_i - x_{i-1}‖ and factor of the paper's sensitivity; 0 for the exact one
+    papers_factor: float
+    lipschitz: float  # L of the loss in the weights
+    worst_std: float  # deviation of the noisiest sum, per unit of noise and sensitivity
+    remark: str = ""
+
+    __repr__ = short_repr
+
+    def papers_sensitivity(self, step: int, farthest: float) -> float:
+        """Return what the paper's formula for the noise takes for the sensitivity of a record."""
+        reach = self.lipschitz + self.sensitivity.smoothness * farthest
+        return self.papers_factor * reach * float(step) ** (self.power - 1.0)
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        lines = [
+            f"{self.n_rounds:,} rounds, each of {sum(self.rates):,.4g} fresh records, read once; "
+            f"round t counts by t^{self.power:g} in the output",
+            f"{self.noise} noise on sums of gradient differences, at most {self.worst_std:.3g} "
+            f"times that of one release; a record moves a difference by what its gradient can "
+            f"change, not by its gradient",
+        ]
+        if len(self.mixture) > 1:
+            lines.append(
+                f"minimises the risk of the fixed mixture {shown(self.mixture)}, not that of the "
+                f"worst group: the bound is for groups with the same best weights"
+            )
+        if self.convexity:
+            lines.append(
+                f"the risk has {self.convexity:.3g}/2 times the squared distance from the start "
+                f"on top"
+            )
+        if self.remark:
+            lines.append(self.remark)
+        return "\n".join(lines)
