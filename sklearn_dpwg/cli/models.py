@@ -1,10 +1,14 @@
-"""Models in files of skops, which load without running code that a file brings along."""
+"""Models in files of skops, which run no code of theirs, what they predict, and their ledgers."""
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from sklearn_dpwg.cli.tables import PARQUET, TableFile, WrongInput, features, write
 
@@ -14,89 +18,42 @@ if TYPE_CHECKING:
     from sklearn_dpwg.ledger import PrivacyLedger
 
 
-# Types that a model file may hold.
-
-# What a model of this package is made of, beside what skops trusts by itself: types that hold
-# numbers and words and do nothing when they are loaded. tests/cli/test_models.py fits every solver
-# and loss to see that the list has all of them, and nothing else.
-TRUSTED_TYPES = tuple(
-    f"{module}.{name}"
-    for module, names in {
-        "datetime": (
-            "date",
-            "datetime",
-            "timedelta",
-            "timezone",
-        ),
-        "dp_accounting.dp_event": (
-            "ComposedDpEvent",
-            "GaussianDpEvent",
-            "LaplaceDpEvent",
-            "NonPrivateDpEvent",
-            "SelfComposedDpEvent",
-        ),
-        "sklearn_dpwg.estimators.classifier": ("DPWorstGroupClassifier",),
-        "sklearn_dpwg.estimators.regressor": ("DPWorstGroupRegressor",),
-        "sklearn_dpwg.losses.regression": (
-            "AbsoluteError",
-            "Huber",
-            "Quantile",
-            "SquaredError",
-        ),
-        "sklearn_dpwg.losses.base": (
-            "LossConstants",
-            "_RoundedKink",
-        ),
-        "sklearn_dpwg.losses.classification": (
-            "BinaryLogLoss",
-            "Hinge",
-            "MultinomialLogLoss",
-            "SmoothedHinge",
-            "SquaredHinge",
-        ),
-        "sklearn_dpwg.preprocessing.columns": (
-            "Boolean",
-            "Category",
-            "Date",
-            "Number",
-            "Ordered",
-        ),
-        "sklearn_dpwg.preprocessing.public_schema": ("PublicSchema",),
-        "sklearn_dpwg.privacy.guarantee": ("PrivacyGuarantee",),
-        "sklearn_dpwg.privacy.release": (
-            "Budget",
-            "Relation",
-            "Release",
-        ),
-        "sklearn_dpwg.privacy.sensitivity.sums": ("SumGrid",),
-        "sklearn_dpwg.data.problem": ("Problem",),
-        "sklearn_dpwg.solvers.descent.schedule": (
-            "AGSSchedule",
-            "GDASchedule",
-            "MGRSchedule",
-        ),
-        "sklearn_dpwg.solvers.rounds.schedule": (
-            "BestResponseSchedule",
-            "DescentBound",
-            "MomentsSchedule",
-            "PhasedERMSchedule",
-        ),
-        "sklearn_dpwg.solvers.centring": ("CentredProblem",),
-        "sklearn_dpwg.solvers.exact": ("ExactSchedule",),
-        "sklearn_dpwg.solvers.mixture": (
-            "Calls",
-            "MixturePlan",
-        ),
-        "sklearn_dpwg.solvers.stream.schedule": (
-            "DifferenceSensitivity",
-            "OCOSchedule",
-            "OnlineToBatchSchedule",
-            "StrengthRule",
-        ),
-        "sklearn_dpwg.solvers.plan": ("Plan",),
-    }.items()
-    for name in names
+# Packages whose frozen dataclasses a fitted model may be made of, and classes beside them.
+_OF_MODELS = ("data.problem", "losses", "preprocessing", "privacy", "solvers")
+_CLASSES = (
+    *(f"datetime.{name}" for name in ("date", "datetime", "timedelta", "timezone")),
+    "sklearn_dpwg.estimators.classifier.DPWorstGroupClassifier",
+    "sklearn_dpwg.estimators.regressor.DPWorstGroupRegressor",
+    "sklearn_dpwg.preprocessing.public_schema.PublicSchema",
+    "sklearn_dpwg.privacy.release.Relation",
 )
+
+
+@cache
+def trusted_types() -> tuple[str, ...]:
+    """Return the types that a model file may hold, beside what skops trusts by itself.
+
+    They are frozen dataclasses of this package and events of dp_accounting: numbers and words,
+    which do nothing when they are loaded.
+    """
+    from dp_accounting import dp_event
+
+    found = [each for each in vars(dp_event).values() if _defined_in(dp_event, each)]
+    for name in _OF_MODELS:
+        module = import_module(f"sklearn_dpwg.{name}")
+        below = pkgutil.walk_packages(getattr(module, "__path__", ()), f"{module.__name__}.")
+        for place in (module, *(import_module(each.name) for each in below)):
+            found += [each for each in vars(place).values() if _is_frozen(place, each)]
+    return (*_CLASSES, *sorted(f"{each.__module__}.{each.__qualname__}" for each in found))
+
+
+def _defined_in(module: ModuleType, thing: object) -> TypeGuard[type]:
+    return isinstance(thing, type) and thing.__module__ == module.__name__
+
+
+def _is_frozen(module: ModuleType, thing: object) -> bool:
+    settings = getattr(thing, "__dataclass_params__", None)
+    return _defined_in(module, thing) and settings is not None and settings.frozen
 
 
 def save_model(model: Any, path: Path) -> None:
@@ -113,7 +70,7 @@ def load_model(path: Path) -> Any:
     if not path.is_file():
         raise WrongInput(f"{path} must be a file that is there.")
     try:
-        others = sorted(set(io.get_untrusted_types(file=path)) - set(TRUSTED_TYPES))
+        others = sorted(set(io.get_untrusted_types(file=path)) - set(trusted_types()))
     except Exception:  # whatever a broken archive or an unknown version raises
         raise WrongInput(f"{path} must be a model that `fit` or skops wrote.") from None
     if others:
@@ -122,7 +79,7 @@ def load_model(path: Path) -> Any:
             f"{', '.join(others[:3])}{', ...' if len(others) > 3 else ''}: it is not loaded."
         )
     try:
-        model = io.load(path, trusted=list(TRUSTED_TYPES))
+        model = io.load(path, trusted=list(trusted_types()))
     except Exception:
         raise WrongInput(f"{path} must be a model that this version can load.") from None
     if not (hasattr(model, "steps") and hasattr(schema_of(model), "columns")) or not hasattr(
@@ -138,9 +95,6 @@ def load_model(path: Path) -> Any:
 def schema_of(model: Any) -> Any:
     """Return the first step of a pipeline, or None."""
     return model[0] if getattr(model, "steps", None) else None
-
-
-# Ledger files around a command.
 
 
 def ledger_around(
@@ -159,10 +113,8 @@ def ledger_around(
 
     if path.exists():
         stated = LedgerFile(str(path.resolve()), "").budget()
-        epsilon, delta = (
-            stated[0] if epsilon is None else epsilon,
-            stated[1] if delta is None else delta,
-        )
+        epsilon = stated[0] if epsilon is None else epsilon
+        delta = stated[1] if delta is None else delta
     if epsilon is None or delta is None:
         raise WrongInput(
             f"ledger {path} is not there yet: say --ledger-epsilon and --ledger-delta, the budget "
@@ -171,9 +123,6 @@ def ledger_around(
     if not path.resolve().parent.is_dir():
         raise WrongInput(f"{path} must be in a folder that is there.")
     return PrivacyLedger(epsilon, delta, path=path)
-
-
-# Predictions of a saved model for a table, and tables that are written.
 
 
 def predictions(model: Any, table: TableFile, name: str, keep: Sequence[str] = ()) -> pd.DataFrame:
