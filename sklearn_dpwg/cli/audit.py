@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from sklearn_dpwg.cli.models import ledger_around, load_model, schema_of
+from sklearn_dpwg.cli.models import ledger_around, load_model, schema_of, spent_of
 from sklearn_dpwg.cli.options import (
     FILE,
     Task,
@@ -30,7 +30,17 @@ from sklearn_dpwg.cli.options import (
     table_options,
     target_options,
 )
-from sklearn_dpwg.cli.tables import TableFile, WrongInput, features, numbers, texts, write
+from sklearn_dpwg.cli.tables import (
+    CANNOT_TELL,
+    FAILS,
+    TableFile,
+    WrongInput,
+    check_outputs,
+    features,
+    numbers,
+    texts,
+    write,
+)
 
 if TYPE_CHECKING:
     from sklearn_dpwg.inspection import AuditResult, GroupAudit
@@ -112,8 +122,6 @@ def audit(
     markdown: Path | None,
     title: str | None,
     notes: tuple[str, ...],
-    delimiter: str | None,
-    missing_values: tuple[str, ...],
     overwrite: bool,
     **options: Any,
 ) -> None:
@@ -123,8 +131,6 @@ def audit(
     noisy count of each group, outcome and decision, once; rates, ratios and their intervals follow
     from it. Whatever is wrong is refused before any budget is spent.
     """
-    from sklearn_dpwg.cli.tables import TableFile, check_outputs
-
     outputs = {"html": output, "json": json_file, "markdown": markdown}
     written = [path for path in outputs.values() if path is not None]
     read = [path for path in (table, schema, model, options["ledger"]) if path is not None]
@@ -132,7 +138,7 @@ def audit(
     check_audit(metric, fail_below)
     if output is not None:
         check_page()
-    file = TableFile(table, delimiter, missing_values)
+    file = TableFile.of(table, options)
     sources = sources_of(file, schema, scores, predictions, model, same_records, options)
     book, result = run_audit(audit_of(sources, options), sources, options)
     command = shlex.join(["python", "-m", "sklearn_dpwg", *without_seed(ctx.meta["arguments"])])
@@ -142,22 +148,11 @@ def audit(
     for path in written:
         click.echo(f"Written: {path}")
     if book is not None:
-        click.echo(
-            f"Ledger: {book.path} has spent epsilon = {book.epsilon_spent:.4g} of "
-            f"{book.epsilon:g} at delta = {book.delta:g}"
-        )
+        click.echo(spent_of(book))
     if fail_below is not None:
-        ctx.exit(exit_code(result.verdict(metric, at_least=fail_below).answer))
+        answer = result.verdict(metric, at_least=fail_below).answer
+        ctx.exit({"passes": 0, "fails": FAILS, "cannot tell": CANNOT_TELL}[answer])
 
-
-def exit_code(answer: str) -> int:
-    """Return the number of an answer."""
-    from sklearn_dpwg.cli.tables import CANNOT_TELL, FAILS
-
-    return {"passes": 0, "fails": FAILS, "cannot tell": CANNOT_TELL}[answer]
-
-
-# What an audit is made of: records and decisions, checked, and the reports of its result.
 
 # Parameters of GroupAudit that are options of the same name.
 PARAMETERS = (
@@ -266,7 +261,7 @@ def run_audit(
     audit: GroupAudit, sources: Sources, options: Mapping[str, Any]
 ) -> tuple[PrivacyLedger | None, AuditResult]:
     """Release the counts, inside a ledger where there is one."""
-    book = ledger_around(options["ledger"], options["ledger_epsilon"], options["ledger_delta"])
+    book = ledger_around(options["ledger"], options)
     with book or nullcontext():
         result = audit.run(
             sources.targets,
@@ -366,14 +361,7 @@ def _one_line(label: Any) -> str:
 def _task(schema: Path | None, fitted: Any, options: Mapping[str, Any]) -> Task:
     """Return the public facts; classes that nobody says are those of the model."""
     said = None if schema is None else read_schema(schema)
-    classes = options["classes"]
-    task = make_task(
-        said,
-        groups=options["groups"],
-        group_labels=options["group_labels"],
-        target=options["target"],
-        classes=classes,
-    )
+    task = make_task(said, options)
     if fitted is None or not hasattr(fitted, "classes_"):
         return task
     of_model = tuple(map(str, fitted.classes_))

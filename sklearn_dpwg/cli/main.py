@@ -1,4 +1,4 @@
-"""The command line itself."""
+"""The command line: schema, plan, fit and predict; `audit` has a file of its own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import click
 from sklearn_dpwg.cli.audit import audit
 from sklearn_dpwg.cli.options import (
     FILE,
+    OF_TASK,
     budget_options,
     estimator_options,
     groups_options,
@@ -29,9 +30,6 @@ from sklearn_dpwg.cli.tables import OneSentence
 
 if TYPE_CHECKING:
     from sklearn_dpwg.cli.options import Task
-
-
-# The command `fit`.
 
 
 @click.command(short_help="Learn a private model and print what it promises.")
@@ -57,19 +55,10 @@ def fit(
     table: Path,
     schema: Path | None,
     output: Path,
-    groups: tuple[str, ...],
-    group_labels: str | None,
-    target: str | None,
-    classes: str | None,
-    target_bounds: tuple[float, float] | None,
     ledger: Path | None,
-    ledger_epsilon: float | None,
-    ledger_delta: float | None,
-    delimiter: str | None,
-    missing_values: tuple[str, ...],
     spool: str | None,
     overwrite: bool,
-    **parameters: Any,
+    **options: Any,
 ) -> None:
     """Learn a private model from TABLE, and print what it promises.
 
@@ -78,7 +67,7 @@ def fit(
     """
     from sklearn.pipeline import Pipeline
 
-    from sklearn_dpwg.cli.models import ledger_around, save_model
+    from sklearn_dpwg.cli.models import ledger_around, save_model, spent_of
     from sklearn_dpwg.cli.options import (
         PartsOfFile,
         make_estimator,
@@ -97,18 +86,11 @@ def fit(
     inputs = [table, schema, *([ledger] if ledger is not None else [])]
     check_outputs([output], inputs, overwrite=overwrite)
     said = read_schema(schema)
-    task = make_task(
-        said,
-        groups=groups,
-        group_labels=group_labels,
-        target=target,
-        classes=classes,
-        target_bounds=target_bounds,
-    )
-    file = TableFile(table, delimiter, missing_values)
+    task = make_task(said, options)
+    file = TableFile.of(table, options)
     task.check(file, list(said.columns))
     file.require(said.columns, str(schema))
-    estimator = make_estimator(task, **parameters)
+    estimator = make_estimator(task, options)
     if spool is None:
         columns = file.read([*said.columns, *task.group_columns, task.needed_target()])
         of_groups, y = task.groups(columns), task.targets(columns)
@@ -121,20 +103,14 @@ def fit(
         source.check_labels()  # before there is a ledger, as in memory
         model = Pipeline([("schema", source.schema), ("model", estimator)])
         fit_model = partial(estimator.fit, source)
-    book = ledger_around(ledger, ledger_epsilon, ledger_delta)
+    book = ledger_around(ledger, options)
     with book or nullcontext(), shown_progress(estimator, sys.stderr):
         fit_model()
     save_model(model, output)  # outside of the ledger, whose place would be saved with it
     click.echo(str(privacy_of(model)))
     click.echo(f"\nModel: {output}")
     if book is not None:
-        click.echo(
-            f"Ledger: {ledger} has spent epsilon = {book.epsilon_spent:.4g} of {book.epsilon:g} "
-            f"at delta = {book.delta:g}"
-        )
-
-
-# The command `plan`.
+        click.echo(spent_of(book))
 
 
 @click.command(short_help="Preview a fit, or an audit, from public facts.")
@@ -163,12 +139,7 @@ def plan(
     n_features: int | None,
     audit: bool,
     base_rate: float | None,
-    groups: tuple[str, ...],
-    group_labels: str | None,
-    target: str | None,
-    classes: str | None,
-    target_bounds: tuple[float, float] | None,
-    **parameters: Any,
+    **options: Any,
 ) -> None:
     """Preview a fit from public facts, without records: noise, steps, bound, guarantee.
 
@@ -179,18 +150,10 @@ def plan(
     from sklearn_dpwg.preprocessing import PublicSchema
 
     file = None if schema is None else read_schema(schema)
-    task = make_task(
-        file,
-        groups=groups,
-        group_labels=group_labels,
-        target=target,
-        classes=classes,
-        target_bounds=target_bounds,
-    )
+    task = make_task(file, options)
     sizes = task.sizes(group_sizes)
-    given = {name: value for name, value in parameters.items() if value is not None}
     if audit:
-        click.echo(_audit_plan(task, sizes, base_rate, given))
+        click.echo(_audit_plan(task, sizes, base_rate, options))
         return
     if base_rate is not None:
         raise WrongInput("base_rate is for a plan of an audit: say --audit too.")
@@ -200,15 +163,17 @@ def plan(
         )
     if file is not None:
         n_features = len(PublicSchema(file.columns).get_feature_names_out())
-    estimator = make_estimator(task, **given)
+    estimator = make_estimator(task, options)
     click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
 
 
-def _audit_plan(task: Task, sizes: Any, base_rate: float | None, given: dict[str, Any]) -> str:
+def _audit_plan(task: Task, sizes: Any, base_rate: float | None, options: dict[str, Any]) -> str:
     """Return the preview of an audit."""
     from sklearn_dpwg.cli.tables import WrongInput
     from sklearn_dpwg.inspection import GroupAudit
 
+    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in given.items() if name not in OF_TASK}
     others = [name for name in given if name not in ("epsilon", "delta")]
     if others:
         raise WrongInput(f"{others[0]} is for a plan of a fit, and --audit asks for another one.")
@@ -217,9 +182,6 @@ def _audit_plan(task: Task, sizes: Any, base_rate: float | None, given: dict[str
         labels = tuple(sizes) if isinstance(sizes, dict) else None
     extra = {} if base_rate is None else {"base_rate": base_rate}
     return str(GroupAudit(group_labels=labels, **given).plan(group_sizes=sizes, **extra))
-
-
-# The command `predict`.
 
 
 @click.command(short_help="Predict for each row of a table.")
@@ -236,9 +198,8 @@ def predict(
     table: Path,
     output: Path,
     keep: tuple[str, ...],
-    delimiter: str | None,
-    missing_values: tuple[str, ...],
     overwrite: bool,
+    **options: Any,
 ) -> None:
     """Predict for each row of TABLE by a MODEL that `fit` wrote.
 
@@ -251,14 +212,11 @@ def predict(
     check_suffix(output)
     check_outputs([output], [model, table], overwrite=overwrite)
     fitted = load_model(model)
-    file = TableFile(table, delimiter, missing_values)
+    file = TableFile.of(table, options)
     file.require(keep, "--keep")
     found = predictions(fitted, file, str(model), keep)
     write_table(found, output)
     click.echo(f"{output}: {len(found):,} prediction(s)")
-
-
-# The command `schema`.
 
 
 @click.command(short_help="Write a schema file to fill in; no value is read.")
@@ -277,13 +235,9 @@ def predict(
 def schema(
     table: Path,
     output: Path,
-    groups: tuple[str, ...],
-    group_labels: str | None,
-    target: str | None,
     guess_kinds: bool,
-    delimiter: str | None,
-    missing_values: tuple[str, ...],
     overwrite: bool,
+    **options: Any,
 ) -> None:
     """Write a schema file to fill in, from the header and the types of TABLE.
 
@@ -295,12 +249,13 @@ def schema(
     from sklearn_dpwg.cli.tables import TableFile, check_outputs, write
     from sklearn_dpwg.preprocessing.schema_files import template
 
-    file = TableFile(table, delimiter, missing_values)
+    file = TableFile.of(table, options)
     check_outputs([output], [table], overwrite=overwrite)
+    groups, target = options["groups"], options["target"]
     file.require(groups, "--groups")
     file.require(() if target is None else (target,), "--target")
     frame = file.guessed_frame() if guess_kinds else file.empty_frame()
-    labels = make_task(None, groups=groups, group_labels=group_labels).group_labels
+    labels = make_task(None, options).group_labels
     text = template(frame, groups=groups, target=target, group_labels=labels)
     write(output, lambda part: part.write_text(text, encoding="utf-8"))
     n_columns = len(set(file.names) - {*groups, target})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -97,13 +97,12 @@ def schema_of(model: Any) -> Any:
     return model[0] if getattr(model, "steps", None) else None
 
 
-def ledger_around(
-    path: Path | None, epsilon: float | None, delta: float | None
-) -> PrivacyLedger | None:
+def ledger_around(path: Path | None, options: Mapping[str, Any]) -> PrivacyLedger | None:
     """Return a ledger to work in, or None where none is asked for.
 
     A file that is there knows its budget, and a new one has to be told.
     """
+    epsilon, delta = options["ledger_epsilon"], options["ledger_delta"]
     if path is None:
         if epsilon is not None or delta is not None:
             raise WrongInput("ledger must be named, as --ledger FILE, where it is given a budget.")
@@ -123,6 +122,14 @@ def ledger_around(
     if not path.resolve().parent.is_dir():
         raise WrongInput(f"{path} must be in a folder that is there.")
     return PrivacyLedger(epsilon, delta, path=path)
+
+
+def spent_of(book: PrivacyLedger) -> str:
+    """Say in a line what a ledger has spent."""
+    return (
+        f"Ledger: {book.path} has spent epsilon = {book.epsilon_spent:.4g} of {book.epsilon:g} "
+        f"at delta = {book.delta:g}"
+    )
 
 
 def predictions(model: Any, table: TableFile, name: str, keep: Sequence[str] = ()) -> pd.DataFrame:

@@ -6,8 +6,9 @@ import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import numpy as np
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from sklearn_dpwg.preprocessing.schema_files import SchemaFile
 
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
 
 FILE = click.Path(path_type=Path)
@@ -34,7 +34,17 @@ schema_option = click.option(
     "--schema", type=FILE, help="Schema file (TOML): what is public of the columns."
 )
 
-_table = (
+
+def _together(*options: Decorator) -> Decorator:
+    """Return one decorator of several options, in the order in which help lists them."""
+    return lambda function: reduce(lambda done, option: option(done), reversed(options), function)
+
+
+def _number(name: str, text: str, kind: type = float) -> Decorator:
+    return click.option(name, type=kind, metavar="NUMBER", help=text)
+
+
+table_options = _together(
     click.option(
         "--delimiter",
         metavar="CHARACTER",
@@ -48,8 +58,7 @@ _table = (
         help="A cell of a CSV file that stands for a missing value, beside empty ones. Repeatable.",
     ),
 )
-
-_groups = (
+groups_options = _together(
     click.option(
         "--groups",
         multiple=True,
@@ -62,8 +71,7 @@ _groups = (
         help="All group labels. Of two columns of groups: A/x,A/y,B/x.",
     ),
 )
-
-_target = (
+target_options = _together(
     click.option("--target", metavar="COLUMN", help="Column to predict."),
     click.option(
         "--classes",
@@ -71,7 +79,6 @@ _target = (
         help="All classes; of two, the one that sorts last is the positive one.",
     ),
 )
-
 target_bounds_option = click.option(
     "--target-bounds",
     type=float,
@@ -79,84 +86,56 @@ target_bounds_option = click.option(
     metavar="LOW HIGH",
     help="Public bounds on a target that is a number; without them it is a class.",
 )
-
-_budget = (
-    click.option("--epsilon", type=float, metavar="NUMBER", help="Privacy budget ε: 1 by default."),
-    click.option(
-        "--delta", type=float, metavar="NUMBER", help="Privacy budget δ: 1e-6 by default."
-    ),
+budget_options = _together(
+    _number("--epsilon", "Privacy budget ε: 1 by default."),
+    _number("--delta", "Privacy budget δ: 1e-6 by default."),
 )
-
-_ledger = (
+ledger_options = _together(
     click.option(
         "--ledger",
         type=FILE,
         help="Ledger file that counts what is spent on these records, and refuses to overspend.",
     ),
-    click.option(
-        "--ledger-epsilon",
-        type=float,
-        metavar="NUMBER",
-        help="ε of a new ledger.",
-    ),
-    click.option("--ledger-delta", type=float, metavar="NUMBER", help="δ of a new ledger."),
+    _number("--ledger-epsilon", "ε of a new ledger."),
+    _number("--ledger-delta", "δ of a new ledger."),
 )
-
-_estimator = (
+estimator_options = _together(
     click.option("--solver", metavar="NAME", help="Solver, as mgr: auto by default."),
     click.option("--loss", metavar="NAME", help="Loss, as log_loss, hinge or squared_error."),
-    click.option("--radius", type=float, metavar="NUMBER", help="Radius of the ball of weights."),
+    _number("--radius", "Radius of the ball of weights."),
     click.option(
         "--fit-intercept/--no-fit-intercept", default=None, help="Whether to learn an intercept."
     ),
-    click.option(
-        "--intercept-scaling", type=float, metavar="NUMBER", help="Value of the constant column."
-    ),
+    _number("--intercept-scaling", "Value of the constant column."),
     click.option(
         "--prior",
         metavar="WORD|NUMBER",
         help="Public weights of the groups: proportional, uniform, or a share of uniform ones.",
     ),
-    click.option(
+    _number(
         "--rows-per-person",
-        type=int,
-        metavar="NUMBER",
-        help="Most rows of one person, whom the budget is then for: 1 by default.",
+        "Most rows of one person, whom the budget is then for: 1 by default.",
+        int,
     ),
 )
-
 random_state_option = click.option(
     "--random-state",
     type=int,
     metavar="SEED",
     help="Makes noise repeatable, for tests alone: whoever knows the seed can subtract it.",
 )
-
 overwrite_option = click.option(
     "--overwrite", is_flag=True, help="Replace output files that are there already."
 )
 
 
-def _all(options: tuple[Decorator, ...]) -> Callable[[Function], Function]:
-    def decorate(function: Function) -> Function:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
-
-
-table_options = _all(_table)
-groups_options = _all(_groups)
-target_options = _all(_target)
-budget_options = _all(_budget)
-ledger_options = _all(_ledger)
-estimator_options = _all(_estimator)
-
-
 # What is public of a task: columns, groups, target, as options and a schema file say it.
 
 Label = str | tuple[str, ...]
+
+# Options that are no parameters of an estimator.
+OF_TASK = ("groups", "group_labels", "target", "classes", "target_bounds")
+OF_FILES = ("delimiter", "missing_values", "ledger_epsilon", "ledger_delta")
 
 
 @dataclass(frozen=True)
@@ -264,24 +243,17 @@ def read_schema(path: Path) -> SchemaFile:
     return read_schema_file(path)
 
 
-def make_task(
-    schema: SchemaFile | None,
-    *,
-    groups: Sequence[str] = (),
-    group_labels: str | None = None,
-    target: str | None = None,
-    classes: str | None = None,
-    target_bounds: tuple[float, float] | None = None,
-) -> Task:
+def make_task(schema: SchemaFile | None, options: Mapping[str, Any]) -> Task:
     """Return what the options say, and what the schema says where they are silent."""
+    classes, target_bounds = options.get("classes"), options.get("target_bounds")
     if classes is not None and target_bounds is not None:
         raise WrongInput("classes and target_bounds must not both be said: classes have no bounds.")
-    columns = tuple(groups) or (() if schema is None else schema.group_columns or ())
+    columns = tuple(options["groups"]) or (() if schema is None else schema.group_columns or ())
     if len(set(columns)) < len(columns):
         raise WrongInput(f"groups must name each column once, got {_shown(columns)}.")
     labels: tuple[Label, ...] | None = None
-    if group_labels is not None:
-        parts = split_list(group_labels, "group_labels")
+    if options["group_labels"] is not None:
+        parts = split_list(options["group_labels"], "group_labels")
         labels = tuple(tuple(p.split("/")) if len(columns) > 1 else p for p in parts)
     elif schema is not None and schema.group_labels is not None:
         labels = tuple(
@@ -297,6 +269,7 @@ def make_task(
     for name, values in (("group_labels", labels), ("classes", known)):
         if values is not None and len(set(values)) < len(values):
             raise WrongInput(f"{name} must name each one once, got {_shown(values)}.")
+    target = options.get("target")
     if target is None and schema is not None:
         target = schema.target
     return Task(columns, labels, target, known, target_bounds)
@@ -326,14 +299,15 @@ def _shown(values: Sequence[Any]) -> str:
     return shown if len(values) <= 10 else f"{shown}, ... ({len(values)})"
 
 
-# Estimators and pipelines, as options ask for them.
-
-
-def make_estimator(task: Task, **parameters: Any) -> Any:
+def make_estimator(task: Task, options: Mapping[str, Any]) -> Any:
     """Return an estimator: a regressor where the target has bounds; options not given are open."""
     from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 
-    given = {name: value for name, value in parameters.items() if value is not None}
+    given = {
+        name: value
+        for name, value in options.items()
+        if value is not None and name not in (*OF_TASK, *OF_FILES)
+    }
     if "prior" in given:
         given["prior"] = _prior(given["prior"])
     # rows of a schema have norm at most 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# Answers to whatever goes wrong: one sentence on stderr, and a number for the caller's script.
+# Answers to whatever goes wrong: one sentence on stderr, and a number for the script that called.
 
 FAULT = 1
 WRONG_INPUT = 2
@@ -190,6 +190,11 @@ class TableFile:
     delimiter: str | None = None
     # cells of a CSV file that stand for a missing value, beside empty ones
     missing_values: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, path: Path, options: Mapping[str, Any]) -> TableFile:
+        """Return a table as the options say that it is written."""
+        return cls(path, options["delimiter"], options["missing_values"])
 
     @property
     def is_csv(self) -> bool:
