@@ -31,7 +31,7 @@ from pyarrow import parquet
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.groups import encode_groups
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import BlockRisks, GroupRisks, LocalEngine, RecordBlock
+from sklearn_dpwg.data.risks import GroupRisks, LocalEngine, RecordBlock, Risks
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource, Spool
 from sklearn_dpwg.losses import BinaryLogLoss
 
@@ -108,7 +108,7 @@ def spooled_blocks(directory, names, spool):
 
 def together(blocks):
     """Return the risks of all blocks."""
-    return BlockRisks(
+    return Risks(
         LocalEngine(),
         blocks,
         loss=BinaryLogLoss(),

@@ -52,9 +52,4 @@ def test_every_record_is_as_likely_in_every_part():
 
 
 def test_nothing_but_sizes_and_coins_is_asked_for():
-    assert list(inspect.signature(keyed_parts).parameters) == [
-        "sizes",
-        "sizes_of_parts",
-        "rng",
-        "by_place",
-    ]
+    assert list(inspect.signature(keyed_parts).parameters) == ["sizes", "sizes_of_parts", "rng"]

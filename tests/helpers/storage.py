@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.records import GroupedRecords
-from sklearn_dpwg.data.risks import BlockRisks, GroupRisks, LocalEngine, RecordBlock
+from sklearn_dpwg.data.risks import GroupRisks, LocalEngine, RecordBlock, Risks
 
 
 class RestlessEngine(LocalEngine):
@@ -47,7 +47,7 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def in_blocks(risks: GroupRisks, n_blocks: int, seed: int = 0, *, engine: Any = None) -> BlockRisks:
+def in_blocks(risks: GroupRisks, n_blocks: int, seed: int = 0, *, engine: Any = None) -> Risks:
     """Return the risks of the same records, cut at random into blocks that may be empty."""
     rng, records, sizes = np.random.default_rng(seed), risks.records, risks.group_sizes
     if risks.hides_groups:
@@ -74,7 +74,7 @@ def in_blocks(risks: GroupRisks, n_blocks: int, seed: int = 0, *, engine: Any = 
         )
         for which, first, place in zip(chosen, ranks, in_front, strict=True)
     ]
-    return BlockRisks(
+    return Risks(
         LocalEngine() if engine is None else engine,
         blocks,
         loss=risks.loss,

@@ -32,116 +32,6 @@ from sklearn_dpwg.exceptions import InputTypeError
 from sklearn_dpwg.losses import AbsoluteError, Loss
 from sklearn_dpwg.privacy.sensitivity import SumGrid
 
-# Numbers of rows that depend on no other row, and sums whose rounding is known.
-
-# Temporary arrays are of this size, not of the rows'.
-_BLOCK_BYTES = 2**18
-
-
-def squared_distances(records: GroupedRecords, center: FloatArray) -> FloatArray:
-    """Return the squared distance of each row from a centre."""
-    squares = (row_norms(records.rows) * records.row_scale) ** 2
-    n_rows = max(64, _BLOCK_BYTES // (8 * max(len(center), 1)))
-    for first in range(0, len(squares), n_rows):
-        block = slice(first, min(first + n_rows, len(squares)))
-        rows = row_block(records.rows, block.start, block.stop)
-        if isinstance(rows, csr_array):
-            products = rows @ center
-        else:
-            products = scores_by_row(rows, center[None])[:, 0]
-        squares[block] -= 2.0 * products * records.row_scale[block]
-    return np.maximum(squares + center @ center, 0.0)
-
-
-def scores_by_row(rows: Any, weights: FloatArray) -> FloatArray:
-    """Return ``rows @ weights.T``, each row's numbers added up by themselves.
-
-    A product of matrices rounds a row by how many others there are, which is secret in a batch.
-    """
-    rows = np.ascontiguousarray(rows, dtype=np.float64)
-    return np.stack([(rows * of_output).sum(axis=1) for of_output in weights], axis=1)
-
-
-def weighted_row_sums(rows: Any, factors: FloatArray, step: float) -> FloatArray:
-    """Return ``factors.T @ rows``, each product rounded to a multiple of the step unless it is 0.
-
-    Added up in floating point, multiples are exact in any order.
-    """
-    if step == 0.0:
-        return np.asarray((rows.T @ factors).T)
-    sums = np.empty((factors.shape[1], rows.shape[1]))
-    for output, of_output in enumerate(factors.T):
-        products = scale_rows(rows, of_output / step)
-        entries = products.data if isinstance(products, csr_array) else products
-        np.rint(entries, out=entries)
-        sums[output] = products.sum(axis=0)
-    return sums * step
-
-
-def on_grid(value: Any, step: float) -> Any:
-    """Return the nearest multiples of a power of two, or the values themselves for a step of 0."""
-    return np.rint(value / step) * step if step > 0.0 else value
-
-
-def exact_sum(first: Any, second: Any) -> tuple[Any, Any]:
-    """Return a sum as it is rounded and what rounding took from it, which is a float as well."""
-    total = first + second
-    part = total - first
-    return total, (first - (total - part)) + (second - part)
-
-
-def dense(product: Any) -> FloatArray:
-    """Return a product as an array, whatever storage it came from."""
-    return product if isinstance(product, np.ndarray) else product.toarray()
-
-
-# Hessians of group risks, block by block.
-
-
-def centred_hessian(
-    hessian: FloatArray, center: FloatArray | None, intercept_scaling: float
-) -> FloatArray:
-    """Return the Hessian for centred rows, given that for rows with the same constant."""
-    if center is None:
-        return hessian
-    n_columns, center = hessian.shape[1], center / intercept_scaling
-    change = np.eye(n_columns)
-    change[-1, :-1] = -center
-    return np.asarray(np.einsum("ij,aibk,kl->ajbl", change, hessian, change))
-
-
-def add_curvature(
-    hessian: FloatArray,
-    records: GroupedRecords,
-    block: slice,
-    curvature: FloatArray,
-    intercept_scaling: float,
-) -> None:
-    """Add what the records of a block contribute, given their curvatures times weights."""
-    rows = row_block(records.rows, block.start, block.stop)
-    row_scale, n_features = records.row_scale[block], rows.shape[1]
-    n_outputs = len(hessian)
-    curvature = curvature.reshape(len(row_scale), n_outputs, n_outputs)
-    for first in range(n_outputs):
-        for second in range(first + 1):
-            between = curvature[:, first, second]
-            if np.all(between >= 0.0):
-                # a matrix times its own transpose costs half as much
-                left = right = scale_rows(rows, np.sqrt(between) * row_scale)
-            else:
-                left, right = scale_rows(rows, row_scale), scale_rows(rows, between * row_scale)
-            product = left.T @ right
-            pieces = hessian[first, :, second, :]
-            pieces[:n_features, :n_features] += dense(product)
-            if intercept_scaling > 0:
-                edge = intercept_scaling * (rows.T @ (between * row_scale))
-                pieces[:n_features, -1] += edge
-                pieces[-1, :n_features] += edge
-                pieces[-1, -1] += intercept_scaling**2 * between.sum()
-            if first != second:
-                hessian[second, :, first, :] = pieces
-
-
 # A block of rows stays in the second-level cache between its two products; blocks of 128 KiB
 # to 1 MiB are within a tenth of each other on the machines tried.
 BLOCK_BYTES = 2**18
@@ -156,9 +46,11 @@ ENTRIES_PER_TASK = 2**16
 
 
 class RecordBlock:
-    """A `Block` of encoded records.
+    """Some of the records of every group, which answers with sums, never with means.
 
-    What a record adds to sums on a grid depends on no other record, nor on where it is.
+    All answers are functions of the records here and of what is asked alone; a group may have none
+    here. Sums on a grid may be added in any order, as what a record adds to them depends on no
+    other record, nor on where it is; the others are added in the order of the blocks.
     """
 
     def __init__(
@@ -204,7 +96,11 @@ class RecordBlock:
         grid: SumGrid | None = None,
         gradients: bool = True,
     ) -> Sums:
-        """Return sums of losses and slopes, in one pass."""
+        """Return each group's sum of losses and that of slopes times rows, in one pass.
+
+        The slopes are of shape (n_groups, n_outputs, n_features + 1): the sums of the slopes
+        themselves are last, and there are no columns if no gradients are wanted.
+        """
         highest = np.inf if ceiling is None else ceiling
         add_up = self._compiled_sums if has_kernel(self.loss) else self._numpy_sums
         return add_up(weights, highest, grid or FINEST, gradients=gradients)
@@ -218,7 +114,10 @@ class RecordBlock:
         return losses, slopes, np.asarray(joined.group_sizes, dtype=float)
 
     def curvature(self, weights: FloatArray, record_weights: FloatArray) -> FloatArray:
-        """Return the sum of weighted Hessians, in one pass."""
+        """Return the sum of Hessians times weights, for rows that are not centred, in one pass.
+
+        Groups of weight 0 are not read.
+        """
         n_records, n_columns = self.records.rows.shape[0], self.n_columns
         n_outputs = self.loss.n_outputs
         # each task adds up a Hessian of its own: together a quarter of dense rows at most
@@ -232,7 +131,7 @@ class RecordBlock:
                 curvature = self.loss.curvature(scores, self.records.targets[block])
                 curvature = curvature * self._is_curved(scores, block)
                 curvature = record_weights[group] * curvature
-                add_curvature(hessian, self.records, block, curvature, self.intercept_scaling)
+                self._add_curvature(hessian, block, curvature)
             return hessian
 
         with one_blas_thread():
@@ -250,7 +149,10 @@ class RecordBlock:
         sum_step: float,
         block_size: int,
     ) -> Sums:
-        """Return the exact sums of ``v v'`` over the squared step, in two parts to be added up."""
+        """Return what `Risks.residual_moments` adds up, over the squared step, in two parts.
+
+        Both are whole numbers that no order rounds; the lower left is not filled.
+        """
         n_records, size = self.records.rows.shape[0], self.n_columns + 1
         n_tasks = n_records * size // max(ENTRIES_PER_TASK, 4 * self.n_groups * size**2)
         blocks = Blocks.of(self.records.starts, block_size)
@@ -262,15 +164,14 @@ class RecordBlock:
             sums = np.zeros((size, size))
             segment = [(group, start, stop)]
             for _, run, scores in self._scored_blocks(weights, segment, square=True, by_row=True):
-                rows = row_block(self.records.rows, run.start, run.stop)
                 residuals = np.clip(self.records.targets[run] - scores, -clip, clip)
                 last = np.empty((len(scores), 1 + len(tail)))
                 last[:, :-1] = tail
                 last[:, -1] = np.rint(residuals * (length / clip / step))
-                left = scale_rows(rows, self.records.row_scale[run] / step)
+                left = scale_rows(self._rows(run), self.records.row_scale[run] / step)
                 entries = left.data if isinstance(left, csr_array) else left
                 np.rint(entries, out=entries)
-                sums[:n_features, :n_features] += dense(left.T @ left)
+                sums[:n_features, :n_features] += _dense(left.T @ left)
                 sums[:n_features, n_features:] += left.T @ last
                 sums[n_features:, n_features:] += last.T @ last
             return sums
@@ -309,7 +210,7 @@ class RecordBlock:
 
     def spread(self, center: FloatArray, *, step: float) -> Sums:
         """Return the sum of squared distances of rows from a centre, each at most 1, on a grid."""
-        squares = np.minimum(squared_distances(self.records, center), 1.0)
+        squares = np.minimum(self._squared_distances(center), 1.0)
         return (np.array([np.rint(squares / step).sum() * step]),)
 
     def with_loss(self, loss: Loss) -> RecordBlock:
@@ -320,7 +221,7 @@ class RecordBlock:
 
     def centred(self, center: FloatArray, *, constant: float, clip: float) -> RecordBlock:
         """Return the same rows relative to a centre, no gradient of a record above a norm."""
-        lengths = np.sqrt(squared_distances(self.records, center) + constant**2)
+        lengths = np.sqrt(self._squared_distances(center) + constant**2)
         other = copy(self)
         other.records = replace(self.records, slope_limits=clip / lengths)
         other.intercept_scaling, other.center = constant, center
@@ -328,23 +229,19 @@ class RecordBlock:
 
     def part(self, selection: Selection) -> RecordBlock:
         """Return a copy of the records that a selection chooses."""
-        return self._of(self.records.take(self._chosen(selection)))
+        return RecordBlock(
+            self.records.take(self._chosen(selection)),
+            self.loss,
+            self.intercept_scaling,
+            first_place=self.first_place,  # those of hidden groups keep their places
+            center=self.center,
+        )
 
     def placed(self, first_ranks: Sequence[int]) -> RecordBlock:
         """Return the same records, told what is in front of them."""
         other = copy(self)
         other.first_ranks = tuple(first_ranks)
         return other
-
-    def _of(self, records: GroupedRecords) -> RecordBlock:
-        """Return some of the records; those of hidden groups keep their places."""
-        return RecordBlock(
-            records,
-            self.loss,
-            self.intercept_scaling,
-            first_place=self.first_place,
-            center=self.center,
-        )
 
     def _chosen(self, selection: Selection) -> Sequence[NDArray[np.intp]]:
         """Return the positions in each group here of the records that a selection chooses."""
@@ -360,6 +257,45 @@ class RecordBlock:
                 zip(self.first_ranks, self.group_sizes, strict=True)
             )
         ]
+
+    def _add_curvature(self, hessian: FloatArray, block: slice, curvature: FloatArray) -> None:
+        """Add what the records of a block contribute, given their curvatures times weights."""
+        rows, row_scale = self._rows(block), self.records.row_scale[block]
+        n_outputs, n_features, constant = len(hessian), self.n_features, self.intercept_scaling
+        curvature = curvature.reshape(len(row_scale), n_outputs, n_outputs)
+        for first in range(n_outputs):
+            for second in range(first + 1):
+                between = curvature[:, first, second]
+                if np.all(between >= 0.0):
+                    # a matrix times its own transpose costs half as much
+                    left = right = scale_rows(rows, np.sqrt(between) * row_scale)
+                else:
+                    left, right = scale_rows(rows, row_scale), scale_rows(rows, between * row_scale)
+                pieces = hessian[first, :, second, :]
+                pieces[:n_features, :n_features] += _dense(left.T @ right)
+                if constant > 0:
+                    edge = constant * (rows.T @ (between * row_scale))
+                    pieces[:n_features, -1] += edge
+                    pieces[-1, :n_features] += edge
+                    pieces[-1, -1] += constant**2 * between.sum()
+                if first != second:
+                    hessian[second, :, first, :] = pieces
+
+    def _squared_distances(self, center: FloatArray) -> FloatArray:
+        """Return the squared distance of each row from a centre."""
+        row_scale = self.records.row_scale
+        squares = (row_norms(self.records.rows) * row_scale) ** 2
+        n_rows = _rows_in_cache(self.n_features)
+        for first in range(0, len(squares), n_rows):
+            block = slice(first, min(first + n_rows, len(squares)))
+            rows = self._rows(block)
+            is_sparse = isinstance(rows, csr_array)
+            products = rows @ center if is_sparse else scores_by_row(rows, center[None])[:, 0]
+            squares[block] -= 2.0 * products * row_scale[block]
+        return np.maximum(squares + center @ center, 0.0)
+
+    def _rows(self, block: slice) -> Any:
+        return row_block(self.records.rows, block.start, block.stop)
 
     def _is_curved(self, scores: FloatArray, block: slice) -> Any:
         """Return which records of a block have a slope below their limit."""
@@ -393,8 +329,7 @@ class RecordBlock:
         """Do as the compiled pass for a loss without a kernel."""
         if self.records.slope_limits is not None:
             raise InputTypeError(f"slopes of {self.loss!r} have no kernel that limits them: a bug.")
-        records, n_features = self.records, self.records.rows.shape[1]
-        n_columns = n_features + 1 if gradients else 0
+        records, n_columns = self.records, self.n_features + 1 if gradients else 0
         totals = np.zeros(self.n_groups)
         slope_sums = np.zeros((self.n_groups, self.loss.n_outputs, n_columns))
         lost, lost_slopes = np.zeros_like(totals), np.zeros_like(slope_sums)
@@ -409,8 +344,7 @@ class RecordBlock:
             of_block = np.empty(slope_sums.shape[1:])
             of_block[:, -1] = on_grid(slopes, grid.gradient_step).sum(axis=0)
             slopes = slopes * records.row_scale[run, None]
-            rows = row_block(records.rows, run.start, run.stop)
-            of_block[:, :-1] = weighted_row_sums(rows, slopes, grid.gradient_step)
+            of_block[:, :-1] = weighted_row_sums(self._rows(run), slopes, grid.gradient_step)
             slope_sums[group], error = exact_sum(slope_sums[group], of_block)
             lost_slopes[group] += error
         return totals + lost, slope_sums + lost_slopes
@@ -444,9 +378,9 @@ class RecordBlock:
 
         Blocks fit the cache; those for products of rows with rows are as long as rows are wide.
         """
-        records, n_features = self.records, self.records.rows.shape[1]
+        records, n_features = self.records, self.n_features
         feature_weights, intercepts = self._split(weights)
-        block_rows = max(64, BLOCK_BYTES // (8 * max(n_features, 1)))
+        block_rows = _rows_in_cache(n_features)
         if isinstance(records.rows, csr_array):
             block_rows = SPARSE_BLOCK_ROWS
         elif square:
@@ -456,7 +390,7 @@ class RecordBlock:
         for group, start, stop in segments:
             for first in range(start, stop, block_rows):
                 block = slice(first, min(first + block_rows, stop))
-                rows = row_block(records.rows, block.start, block.stop)
+                rows = self._rows(block)
                 if isinstance(rows, csr_array) or (square and not by_row):
                     scores = rows @ feature_weights.T
                 else:
@@ -473,3 +407,48 @@ def _total(parts: Sequence[FloatArray], shape: tuple[int, ...]) -> FloatArray:
     for other in others:
         first += other
     return first
+
+
+def _rows_in_cache(n_features: int) -> int:
+    return max(64, BLOCK_BYTES // (8 * max(n_features, 1)))
+
+
+def scores_by_row(rows: Any, weights: FloatArray) -> FloatArray:
+    """Return ``rows @ weights.T``, each row's numbers added up by themselves.
+
+    A product of matrices rounds a row by how many others there are, which is secret in a batch.
+    """
+    rows = np.ascontiguousarray(rows, dtype=np.float64)
+    return np.stack([(rows * of_output).sum(axis=1) for of_output in weights], axis=1)
+
+
+def weighted_row_sums(rows: Any, factors: FloatArray, step: float) -> FloatArray:
+    """Return ``factors.T @ rows``, each product rounded to a multiple of the step unless it is 0.
+
+    Added up in floating point, multiples are exact in any order.
+    """
+    if step == 0.0:
+        return np.asarray((rows.T @ factors).T)
+    sums = np.empty((factors.shape[1], rows.shape[1]))
+    for output, of_output in enumerate(factors.T):
+        products = scale_rows(rows, of_output / step)
+        entries = products.data if isinstance(products, csr_array) else products
+        np.rint(entries, out=entries)
+        sums[output] = products.sum(axis=0)
+    return sums * step
+
+
+def on_grid(value: Any, step: float) -> Any:
+    """Return the nearest multiples of a power of two, or the values themselves for a step of 0."""
+    return np.rint(value / step) * step if step > 0.0 else value
+
+
+def exact_sum(first: Any, second: Any) -> tuple[Any, Any]:
+    """Return a sum as it is rounded and what rounding took from it, which is a float as well."""
+    total = first + second
+    part = total - first
+    return total, (first - (total - part)) + (second - part)
+
+
+def _dense(product: Any) -> FloatArray:
+    return product if isinstance(product, np.ndarray) else product.toarray()

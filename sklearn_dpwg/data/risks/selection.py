@@ -7,13 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Permutations that a key decides, one number at a time.
-
+IndexArray = NDArray[np.intp]
 Words = NDArray[np.uint64]
 
 # Up to this size all numbers are permuted at once, and kept for the next part.
@@ -99,9 +98,6 @@ def _hash(words: Words) -> Words:
     return words ^ (words >> np.uint64(31))
 
 
-IndexArray = NDArray[np.intp]
-
-
 class Selection(Protocol):
     """Which records of each group take part, as a function of public facts and a key alone.
 
@@ -146,7 +142,7 @@ class ByGroup:
     """A selection for each group."""
 
     selections: tuple[Selection, ...]  # one a group
-    by_place: bool = False  # whether ranks are places among all records
+    by_place: ClassVar[bool] = False
 
     def positions(self, group: int, first: int, stop: int) -> IndexArray:
         """Return the ranks that the group's selection chooses."""
@@ -158,12 +154,12 @@ class KeyedPart:
     """So many records of each group, at random: a piece of a permutation that a key decides."""
 
     key: bytes = field(repr=False)  # decides the permutation of each group; nothing is hidden by it
-    sizes: tuple[int, ...]  # records of each group; of all together where ranks are places
+    sizes: tuple[int, ...]  # records of each group
     # the part holds the records of each group that the permutation sends to `starts[i]:stops[i]`;
     # pieces that do not overlap make disjoint parts
     starts: tuple[int, ...]
     stops: tuple[int, ...]
-    by_place: bool = False  # whether ranks are places among all records
+    by_place: ClassVar[bool] = False
 
     def positions(self, group: int, first: int, stop: int) -> IndexArray:
         """Return the ranks of a range that are in the part."""
@@ -185,21 +181,17 @@ def keyed_parts(
     sizes: Sequence[int],
     sizes_of_parts: Sequence[Sequence[int]],
     rng: np.random.Generator,
-    *,
-    by_place: bool = False,
 ) -> tuple[KeyedPart, ...]:
     """Return disjoint parts of exactly these sizes, by a key that may become known.
 
     Parameters
     ----------
     sizes : sequence of int
-        Records of each group; of all together where ranks are places.
+        Records of each group.
     sizes_of_parts : sequence of sequence of int
         For each part how many of each group are in it.
     rng : Generator
         Where the key comes from.
-    by_place : bool, default=False
-        Whether ranks are places among all records.
 
     Returns
     -------
@@ -216,6 +208,6 @@ def keyed_parts(
     ends = np.cumsum(np.asarray(sizes_of_parts, dtype=np.int64), axis=0)
     starts = ends - np.asarray(sizes_of_parts, dtype=np.int64)
     return tuple(
-        KeyedPart(key, whole, tuple(first), tuple(last), by_place)
+        KeyedPart(key, whole, tuple(first), tuple(last))
         for first, last in zip(starts.tolist(), ends.tolist(), strict=True)
     )

@@ -26,7 +26,7 @@ from sklearn_dpwg.data.kernels import rounding_kind
 from sklearn_dpwg.data.lazy import is_source
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
-from sklearn_dpwg.data.risks import BlockRisks, LocalEngine, RecordBlock, Risks
+from sklearn_dpwg.data.risks import LocalEngine, RecordBlock, Risks
 from sklearn_dpwg.estimators.encode import (
     advice_on_missing_values,
     check_columns,
@@ -401,7 +401,7 @@ def _risks_of_blocks(
             places = [(each.place, seal) for each, seal in zip(filled, seals, strict=True)]
             unsealed, blocks = blocks, engine.derive(blocks, same_block, places)
             engine.release(unsealed)
-        yield BlockRisks(
+        yield Risks(
             engine,
             blocks,
             loss=problem.loss,

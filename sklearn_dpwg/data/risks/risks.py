@@ -1,4 +1,4 @@
-"""Group risks of blocks of records wherever they live: what was added up, divided by sizes."""
+"""Group risks and their derivatives: what solvers see of the records, wherever they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from operator import attrgetter, methodcaller
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.oracles.base import RecordOracle
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks.engine import Engine, LocalEngine, Sums
-from sklearn_dpwg.data.risks.record_block import RecordBlock, centred_hessian, exact_sum
+from sklearn_dpwg.data.risks.record_block import RecordBlock, exact_sum
 from sklearn_dpwg.data.risks.selection import Selection
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy.sensitivity import SumGrid
@@ -25,10 +25,75 @@ MAX_BLOCKS = 2**20
 _SIZES = attrgetter("group_sizes")
 
 
-@dataclass(eq=False)
-class BlockRisks:
-    """`Risks` of blocks that an engine holds.
+class RiskFunctions(Protocol):
+    """Group risks as functions of the weights, which is all that an optimum needs."""
 
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+
+    @property
+    def n_weights(self) -> int:
+        """Number of weights, intercepts included."""
+
+    def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
+        """Return the mean loss of each group.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights, one output after the other, the intercept last in each.
+        ceiling : float, optional
+            Each record's loss counts for at most this much.
+
+        Returns
+        -------
+        ndarray of shape (n_groups,)
+            Mean losses.
+        """
+
+    def risks_and_gradients(
+        self, weights: FloatArray, *, ceiling: float | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return each group's mean loss and its gradient.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights.
+        ceiling : float, optional
+            Each record's loss counts for at most this much; gradients are not affected.
+
+        Returns
+        -------
+        risks : ndarray of shape (n_groups,)
+            Mean losses.
+        gradients : ndarray of shape (n_groups, n_weights)
+            Gradients of the mean losses (not clipped).
+        """
+
+    def hessian(self, weights: FloatArray, group_weights: FloatArray) -> FloatArray:
+        """Return the Hessian of the weighted sum of the groups' mean losses.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights.
+        group_weights : ndarray of shape (n_groups,)
+            Weight of each group; groups of weight 0 are not read.
+
+        Returns
+        -------
+        ndarray of shape (n_weights, n_weights)
+            The Hessian, symmetric.
+        """
+
+
+@dataclass(eq=False)
+class Risks:
+    """Group risks of records under a loss, all that a solver sees of the data.
+
+    A block, wherever an engine holds it, returns sums, and the risks divide what was added up.
     Sums on a grid are reduced by the engine in any order. The others come back block by block and
     are added in the order of the blocks, with what rounding takes given back, so that no engine
     decides a bit of them either.
@@ -113,7 +178,32 @@ class BlockRisks:
         gradients: bool = True,
         center: float = 0.0,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return sums of losses and gradients, each record's on a grid, in one pass."""
+        """Return each group's sum of losses and that of their gradients, for a release.
+
+        What each record adds is rounded to the grid, which makes the rest exact, in any order: one
+        record moves the sums by what itself adds, wherever it is (``docs/theory/sums.md``).
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights.
+        ceiling : float
+            Each record's loss counts for at most this much; gradients are not affected.
+        grid : SumGrid
+            Steps, from public facts.
+        gradients : bool, default=True
+            Whether gradients are wanted.
+        center : float, default=0.0
+            What is taken off each loss, a multiple of the step of losses.
+
+        Returns
+        -------
+        losses : ndarray of shape (n_groups,)
+            Sums of losses minus the centre, multiples of a step.
+        gradients : ndarray of shape (n_groups, n_weights)
+            Sums of gradients, multiples of the other step, for intercepts times their scaling; no
+            columns if not wanted.
+        """
         asked = methodcaller("sums", weights, ceiling=ceiling, grid=grid, gradients=gradients)
         losses, slopes = self._reduced(asked)
         if center:
@@ -130,7 +220,30 @@ class BlockRisks:
         center: float,
         grid: SumGrid,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the sums over the records that joined."""
+        """Return the sums over the records of a batch, for a release.
+
+        A selection asked again chooses the same records: what is lost on the way is read again.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights.
+        selection : Selection
+            Who joins; a group may be left with nobody.
+        ceiling : float
+            Each record's loss counts for at most this much; gradients are not affected.
+        center : float
+            What is taken off each loss, a multiple of the step of losses.
+        grid : SumGrid
+            Steps, from public facts.
+
+        Returns
+        -------
+        losses : ndarray of shape (n_groups,)
+            Sums of losses minus the centre, 0 for a group that nobody joined.
+        gradients : ndarray of shape (n_groups, n_weights)
+            Sums of gradients, 0 for a group that nobody joined.
+        """
         asked = methodcaller("sampled_sums", weights, selection, ceiling=ceiling, grid=grid)
         losses, slopes, counts = self.engine.reduce(self.handles, asked)
         # exact: multiples of the step, and the centre is one
@@ -140,7 +253,10 @@ class BlockRisks:
         """Return the Hessian of the weighted sum of the risks, in one pass."""
         asked = methodcaller("curvature", weights, group_weights / self._divisors)
         (hessian,) = self._added(asked, is_one=True)
-        hessian = centred_hessian(hessian, self.center, self.intercept_scaling)
+        if self.center is not None:  # it is that of rows with the same constant
+            change = np.eye(self.n_columns)
+            change[-1, :-1] = -self.center / self.intercept_scaling
+            hessian = np.asarray(np.einsum("ij,aibk,kl->ajbl", change, hessian, change))
         return hessian.reshape(self.n_weights, self.n_weights)
 
     def residual_moments(
@@ -154,7 +270,36 @@ class BlockRisks:
         sum_step: float,
         block_size: int,
     ) -> FloatArray:
-        """Return each group's sum of ``v v'``, which is rounded once."""
+        """Return each group's sum of ``v v'``, v a row with a constant and its clipped residual.
+
+        With r the target minus the score of a record, clipped to ``[-clip, clip]``, v is
+        ``(x, constant, length r / clip)``, without the constant where there is no intercept.
+        Entries of v are rounded to multiples of a step, coarse enough for the sums of a block to be
+        floating-point numbers. Multiples of another step and what is left of those are added up
+        exactly, so that only the whole sum is rounded, once.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_weights,)
+            Weights that residuals are those of; of a loss with one output.
+        clip : float
+            Bound on residuals; positive.
+        constant : float
+            Entry of v for the intercept.
+        length : float
+            Largest entry of v for the residual.
+        step : float
+            What entries of v are rounded to multiples of; a power of 2.
+        sum_step : float
+            A power of 2, at least ``step**2``, of which all sums are at most 2⁵² multiples.
+        block_size : int
+            Most records of a block, whose sums are exact in one part.
+
+        Returns
+        -------
+        ndarray of shape (n_groups, n_columns + 1, n_columns + 1)
+            Symmetric matrices.
+        """
         facts = {"clip": clip, "constant": constant, "length": length, "step": step}
         asked = methodcaller(
             "moment_sums", weights, **facts, sum_step=sum_step, block_size=block_size
@@ -166,17 +311,59 @@ class BlockRisks:
         return np.asarray(sums * step**2)
 
     def row_sum(self, *, grid: SumGrid) -> FloatArray:
-        """Return the sum of all rows, each rounded to a grid, in one pass."""
+        """Return the sum of the rows of all groups, without constants, for a release.
+
+        Parameters
+        ----------
+        grid : SumGrid
+            Steps, from public facts.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            Multiples of the step of gradients.
+        """
         (total,) = self._reduced(methodcaller("row_sum", grid=grid))
         return total
 
     def spread(self, center: FloatArray, *, step: float) -> float:
-        """Return the sum of squared distances of rows from a centre, each at most 1, on a grid."""
+        """Return the sum of the squared distances of all rows from a centre, for a release.
+
+        Parameters
+        ----------
+        center : ndarray of shape (n_features,)
+            A released centre.
+        step : float
+            A power of two; each distance, at most 1, is rounded to multiples of it.
+
+        Returns
+        -------
+        float
+            The sum, exact.
+        """
         (total,) = self._reduced(methodcaller("spread", center, step=step))
         return float(total[0])
 
     def centred(self, center: FloatArray, *, constant: float, clip: float) -> Self:
-        """Return the risks of rows relative to a centre, no gradient of a record above a norm."""
+        """Return the risks of rows relative to a centre, with limited slopes.
+
+        A row is ``u = (x - center, constant)``. Where the gradient of a record would be longer than
+        `clip`, its loss goes on as a line (with several outputs, its gradient is shortened).
+
+        Parameters
+        ----------
+        center : ndarray of shape (n_features,)
+            A released centre, in the unit ball.
+        constant : float
+            Entry for the intercept; positive.
+        clip : float
+            Largest norm of a record's gradient; positive.
+
+        Returns
+        -------
+        Risks
+            Over the same rows, which are not copied.
+        """
         self.n_passes += 1
         derived = self._derived(methodcaller("centred", center, constant=constant, clip=clip))
         derived.intercept_scaling, derived.center = constant, center
@@ -184,7 +371,18 @@ class BlockRisks:
         return derived
 
     def as_oracle(self, rng: np.random.Generator) -> RecordOracle:
-        """Return an oracle that draws these records without replacement."""
+        """Return an oracle that hands out these records, in memory, each group shuffled once.
+
+        Parameters
+        ----------
+        rng : Generator
+            Where the order comes from.
+
+        Returns
+        -------
+        SampleOracle
+            Draws without replacement.
+        """
         block = self.handles[0]
         if len(self.handles) > 1 or not isinstance(block, RecordBlock):
             raise ValueError(
@@ -195,13 +393,36 @@ class BlockRisks:
         return RecordOracle(block.records, rng)
 
     def with_loss(self, loss: Loss) -> Self:
-        """Return the risks of the same rows under another loss."""
+        """Return the risks of the same records under another loss.
+
+        Parameters
+        ----------
+        loss : Loss
+            A loss of the same task, with as many outputs.
+
+        Returns
+        -------
+        Risks
+            Over the same rows, which are not copied.
+        """
         derived = self._derived(methodcaller("with_loss", loss))
         derived.loss = loss
         return derived
 
     def part(self, selection: Selection) -> Self:
-        """Return the risks of a copy of the records that a selection chooses."""
+        """Return the risks of a copy of some records.
+
+        Parameters
+        ----------
+        selection : Selection
+            Which.
+
+        Returns
+        -------
+        Risks
+            Over these records; its passes and the ranks of its groups count from 0, while places
+            stay those among all records.
+        """
         engine = self.engine
         derived = self._derived(methodcaller("part", selection))
         sizes = np.array(engine.collect(derived.handles, _SIZES)).reshape(-1, self.n_groups)
@@ -215,7 +436,23 @@ class BlockRisks:
         return derived
 
     def over(self, normalisers: Sequence[float], *, loss_center: float) -> Self:
-        """Return risks that are sums over public numbers, which hidden sizes are in place of."""
+        """Return risks of groups whose sizes are hidden.
+
+        A risk is the centre plus the sum of what losses are above it, over the normaliser.
+
+        Parameters
+        ----------
+        normalisers : sequence of float
+            A public number in place of each group's size.
+        loss_center : float
+            The centre.
+
+        Returns
+        -------
+        Risks
+            Over the same rows, which are not copied; means and Hessians are over the normalisers,
+            sums for releases are as they were.
+        """
         other = copy(self)
         other.normalisers = np.asarray(normalisers, dtype=float)
         other.loss_center = loss_center
@@ -271,8 +508,8 @@ class BlockRisks:
         return np.asarray(self.loss_center + off / self.normalisers)
 
 
-class GroupRisks(BlockRisks):
-    """`Risks` of records in memory, which are one block."""
+class GroupRisks(Risks):
+    """Risks of records in memory, which are one block."""
 
     def __init__(self, records: GroupedRecords, loss: Loss, intercept_scaling: float = 1.0) -> None:
         super().__init__(
