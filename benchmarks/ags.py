@@ -5,23 +5,30 @@ Active group selection beside multiplicative weights, and its rates
 Mean excess worst-group risk over the exact optimum, δ = 1e-5, with two standard errors, and what
 AGS has more than MGR with rows as they are, seed by seed. Then the handicap θ. Then slopes in the
 records of a group: where the choice of the group rules, for the paper's selection by the last risks
-alone, and where the noise of the gradient does. "figure" draws these.
+alone, and where the noise of the gradient does.
 
-    python benchmarks/ags.py [data] [sharpness] [slopes] [figure]
+    python benchmarks/ags.py [data] [sharpness] [slopes]
 """
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import excess_of_fits, load_dataset, zero_excess
+from common import (
+    cell,
+    excess_of_fits,
+    excess_table,
+    run_tables,
+    sweep,
+    weights_of_runs,
+    zero_excess,
+)
 
 from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.losses import AbsoluteError, Huber
-from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import AGS, MGR, Solver
 
 DATA = ("adult", "law-school", "compas", "german-credit")
@@ -41,12 +48,6 @@ SIZES = tuple(round(size) for size in np.geomspace(1e3, 1e5, 5))
 BUDGET, N_RUNS = Budget(1.0, 1e-6), 12
 
 
-def cell(values: np.ndarray, sign: str = "") -> str:
-    """Return a mean and two standard errors."""
-    error = 2.0 * values.std(ddof=1) / np.sqrt(len(values))
-    return f"{values.mean():{sign}.4f} ± {error:.4f}"
-
-
 def data() -> None:
     """Print the table of data sets."""
     for epsilon in EPSILONS:
@@ -59,24 +60,17 @@ def data() -> None:
             }
             print(f"  {name} ({zero_excess(loaded):.3f})")
             for method, values in found.items():
-                more = values - found[PLAIN]
-                beside = "" if "MGR" in method else f"   {cell(more, '+')} more"
-                print(f"    {method:<24}{cell(values)}{beside}")
+                more = cell(values - found[PLAIN], errors=2.0, sign="+")
+                beside = "" if "MGR" in method else f"   {more} more"
+                print(f"    {method:<24}{cell(values, errors=2.0)}{beside}")
 
 
 def sharpness() -> None:
     """Print the table of handicaps."""
-    print("\nAGS, excess by sharpness")
+    variants = {f"sharpness {theta:g}": {"solver": AGS(sharpness=theta)} for theta in SHARPNESS}
     for epsilon in EPSILONS:
-        for name in DATA:
-            loaded = load_dataset(name)
-            cells = []
-            for theta in SHARPNESS:
-                values = excess_of_fits(
-                    loaded, N_SEEDS, epsilon=epsilon, solver=AGS(sharpness=theta)
-                )
-                cells.append(f"{theta:g}: {cell(values)}")
-            print(f"  epsilon = {epsilon:g}, {name:<14}", "   ".join(cells))
+        title = f"AGS, epsilon = {epsilon:g}"
+        excess_table(title, variants, DATA, N_SEEDS, errors=2.0, epsilon=epsilon)
 
 
 class Repeated:
@@ -120,62 +114,38 @@ def gradient_world(size: int) -> Any:
     return Repeated(problem, rows, np.array([1.0, 0.0])), problem, optimum
 
 
-SWEEPS = {
-    "the choice rules, the last risks": (
-        choice_world,
-        AGS(selection="latest", max_passes=100_000),
-        -0.5,
-    ),
-    "the choice rules, the paper's": (
-        choice_world,
-        AGS(schedule="paper", max_passes=100_000),
-        -0.5,
-    ),
-    "the gradient's noise rules": (gradient_world, AGS(), -1.0),
-}
+def median_excess(world: Any, solver: Solver, size: int) -> float:
+    """Return the median excess of runs."""
+    records, problem, optimum = world(size)
+    runs = weights_of_runs(solver, problem, records, range(N_RUNS), BUDGET)
+    return float(
+        np.median([records.risks_and_gradients(w, np.inf)[0].max() for w in runs]) - optimum
+    )
 
 
-def measured(world: Any, solver: Solver) -> np.ndarray:
-    """Return the median excess at each size."""
-    medians = []
-    for size in SIZES:
-        records, problem, optimum = world(size)
-        plan = solver.plan(problem, BUDGET)
-        excess = []
-        for seed in range(N_RUNS):
-            weights = solver.run(plan, records, NoiseSource(seed, plan.releases)).weights
-            excess.append(records.risks_and_gradients(weights, np.inf)[0].max() - optimum)
-        medians.append(np.median(excess))
-    return np.array(medians)
-
-
-def slopes(figure: bool) -> None:
-    """Print the slopes in the number of records of a group, and draw them."""
-    print(f"\nmedian excess of {N_RUNS} runs, records of a group: {SIZES}")
-    drawn = {}
-    for title, (world, solver, theory) in SWEEPS.items():
-        drawn[title] = found = measured(world, solver)
-        slope = np.polyfit(np.log(SIZES), np.log(found), 1)[0]
-        cells = "  ".join(f"{value:.2g}" for value in found)
-        print(f"  {title:<34}{cells}   slope {slope:+.2f}, theory {theory:+.1f}")
-    if figure:
-        import matplotlib.pyplot as plt
-
-        _, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-        for title, found in drawn.items():
-            axes.loglog(SIZES, found, "o-", label=title)
-        axes.set(xlabel="records of a group", ylabel="excess worst-group risk")
-        axes.legend(fontsize=8)
-        path = Path("docs/figures/ags_slopes.png")
-        plt.savefig(path, dpi=80)
-        print(f"drew {path}")
+def slopes() -> None:
+    """Print the slopes in the number of records of a group."""
+    latest = AGS(selection="latest", max_passes=100_000)
+    paper = AGS(schedule="paper", max_passes=100_000)
+    sweep(
+        f"median excess of {N_RUNS} runs by records of a group",
+        SIZES,
+        {
+            "the choice rules, the last risks": (
+                lambda size: median_excess(choice_world, latest, size),
+                -0.5,
+            ),
+            "the choice rules, the paper's": (
+                lambda size: median_excess(choice_world, paper, size),
+                -0.5,
+            ),
+            "the gradient's noise rules": (
+                lambda size: median_excess(gradient_world, AGS(), size),
+                -1.0,
+            ),
+        },
+    )
 
 
 if __name__ == "__main__":
-    asked = set(sys.argv[1:]) or {"data", "sharpness", "slopes"}
-    if "data" in asked:
-        data()
-    if "sharpness" in asked:
-        sharpness()
-    if asked & {"slopes", "figure"}:
-        slopes("figure" in asked)
+    run_tables({"data": data, "sharpness": sharpness, "slopes": slopes})

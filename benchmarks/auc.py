@@ -13,10 +13,10 @@ records; the best of nine pairs of radius and step length, in hindsight) and the
 from __future__ import annotations
 
 import math
-import sys
-import warnings
+from functools import partial
 
 import numpy as np
+from common import DELTA, asked, cell, constants, ignore_warnings, run_tables
 from sklearn.metrics import roc_auc_score
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier
@@ -24,15 +24,13 @@ from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.estimators import auc as auc_classifier
 from sklearn_dpwg.estimators import auc_plan
-from sklearn_dpwg.exceptions import DeltaWarning, SeededNoiseWarning, UngroupedWarning
 from sklearn_dpwg.optimum.minimax import AUCGame, ClassMoments, Regulariser, descent_ascent
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 
-for category in (DeltaWarning, SeededNoiseWarning, UngroupedWarning):
-    warnings.simplefilter("ignore", category)
+ignore_warnings()
 
 # of moments there are more seeds, as a fit takes no time
-DELTA, N_SEEDS, N_FITS, N_STEPS = 1e-5, 6, 30, 100
+N_SEEDS, N_FITS, N_STEPS = 6, 30, 100
 DATA = ("law-school", "adult", "compas", "german-credit")
 CHOSEN_CONSTANT = auc_plan.CONSTANT
 
@@ -93,14 +91,9 @@ class Task:
         return found
 
 
-def shown(values: list[float]) -> str:
-    """Return mean and standard error."""
-    return f"{np.mean(values):.4f} ± {np.std(values, ddof=1) / math.sqrt(len(values)):.4f}"
-
-
-def report_choice(names: list[str]) -> None:
+def choice() -> None:
     """Print the three beside the exact solution."""
-    for name in names:
+    for name in asked(DATA):
         task = Task(name)
         exact = DPAUCClassifier(math.inf, data_norm=task.data_norm).fit(task.X, task.y)
         print(f"\n{name}: exact {task.area(exact.coef_[0]):.4f}", flush=True)
@@ -111,43 +104,37 @@ def report_choice(names: list[str]) -> None:
                 for radius in (1.0, 3.0, 10.0)
                 for length in (0.1, 0.3, 1.0)
             ]
-            best = max(played, key=np.mean)
             other = DPWorstGroupClassifier(epsilon, DELTA, solver="mgr", data_norm=task.data_norm)
             print(
-                f"  ε = {epsilon:g}: class moments {shown(moments)}, descent–ascent with public "
-                f"classes {shown(best)}, log loss {shown(task.of_model(other))}",
+                f"  ε = {epsilon:g}: class moments {cell(moments)}, descent–ascent with public "
+                f"classes {cell(max(played, key=np.mean))}, log loss {cell(task.of_model(other))}",
                 flush=True,
             )
 
 
-def report_ridge(names: list[str]) -> None:
-    """Print the area for other ridges; a star marks the default."""
-    for name in names:
+def varied(what: str, values: tuple[float, ...], default: float) -> None:
+    """Print the area for other ridges or constants; a star marks the default."""
+    for name in asked(DATA):
         task, cells = Task(name), []
-        for ridge in (0.0, 0.1, 0.25, 0.5, 1.0, 2.0):
-            model = DPAUCClassifier(1.0, DELTA, data_norm=task.data_norm, ridge=ridge)
-            star = "*" if ridge == DPAUCClassifier().ridge else ""
-            cells.append(f"{ridge:g}{star} {np.mean(task.of_model(model)):.4f}")
-        print(f"{name:>15} ridge  " + "  ".join(cells), flush=True)
-
-
-def report_constant(names: list[str]) -> None:
-    """Print the area for other constants; a star marks the default."""
-    for name in names:
-        task, cells = Task(name), []
-        for constant in (0.25, 0.5, 0.75, 1.0):
-            # both modules read it
-            auc_plan.CONSTANT = auc_classifier.CONSTANT = constant
+        for value in values:
             model = DPAUCClassifier(1.0, DELTA, data_norm=task.data_norm)
-            star = "*" if constant == CHOSEN_CONSTANT else ""
-            cells.append(f"{constant:g}{star} {np.mean(task.of_model(model)):.4f}")
-        auc_plan.CONSTANT = auc_classifier.CONSTANT = CHOSEN_CONSTANT
-        print(f"{name:>15} constant  " + "  ".join(cells), flush=True)
+            if what == "ridge":
+                model.set_params(ridge=value)
+            # both modules read it
+            constant = value if what == "constant" else CHOSEN_CONSTANT
+            with constants((auc_plan, auc_classifier), CONSTANT=constant):
+                star = "*" if value == default else ""
+                cells.append(f"{value:g}{star} {np.mean(task.of_model(model)):.4f}")
+        print(f"{name:>15} {what}  " + "  ".join(cells), flush=True)
 
 
 if __name__ == "__main__":
-    arguments = set(sys.argv[1:])
-    names = [name for name in DATA if name in arguments] or list(DATA)
-    reports = {"choice": report_choice, "ridge": report_ridge, "constant": report_constant}
-    for asked in [each for each in reports if each in arguments] or reports:
-        reports[asked](names)
+    ridges, factors = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0), (0.25, 0.5, 0.75, 1.0)
+    run_tables(
+        {
+            "choice": choice,
+            "ridge": partial(varied, "ridge", ridges, DPAUCClassifier().ridge),
+            "constant": partial(varied, "constant", factors, CHOSEN_CONSTANT),
+        },
+        also=DATA,
+    )

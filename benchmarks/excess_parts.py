@@ -93,15 +93,7 @@ def fitted_excess(task: Task, epsilon: float, *silent: str) -> float:
 
 
 class Oracle:
-    """Minima of mixtures on rows about their mean, with noise in one gradient.
-
-    Parameters
-    ----------
-    task : Task
-        A classification with an intercept.
-    whitens : bool
-        Whether second moments about the mean are made alike, and the constant column as long.
-    """
+    """Minima of mixtures on rows about their mean, with noise in one gradient."""
 
     def __init__(self, task: Task, *, whitens: bool) -> None:
         self.task, self.sizes = task, task.group_sizes

@@ -13,13 +13,26 @@ Corollary 1. `group_step` varies the step length of the group weights. `data` co
 from __future__ import annotations
 
 import math
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import DELTA, excess_of_fits, load_dataset, make_estimator, zero_excess
+from common import (
+    DELTA,
+    cell,
+    excess_of_fits,
+    make_estimator,
+    public_facts,
+    pyplot,
+    run_tables,
+    slope_of,
+    sweep,
+    weights_of_runs,
+    zero_excess,
+)
 from rates_worlds import HardWorld, TypicalWorld, World
 
+from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.optimum.minimax import (
     PopulationRisks,
@@ -47,52 +60,50 @@ DATA = ("law-school", "adult", "compas", "german-credit")
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "gda_risks.png"
 
 
-def slope_of(sizes: tuple[int, ...], values: np.ndarray) -> float:
-    """Return the exponent of the number of records, by least squares on logarithms."""
-    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
-
-
 # --- slopes ------------------------------------------------------------------------------------
 
 
-def excess(world: World, n_records: int, solver: Solver, epsilon: float) -> float:
-    """Return the median excess over seeds, in the population."""
-    plan = solver.plan(world.problem(n_records // N_GROUPS), Budget(epsilon, DELTA))
-    found = []
-    for seed in range(N_SEEDS):
-        data = world.draw(n_records // N_GROUPS, np.random.default_rng([seed, 1]))
-        solution = solver.run(plan, data, NoiseSource(seed, plan.releases))
-        found.append(world.excess(solution.weights))
-    return float(np.median(found))
+def excess(worlds: list[World], solver: Solver, n_records: float) -> float:
+    """Return the largest median excess over seeds, in the population, at ε = 0.1."""
+    size = int(n_records) // N_GROUPS
+    medians = []
+    for world in worlds:
+        runs = weights_of_runs(
+            solver,
+            world.problem(size),
+            lambda seed, world=world: world.draw(size, np.random.default_rng([seed, 1])),
+            range(N_SEEDS),
+            Budget(0.1, DELTA),
+        )
+        medians.append(np.median([world.excess(weights) for weights in runs]))
+    return float(max(medians))
 
 
 def report_slopes() -> None:
     """Print excess against the number of records where noise rules, and its slopes."""
-    hard = [HardWorld(N_GROUPS, N_FEATURES, signal=signal) for signal in SIGNALS]
-    typical = [TypicalWorld(N_GROUPS, N_FEATURES)]
-    print(
-        f"\nmedian excess of planned runs, p = {N_GROUPS}, d = {N_FEATURES}; theory -1 where "
-        "noise rules"
+    kinds: dict[str, list[World]] = {
+        "hard": [HardWorld(N_GROUPS, N_FEATURES, signal=signal) for signal in SIGNALS],
+        "typical": [TypicalWorld(N_GROUPS, N_FEATURES)],
+    }
+    sweep(
+        f"median excess of planned runs by records, p = {N_GROUPS}, d = {N_FEATURES}, ε = 0.1",
+        SIZES,
+        {
+            f"{name}, {solver.name}": (partial(excess, worlds, solver), -1.0)
+            for name, worlds in kinds.items()
+            for solver in (GDA(), MGR(sampling_rate=1.0))
+        },
     )
-    print(f"{'world':>10}{'solver':>8}{'ε':>6}" + "".join(f"{k:>10,}" for k in SIZES) + "   slope")
-    for name, worlds, epsilon in (("hard", hard, 0.1), ("typical", typical, 0.1)):
-        for solver in (GDA(), MGR(sampling_rate=1.0)):
-            found = np.array(
-                [max(excess(world, k, solver, epsilon) for world in worlds) for k in SIZES]
-            )
-            row = "".join(f"{value:10.2g}" for value in found)
-            print(f"{name:>10}{solver.name:>8}{epsilon:6g}{row}   {slope_of(SIZES, found):.2f}")
-    print(f"\nmedian strong gap of the paper's schedule on the records, T = K^(2/3), ρ = {RIDGE}")
-    print(" " * 24 + "".join(f"{k:>10,}" for k in RISK_SIZES) + "   slope")
-    for epsilon in (EPSILON, SILENT):
-        gaps = np.array([median_gap(k, epsilon) for k in RISK_SIZES])
-        row = "".join(f"{value:10.2g}" for value in gaps)
-        print(f"{'ε':>18} = {epsilon:<3g}{row}   {slope_of(RISK_SIZES, gaps):.2f}", flush=True)
+    sweep(
+        f"median strong gap of the paper's schedule on the records, T = K^(2/3), ρ = {RIDGE}",
+        RISK_SIZES,
+        {f"ε = {epsilon:g}": (partial(median_gap, epsilon), "–") for epsilon in (EPSILON, SILENT)},
+    )
 
 
-def median_gap(n_records: int, epsilon: float) -> float:
+def median_gap(epsilon: float, n_records: float) -> float:
     """Return the median strong gap on the records."""
-    runs = paper_runs(n_records, epsilon, with_population=False)
+    runs = paper_runs(int(n_records), epsilon, with_population=False)
     return float(np.median(runs["strong gap, records"]))
 
 
@@ -211,11 +222,7 @@ def report_risks() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 def draw(curves: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
     """Draw measured differences and the rate of the theorems through the first of each."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
+    plt = pyplot()
     figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     sizes = np.array(RISK_SIZES, dtype=float)
     for k, (name, (measured, stated)) in enumerate(curves.items()):
@@ -240,42 +247,37 @@ def report_group_step() -> None:
     print(f"\nmultiples of the planned step of the group weights, ε = 1, δ = {DELTA:g}, 6 seeds")
     for name in DATA:
         data, cells = load_dataset(name), []
-        sizes = dict(zip(*np.unique(data.groups, return_counts=True), strict=True))
-        facts = {"group_sizes": sizes, "n_features": data.data.shape[1]}
-        planned = make_estimator(data, solver=GDA()).plan(**facts).schedule.group_step
+        plan = make_estimator(data, solver=GDA()).plan(**public_facts(data))
         for times in (0.1, 0.2, 0.4, 0.7, 1.0, 2.0):
-            found = excess_of_fits(data, 6, solver=GDA(group_step=times * planned))
-            cells.append(f"{times:g} {found.mean():.4f}")
+            solver = GDA(group_step=times * plan.schedule.group_step)
+            cells.append(f"{times:g} {excess_of_fits(data, 6, solver=solver).mean():.4f}")
         print(f"{name:>15}  " + "   ".join(cells), flush=True)
 
 
 def report_data() -> None:
     """Print the excess of both schedules beside MGR's."""
     print(f"\nmean excess worst-group risk ± standard error, δ = {DELTA:g}, 6 seeds (paper: 2)")
+    solvers = {"gda": GDA(), "mgr": MGR(sampling_rate=1.0), "paper: gda": GDA(schedule="paper")}
     for name in DATA:
         data = load_dataset(name)
         print(f"{name}: predicting nothing {zero_excess(data):.4f}")
         for epsilon in (1.0, 4.0):
             cells = []
-            for label, solver, n_seeds in (
-                ("gda", GDA(), 6), ("mgr", MGR(sampling_rate=1.0), 6),
-                ("paper: gda", GDA(schedule="paper"), 2),
-            ):  # fmt: skip
+            for label, solver in solvers.items():
+                n_seeds = 2 if "paper" in label else 6
                 found = excess_of_fits(data, n_seeds, epsilon=epsilon, solver=solver)
-                error = found.std(ddof=1) / math.sqrt(n_seeds)
-                cells.append(f"{label} {found.mean():.4f} ± {error:.4f}")
+                cells.append(f"{label} {cell(found)}")
             print(f"  ε = {epsilon:g}: " + "   ".join(cells), flush=True)
 
 
 if __name__ == "__main__":
-    wanted = set(sys.argv[1:]) or {"slopes", "risks", "group_step", "data"}
-    if "slopes" in wanted:
-        report_slopes()
-    if wanted & {"risks", "figure"}:
-        curves = report_risks()
-        if "figure" in wanted:
-            draw(curves)
-    if "group_step" in wanted:
-        report_group_step()
-    if "data" in wanted:
-        report_data()
+    run_tables(
+        {
+            "slopes": report_slopes,
+            "risks": report_risks,
+            "group_step": report_group_step,
+            "data": report_data,
+            "figure": lambda: draw(report_risks()),
+        },
+        extra=["figure"],
+    )

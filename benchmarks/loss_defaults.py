@@ -12,12 +12,14 @@ default. Other losses follow for comparison, and what the yardstick would be wit
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from common import load_dataset, make_estimator, unit_risks, worst_risk
+from common import fits, make_estimator, row, run_tables, unit_risks, worst_risk
 from sklearn.utils import Bunch
 
+from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.losses import (
     AbsoluteError,
     BinaryLogLoss,
@@ -43,19 +45,15 @@ LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 Yardstick = Callable[[Any, Bunch], float]
 
 
-def absolute_error(model: Any, data: Bunch) -> float:
+def absolute_error(model: Any, data: Bunch, metric: str = "mean_absolute_error") -> float:
     """Return the mean absolute error of the group where it is largest, in the target's unit."""
     predicted = model.predict(data.data)
-    return worst_group_score(
-        data.target, predicted, groups=data.groups, metric="mean_absolute_error"
-    )
+    return worst_group_score(data.target, predicted, groups=data.groups, metric=metric)
 
 
 def error_rate(model: Any, data: Bunch) -> float:
     """Return the share of wrong predictions, in percent, of the group where it is largest."""
-    return 100 * worst_group_score(
-        data.target, model.predict(data.data), groups=data.groups, metric="zero_one_loss"
-    )
+    return 100 * absolute_error(model, data, "zero_one_loss")
 
 
 def miscoverage(model: Any, data: Bunch) -> float:
@@ -65,23 +63,15 @@ def miscoverage(model: Any, data: Bunch) -> float:
     return float(100 * np.abs(np.array(shares) - model.loss.level).max())
 
 
-def fits(data: Bunch, loss: Loss, yardstick: Yardstick) -> tuple[np.ndarray, np.ndarray]:
-    """Return the excess in percent, and the yardstick, of every seeded fit."""
+def measured(data: Bunch, loss: Loss, yardstick: Yardstick) -> list[str]:
+    """Return mean and standard deviation of the excess in percent, and of the yardstick."""
     risks = unit_risks(data).with_loss(loss)
     optimum = risks.risks(worst_group_optimum(risks, radius=20.0, tolerance=1e-6).weights).max()
     nothing = risks.risks(np.zeros(risks.n_weights)).max()
-    excess, measured = [], []
-    for seed in range(N_SEEDS):
-        model = make_estimator(data, random_state=seed, loss=loss)
-        model.fit(data.data, data.target, groups=data.groups)
-        excess.append(100 * (worst_risk(model, risks, data) - optimum) / (nothing - optimum))
-        measured.append(yardstick(model, data))
-    return np.array(excess), np.array(measured)
-
-
-def spread(values: np.ndarray) -> str:
-    """Return mean and standard deviation over the seeds."""
-    return f"{values.mean():.3f} ± {values.std(ddof=1):.3f}"
+    models = list(fits(data, N_SEEDS, loss=loss))
+    excess = [100 * (worst_risk(m, risks, data) - optimum) / (nothing - optimum) for m in models]
+    found = np.array([excess, [yardstick(model, data) for model in models]])
+    return [f"{each.mean():.3f} ± {each.std(ddof=1):.3f}" for each in found]
 
 
 def table(
@@ -94,47 +84,43 @@ def table(
     """Print excess and yardstick of every loss on every data set."""
     data = [load_dataset(name) for name in names]
     print(f"\n{title}")
-    print(f"{'':<26}" + "".join(f"{name:>34}" for name in names))
-    print(f"{'loss':<26}" + f"{'excess %':>17}{yardstick.__name__:>17}" * len(names))
+    row("", names, 34, 26)
+    row("loss", ("excess %", yardstick.__name__) * len(names), 17, 26)
     for loss in losses:
         public = {key: value for key, value in loss.get_params().items() if key != "target_bound"}
         star = "*" if public and loss == type(loss)() else " "
-        cells = "".join(
-            f"{spread(values):>17}" for one in data for values in fits(one, loss, yardstick)
-        )
         shown = " ".join([type(loss).__name__, *(f"{value:g}" for value in public.values())])
-        print(f"{shown + star:<26}{cells}", flush=True)
+        row(shown + star, [each for d in data for each in measured(d, loss, yardstick)], 17, 26)
     if without_privacy is not None:
+        told = {"loss": without_privacy, "radius": 20.0, "intercept_scaling": 1.0}
         best = [
-            make_estimator(
-                one, float("inf"), loss=without_privacy, radius=20.0, intercept_scaling=1.0
-            ).fit(one.data, one.target, groups=one.groups)
+            make_estimator(one, float("inf"), **told).fit(one.data, one.target, groups=one.groups)
             for one in data
         ]
-        cells = "".join(
-            f"{'':>17}{yardstick(model, one):>17.3f}" for model, one in zip(best, data, strict=True)
-        )
-        print(f"{'exact ' + type(without_privacy).__name__:<26}{cells}")
+        exact = [f"{yardstick(model, one):.3f}" for model, one in zip(best, data, strict=True)]
+        row(f"exact {type(without_privacy).__name__}", exact, 34, 26)
 
 
-if __name__ == "__main__":
+def huber() -> None:
+    """Print the table of Huber's thresholds, and what they are in the targets' units."""
     for name in REGRESSION:
         entry = load_dataset(name).entry
         low, high = entry.target_bounds
-        unit = (high - low) / 2
-        print(f"{name}: threshold 0.25 is {0.25 * unit:g} {entry.target_unit}")
-    table(
-        "threshold of Huber",
-        REGRESSION,
-        (*map(Huber, THRESHOLDS), SquaredError(), AbsoluteError()),
-        absolute_error,
-        AbsoluteError(),
+        print(f"{name}: threshold 0.25 is {0.25 * (high - low) / 2:g} {entry.target_unit}")
+    losses = (*map(Huber, THRESHOLDS), SquaredError(), AbsoluteError())
+    table("threshold of Huber", REGRESSION, losses, absolute_error, AbsoluteError())
+
+
+if __name__ == "__main__":
+    hinges = (*map(SmoothedHinge, WIDTHS), Hinge(), SquaredHinge(), BinaryLogLoss())
+    quantiles = tuple(map(Quantile, LEVELS))
+    run_tables(
+        {
+            "Huber": huber,
+            "SmoothedHinge": partial(
+                *(table, "width of SmoothedHinge", CLASSIFICATION, hinges, error_rate),
+                BinaryLogLoss(),
+            ),
+            "Quantile": partial(table, "level of Quantile", REGRESSION, quantiles, miscoverage),
+        }
     )
-    table(
-        "width of SmoothedHinge",
-        CLASSIFICATION,
-        (*map(SmoothedHinge, WIDTHS), Hinge(), SquaredHinge(), BinaryLogLoss()),
-        error_rate,
-        BinaryLogLoss(),
-    )
-    table("level of Quantile", REGRESSION, tuple(map(Quantile, LEVELS)), miscoverage)

@@ -13,17 +13,26 @@ mean squared norm of a record's gradient at the end, over the Lipschitz constant
 
 from __future__ import annotations
 
-import sys
-import time
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from common import DELTA, load_dataset, make_estimator, unit_risks
-from scipy.stats import t as student
+from common import (
+    DELTA,
+    interval,
+    make_estimator,
+    public_facts,
+    risks_of,
+    row,
+    run_tables,
+    seconds,
+    unit_risks,
+    weights_of_runs,
+)
 
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
@@ -57,7 +66,7 @@ def real(name: str) -> Case:
     bunch = load_dataset(name)
     yardstick = unit_risks(bunch)
     model = make_estimator(bunch, solver="mgr")
-    plan = model.plan(group_sizes=yardstick.group_sizes, n_features=bunch.data.shape[1])
+    plan = model.plan(**public_facts(bunch))
     data = GroupRisks(yardstick.records, yardstick.loss, plan.problem.intercept_scaling)
     return Case(name, plan.problem, data, yardstick, bunch.entry.reference_optimum)
 
@@ -77,8 +86,7 @@ def synthetic(n_records: int = 1_000_000, n_features: int = 50, n_groups: int = 
         [rows[codes == group] @ slopes[group] / np.sqrt(n_features) for group in range(n_groups)]
     )
     targets = np.where(scores * 4.0 + rng.logistic(size=len(codes)) > 0, 1.0, -1.0)
-    records = RecordEncoder(n_groups, 1.0).encode(rows, targets, codes)
-    data = GroupRisks(records, BinaryLogLoss(), SCALING)
+    data = risks_of(rows, targets, codes, BinaryLogLoss(), scaling=SCALING)
     prior = tuple(float(size) / len(codes) for size in sizes)
     problem = Problem(data.loss, data.group_sizes, n_features, 20.0, prior, SCALING)
     best = worst_group_optimum(data, radius=20.0)
@@ -113,35 +121,29 @@ def report(case: Case, epsilon: float, limit: float | None) -> None:
         )
         solver = MGR(sampling.n_steps, sampling_rate=sampling.rates)
         plan = solver.plan(case.problem, budget)
-        runs = [
-            solver.run(plan, case.data, NoiseSource(seed, plan.releases)).weights
-            for seed in range(N_SEEDS)
-        ]
-        excess = np.array([case.excess(weights) for weights in runs])
-        start = time.perf_counter()
-        solver.run(plan, case.data, NoiseSource(None, plan.releases))
-        seconds = time.perf_counter() - start
-        is_planned = (planned.schedule.batches is None) == kind
+        runs = weights_of_runs(solver, case.problem, case.data, range(N_SEEDS), budget)
+        mean, half = interval(np.array([case.excess(weights) for weights in runs]))
+        secure = NoiseSource(None, plan.releases)
+        taken = seconds(partial(solver.run, plan, case.data, secure))
+        star = "*" if (planned.schedule.batches is None) == kind else " "
         share = float(np.dot(sampling.rates, case.problem.group_sizes)) / case.problem.n_records
-        half = student.ppf(0.975, N_SEEDS - 1) * excess.std(ddof=1) / np.sqrt(N_SEEDS)
-        print(
-            f"{case.name:<20}{epsilon:>7g}{'none' if limit is None else f'{limit:g} s':>7}"
-            f"{'passes' if kind else 'batches':>9}{'*' if is_planned else ' '}{plan.n_steps:>8,}"
-            f"{share:>9.4f}{plan.predicted_excess:>10.4f}{excess.mean():>10.5f} ± {half:.5f}"
-            f"{plan.predicted_seconds:>10.1f}{seconds:>9.1f}{spread(case, runs[0]):>8.2f}",
-            flush=True,
-        )  # fmt: skip
+        facts = (f"{epsilon:g}", "none" if limit is None else f"{limit:g} s")
+        steps = (("passes" if kind else "batches") + star, f"{plan.n_steps:,}", f"{share:.4f}")
+        figures = (f"{plan.predicted_excess:.4f}", f"{mean:.5f} ± {half:.5f}")
+        times = (f"{plan.predicted_seconds:.1f}", f"{taken:.1f}", f"{spread(case, runs[0]):.2f}")
+        row(case.name, (*facts, *steps, *figures, *times), 19)
+
+
+def table(name: str) -> None:
+    """Print the lines of one data set."""
+    titles = ("epsilon", "limit", "steps on", "steps", "share", "bound", "excess")
+    row("data set", (*titles, "pred. s", "run s", "spread"), 19)
+    case = synthetic() if name == "synthetic" else real(name)
+    for epsilon in EPSILONS:
+        for limit in LIMITS:
+            report(case, epsilon, limit)
 
 
 if __name__ == "__main__":
-    names = sys.argv[1:] or ["adult", "census-income-kdd", "synthetic"]
-    print(
-        f"{'data set':<20}{'epsilon':>7}{'limit':>7}{'steps on':>10}{'steps':>8}{'share':>9}"
-        f"{'bound':>10}"
-        f"{'excess':>20}{'pred. s':>10}{'run s':>9}{'spread':>8}"
-    )
-    for name in names:
-        case = synthetic() if name == "synthetic" else real(name)
-        for epsilon in EPSILONS:
-            for limit in LIMITS:
-                report(case, epsilon, limit)
+    names = ("adult", "census-income-kdd", "synthetic")
+    run_tables({name: partial(table, name) for name in names})

@@ -15,62 +15,53 @@ The online solver on fresh records: excess, time, slopes
 - crossover: population excess against groups for 64,000 draws from sample oracles, on the hard
   family of `benchmarks/rates.py`: phased ERM draws as many of every group, the game as the group
   weights say. The paper predicts that the game is better for p between about K/d and K.
-- defaults: the excess table's first column for other values of the parameters.
+- defaults: the excess table's first row for other values of the parameters.
 """
 
 from __future__ import annotations
 
 import cProfile
 import pstats
-import sys
 import time
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
-from common import DELTA, EPSILON, excess_of_fits, load_dataset, make_estimator, zero_excess
+from common import excess_table, make_estimator, row, run_tables, seconds, sweep, weights_of_runs
 from rates_worlds import HardWorld
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.datasets import make_worst_group_classification
-from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.datasets import load_dataset, make_worst_group_classification
+from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, OCO, FreshSolver, PhasedERM
 
 DATA_SETS = ("adult", "law-school", "minneapolis-stops", "census-income-kdd")
 N_SEEDS = 5
-
-
-def cell(values: np.ndarray) -> str:
-    """Return a mean with its standard error."""
-    return f"{values.mean():.4f} ± {values.std(ddof=1) / np.sqrt(len(values)):.4f}"
+PAPER = OCO(schedule="paper", noise="toeplitz")
 
 
 def excess() -> None:
     """Print the excess of the solvers, and what an unseeded fit takes."""
-    columns = {
+    solvers = {
         "oco": OCO(),
         "oco, sampled": OCO(play="sampled"),
-        "oco, paper": OCO(schedule="paper", noise="toeplitz"),
+        "oco, paper": PAPER,
         "mgr": MGR(),
         "phased-erm": PhasedERM(),
     }
-    print(f"epsilon = {EPSILON:g}, delta = {DELTA:g}, {N_SEEDS} seeds: excess worst-group risk\n")
-    titles = "".join(f"{name:>18}" for name in columns)
-    print(f"{'':<20}{'records':>9}{titles}{'nothing':>9}{'rounds':>8}{'seconds':>9}{'planned':>9}")
+    variants = {name: {"solver": solver} for name, solver in solvers.items()}
+    excess_table("excess worst-group risk", variants, DATA_SETS, N_SEEDS, zero=True)
+    print("\nan unseeded fit of oco")
+    row("", ("records", "rounds", "seconds", "planned"), 12)
     for name in DATA_SETS:
         data = load_dataset(name)
-        cells = [cell(excess_of_fits(data, N_SEEDS, solver=solver)) for solver in columns.values()]
-        for _ in range(2):  # the first imports the secure sampler
-            start = time.perf_counter()
-            model = make_estimator(data, solver=OCO())
-            model.fit(data.data, data.target, groups=data.groups)
-            seconds = time.perf_counter() - start
-        print(
-            f"{name:<20}{len(data.target):>9,}"
-            + "".join(f"{text:>18}" for text in cells)
-            + f"{zero_excess(data):>9.4f}{model.n_iter_:>8}{seconds:>9.2f}"
-            f"{model.plan_.predicted_seconds:>9.2f}",
-            flush=True,
-        )
+        model = make_estimator(data, solver=OCO())
+        fit = partial(model.fit, data.data, data.target, groups=data.groups)
+        fit()  # imports the secure sampler
+        taken = seconds(fit)
+        figures = (f"{taken:.2f}", f"{model.plan_.predicted_seconds:.2f}")
+        row(name, (f"{len(data.target):,}", model.n_iter_, *figures), 12)
 
 
 def speed() -> None:
@@ -95,13 +86,16 @@ def speed() -> None:
     pstats.Stats(profile).sort_stats("tottime").print_stats(12)
 
 
-def population_excess(solver, population, sizes, *, epsilon=1.0, n_seeds=4) -> np.ndarray:
-    """Return exact excess population risks of fits on samples."""
+def population_excess(solver: Any, n_groups: int, n_records: int) -> float:
+    """Return the mean excess population risk of fits on samples, at epsilon = 1."""
+    population = make_worst_group_classification(
+        n_groups=n_groups, n_features=5, radius=5.0, group_sizes=2, random_state=0
+    ).population
     found = []
-    for seed in range(n_seeds):
-        X, y, groups = population.sample(sizes, random_state=seed)
+    for seed in range(4):
+        X, y, groups = population.sample(n_records // n_groups, random_state=seed)
         model = DPWorstGroupClassifier(
-            epsilon,
+            1.0,
             1e-6,
             solver=solver,
             radius=population.radius,
@@ -110,7 +104,7 @@ def population_excess(solver, population, sizes, *, epsilon=1.0, n_seeds=4) -> n
             data_norm=1.0,
         )
         found.append(population.excess_risk(model.fit(X, y, groups=groups).coef_))
-    return np.array(found)
+    return float(np.mean(found))
 
 
 def slopes() -> None:
@@ -118,47 +112,35 @@ def slopes() -> None:
     made = make_worst_group_classification(
         n_groups=4, n_features=5, radius=5.0, group_sizes=2, random_state=0
     )
-    records = [8_000 * 4**k for k in range(5)]
     nothing = made.population.excess_risk(np.zeros(5))
-    print(
-        "\nexcess population risk, 4 groups, 5 weights, epsilon = 1, and its slope (-1/2 proved); "
-        f"predicting nothing: {nothing:.4f}"
-    )
-    print(f"{'':<16}" + "".join(f"{n:>11,}" for n in records) + f"{'slope':>8}")
     solvers = {
         "oco": OCO(max_rounds=1024),
         "oco, sampled": OCO(play="sampled", max_rounds=1024),
-        "oco, paper": OCO(schedule="paper", noise="toeplitz"),
+        "oco, paper": PAPER,
     }
-    for name, solver in solvers.items():
-        means = np.array(
-            [population_excess(solver, made.population, n // 4).mean() for n in records]
-        )
-        counted = means < nothing / 2
-        slope = np.polyfit(np.log(records)[counted], np.log(means[counted]), 1)[0]
-        shown = "".join(f"{mean:>11.4f}" for mean in means)
-        print(f"{name:<16}{shown}{slope:>8.2f}", flush=True)
+    sweep(
+        "excess population risk by records, 4 groups, 5 weights, epsilon = 1; predicting nothing: "
+        f"{nothing:.4f}",
+        [8_000 * 4**k for k in range(5)],
+        {name: (partial(population_excess, solver, 4), -0.5) for name, solver in solvers.items()},
+        enough=nothing / 2,
+    )
 
 
 def groups() -> None:
     """Print excess against the number of groups at a fixed number of records."""
-    counts, n_records = (2, 8, 32, 128), 40_000
     solvers = {
         "oco": OCO(),
         "oco, sampled": OCO(play="sampled"),
         "phased-erm": PhasedERM(),
         "mgr": MGR(),
     }
-    print(f"\nexcess population risk, {n_records:,} records, 5 weights, epsilon = 1, by groups")
-    print(f"{'':<16}" + "".join(f"{p:>11}" for p in counts))
-    for name, solver in solvers.items():
-        means = []
-        for p in counts:
-            made = make_worst_group_classification(
-                n_groups=p, n_features=5, radius=5.0, group_sizes=2, random_state=0
-            )
-            means.append(population_excess(solver, made.population, n_records // p).mean())
-        print(f"{name:<16}" + "".join(f"{mean:>11.4f}" for mean in means), flush=True)
+    curves = {
+        name: (partial(population_excess, solver, n_records=40_000), "–")
+        for name, solver in solvers.items()
+    }
+    title = "excess population risk by groups, 40,000 records, 5 weights, epsilon = 1"
+    sweep(title, (2, 8, 32, 128), curves)
 
 
 class HardOracle:
@@ -176,49 +158,51 @@ class HardOracle:
         return np.where(positive, 1.0, -1.0) / np.sqrt(d), np.ones(size)
 
 
-def hard_excess(solver, p: int, d: int, n_draws: int, n_seeds: int) -> float:
+def hard_excess(solver: Any, p: int, *, d: int, n_draws: int, n_seeds: int) -> float:
     """Return the mean excess on the worst member of the hard family."""
-    found = []
-    for signal in (1.0, 0.25, 0.0625):
-        of_signal = []
-        for seed in range(n_seeds):
-            world = HardWorld(p, d, signal=signal, seed=seed)
-            rng, problem = np.random.default_rng([seed, 1]), world.problem(n_draws // p)
-            data = world.draw(n_draws // p, rng)
-            if isinstance(solver, FreshSolver):
-                problem = replace(problem, group_sizes=(np.inf,) * p)
-                data = HardOracle(world, rng)
-            plan = solver.plan(problem, Budget(1.0, 1e-6))
-            solution = solver.run(plan, data, NoiseSource(seed, plan.releases))
-            of_signal.append(world.excess(solution.weights))
-        found.append(np.mean(of_signal))
-    return max(found)
+
+    def excess_of(signal: float, seed: int) -> float:
+        world = HardWorld(p, d, signal=signal, seed=seed)
+        rng, problem = np.random.default_rng([seed, 1]), world.problem(n_draws // p)
+        data = world.draw(n_draws // p, rng)
+        if isinstance(solver, FreshSolver):
+            problem = replace(problem, group_sizes=(np.inf,) * p)
+            data = HardOracle(world, rng)
+        (weights,) = weights_of_runs(solver, problem, data, [seed], Budget(1.0, 1e-6))
+        return world.excess(weights)
+
+    return max(
+        float(np.mean([excess_of(signal, seed) for seed in range(n_seeds)]))
+        for signal in (1.0, 0.25, 0.0625)
+    )
 
 
 def crossover() -> None:
     """Print excess against the number of groups where records are drawn from oracles."""
-    n_draws, counts = 64_000, (4, 8, 16, 32, 64, 128, 256)
+    n_draws = 64_000
     # single records are slow, and what is to be seen there needs fewer seeds
-    rows = (
-        ("phased-erm", PhasedERM(), 8),
-        ("oco", OCO(play="sampled", n_rounds=1000, batch_size=32, weight_share=0.5), 8),
-        ("phased-erm, paper", PhasedERM(schedule="paper"), 8),
-        ("oco, paper", OCO(schedule="paper", noise="toeplitz", n_rounds=n_draws // 2), 2),
-    )
+    solvers = {
+        "phased-erm": (PhasedERM(), 8),
+        "oco": (OCO(play="sampled", n_rounds=1000, batch_size=32, weight_share=0.5), 8),
+        "phased-erm, paper": (PhasedERM(schedule="paper"), 8),
+        "oco, paper": (replace(PAPER, n_rounds=n_draws // 2), 2),
+    }
     for d in (16, 64, 256):
-        print(
-            f"\nexcess population risk, {n_draws:,} draws, {d} weights, epsilon = 1, by groups; "
-            f"predicting nothing: 0.2500; K/d = {n_draws // d:,}"
+        told = {"d": d, "n_draws": n_draws}
+        sweep(
+            f"excess population risk by groups, {n_draws:,} draws, {d} weights, epsilon = 1; "
+            f"predicting nothing: 0.2500; K/d = {n_draws // d:,}",
+            (4, 8, 16, 32, 64, 128, 256),
+            {
+                name: (partial(hard_excess, solver, n_seeds=n_seeds, **told), "–")
+                for name, (solver, n_seeds) in solvers.items()
+            },
         )
-        print(f"{'':<20}" + "".join(f"{p:>9}" for p in counts))
-        for name, solver, n_seeds in rows:
-            means = [hard_excess(solver, p, d, n_draws, n_seeds) for p in counts]
-            print(f"{name:<20}" + "".join(f"{mean:>9.4f}" for mean in means), flush=True)
 
 
 def defaults() -> None:
     """Print the excess for other values of the parameters, one at a time."""
-    trials = [
+    trials: list[dict[str, Any]] = [
         {},
         *({"aim": value} for value in (0.2, 0.3, 0.6)),
         *({"averaging": value} for value in (0.0, 1.0, 4.0)),
@@ -226,23 +210,9 @@ def defaults() -> None:
         *({"noise": value} for value in ("honaker", "tree", "independent")),
         {"learner": "gradient-descent"},
     ]
-    print(f"{'':<30}" + "".join(f"{name:>20}" for name in DATA_SETS))
-    for parameters in trials:
-        cells = [
-            cell(excess_of_fits(load_dataset(name), N_SEEDS, solver=OCO(**parameters)))
-            for name in DATA_SETS
-        ]
-        print(f"{parameters!s:<30}" + "".join(f"{text:>20}" for text in cells), flush=True)
+    variants = {str(each): {"solver": OCO(**each)} for each in trials}
+    excess_table("excess worst-group risk", variants, DATA_SETS, N_SEEDS)
 
 
 if __name__ == "__main__":
-    tables = {
-        "excess": excess,
-        "speed": speed,
-        "slopes": slopes,
-        "groups": groups,
-        "crossover": crossover,
-        "defaults": defaults,
-    }
-    for wanted in sys.argv[1:] or tables:
-        tables[wanted]()
+    run_tables({e.__name__: e for e in (excess, speed, slopes, groups, crossover, defaults)})

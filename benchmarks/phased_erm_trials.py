@@ -19,13 +19,16 @@ Trials take the best regularisation of a grid, chosen by looking at the result.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
-from common import DELTA, EPSILON, excess_of_fits, load_dataset, unit_risks
+from common import DELTA, EPSILON, excess_table, row, unit_risks
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.optimum import solve_saddle_point
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import gdp_mu
@@ -78,7 +81,7 @@ def worst(risks: GroupRisks, weights: np.ndarray, data) -> float:
     return float(risks.risks(weights).max() - data.entry.reference_optimum)
 
 
-def objective_perturbation(data, mu_weights: float, seed: int) -> float:
+def objective_perturbation(data: Any, mu_weights: float, seed: int) -> float:
     """Return the excess of one phase with a random linear term."""
     reference = unit_risks(data)
     risks = GroupRisks(reference.records, reference.loss, SCALING)
@@ -91,7 +94,7 @@ def objective_perturbation(data, mu_weights: float, seed: int) -> float:
     return worst(reference, weights, data)
 
 
-def shaped(data, power: float, mu_weights: float, seed: int) -> float:
+def shaped(power: float, data: Any, mu_weights: float, seed: int) -> float:
     """Return the excess of one phase whose noise has the shape of the data."""
     reference = unit_risks(data)
     records = reference.records
@@ -127,25 +130,18 @@ def best_of_grid(trial) -> float:
     )
 
 
+TRIALS = {
+    "isotropic noise": partial(shaped, 0.0),
+    "shaped noise, power 1/4": partial(shaped, 0.25),
+    "shaped noise, power 1/2": partial(shaped, 0.5),
+    "shaped noise, power 1": partial(shaped, 1.0),
+    "objective perturbation": objective_perturbation,
+}
+
 if __name__ == "__main__":
-    print(f"{'':<26}" + "".join(f"{name:>16}" for name in NAMES))
-    everything = [load_dataset(name) for name in NAMES]
-    for title, parameters in PLANNED.items():
-        found = [
-            excess_of_fits(data, N_SEEDS, solver=PhasedERM(**parameters)).mean()
-            for data in everything
-        ]
-        print(f"{title:<26}" + "".join(f"{value:16.4f}" for value in found), flush=True)
-    print("-" * 90)
-    for title, trial in {
-        "isotropic noise": lambda data, mu, seed: shaped(data, 0.0, mu, seed),
-        "shaped noise, power 1/4": lambda data, mu, seed: shaped(data, 0.25, mu, seed),
-        "shaped noise, power 1/2": lambda data, mu, seed: shaped(data, 0.5, mu, seed),
-        "shaped noise, power 1": lambda data, mu, seed: shaped(data, 1.0, mu, seed),
-        "objective perturbation": objective_perturbation,
-    }.items():
-        found = [
-            best_of_grid(lambda mu, seed, data=data, trial=trial: trial(data, mu, seed))
-            for data in everything
-        ]
-        print(f"{title:<26}" + "".join(f"{value:16.4f}" for value in found), flush=True)
+    planned = {title: {"solver": PhasedERM(**each)} for title, each in PLANNED.items()}
+    excess_table("excess", planned, NAMES, N_SEEDS)
+    print("-" * 118)
+    for title, trial in TRIALS.items():
+        found = [best_of_grid(partial(trial, load_dataset(name))) for name in NAMES]
+        row(title, [f"{value:.4f}" for value in found], first=30)

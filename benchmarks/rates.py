@@ -18,20 +18,18 @@ one measurement of the solver (K = 31,623, ε = 0.1), for all sweeps alike.
 
 from __future__ import annotations
 
-import sys
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from common import ignore_warnings, run_tables, slope_of, weights_of_runs
 from rates_worlds import CountedRisks, HardWorld, TypicalWorld, World
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import make_lower_bound
-from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.losses import AbsoluteError
 from sklearn_dpwg.optimum import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.optimum.objective import (
@@ -39,13 +37,12 @@ from sklearn_dpwg.optimum.objective import (
     primal_dual_subgradient,
     project_to_ball,
 )
-from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu, saddle_point_sensitivity
+from sklearn_dpwg.privacy import Budget, gdp_mu, saddle_point_sensitivity
 from sklearn_dpwg.solvers import MGR, PhasedERM
 from sklearn_dpwg.solvers.exact import remark_strengths
 from sklearn_dpwg.solvers.solver import Solver
 
-for category in (SeededNoiseWarning, WeakPlanWarning):
-    warnings.simplefilter("ignore", category)
+ignore_warnings()
 
 DELTA = 1e-6
 N_SEEDS = 8
@@ -70,71 +67,55 @@ class Point:
         return self.n_records // self.n_groups
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """Points that differ in one number, and the exponent that theory has for it."""
-
-    title: str
-    axis: str
-    values: tuple[float, ...]
-    at: Callable[[float], Point]
-    exponent: float
-
-
 def powers(first: float, last: float, count: int) -> tuple[int, ...]:
     """Return whole numbers with about the same ratio from one to the next."""
     return tuple(round(value) for value in np.geomspace(first, last, count))
 
 
+RECORDS = powers(1e3, 1e6, 7)
+AXES = {"n_records": "K", "epsilon": "ε", "n_weights": "d", "n_groups": "p"}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Points that differ in one number, and the exponent that theory has for it."""
+
+    title: str
+    varied: str
+    values: tuple[float, ...]
+    start: Point
+    exponent: float
+
+    def at(self, value: float) -> Point:
+        """Return the point with a value of the number that is varied."""
+        return replace(self.start, **{self.varied: type(getattr(self.start, self.varied))(value)})
+
+
 SWEEPS = (
     Sweep(
         "records K where noise rules: p = 4, d = 16, ε = 0.1",
-        "K",
-        powers(1e3, 1e6, 7),
-        lambda k: Point(n_records=int(k), epsilon=0.1),
-        -1.0,
+        *("n_records", RECORDS, Point(epsilon=0.1), -1.0),
     ),
-    Sweep(
-        "records K: p = 4, d = 16, ε = 1",
-        "K",
-        powers(1e3, 1e6, 7),
-        lambda k: Point(n_records=int(k)),
-        -1.0,
-    ),
+    Sweep("records K: p = 4, d = 16, ε = 1", "n_records", RECORDS, Point(), -1.0),
     Sweep(
         "records K where sampling rules: p = 4, d = 16, ε = 100",
-        "K",
-        powers(1e3, 1e6, 7),
-        lambda k: Point(n_records=int(k), epsilon=100.0),
-        -0.5,
+        *("n_records", RECORDS, Point(epsilon=100.0), -0.5),
     ),
     Sweep(
         "privacy ε: p = 4, d = 16, K = 100,000",
-        "ε",
-        (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
-        lambda e: Point(epsilon=e),
-        -1.0,
+        *("epsilon", (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0), Point(), -1.0),
     ),
     Sweep(
         "weights d where noise rules: p = 4, K = 100,000, ε = 0.2",
-        "d",
-        (1, 4, 16, 64, 256),
-        lambda d: Point(n_weights=int(d), epsilon=0.2),
-        0.5,
+        *("n_weights", (1, 4, 16, 64, 256), Point(epsilon=0.2), 0.5),
     ),
     Sweep(
         "groups p where noise rules: d = 16, K = 100,000, ε = 0.5",
-        "p",
-        (1, 2, 4, 8, 16, 32, 64),
-        lambda p: Point(n_groups=int(p), epsilon=0.5),
-        1.0,
+        *("n_groups", (1, 2, 4, 8, 16, 32, 64), Point(epsilon=0.5), 1.0),
     ),
     Sweep(
         "groups p where sampling rules: d = 16, K = 100,000, ε = 100",
-        "p",
-        (1, 2, 4, 8, 16, 32, 64),
-        lambda p: Point(n_groups=int(p), epsilon=100.0),
-        0.5,
+        *("n_groups", (1, 2, 4, 8, 16, 32, 64), Point(epsilon=100.0), 0.5),
     ),
 )
 
@@ -142,20 +123,17 @@ SWEEPS = (
 # --- measuring ---------------------------------------------------------------------------------
 
 
-def tables_of(world: World, point: Point) -> list[CountedRisks]:
-    """Return the sample of each seed."""
-    rngs = [np.random.default_rng([seed, 1]) for seed in range(N_SEEDS)]
-    return [world.draw(point.group_size, rng) for rng in rngs]
+def table_of(world: World, point: Point, seed: int) -> CountedRisks:
+    """Return the sample of a seed."""
+    return world.draw(point.group_size, np.random.default_rng([seed, 1]))
 
 
 def excess_of_runs(world: World, point: Point, solver: Solver) -> np.ndarray:
     """Return the excess population risk of each seed."""
-    plan = solver.plan(world.problem(point.group_size), Budget(point.epsilon, DELTA))
-    found = []
-    for seed, data in enumerate(tables_of(world, point)):
-        solution = solver.run(plan, data, NoiseSource(seed, plan.releases))
-        found.append(world.excess(solution.weights))
-    return np.array(found)
+    draw, budget = partial(table_of, world, point), Budget(point.epsilon, DELTA)
+    problem = world.problem(point.group_size)
+    runs = weights_of_runs(solver, problem, draw, range(N_SEEDS), budget)
+    return np.array([world.excess(weights) for weights in runs])
 
 
 def hard_worlds(point: Point) -> list[World]:
@@ -168,22 +146,35 @@ def typical_worlds(point: Point) -> list[World]:
     return [TypicalWorld(point.n_groups, point.n_weights)]
 
 
+FAMILIES = {"hard": hard_worlds, "typical": typical_worlds}
+
+Measure = Callable[[World, Point], np.ndarray]
+
+
+def measured(worlds_at: Callable, points: Sequence[Point], measure: Measure) -> np.ndarray:
+    """Return excess of shape (n_points, n_worlds, n_seeds)."""
+    return np.array([[measure(world, each) for world in worlds_at(each)] for each in points])
+
+
+def nothing_at(worlds_at: Callable, point: Point) -> float:
+    """Return the excess of predicting nothing, in the worst world."""
+    return max(world.excess(np.zeros(world.n_features)) for world in worlds_at(point))
+
+
+def show(axis: str, values: Sequence[float], columns: Mapping[str, np.ndarray]) -> None:
+    """Print the worst world's mean excess, a row a value and a column for each array of runs."""
+    width = max(14, *(len(name) + 3 for name in columns))
+    print(f"{axis:>10}" + "".join(f"{name:>{width}}" for name in columns))
+    for i, value in enumerate(values):
+        cells = (f"{runs[i].mean(axis=1).max():{width}.3g}" for runs in columns.values())
+        print(f"{value:>10,g}" + "".join(cells), flush=True)
+
+
 def slope(values: Sequence[float], excess: np.ndarray, fitted: np.ndarray) -> tuple[float, ...]:
     """Return the slope of log excess, and its 95 % interval over resampled seeds.
 
-    Parameters
-    ----------
-    values : sequence of float
-        The numbers swept over.
-    excess : ndarray of shape (n_values, n_worlds, n_seeds)
-        Excess of every run; the worst world's mean counts.
-    fitted : ndarray of shape (n_values,)
-        Which values to fit to.
-
-    Returns
-    -------
-    slope, low, high : float
-        NaN where fewer than three values are to be fitted to.
+    `excess` has the shape (n_values, n_worlds, n_seeds), of which the worst world's mean counts;
+    `fitted` says which values to fit to. NaN where these are fewer than three.
     """
     if fitted.sum() < 3:
         return np.nan, np.nan, np.nan
@@ -198,6 +189,13 @@ def slope(values: Sequence[float], excess: np.ndarray, fitted: np.ndarray) -> tu
     kept = excess[fitted]
     resampled = [fit(kept[..., rng.integers(n_seeds, size=n_seeds)]) for _ in range(N_RESAMPLES)]
     return fit(kept), *np.quantile(resampled, [0.025, 0.975])
+
+
+def show_slopes(values: Sequence[float], columns: Mapping[str, np.ndarray]) -> None:
+    """Print the slope of each column over all values."""
+    for name, runs in columns.items():
+        found, low, high = slope(values, runs, np.full(len(values), True))
+        print(f"{name}: slope {found:.2f} [{low:.2f}, {high:.2f}]", flush=True)
 
 
 @dataclass(frozen=True)
@@ -222,60 +220,54 @@ def noise_unit(point: Point) -> float:
     return point.n_groups * np.sqrt(point.n_weights) / (point.n_records * point.epsilon)
 
 
+def excess_of_optima(world: World, point: Point) -> np.ndarray:
+    """Return the excess of each seed's minimax solution, without privacy."""
+    tables = (table_of(world, point, seed) for seed in range(N_SEEDS))
+    found = (worst_group_optimum(table, radius=world.radius).weights for table in tables)
+    return np.array([world.excess(weights) for weights in found])
+
+
 def measured_theorems(worlds_at: Callable[[Point], list[World]]) -> dict[str, Theorem]:
     """Return the promise with the constants of each solver."""
-    point = Point()
-    exact = [
-        np.mean(
-            [
-                world.excess(worst_group_optimum(table, radius=world.radius).weights)
-                for table in tables_of(world, point)
-            ]
-        )
-        for world in worlds_at(point)
-    ]
-    sampling = max(exact) / sampling_unit(point)
+    exact = measured(worlds_at, [Point()], excess_of_optima).mean(axis=2).max()
+    sampling = exact / sampling_unit(Point())
+    point = Point(n_records=31_623, epsilon=0.1)
     theorems = {}
     for name, solver in SOLVERS.items():
-        point = Point(n_records=31_623, epsilon=0.1)
-        found = max(excess_of_runs(world, point, solver).mean() for world in worlds_at(point))
-        noise = max(found - sampling * sampling_unit(point), 0.0) / noise_unit(point)
-        theorems[name] = Theorem(sampling, noise)
-        print(f"{name}: a = {sampling:.3f}, b = {noise:.2f}", flush=True)
+        runs = measured(worlds_at, [point], partial(excess_of_runs, solver=solver))
+        left = runs.mean(axis=2).max() - sampling * sampling_unit(point)
+        theorems[name] = Theorem(sampling, max(left, 0.0) / noise_unit(point))
+        print(f"{name}: a = {sampling:.3f}, b = {theorems[name].noise:.2f}", flush=True)
     return theorems
 
 
-def report(
-    sweep: Sweep, worlds_at: Callable[[Point], list[World]], theorems: dict[str, Theorem]
+def report_sweeps(
+    worlds_at: Callable[[Point], list[World]], sweeps: Sequence[Sweep] = SWEEPS
 ) -> None:
-    """Measure a sweep with every solver and print its table."""
-    print(f"\n{sweep.title}")
-    columns, nothing = {}, []
-    for value in sweep.values:
-        worlds = worlds_at(sweep.at(value))
-        nothing.append(max(world.excess(np.zeros(world.n_features)) for world in worlds))
-    for name, solver in SOLVERS.items():
+    """Measure sweeps with every solver and print their tables."""
+    theorems = measured_theorems(worlds_at)
+    for sweep in sweeps:
         points = [sweep.at(value) for value in sweep.values]
-        columns[name] = np.array(
-            [[excess_of_runs(w, point, solver) for w in worlds_at(point)] for point in points]
-        )
-    print(f"{sweep.axis:>10}{'nothing':>12}" + "".join(f"{name:>14}" for name in columns))
-    for i, value in enumerate(sweep.values):
-        cells = "".join(f"{runs[i].mean(axis=1).max():14.3g}" for runs in columns.values())
-        print(f"{value:>10,g}{nothing[i]:12.3g}{cells}")
-    for name, runs in columns.items():
-        fitted = runs.mean(axis=2).max(axis=1) < 0.5 * np.array(nothing)
-        found, low, high = slope(sweep.values, runs, fitted)
-        sums = np.array([theorems[name](sweep.at(value)) for value in sweep.values])
-        summed = slope(sweep.values, sums[:, None, None], fitted)[0]
-        print(
-            f"{name}: slope {found:.2f} [{low:.2f}, {high:.2f}] over {fitted.sum()} points, of "
-            f"the sum {summed:.2f}, of its leading term {sweep.exponent:g}",
-            flush=True,
-        )
+        nothing = np.array([nothing_at(worlds_at, point) for point in points])
+        columns = {
+            name: measured(worlds_at, points, partial(excess_of_runs, solver=solver))
+            for name, solver in SOLVERS.items()
+        }
+        print(f"\n{sweep.title}")
+        show(AXES[sweep.varied], sweep.values, {"nothing": nothing[:, None, None], **columns})
+        for name, runs in columns.items():
+            fitted = runs.mean(axis=2).max(axis=1) < 0.5 * nothing
+            found, low, high = slope(sweep.values, runs, fitted)
+            sums = np.array([theorems[name](point) for point in points])
+            summed = slope(sweep.values, sums[:, None, None], fitted)[0]
+            print(
+                f"{name}: slope {found:.2f} [{low:.2f}, {high:.2f}] over {fitted.sum()} points, of "
+                f"the sum {summed:.2f}, of its leading term {sweep.exponent:g}",
+                flush=True,
+            )
 
 
-# --- the papers' own schedules -----------------------------------------------------------------
+# --- the papers' own schedules, and why later phases are stronger ------------------------------
 
 
 def report_papers() -> None:
@@ -284,21 +276,16 @@ def report_papers() -> None:
         "MGR, 150 passes": MGR(schedule="paper"),
         "phased ERM, paper": PhasedERM(schedule="paper"),
     }
-    print("\nthe papers' schedules: p = 4, d = 16, ε = 1, worst of the hard family and typical")
-    print(f"{'K':>10}{'':>10}{'nothing':>12}" + "".join(f"{name:>20}" for name in schedules))
-    for n_records in powers(1e4, 1e6, 3):
-        point = Point(n_records=n_records)
-        for kind, worlds_at in (("hard", hard_worlds), ("typical", typical_worlds)):
-            worlds = worlds_at(point)
-            nothing = max(world.excess(np.zeros(16)) for world in worlds)
-            cells = "".join(
-                f"{max(excess_of_runs(world, point, solver).mean() for world in worlds):20.3g}"
-                for solver in schedules.values()
-            )
-            print(f"{n_records:>10,}{kind:>10}{nothing:12.3g}{cells}", flush=True)
-
-
-# --- why later phases are stronger -------------------------------------------------------------
+    values = powers(1e4, 1e6, 3)
+    points = [Point(n_records=value) for value in values]
+    for kind, worlds_at in FAMILIES.items():
+        print(f"\nthe papers' schedules: p = 4, d = 16, ε = 1, {kind}")
+        nothing = np.array([nothing_at(worlds_at, point) for point in points])
+        columns = {
+            name: measured(worlds_at, points, partial(excess_of_runs, solver=solver))
+            for name, solver in schedules.items()
+        }
+        show("K", values, {"nothing": nothing[:, None, None], **columns})
 
 
 def excess_of_doubling(world: World, point: Point) -> np.ndarray:
@@ -321,7 +308,8 @@ def excess_of_doubling(world: World, point: Point) -> np.ndarray:
     of_unit = multiplier * saddle_point_sensitivity(strong_convexity=1.0, **facts)
     first = np.sqrt(point.n_weights) * of_unit / world.radius
     found = []
-    for seed, data in enumerate(tables_of(world, point)):
+    for seed in range(N_SEEDS):
+        data = table_of(world, point, seed)
         rng = np.random.default_rng([seed, 2])
         weights = np.zeros(point.n_weights)
         for strength in first * 2.0 ** np.arange(n_phases):
@@ -341,81 +329,53 @@ def excess_of_doubling(world: World, point: Point) -> np.ndarray:
 
 def report_doubling() -> None:
     """Print planned phases beside ones of equal and of doubling strength, for one group."""
-    values = powers(1e3, 1e6, 7)
     print("\nphases of equal, planned and doubling strength: p = 1, d = 16, ε = 0.1")
-    columns: dict[str, list] = {}
-    for kind, worlds_at in (("hard", hard_worlds), ("typical", typical_worlds)):
-        for name, run in (
-            ("equal", partial(excess_of_runs, solver=PhasedERM(sharpening=1.0))),
-            ("planned", partial(excess_of_runs, solver=SOLVERS["phased ERM"])),
-            ("doubling", excess_of_doubling),
-        ):
-            points = [Point(n_groups=1, n_records=value, epsilon=0.1) for value in values]
-            columns[f"{kind}, {name}"] = [
-                [run(world, point) for world in worlds_at(point)] for point in points
-            ]
-    print(f"{'K':>10}" + "".join(f"{name:>20}" for name in columns))
-    arrays = {name: np.array(runs) for name, runs in columns.items()}
-    for i, value in enumerate(values):
-        cells = "".join(f"{runs[i].mean(axis=1).max():20.3g}" for runs in arrays.values())
-        print(f"{value:>10,}{cells}")
-    for name, runs in arrays.items():
-        found, low, high = slope(values, runs, np.full(len(values), True))
-        print(f"{name}: slope {found:.2f} [{low:.2f}, {high:.2f}]", flush=True)
+    points = [Point(n_groups=1, n_records=value, epsilon=0.1) for value in RECORDS]
+    phases: dict[str, Measure] = {
+        "equal": partial(excess_of_runs, solver=PhasedERM(sharpening=1.0)),
+        "planned": partial(excess_of_runs, solver=PhasedERM()),
+        "doubling": excess_of_doubling,
+    }
+    columns = {
+        f"{kind}, {name}": measured(worlds_at, points, measure)
+        for kind, worlds_at in FAMILIES.items()
+        for name, measure in phases.items()
+    }
+    show("K", RECORDS, columns)
+    show_slopes(RECORDS, columns)
 
 
 # --- without privacy ---------------------------------------------------------------------------
 
 
-def strengths_at(world: World, point: Point) -> tuple[float, float]:
-    """Return μ_w and μ_λ of the remark after Lemma 4 of Zhou & Bassily."""
-    return remark_strengths(world.problem(point.group_size))
+def excess_of_remark(world: World, point: Point) -> np.ndarray:
+    """Return the excess with μ_w and μ_λ of the remark after Lemma 4 of Zhou & Bassily."""
+    mu_weights, mu_groups = remark_strengths(world.problem(point.group_size))
+    found = (
+        solve_saddle_point(
+            table_of(world, point, seed),
+            radius=world.radius,
+            prior=np.full(point.n_groups, 1.0 / point.n_groups),
+            mu_weights=mu_weights,
+            mu_groups=mu_groups,
+        ).weights
+        for seed in range(N_SEEDS)
+    )
+    return np.array([world.excess(weights) for weights in found])
 
 
 def report_non_private() -> None:
     """Print the excess of the regularised and of the plain minimax solution."""
-    values = powers(1e3, 1e6, 7)
-    for kind, worlds_at in (("hard", hard_worlds), ("typical", typical_worlds)):
-        runs: dict[str, list] = {"the remark's strengths": [], "plain minimax": []}
-        for value in values:
-            point = Point(n_records=value)
-            rows: dict[str, list] = {name: [] for name in runs}
-            for world in worlds_at(point):
-                tables = tables_of(world, point)
-                mu_weights, mu_groups = strengths_at(world, point)
-                shared = {"radius": world.radius}
-                prior = np.full(point.n_groups, 1.0 / point.n_groups)
-                strengths = {"prior": prior, "mu_weights": mu_weights, "mu_groups": mu_groups}
-                for name, found in (
-                    (
-                        "the remark's strengths",
-                        [solve_saddle_point(t, **shared, **strengths) for t in tables],
-                    ),
-                    ("plain minimax", [worst_group_optimum(t, **shared) for t in tables]),
-                ):
-                    rows[name].append([world.excess(each.weights) for each in found])
-            for name, row in rows.items():
-                runs[name].append(row)
+    points = [Point(n_records=value) for value in RECORDS]
+    solutions = {"the remark's strengths": excess_of_remark, "plain minimax": excess_of_optima}
+    for kind, worlds_at in FAMILIES.items():
         print(f"\n{kind} population, no privacy: p = 4, d = 16")
-        print(f"{'K':>10}" + "".join(f"{name:>26}" for name in runs))
-        arrays = {name: np.array(each) for name, each in runs.items()}
-        for i, value in enumerate(values):
-            print(
-                f"{value:>10,}"
-                + "".join(f"{array[i].mean(axis=1).max():26.3g}" for array in arrays.values())
-            )
-        everywhere = np.full(len(values), True)
-        for name, array in arrays.items():
-            found, low, high = slope(values, array, everywhere)
-            print(f"{name}: slope {found:.2f} [{low:.2f}, {high:.2f}]")
-        logs = [
-            np.sqrt(p / k * np.log(k / p) * np.log(k)) for k, p in ((value, 4) for value in values)
-        ]
-        print(
-            f"theory: slope -0.5, with the remark's logarithms "
-            f"{slope(values, np.array(logs)[:, None, None], everywhere)[0]:.2f}",
-            flush=True,
-        )
+        columns = {name: measured(worlds_at, points, each) for name, each in solutions.items()}
+        show("K", RECORDS, columns)
+        show_slopes(RECORDS, columns)
+    k = np.array(RECORDS)
+    rate = slope_of(RECORDS, np.sqrt(4 / k * np.log(k / 4) * np.log(k)))
+    print(f"theory: slope -0.5, with the remark's logarithms {rate:.2f}", flush=True)
 
 
 # --- the published solver of a phase -----------------------------------------------------------
@@ -426,7 +386,7 @@ def report_algorithm_4() -> None:
     world, point = TypicalWorld(4, 16), Point(n_records=10_000)
     table = world.draw(point.group_size, np.random.default_rng(0))
     lipschitz = world.problem(point.group_size).lipschitz
-    for mu_weights, mu_groups in (strengths_at(world, point), (1e-3, 1e-3)):
+    for mu_weights, mu_groups in (remark_strengths(world.problem(point.group_size)), (1e-3, 1e-3)):
         strengths = {"mu_weights": mu_weights, "mu_groups": mu_groups}
         prior, center = np.full(4, 0.25), np.zeros(16)
         smooth = RegularisedObjective(table, world.radius, prior, center=center, **strengths)
@@ -472,9 +432,8 @@ def report_gaps(
         gaps.append(objective.evaluate(weights).value - least(group_weights))
         bound = steepest**2 * (1.0 + np.log(n_steps)) / (2.0 * objective.mu_weights * n_steps)
         print(f"{n_steps:>10,}{gaps[-1]:12.3g}{bound:12.3g}")
-    found = np.polyfit(np.log(values), np.log(gaps), 1)[0]
-    rate = np.polyfit(np.log(values), np.log((1 + np.log(values)) / np.array(values)), 1)[0]
-    print(f"slope of the gap {found:.2f}, of (1 + ln N)/N over the same N {rate:.2f}", flush=True)
+    rate = slope_of(values, (1 + np.log(values)) / np.array(values))
+    print(f"slope of the gap {slope_of(values, gaps):.2f}, of (1 + ln N)/N {rate:.2f}", flush=True)
 
 
 # --- the lower bound ---------------------------------------------------------------------------
@@ -495,16 +454,15 @@ def report_lower_bound() -> None:
                 order = np.argsort(made.groups, kind="stable")
                 rows, targets = made.data[order], made.target[order]
                 records = GroupedRecords(rows, np.ones(2 * n), targets, np.array([0, n, 2 * n]))
-                loss = AbsoluteError(1.0)
-                data = GroupRisks(records, loss, 0.0)
-                problem = Problem(loss, (n, n), d, radius, (0.5, 0.5), 0.0)
-                unit = radius * np.sqrt(d) / (n * epsilon)
-                zero = data.risks(np.zeros(d)).max()
-                ratios["nothing"].append((zero - made.optimum) / unit)
+                data = GroupRisks(records, AbsoluteError(1.0), 0.0)
+                problem = Problem(data.loss, (n, n), d, radius, (0.5, 0.5), 0.0)
+                found = {"nothing": np.zeros(d)}
                 for name, solver in SOLVERS.items():
-                    plan = solver.plan(problem, Budget(spent, DELTA))
-                    weights = solver.run(plan, data, NoiseSource(seed, plan.releases)).weights
-                    ratios[name].append((data.risks(weights).max() - made.optimum) / unit)
+                    budget = Budget(spent, DELTA)
+                    (found[name],) = weights_of_runs(solver, problem, data, [seed], budget)
+                for name, weights in found.items():
+                    excess = data.risks(weights).max() - made.optimum
+                    ratios[name].append(excess * n * epsilon / (radius * np.sqrt(d)))
             cells = "".join(
                 f"{np.mean(ratios[name]):14.3f} ± {1.96 * np.std(ratios[name]) / N_SEEDS**0.5:.3f}"
                 for name in SOLVERS
@@ -512,26 +470,16 @@ def report_lower_bound() -> None:
             print(f"{n:>10,}{spent:>10g}{np.mean(ratios['nothing']):10.3f}{cells}", flush=True)
 
 
-def report_sweeps(
-    worlds_at: Callable[[Point], list[World]], sweeps: Sequence[Sweep] = SWEEPS
-) -> None:
-    """Print every sweep."""
-    theorems = measured_theorems(worlds_at)
-    for sweep in sweeps:
-        report(sweep, worlds_at, theorems)
-
-
-REPORTS = {
-    "hard": lambda: report_sweeps(hard_worlds),
-    # other numbers of groups or of weights are other populations
-    "typical": lambda: report_sweeps(typical_worlds, SWEEPS[:4]),
-    "papers": report_papers,
-    "doubling": report_doubling,
-    "non-private": report_non_private,
-    "algorithm-4": report_algorithm_4,
-    "lower-bound": report_lower_bound,
-}
-
 if __name__ == "__main__":
-    for chosen in sys.argv[1:] or REPORTS:
-        REPORTS[chosen]()
+    run_tables(
+        {
+            "hard": partial(report_sweeps, hard_worlds),
+            # other numbers of groups or of weights are other populations
+            "typical": partial(report_sweeps, typical_worlds, SWEEPS[:4]),
+            "papers": report_papers,
+            "doubling": report_doubling,
+            "non-private": report_non_private,
+            "algorithm-4": report_algorithm_4,
+            "lower-bound": report_lower_bound,
+        }
+    )

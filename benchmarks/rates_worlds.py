@@ -22,13 +22,7 @@ FloatArray = NDArray[np.float64]
 
 
 class CountedRisks(GroupRisks):
-    """Group risks of a table of different rows and their counts.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_rows,)
-        How often each row of `records` occurs; not negative, positive in sum for each group.
-    """
+    """Group risks of a table of different rows and their counts."""
 
     def __init__(
         self, records: GroupedRecords, loss: Loss, intercept_scaling: float, *, counts: FloatArray
@@ -91,17 +85,7 @@ class CountedRisks(GroupRisks):
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A population to draw tables from.
-
-    Parameters
-    ----------
-    loss : Loss
-        Loss of one record.
-    radius : float
-        Radius of the ball of weights.
-    n_groups, n_features : int
-        Numbers of groups p and of features, which are all the weights, d.
-    """
+    """A population to draw tables from."""
 
     loss: Loss
     radius: float

@@ -13,11 +13,10 @@ interval 95 % of a bootstrap over the pairs. Solvers, data sets, epsilon=1, seed
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
-from common import excess_of_fits, load_dataset
+from common import asked, excess_of_fits, facts_asked, public_facts, row
 
+from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.solvers import MGR
 
 CLASSIFICATION = ("adult", "law-school", "compas")
@@ -27,37 +26,30 @@ SHARES = (0.01, 0.03, 0.1)
 N_SEEDS, N_BOOTSTRAP = 16, 2000
 
 
-def compared(name: str, solver: object, epsilon: float, n_seeds: int, **parameters: float) -> str:
-    """Return a line about fits with public and with hidden groups."""
+def compare(name: str, solver: object, epsilon: float, n_seeds: int, share: float) -> None:
+    """Print a line about fits with public and with hidden groups."""
     data = load_dataset(name)
-    labels = list(data.group_labels)
-    hidden = {"neighbours": "replace-any", "group_labels": labels} | parameters
-    fits = {"epsilon": epsilon, "solver": solver}
-    public_excess = excess_of_fits(data, n_seeds, **fits)
-    hidden_excess = excess_of_fits(data, n_seeds, **fits, **hidden)
+    hidden = {"neighbours": "replace-any", "group_labels": list(data.group_labels)}
+    told = {"epsilon": epsilon, "solver": solver}
+    public = excess_of_fits(data, n_seeds, **told)
+    private = excess_of_fits(data, n_seeds, **told, **hidden, count_share=share)
     drawn = np.random.default_rng(0).integers(n_seeds, size=(N_BOOTSTRAP, n_seeds))
-    ratios = hidden_excess[drawn].mean(axis=1) / public_excess[drawn].mean(axis=1)
+    ratios = private[drawn].mean(axis=1) / public[drawn].mean(axis=1)
     low, high = np.quantile(ratios, [0.025, 0.975])
-    smallest = min(np.unique(data.groups, return_counts=True)[1])
-    return (
-        f"{name:<22}{smallest:>9,}{1e3 * public_excess.mean():>12.2f}"
-        f"{1e3 * hidden_excess.mean():>12.2f}"
-        f"{hidden_excess.mean() / public_excess.mean():>9.3f} [{low:.3f}, {high:.3f}]"
-    )
+    means = [f"{1e3 * each.mean():.2f}" for each in (public, private)]
+    ratio = f"{private.mean() / public.mean():.3f} [{low:.3f}, {high:.3f}]"
+    row(name, (f"{min(public_facts(data)['group_sizes']):,}", *means, ratio))
 
 
 if __name__ == "__main__":
-    asked = sys.argv[1:]
-    facts = dict(word.split("=") for word in asked if "=" in word)
-    epsilon, n_seeds = float(facts.get("epsilon", 1.0)), int(facts.get("seeds", N_SEEDS))
-    solvers = [word for word in asked if word in BY_SOLVER] or list(BY_SOLVER)
-    shares = SHARES if "share" in asked else (0.03,)
-    for solver in solvers:
-        names = [name for name in BY_SOLVER[solver] if name in asked] or BY_SOLVER[solver]
+    facts = facts_asked()
+    epsilon, n_seeds = facts.get("epsilon", 1.0), int(facts.get("seeds", N_SEEDS))
+    shares = SHARES if "share" in asked(["share", "default"], extra=["share"]) else (0.03,)
+    for solver in asked(BY_SOLVER):
+        # full passes, as in the other tables of MGR
+        made = MGR(sampling_rate=1.0) if solver == "mgr" else solver
         for share in shares:
             print(f"\n{solver}, epsilon = {epsilon:g}, share of the counts {share:g}; excess × 10³")
-            print(f"{'':<22}{'smallest':>9}{'in group':>12}{'any':>12}{'ratio':>9}", flush=True)
-            for name in names:
-                # full passes, as in the other tables of MGR
-                made = MGR(sampling_rate=1.0) if solver == "mgr" else solver
-                print(compared(name, made, epsilon, n_seeds, count_share=share), flush=True)
+            row("", ("smallest", "in group", "any", "ratio"))
+            for name in asked(BY_SOLVER[solver]):
+                compare(name, made, epsilon, n_seeds, share)

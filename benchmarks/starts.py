@@ -13,13 +13,13 @@ has; `aim` is the distance from the start, as a share of the radius, that steps 
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
-from common import load_dataset, make_estimator, unit_risks, worst_risk
+from common import asked, cell, excess_of_fits, facts_asked, make_estimator, unit_risks
 from sklearn.utils import Bunch
 
+from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.solvers import MGR
 
@@ -30,28 +30,12 @@ N_PUBLIC, AIMS = (3000, 300), (0.3, 0.1, 0.03)
 def split(data: Any, n_public: int) -> tuple[Any, Any]:
     """Return some random rows, and the data set without them."""
     order = np.random.default_rng(0).permutation(len(data.target))
-    parts = []
-    for rows in (order[:n_public], np.sort(order[n_public:])):
+
+    def part(rows: np.ndarray) -> Bunch:
         taken = {name: np.asarray(data[name])[rows] for name in ("data", "target", "groups")}
-        parts.append(Bunch(**{**data, **taken}))
-    return parts[0], parts[1]
+        return Bunch(**{**data, **taken})
 
-
-def public_start(public: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return coefficients and intercept of the public rows' own best model."""
-    model = make_estimator(public, float("inf"), radius=8.0)
-    model.fit(public.data, public.target, groups=public.groups)
-    return model.coef_, model.intercept_
-
-
-def excess(data: Any, risks: Any, optimum: float, epsilon: float, **parameters: Any) -> np.ndarray:
-    """Return the excess of seeded fits."""
-    found = []
-    for seed in range(N_SEEDS):
-        model = make_estimator(data, epsilon, random_state=seed, **parameters)
-        model.fit(data.data, data.target, groups=data.groups)
-        found.append(worst_risk(model, risks, data) - optimum)
-    return np.array(found)
+    return part(order[:n_public]), part(np.sort(order[n_public:]))
 
 
 def excess_of_weights(data: Any, risks: Any, optimum: float, start: Any) -> float:
@@ -62,30 +46,28 @@ def excess_of_weights(data: Any, risks: Any, optimum: float, start: Any) -> floa
     return float(risks.risks(weights).max()) - optimum
 
 
-def table(name: str, epsilons: tuple[float, ...]) -> None:
+def table(name: str, n_public: int, epsilons: list[float]) -> None:
     """Print what each start has."""
-    for n_public in N_PUBLIC:
-        public, private = split(load_dataset(name), n_public)
-        risks = unit_risks(private)
-        optimum = float(risks.risks(worst_group_optimum(risks, radius=20.0).weights).max())
-        good = public_start(public)
-        starts = {"0": None, "public fit": good, "its opposite": (-good[0], -good[1])}
-        for epsilon in epsilons:
-            print(f"\n{name}, epsilon = {epsilon:g}, {n_public:,} public rows; by aim: {AIMS}")
-            for label, start in starts.items():
-                cells = []
-                for aim in AIMS:
-                    solver = MGR(aim=aim)
-                    values = excess(private, risks, optimum, epsilon, solver=solver, start=start)
-                    error = 2.0 * values.std(ddof=1) / np.sqrt(N_SEEDS)
-                    cells.append(f"{values.mean():.4f} ± {error:.4f}")
-                own = start if start is not None else (0.0 * good[0], 0.0 * good[1])
-                alone = f"({excess_of_weights(private, risks, optimum, own):.4f})"
-                print(f"  {label:<14}{alone:<10}", "   ".join(cells), flush=True)
+    public, private = split(load_dataset(name), n_public)
+    risks = unit_risks(private)
+    optimum = float(risks.risks(worst_group_optimum(risks, radius=20.0).weights).max())
+    model = make_estimator(public, float("inf"), radius=8.0)
+    model.fit(public.data, public.target, groups=public.groups)
+    good = model.coef_, model.intercept_
+    starts = {"0": None, "public fit": good, "its opposite": (-good[0], -good[1])}
+    for epsilon in epsilons:
+        print(f"\n{name}, epsilon = {epsilon:g}, {n_public:,} public rows; by aim: {AIMS}")
+        for label, start in starts.items():
+            own = start if start is not None else (0.0 * good[0], 0.0 * good[1])
+            alone = f"({excess_of_weights(private, risks, optimum, own):.4f})"
+            told = {"epsilon": epsilon, "start": start, "optimum": optimum}
+            found = [excess_of_fits(private, N_SEEDS, solver=MGR(aim=aim), **told) for aim in AIMS]
+            cells = (cell(values, errors=2.0) for values in found)
+            print(f"  {label:<14}{alone:<10}", "   ".join(cells), flush=True)
 
 
 if __name__ == "__main__":
-    asked = sys.argv[1:]
-    given = tuple(float(word[8:]) for word in asked if word.startswith("epsilon="))
-    for dataset in [name for name in DATA if name in asked] or DATA:
-        table(dataset, given or EPSILONS)
+    facts = facts_asked()
+    for dataset in asked(DATA):
+        for n_public in N_PUBLIC:
+            table(dataset, n_public, [facts["epsilon"]] if facts else list(EPSILONS))

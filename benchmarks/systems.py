@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from common import cell
 from utility.ours import OURS, PAPERS, fit_once
 from utility.store import FOLDER
 from utility.tasks import load_task
@@ -34,9 +35,7 @@ def main() -> None:
         for task in tasks:
             for epsilon in BUDGETS:
                 fits = [fit_once(task, solver, epsilon, seed) for seed in range(n_seeds)]
-                excess = np.array([fit["train_excess"] for fit in fits])
-                half = 1.96 * excess.std(ddof=1) / np.sqrt(n_seeds) if n_seeds > 1 else np.nan
-                cells.append(f"{excess.mean():.4f} ± {half:.4f}")
+                cells.append(cell([fit["train_excess"] for fit in fits], errors=1.96))
                 seconds += [fit["seconds"] for fit in fits]
         print(f"| {name} | {' | '.join(cells)} | {np.median(seconds):.2f} |", flush=True)
     nothing = [

@@ -86,25 +86,7 @@ def planned(task: Task, solver: Any, epsilon: float) -> tuple[Any, ...]:
 
 
 def fit_once(task: Task, solver: Any, epsilon: float, seed: int) -> dict[str, Any]:
-    """Fit one estimator and score it.
-
-    Parameters
-    ----------
-    task : Task
-        The task.
-    solver : str or Solver
-        What to pass as `solver`.
-    epsilon : float
-        Budget at δ = 1e-5.
-    seed : int
-        Seed of the noise.
-
-    Returns
-    -------
-    dict
-        The figures, the seconds of `fit`, the chosen solver, its planning bound on the excess and
-        the ε that the fit states.
-    """
+    """Fit one estimator and score it."""
     model = make_model(task, solver, epsilon, seed)
     with warnings.catch_warnings():
         # seeds make a benchmark repeatable, and weak plans are measured on purpose

@@ -48,23 +48,13 @@ class Scores(NamedTuple):
 
 @dataclass
 class Part:
-    """Records of one part.
+    """Records of one part."""
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        Unit rows, with the column of ones.
-    targets : ndarray of shape (n,)
-        -1 and 1, or numbers in [-1, 1].
-    codes : ndarray of shape (n,)
-        Positions of groups.
-    X, y, groups : ndarray
-        The same as users have them.
-    """
-
+    # Unit rows with the column of ones, targets -1 and 1 or in [-1, 1], and places of groups.
     rows: np.ndarray
     targets: np.ndarray
     codes: np.ndarray
+    # The same as users have them.
     X: np.ndarray
     y: np.ndarray
     groups: np.ndarray
@@ -76,31 +66,18 @@ class Part:
 
 @dataclass
 class Task:
-    """A data set split once and for all.
-
-    Parameters
-    ----------
-    name, kind : str
-        Kind is "classification" or "regression".
-    train, test : Part
-        The parts.
-    group_labels : tuple of str
-        Labels.
-    public : dict
-        Parameters of the estimators that are facts of the data and not tuned.
-    half_range : tuple of float
-        Middle and half the width of the targets' range; 0 and 1 for classes.
-    excess_of : callable, optional
-        Exact excess risk of weights of shape (d, k), where the population is known.
-    """
+    """A data set split once and for all."""
 
     name: str
     kind: str
     train: Part
     test: Part
     group_labels: tuple[str, ...]
+    # Parameters of the estimators that are facts of the data and not tuned.
     public: dict[str, Any]
+    # Middle and half the width of the targets' range; 0 and 1 for classes.
     half_range: tuple[float, float] = (0.0, 1.0)
+    # Exact excess risk of weights of shape (d, k), where the population is known.
     excess_of: Callable[[np.ndarray], np.ndarray] | None = None
     radius: float = REFERENCE_RADIUS
     cache: Path | None = field(default=None, repr=False)
@@ -202,20 +179,7 @@ def task_names() -> tuple[str, ...]:
 
 
 def load_task(name: str, *, cache: Path | None = None) -> Task:
-    """Load a task by name.
-
-    Parameters
-    ----------
-    name : str
-        One of `task_names`.
-    cache : Path, optional
-        Folder for reference optima.
-
-    Returns
-    -------
-    Task
-        The task.
-    """
+    """Load a task by name."""
     return _made_task(name, cache) if name in MADE else _data_task(name, cache)
 
 

@@ -23,20 +23,7 @@ def equal_pieces(values: np.ndarray) -> list[tuple[slice, np.floating]]:
 
 
 class ClippedGradients:
-    """Sums over records of factor times clipped gradient.
-
-    Parameters
-    ----------
-    part : Part
-        Records; sums have their precision.
-    factors : ndarray of shape (n,)
-        Factor of each record's clipped gradient.
-    clips : ndarray of shape (k,)
-        Longest gradient of a record before its factor, one a column; equal ones side by side are
-        clipped together.
-    is_classification : bool
-        Whether the loss is logistic, else half the squared error.
-    """
+    """Sums over records of factor times clipped gradient; equal clips side by side are quick."""
 
     def __init__(
         self, part: Part, factors: np.ndarray, clips: np.ndarray, *, is_classification: bool

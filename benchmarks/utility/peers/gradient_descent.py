@@ -55,26 +55,7 @@ def descend(
     noise_stds: np.ndarray,
     seeds: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Run columns of the same number of steps and the same weighting.
-
-    Parameters
-    ----------
-    task : Task
-        The task.
-    part : Part
-        Records to descend on.
-    runs : list of Run
-        One a column.
-    noise_stds : ndarray of shape (k,)
-        Noise of each.
-    seeds : ndarray of shape (k,)
-        Columns of one seed share their noise but for its scale.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (d, k)
-        The last iterate, and the mean of the last half of them.
-    """
+    """Return weights of columns of equal steps and weighting, a seed's noise scaled for each."""
     n_steps, weighting = runs[0].n_steps, runs[0].weighting
     assert all((run.n_steps, run.weighting) == (n_steps, weighting) for run in runs)
     rates = np.array([run.learning_rate for run in runs])

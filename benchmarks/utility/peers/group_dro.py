@@ -62,26 +62,7 @@ def sgd(
     unit_noises: np.ndarray,
     seed: int,
 ) -> dict[str, np.ndarray]:
-    """Run columns of the same steps and sampling rate, which share their batches.
-
-    Parameters
-    ----------
-    task : Task
-        The task.
-    part : Part
-        Records; one of a thinned group stands for as many as were left out for it, and one.
-    runs : list of Run
-        One a column.
-    unit_noises : ndarray of shape (k,)
-        What `unit_noise` returns, 0 for none.
-    seed : int
-        Seed of batches and noise.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (d, k)
-        The last iterate, and the mean of the last half of them.
-    """
+    """Run columns of the same steps and sampling rate, which share their batches."""
     n_steps, rate = runs[0].n_steps, runs[0].sampling_rate
     assert all((run.n_steps, run.sampling_rate) == (n_steps, rate) for run in runs)
     rng = np.random.default_rng([seed, n_steps, round(1000 * rate)])

@@ -33,19 +33,11 @@ from utility.tasks import Task
 
 
 class Choice(NamedTuple):
-    """A run that was taken.
+    """A run that was taken."""
 
-    Parameters
-    ----------
-    run : tuple
-        Its parameters, the kind of iterate last.
-    excess : float
-        Geometric mean of its excess on the choosing half.
-    n_tasks : int
-        Tasks of that half.
-    """
-
+    # Its parameters, the kind of iterate last.
     run: tuple[Any, ...]
+    # Geometric mean on the tasks of the choosing half.
     excess: float
     n_tasks: int
 
@@ -71,20 +63,7 @@ def try_grid(task: Task, method: str, epsilons: Sequence[float]) -> dict[str, di
 
 
 def choose(tried: Sequence[Mapping[str, float]], floor: float) -> Choice:
-    """Return the run with the least geometric mean over tasks.
-
-    Parameters
-    ----------
-    tried : sequence of dict
-        The mean excess of every run, one dict a task, at least one.
-    floor : float
-        An excess counts for at least this.
-
-    Returns
-    -------
-    Choice
-        Of equals the first of the grid.
-    """
+    """Return the run with the least geometric mean over tasks."""
     logs = {
         run: float(np.mean([np.log(max(task[run], floor)) for task in tried])) for run in tried[0]
     }

@@ -91,19 +91,7 @@ def symmetric_noise(generator: np.random.Generator, d: int) -> np.ndarray:
 
 
 class ClippedHessians:
-    """Sums over records of factor times clipped φ'' x xᵀ.
-
-    Parameters
-    ----------
-    part : Part
-        Records.
-    factors : ndarray of shape (n,)
-        What each counts.
-    longest : ndarray of shape (k,)
-        B of each column.
-    is_classification : bool
-        Whether the loss is logistic, else half the squared error.
-    """
+    """Sums over records of factor times φ'' x xᵀ, clipped to the B of each column."""
 
     def __init__(
         self, part: Part, factors: np.ndarray, longest: np.ndarray, *, is_classification: bool
@@ -160,28 +148,7 @@ def newton(
     *,
     is_final: bool,
 ) -> dict[str, np.ndarray]:
-    """Run columns of the same number of steps, kind of Hessians and weighting.
-
-    Parameters
-    ----------
-    task : Task
-        The task.
-    part : Part
-        Records.
-    runs : list of Run
-        One a column.
-    noises : list of Noise
-        Of each.
-    seeds : ndarray of shape (k,)
-        Columns of one seed share their noise but for its scale.
-    is_final : bool
-        Whether Hessians are of all records.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (d, k)
-        The last iterate, and the mean of the last half of them.
-    """
+    """Return weights of columns of equal steps, Hessians and weighting, a seed's noise scaled."""
     n_steps, kind, weighting = runs[0].n_steps, runs[0].hessians, runs[0].weighting
     gradient_stds, hessian_stds, longest = np.array(noises).T
     gradients = ClippedGradients(

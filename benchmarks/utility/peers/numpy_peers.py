@@ -25,26 +25,15 @@ from utility.tasks import Part, Task
 
 
 class Peer(NamedTuple):
-    """A grid and what trains its runs.
-
-    Parameters
-    ----------
-    grid : list
-        Runs, each a NamedTuple.
-    shared : tuple of str
-        Fields that columns of one batch share.
-    train : callable
-        (part, runs, budgets, seeds, is_final) to weights, one column a run, by kind of iterate.
-    is_double : bool
-        Whether runs on all records are in double precision.
-    stages : tuple of Stage
-        What runs are judged by before they are run on all records.
-    """
+    """A grid and what trains its runs."""
 
     grid: list[Any]
+    # Fields that columns of one batch share.
     shared: tuple[str, ...]
+    # (part, runs, budgets, seeds, is_final) to weights, one column a run, by kind of iterate.
     train: Callable[..., dict[str, np.ndarray]]
     is_double: bool = False
+    # What runs are judged by before they are run on all records.
     stages: tuple[Stage, ...] = STAGES
 
 
@@ -140,24 +129,7 @@ def best_of_grid(
     epsilons: Sequence[float],
     n_seeds: int,
 ) -> dict[str, Any]:
-    """Race a grid and return the cell of the best run at each ε.
-
-    Parameters
-    ----------
-    task : Task
-        The task.
-    peer : Peer
-        The grid and what trains it.
-    epsilons : sequence of float
-        Budgets.
-    n_seeds : int
-        Seeds that are reported; the best of the last runs is that of the least mean over them.
-
-    Returns
-    -------
-    dict
-        Cells by ε as text.
-    """
+    """Race a grid and return the cell of the best run at each ε."""
     runs = dict.fromkeys(epsilons, peer.grid)
     for stage in peer.stages:
         part = tuning_part(task, stage.max_rows)

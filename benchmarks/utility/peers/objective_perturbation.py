@@ -112,28 +112,7 @@ def perturb(
     *,
     is_final: bool,
 ) -> dict[str, np.ndarray]:
-    """Run columns of the same weighting.
-
-    Parameters
-    ----------
-    task : Task
-        The task.
-    part : Part
-        Records.
-    runs : list of Run
-        One a column.
-    plans : list of Plan
-        Of each.
-    seeds : ndarray of shape (k,)
-        Columns of one seed share their noise but for its scale.
-    is_final : bool
-        Whether minima are as near as the plans promise; those of tuning runs need not be.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (d, k)
-        What is released.
-    """
+    """Return what columns of equal weighting release; minima of tuning runs are not exact."""
     factors = record_factors(task, part, runs[0].weighting)
     assert all(run.weighting == runs[0].weighting for run in runs)
     strengths, stds, outputs, tolerances = np.array(plans).T
@@ -160,21 +139,7 @@ def perturb(
 
 
 class Problem:
-    """Perturbed objectives of many columns, and their minimisers.
-
-    Parameters
-    ----------
-    part : Part
-        Records.
-    factors : ndarray of shape (n,)
-        What each counts.
-    clips, strengths : ndarray of shape (k,)
-        C and Λ of each column.
-    linear : ndarray of shape (d, k)
-        Linear terms.
-    is_classification : bool
-        Whether the loss is logistic.
-    """
+    """Perturbed objectives of many columns, with C, Λ and b of each, and their minimisers."""
 
     def __init__(
         self,

@@ -40,24 +40,7 @@ def applies(method: str, name: str, kind: str) -> bool:
 
 
 def run_method(method: str, task: Task, epsilons: Sequence[float], n_seeds: int) -> dict[str, Any]:
-    """Return the cells of one peer on one task, by ε.
-
-    Parameters
-    ----------
-    method : str
-        One of `METHODS`.
-    task : Task
-        The task.
-    epsilons : sequence of float
-        Budgets.
-    n_seeds : int
-        Seeds of each cell.
-
-    Returns
-    -------
-    dict
-        Cells by ε as text.
-    """
+    """Return the cells of one peer on one task, by ε."""
     if method in GRIDS:
         return run_grid(task, method, epsilons, n_seeds)
     if method == "diffprivlib":

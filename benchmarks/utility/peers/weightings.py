@@ -14,20 +14,7 @@ WEIGHTINGS = ("average", *FAIRER)
 
 
 def group_shares(sizes: np.ndarray, weighting: str) -> np.ndarray:
-    """Return how much each group counts; records of a group count alike.
-
-    Parameters
-    ----------
-    sizes : ndarray of shape (n_groups,)
-        Records of each group.
-    weighting : str
-        One of `WEIGHTINGS`: a record counts 1, n_i^(-1/2) or 1/n_i, or by the mixture.
-
-    Returns
-    -------
-    ndarray of shape (n_groups,)
-        Shares that sum to 1.
-    """
+    """Return how much each group counts; records of a group count alike."""
     if weighting == "mixed":
         ends = [group_shares(sizes, end) for end in ("average", "balanced")]
         return (1.0 - MIXED_BALANCE) * ends[0] + MIXED_BALANCE * ends[1]
