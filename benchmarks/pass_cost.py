@@ -20,7 +20,8 @@ from scipy.sparse import csr_array
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.privacy import PoissonSample, SumGrid
+from sklearn_dpwg.privacy import SumGrid
+from sklearn_dpwg.privacy.noise import PoissonSample
 from sklearn_dpwg.solvers.plan import (
     SECONDS_PER_ENTRY,
     SECONDS_PER_GATHERED_ENTRY,

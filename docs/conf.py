@@ -154,15 +154,6 @@ CONSTANTS = {
     ),
     "sklearn_dpwg.solvers.stream.learners.LEARNERS": "Map the names of learners to classes.",
     "sklearn_dpwg.losses.LOSSES": "Map the names of the losses to what makes them.",
-    "sklearn_dpwg.privacy.LARGEST_QUOTIENT": (
-        "Largest ratio of a value to what one record can move for which rounding is paid for."
-    ),
-    "sklearn_dpwg.privacy.SECONDS_PER_SECURE_CALL": (
-        "Expected time of one draw from the secure sampler, whatever its size, for planning."
-    ),
-    "sklearn_dpwg.privacy.SECONDS_PER_SECURE_COORDINATE": (
-        "Expected time of each number in a draw from the secure sampler, for planning."
-    ),
     "sklearn_dpwg.privacy.prefix_sums.PREFIX_SUMS": (
         "Map the names of the prefix-sum mechanisms to their classes."
     ),

@@ -24,7 +24,9 @@ from sklearn_dpwg.data.risks import (
     record_block,
 )
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Quantile, SquaredError
-from sklearn_dpwg.privacy import Budget, PoissonSample, SumGrid, grid_step, summation_slack
+from sklearn_dpwg.privacy import Budget, SumGrid
+from sklearn_dpwg.privacy.noise import PoissonSample
+from sklearn_dpwg.privacy.sensitivity import grid_step, summation_slack
 from sklearn_dpwg.solvers import MGR, Exact, Moments, PhasedERM
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.hidden_cases import Records

@@ -13,7 +13,8 @@ from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.estimators.targets import BoundedTargets
 from sklearn_dpwg.ledger.file import LedgerFile
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
-from sklearn_dpwg.privacy import GaussianRows, NoiseSource, PrivacyGuarantee, Release
+from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Release
+from sklearn_dpwg.privacy.noise import GaussianRows
 from sklearn_dpwg.solvers.rounds import phased_erm
 from tests.audit.front_door import __main__ as command
 from tests.audit.front_door.attack import Verdict, audit, best_threshold, discriminant, judge

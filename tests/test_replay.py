@@ -37,7 +37,8 @@ import scipy
 import sklearn
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sklearn_dpwg.privacy import GaussianRows, NoiseSource, Release
+from sklearn_dpwg.privacy import NoiseSource, Release
+from sklearn_dpwg.privacy.noise import GaussianRows
 from sklearn_dpwg.solvers import SOLVERS
 from tests.helpers.replay_cases import CASES
 

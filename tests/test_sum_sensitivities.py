@@ -14,7 +14,8 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import EveryRecord
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.optimum import project_to_ball
-from sklearn_dpwg.privacy import Budget, grid_step, summation_slack, weighting_slack
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy.sensitivity import grid_step, summation_slack, weighting_slack
 from sklearn_dpwg.solvers import MGR, Auto, Moments, PhasedERM
 from sklearn_dpwg.solvers.rounds.schedule import rounding_of_minimiser, sensitivity
 from sklearn_dpwg.solvers.sums import SumSensitivity

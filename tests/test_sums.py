@@ -27,7 +27,8 @@ from sklearn_dpwg.losses import (
     SquaredError,
     SquaredHinge,
 )
-from sklearn_dpwg.privacy import SumGrid, summation_slack
+from sklearn_dpwg.privacy import SumGrid
+from sklearn_dpwg.privacy.sensitivity import summation_slack
 from sklearn_dpwg.solvers.sums import SumSensitivity
 from tests.helpers.selections import Listed, everybody
 from tests.helpers.storage import RestlessEngine, in_blocks

@@ -30,7 +30,8 @@ from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.ledger.ledger import join_ledgers, with_ledgers
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum.minimax.auc import ClassMoments, auc_weights, covariances
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, check_delta
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
+from sklearn_dpwg.privacy.release import check_delta
 
 # Of scores along a unit vector of weights: where all rows of a class are one and the same.
 LEAST_VARIANCE = 1e-9

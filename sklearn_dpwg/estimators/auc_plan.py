@@ -6,13 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 from sklearn_dpwg.optimum.minimax.auc import class_moment_sensitivity
-from sklearn_dpwg.privacy import (
-    SECONDS_PER_SECURE_COORDINATE,
-    Budget,
-    PrivacyGuarantee,
-    Release,
-    calibrate,
-)
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate
+from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
 
 PUBLIC_FACTS = (
     "the number of records, all of which are one group, and the two classes, not who is in which",

@@ -10,14 +10,8 @@ import numpy as np
 
 from sklearn_dpwg.inspection.audit_rows import SHARE_OF_SUMS
 from sklearn_dpwg.inspection.verdicts import CountedRates
-from sklearn_dpwg.privacy import (
-    Budget,
-    IntegerNoise,
-    PrivacyGuarantee,
-    Release,
-    calibrate,
-    noise_on_integers,
-)
+from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee, Release, calibrate
+from sklearn_dpwg.privacy.noise import noise_on_integers
 
 
 @dataclass(frozen=True)

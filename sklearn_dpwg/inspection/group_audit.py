@@ -48,14 +48,8 @@ from sklearn_dpwg.inspection.audit_rows import (
 )
 from sklearn_dpwg.inspection.verdicts import LossSums
 from sklearn_dpwg.ledger.ledger import charge, note_of_spending
-from sklearn_dpwg.privacy import (
-    Budget,
-    NoiseSource,
-    PrivacyGuarantee,
-    Relation,
-    check_delta,
-    joint_guarantee,
-)
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
+from sklearn_dpwg.privacy.release import check_delta
 
 PUBLIC_FACTS = (
     "the number of records",

@@ -25,7 +25,8 @@ from sklearn_dpwg.data.groups import grouping_names
 from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
 from sklearn_dpwg.exceptions import warn as warn_caller
 from sklearn_dpwg.ledger.file import total_epsilon
-from sklearn_dpwg.privacy import PrivacyGuarantee, is_gaussian, joint_guarantee
+from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
+from sklearn_dpwg.privacy.accounting import is_gaussian
 
 # Steps in front of a private model that learn from the records.
 

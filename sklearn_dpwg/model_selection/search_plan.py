@@ -26,8 +26,8 @@ from sklearn_dpwg.privacy import (
     Release,
     epsilon_of,
     gdp_epsilon,
-    is_gaussian,
 )
+from sklearn_dpwg.privacy.accounting import is_gaussian
 from sklearn_dpwg.solvers.counts import COUNTS, count_groups, std_of_count
 
 if TYPE_CHECKING:

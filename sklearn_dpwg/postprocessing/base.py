@@ -38,7 +38,8 @@ from sklearn_dpwg.postprocessing.histogram import (
     release_counts,
     split_budget,
 )
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, check_delta, joint_guarantee
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, joint_guarantee
+from sklearn_dpwg.privacy.release import check_delta
 
 # Models that thresholds and calibration are put around: one to be fitted, or one that is.
 

@@ -18,8 +18,8 @@ from sklearn_dpwg.privacy import (
     Release,
     gdp_epsilon,
     joint_guarantee,
-    noise_on_integers,
 )
+from sklearn_dpwg.privacy.noise import noise_on_integers
 from sklearn_dpwg.solvers import Plan
 
 PUBLIC_FACTS = (

@@ -18,16 +18,9 @@ from sklearn_dpwg.data.lazy import refuse_lazy_rows
 from sklearn_dpwg.ledger.ledger import charge, join_ledgers, note_of_spending, with_ledgers
 from sklearn_dpwg.preprocessing.columns import dates_as_seconds, is_date, seconds
 from sklearn_dpwg.preprocessing.public_schema import norm_bound
-from sklearn_dpwg.privacy import (
-    Budget,
-    NoiseSource,
-    PrivacyGuarantee,
-    Relation,
-    Release,
-    calibrate,
-    check_delta,
-    grid_step,
-)
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
+from sklearn_dpwg.privacy.release import check_delta
+from sklearn_dpwg.privacy.sensitivity import grid_step
 
 # Public bounds of columns, in every form that a user may state them in.
 

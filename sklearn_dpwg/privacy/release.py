@@ -212,22 +212,10 @@ class Budget:
 
 
 def check_delta(delta: float, n_records: int) -> None:
-    """Warn if δ is not below one over the number of records.
+    """Warn if δ is not below one over the number of records of all groups.
 
     At δ = 1/K a mechanism that publishes one record chosen at random keeps ε = 0, so δ should be
     far smaller than that.
-
-    Parameters
-    ----------
-    delta : float
-        δ, strictly between 0 and 1.
-    n_records : int
-        Number of records K in all groups together, which is public.
-
-    Warns
-    -----
-    DeltaWarning
-        If δ ≥ 1/K.
     """
     delta = open_unit(delta, "delta")
     n_records = whole_number(n_records, "n_records", least=1)

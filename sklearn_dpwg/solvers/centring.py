@@ -14,7 +14,8 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.losses import Loss, LossConstants
 from sklearn_dpwg.optimum.objective import project_to_ball
-from sklearn_dpwg.privacy import NoiseSource, Release, SumGrid, grid_step, summation_slack
+from sklearn_dpwg.privacy import NoiseSource, Release, SumGrid
+from sklearn_dpwg.privacy.sensitivity import grid_step, summation_slack
 from sklearn_dpwg.solvers.solver import by_loss
 
 # Shares of μ² for the mean row and for the mean squared distance from it.

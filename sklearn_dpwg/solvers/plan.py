@@ -15,14 +15,8 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import PUBLIC_FACTS, PUBLIC_FACTS_OF_HIDDEN_GROUPS, Problem
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.privacy import (
-    SECONDS_PER_SECURE_CALL,
-    SECONDS_PER_SECURE_COORDINATE,
-    Budget,
-    PrivacyGuarantee,
-    Relation,
-    Release,
-)
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, Release
+from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_CALL, SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.privacy.statement import rounded_up
 from sklearn_dpwg.solvers.counts import CountStage
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.privacy import LARGEST_QUOTIENT
+from sklearn_dpwg.privacy.noise import LARGEST_QUOTIENT
 from sklearn_dpwg.solvers.solver import by_loss
 
 # Standard deviation of the group risks under the group weights that planning assumes, as a share

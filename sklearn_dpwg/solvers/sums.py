@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.privacy import (
-    SumGrid,
+from sklearn_dpwg.privacy import SumGrid
+from sklearn_dpwg.privacy.sensitivity import (
     grid_step,
     record_rounding,
     summation_slack,

@@ -16,7 +16,8 @@ import pytest
 from scipy import stats
 
 from sklearn_dpwg.losses import SquaredError
-from sklearn_dpwg.privacy import Budget, NoiseSource, PoissonSample
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy.noise import PoissonSample
 from sklearn_dpwg.solvers import MGR, Solution
 from tests.helpers.batch_cases import FAULTS, with_batches
 from tests.helpers.group_data import make_data, make_problem

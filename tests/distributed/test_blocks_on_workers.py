@@ -12,7 +12,8 @@ import pytest
 from sklearn_dpwg.data.distributed import DaskEngine
 from sklearn_dpwg.data.risks import keyed_parts
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge
-from sklearn_dpwg.privacy import PoissonSample, SumGrid
+from sklearn_dpwg.privacy import SumGrid
+from sklearn_dpwg.privacy.noise import PoissonSample
 from tests.helpers.group_data import make_risks
 from tests.helpers.storage import in_blocks
 

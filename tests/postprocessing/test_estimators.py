@@ -21,7 +21,7 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
 from sklearn_dpwg.postprocessing.calibration import calibrated_shares
-from sklearn_dpwg.privacy import noise_on_integers
+from sklearn_dpwg.privacy.noise import noise_on_integers
 from sklearn_dpwg.solvers import MGR
 
 BOTH = [DPThresholdClassifier, DPCalibratedClassifier]

@@ -33,8 +33,8 @@ from sklearn_dpwg.privacy import (
     Release,
     epsilon_of,
     joint_guarantee,
-    noise_on_integers,
 )
+from sklearn_dpwg.privacy.noise import noise_on_integers
 
 LABELS = ["a", "b", "c", "d"]
 

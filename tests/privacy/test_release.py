@@ -8,7 +8,9 @@ import pytest
 from dp_accounting import dp_event
 
 from sklearn_dpwg.exceptions import DeltaWarning, UnsupportedMechanismError
-from sklearn_dpwg.privacy import Budget, Draw, Release, check_delta, part_events
+from sklearn_dpwg.privacy import Budget, Draw, Release
+from sklearn_dpwg.privacy.accounting import part_events
+from sklearn_dpwg.privacy.release import check_delta
 
 
 @pytest.mark.parametrize(

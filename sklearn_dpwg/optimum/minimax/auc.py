@@ -13,7 +13,8 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.optimum.minimax.game import Released
 from sklearn_dpwg.optimum.objective import project_to_ball
-from sklearn_dpwg.privacy import NoiseSource, Release, moment_sensitivity
+from sklearn_dpwg.privacy import NoiseSource, Release
+from sklearn_dpwg.privacy.sensitivity import moment_sensitivity
 
 # Second moments of the rows of two classes, exact or released.
 

@@ -39,25 +39,10 @@ _STATED_DELTAS = 10.0 ** -np.arange(0.5, 12.25, 0.25)
 
 
 def part_events(releases: Sequence[Release]) -> tuple[DpEvent, ...]:
-    """Return one composed event for each disjoint part of the records.
+    """Return one composed event for each disjoint part of the records, in order of their indices.
 
     A record lies in one part and pays for the releases that read it, so the guarantee is the
     pointwise maximum of δ(ε) over the events. A release without part counts towards all.
-
-    Parameters
-    ----------
-    releases : sequence of Release
-        At least one.
-
-    Returns
-    -------
-    tuple of DpEvent
-        In order of the parts' indices; one event if no release names a part.
-
-    Raises
-    ------
-    ValueError
-        If there are no releases.
     """
     from dp_accounting import dp_event
 
@@ -117,23 +102,7 @@ def epsilon_of(event: DpEvent, delta: float) -> float:
 
 
 def is_gaussian(event: DpEvent) -> bool:
-    """Return whether an event is one of Gaussian noise alone, for which a closed form is exact.
-
-    Parameters
-    ----------
-    event : DpEvent
-        As for `delta_of`.
-
-    Returns
-    -------
-    bool
-        False also where records are sampled or runs selected.
-
-    Raises
-    ------
-    UnsupportedMechanismError
-        If no accountant exists for the event.
-    """
+    """Return whether an event is one of Gaussian noise alone, neither sampled nor selected."""
     return composition_of_event(event).is_gaussian
 
 

@@ -19,37 +19,12 @@ _MARGIN = 6.0
 
 
 def poisson_sample(n_records: int, rate: float, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Let each of n records join independently with the same probability.
+    """Return, in order, which of n records join, each independently with the same probability.
 
-    Parameters
-    ----------
-    n_records : int
-        Number of records n.
-    rate : float
-        Probability with which a record joins, above 0 and at most 1.
-    rng : numpy.random.Generator
-        Source of the coins; whoever can predict it knows who joined.
-
-    Returns
-    -------
-    ndarray of shape (n_joined,)
-        Positions of the records that joined, increasing; may be empty.
-
-    Notes
-    -----
-    The number of independent coins up to and including the first that shows heads is
-    geometric, and what follows it starts afresh, so sums of independent geometric gaps are the
-    positions of the heads. That takes time in proportion to those who join, not to all. The
-    coins are as exact as double precision is.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_dpwg.privacy import poisson_sample
-    >>> poisson_sample(5, 1.0, np.random.default_rng(0))
-    array([0, 1, 2, 3, 4])
-    >>> len(poisson_sample(1_000_000, 1e-9, np.random.default_rng(0)))
-    0
+    The number of independent coins up to and including the first that shows heads is geometric,
+    and what follows it starts afresh, so sums of independent geometric gaps are the positions of
+    the heads. That takes time in proportion to those who join, not to all. The coins are as exact
+    as double precision is.
     """
     if rate > _LARGEST_RATE_OF_GAPS:
         return np.flatnonzero(rng.random(n_records) < rate)
@@ -73,36 +48,14 @@ def poisson_sample(n_records: int, rate: float, rng: np.random.Generator) -> NDA
 class PoissonSample:
     """Who joins a draw: a coin for every record, which its rank and a secret key decide.
 
-    Parameters
-    ----------
-    rate : float
-        Probability with which a record joins, above 0 and at most 1.
-    key : bytes
-        256 secret bits, for one draw alone; not shown.
-    by_place : bool, default=False
-        Whether ranks are places among all records, whatever their groups.
-
-    Notes
-    -----
     Coins are drawn for so many ranks at a time, by a generator whose state is a keyed hash of the
     group and of which ranks these are. So a record joins or not wherever it is stored, and whoever
     asks again gets the same answer. A pickle holds the key.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.privacy import PoissonSample
-    >>> sample = PoissonSample(0.5, key=bytes(32))
-    >>> sample.positions(0, 0, 10)
-    array([0, 1, 3, 6, 7, 8, 9])
-    >>> sample.positions(0, 5, 10)
-    array([6, 7, 8, 9])
-    >>> sample
-    PoissonSample(rate=0.5, by_place=False)
     """
 
     rate: float
-    key: bytes = field(repr=False)
-    by_place: bool = False
+    key: bytes = field(repr=False)  # 256 secret bits, for one draw alone
+    by_place: bool = False  # whether ranks are places among all records, whatever their groups
 
     def positions(self, group: int, first: int, stop: int) -> NDArray[np.intp]:
         """Return the ranks of a range that join."""

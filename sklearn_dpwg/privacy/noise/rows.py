@@ -19,33 +19,10 @@ _NUMBERS_DRAWN_AHEAD = 2**15
 class GaussianRows:
     """Adds Gaussian noise to the rows of a matrix, of which one record moves several.
 
-    The release is about the whole matrix: it is one Gaussian mechanism, however its rows follow
-    from earlier noisy rows. Made by `NoiseSource.gaussian_rows`.
-
-    Parameters
-    ----------
-    sampler : Sampler
-        Where the noise comes from.
-    release : Release
-        The release that the matrix is.
-    shape : tuple of int
-        Rows and columns.
-
-    Notes
-    -----
-    Fewer rows than planned cost as much as all of them. What is held between two rows is secret
-    where the noise is seeded, so copying and pickling are refused.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.privacy import NoiseSource, Release
-    >>> sums = Release("sums", "gaussian", noise_multiplier=4.0, max_count=1)
-    >>> noise = NoiseSource(releases=[sums])
-    >>> rows = noise.gaussian_rows((3, 2), release=sums)
-    >>> rows.add([0.5, 0.7], sensitivity=0.1).shape
-    (2,)
-    >>> [draw.shape for draw in noise.draws]
-    [(3, 2)]
+    Made by `NoiseSource.gaussian_rows`. The release is about the whole matrix: it is one Gaussian
+    mechanism, however its rows follow from earlier noisy rows, and fewer rows cost as much as all.
+    What is held between two rows is secret where the noise is seeded, so copying and pickling are
+    refused.
     """
 
     def __init__(self, sampler: Sampler, release: Release, shape: tuple[int, int]) -> None:
@@ -66,27 +43,11 @@ class GaussianRows:
         return self._seeded
 
     def add(self, row: FloatArray, sensitivity: float) -> FloatArray:
-        """Return the next row with noise.
+        """Return the next row, which may depend on the noisy rows before it, with noise.
 
-        Parameters
-        ----------
-        row : array-like of shape (n_columns,)
-            The row, finite. It may depend on the noisy rows before it.
-        sensitivity : float
-            By how much a record that moves this row and none before it moves all rows together,
-            in the L2 norm. It may follow from the noisy rows before it; it must not decrease.
-
-        Returns
-        -------
-        ndarray of shape (n_columns,)
-            The row with noise of standard deviation ``release.noise_multiplier * sensitivity``.
-
-        Raises
-        ------
-        PlanExceededError
-            If all rows were released.
-        ValueError
-            If the row or the sensitivity is out of range. Nothing is drawn then.
+        The sensitivity says by how much a record that moves this row and none before it moves all
+        rows together, in the L2 norm. It may follow from the noisy rows before it; it must not
+        decrease. Where the row or the sensitivity is refused nothing is drawn.
         """
         row = np.asarray(row, dtype=np.float64)
         if row.shape != self._row_shape:
@@ -111,27 +72,10 @@ class GaussianRows:
         return noisy
 
     def draw_all(self, sensitivity: float) -> FloatArray:
-        """Return the seeded noise of all rows at once, for a caller that adds it.
+        """Return the seeded noise of all rows at once, what `add` would add to one after another.
 
-        Parameters
-        ----------
-        sensitivity : float
-            As for `add`, the same for all rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_columns)
-            Noise; what `add` would have added to one row after another.
-
-        Raises
-        ------
-        TypeError
-            If the noise is not seeded: secure noise is on a grid and hides only a value that
-            OpenDP rounds to that grid, so nobody else may add it.
-        PlanExceededError
-            If rows were released already.
-        ValueError
-            If the sensitivity is out of range.
+        Secure noise is on a grid and hides only a value that OpenDP rounds to that grid, so nobody
+        else may add it.
         """
         if not self._seeded:
             raise TypeError("Secure noise cannot be drawn ahead of the rows that it is added to.")

@@ -291,34 +291,10 @@ _SPARE_SHIFT = 2
 def noise_on_integers(release: Release, *, sensitivity: int | None = None) -> IntegerNoise:
     """Return the law of the noise that `NoiseSource.integers` adds.
 
-    Parameters
-    ----------
-    release : Release
-        The release, not sampled.
-    sensitivity : int, optional
-        As for `NoiseSource.integers`.
-
-    Returns
-    -------
-    IntegerNoise
-        With the noise multiplier z its scale is 2z for discrete Laplace noise. For Laplace and
-        Gaussian noise, which are accounted for as if they were continuous, it is z(Δ + 2) and
-        √(z²Δ² + 1.5625), with Δ the sensitivity, for counts 2 and √2. All are larger by a relative
-        2⁻⁴⁰.
-
-    Raises
-    ------
-    UnsupportedMechanismError
-        If the release is sampled.
-    ValueError
-        If the sensitivity is not a positive whole number, or the noise too large for a law.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.privacy import Budget, Release, calibrate, noise_on_integers
-    >>> (counts,) = calibrate([Release("counts", "discrete-laplace", 1.0, 1)], Budget(1.0, 1e-6))
-    >>> round(noise_on_integers(counts).std, 2)
-    2.8
+    With the noise multiplier z its scale is 2z for discrete Laplace noise. For Laplace and
+    Gaussian noise, which are accounted for as if they were continuous, it is z(Δ + 2) and
+    √(z²Δ² + 1.5625), with Δ the sensitivity, for counts 2 and √2. All are larger by a relative
+    2⁻⁴⁰.
     """
     law = "gaussian" if release.mechanism == "gaussian" else "laplace"
     scale = scale_on_integers(release, sensitivity)

@@ -1,14 +1,13 @@
-"""Sensitivities of what solvers release, in closed form.
+"""Sensitivities of what solvers release.
 
 A sensitivity is the largest L2 distance between the outputs on two data sets that differ in one
-record of one group. Everything here is a function of public numbers: sizes, constants of the
-loss, strengths of the regularisation, norms. ``docs/theory/phased-erm-sensitivity.md``,
-``docs/theory/moments.md``, ``docs/theory/sums.md`` and ``docs/theory/replace-any.md`` have the
-proofs. Of `hidden_group_sensitivities` the other record may be of another group.
+record of one group; of `hidden_group_sensitivities` the other record may be of another group.
+Everything here is a function of public numbers: sizes, constants of the loss, strengths of the
+regularisation, norms.
 """
 
-from sklearn_dpwg.privacy.sensitivity.hidden_groups import hidden_group_sensitivities
 from sklearn_dpwg.privacy.sensitivity.saddle_point import (
+    hidden_group_sensitivities,
     lemma3_sensitivity,
     saddle_point_sensitivities,
     saddle_point_sensitivity,

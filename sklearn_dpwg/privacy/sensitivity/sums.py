@@ -1,4 +1,4 @@
-"""The proved sensitivity of sums whose terms are rounded one by one."""
+"""Sensitivity of sums whose terms are rounded one by one: docs/theory/sums.md has the proofs."""
 
 from __future__ import annotations
 
@@ -30,33 +30,10 @@ class SumGrid:
 
 
 def grid_step(bound: float, n_terms: int) -> float:
-    """Return the finest power of two of which sums of so many rounded terms are exact multiples.
+    """Return the finest power of two h with ``n_terms * bound <= 2**52 * h``.
 
-    Multiples of the step, of which no sum exceeds ``2**53`` steps, are floating-point numbers:
+    Multiples of h, of which no sum exceeds ``2**53`` of them, are floating-point numbers, and
     adding them is exact in any order.
-
-    Parameters
-    ----------
-    bound : float
-        Bound on a term's magnitude; positive.
-    n_terms : int
-        Most terms of a sum, at most 2⁵².
-
-    Returns
-    -------
-    float
-        The step h, with ``n_terms * bound <= 2**52 * h``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.privacy import grid_step
-    >>> grid_step(1.0, 1_000_000) == 2.0**-32
-    True
     """
     bound = positive_finite(bound, "bound")
     n_terms = whole_number(n_terms, "n_terms", least=1)
@@ -71,44 +48,9 @@ def grid_step(bound: float, n_terms: int) -> float:
 
 
 def summation_slack(step: float, *, n_dimensions: int = 1) -> float:
-    """Bound what rounding of terms adds to how far one record moves a sum of them.
+    """Bound what rounding terms to a grid adds to how far one replaced record moves their sum.
 
-    Each coordinate of a term is rounded to the nearest multiple of the step, and those are added
-    exactly, in whatever order.
-
-    Parameters
-    ----------
-    step : float
-        Step of the grid, from `grid_step`; positive.
-    n_dimensions : int, default=1
-        Coordinates of a term.
-
-    Returns
-    -------
-    float
-        What is added to the L2 sensitivity where a record is replaced; half of it is where one
-        joins or leaves.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Notes
-    -----
-    ``√d step``: half a step in every coordinate of either record. ``docs/theory/sums.md`` has the
-    proof.
-
-    References
-    ----------
-    J. Demmel and H. D. Nguyen (2013). *Fast reproducible floating-point summation*: terms that are
-    rounded to a common step before they are added.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.privacy import grid_step, summation_slack
-    >>> summation_slack(grid_step(1.0, 1_000_000), n_dimensions=50) < 1e-8
-    True
+    Half a step in every coordinate of either record; half as much where one joins or leaves.
     """
     step = positive_finite(step, "step")
     n_dimensions = whole_number(n_dimensions, "n_dimensions", least=1)
@@ -118,23 +60,8 @@ def summation_slack(step: float, *, n_dimensions: int = 1) -> float:
 def record_rounding(size: float, n_dimensions: int) -> float:
     """Bound what rounding adds to a number or vector that is computed from one record alone.
 
-    Parameters
-    ----------
-    size : float
-        What a relative error counts from: bounds on the result, and on the score times the
-        derivative of the result in it.
-    n_dimensions : int
-        Number of weights d: columns of a row times outputs.
-
-    Returns
-    -------
-    float
-        ``16 (d + 16) 2⁻⁵³ size``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    A relative error counts from ``size``: bounds on the result, and on the score times the
+    derivative of the result in it. Weights, columns times outputs, are ``n_dimensions``.
     """
     size = non_negative(size, "size")
     n_dimensions = whole_number(n_dimensions, "n_dimensions", least=1)
@@ -142,28 +69,10 @@ def record_rounding(size: float, n_dimensions: int) -> float:
 
 
 def weighting_slack(bound: float, *, n_records: int, n_groups: int) -> float:
-    """Bound what rounding of a weighted sum of group means adds to a sensitivity.
+    """Bound what rounding of a weighted sum of group means, of norm up to a bound, adds to Δ.
 
-    Parameters
-    ----------
-    bound : float
-        Bound on the Euclidean norm of a mean; positive.
-    n_records : int
-        Records of all groups together.
-    n_groups : int
-        Number of groups p.
-
-    Returns
-    -------
-    float
-        What is added, times the largest ratio of a group's weight to its size: at least
-        ``1 / n_records``, so that the rounding of both neighbours' sums is at most this times the
-        ratio.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
+    It is to be multiplied by the largest ratio of a group's weight to its size: at least
+    ``1 / n_records``, so the rounding of both neighbours' sums is at most this times the ratio.
     """
     bound = positive_finite(bound, "bound")
     n_records = whole_number(n_records, "n_records", least=1)
@@ -171,46 +80,11 @@ def weighting_slack(bound: float, *, n_records: int, n_groups: int) -> float:
     return 4.0 * (n_groups + 16.0) * _UNIT * bound * n_records
 
 
-# The proved sensitivity of a sum of outer products.
-
-
 def moment_sensitivity(norm: float) -> float:
     """Bound how far one record moves a sum of outer products of vectors with themselves.
 
-    The sum is ``Σ v v'`` over the records, as the vector of its upper triangle with every entry off
-    the diagonal times √2, whose Euclidean norm is the Frobenius norm of the matrix. Entries that
-    are the same for all records may be left out.
-
-    Parameters
-    ----------
-    norm : float
-        Bound on the norm of v; positive.
-
-    Returns
-    -------
-    float
-        L2 sensitivity ``√2 norm²`` to replacing one record.
-
-    Raises
-    ------
-    ValueError
-        If the bound is not positive and finite.
-
-    Notes
-    -----
-    ``‖v v' - u u'‖² = ‖v‖⁴ + ‖u‖⁴ - 2 <u, v>²``, at most ``2 norm⁴``, which vectors at right
-    angles attain. ``docs/theory/moments.md`` has the proof.
-
-    References
-    ----------
-    D. Vu and A. Slavkovic (2009). *Differential Privacy for Clinical Trial Data*, releases
-    sufficient statistics; Y.-X. Wang (2018). *Revisiting differentially private linear regression*,
-    arXiv:1803.02596, those of regression.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.privacy import moment_sensitivity
-    >>> round(moment_sensitivity(1.0), 3)
-    1.414
+    The sum is ``Σ v v'``, every v of at most this norm, as the vector of its upper triangle with
+    every entry off the diagonal times √2; docs/theory/moments.md has the proof. (Vu and Slavkovic
+    2009; Wang 2018, *Revisiting differentially private linear regression*)
     """
     return math.sqrt(2.0) * positive_finite(norm, "norm") ** 2

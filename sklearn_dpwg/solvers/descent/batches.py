@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_dpwg.data.problem import Problem, with_equal_groups
-from sklearn_dpwg.privacy import Budget, predict_multiplier, weighting_slack
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy.accounting import predict_multiplier
+from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers.descent.rule import (
     MGRParameters,
     StepRule,

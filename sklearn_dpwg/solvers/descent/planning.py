@@ -12,13 +12,9 @@ import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.privacy import (
-    SECONDS_PER_SECURE_COORDINATE,
-    Budget,
-    Release,
-    calibrate,
-    predict_multiplier,
-)
+from sklearn_dpwg.privacy import Budget, Release, calibrate
+from sklearn_dpwg.privacy.accounting import predict_multiplier
+from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.solvers.centring import (
     CentredProblem,
     centred_problem,

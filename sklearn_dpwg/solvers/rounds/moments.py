@@ -13,14 +13,8 @@ from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, positive, who
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.losses import SquaredError
-from sklearn_dpwg.privacy import (
-    Budget,
-    NoiseSource,
-    Release,
-    calibrate,
-    grid_step,
-    moment_sensitivity,
-)
+from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
+from sklearn_dpwg.privacy.sensitivity import grid_step, moment_sensitivity
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.rounds import releases

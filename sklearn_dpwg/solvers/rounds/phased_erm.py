@@ -18,7 +18,6 @@ from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks, Risks, keyed_parts
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import (
-    SECONDS_PER_SECURE_COORDINATE,
     Budget,
     NoiseSource,
     PrivacyGuarantee,
@@ -26,6 +25,7 @@ from sklearn_dpwg.privacy import (
     calibrate,
     lemma3_sensitivity,
 )
+from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.solvers.centring import CentredProblem, centred_problem, release_centre
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan, first_of_least, predict_seconds

@@ -17,7 +17,8 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.optimum.saddle_point import solve_saddle_point
-from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate, weighting_slack
+from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
+from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.rounds.schedule import (
     BestResponseSchedule,

@@ -15,7 +15,8 @@ from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import BLOCK_ROWS
 from sklearn_dpwg.optimum.saddle_point import attainable_gap
-from sklearn_dpwg.privacy import SumGrid, hidden_group_sensitivities, saddle_point_sensitivities
+from sklearn_dpwg.privacy import SumGrid
+from sklearn_dpwg.privacy.sensitivity import hidden_group_sensitivities, saddle_point_sensitivities
 from sklearn_dpwg.solvers.centring import CentredProblem, in_words
 from sklearn_dpwg.solvers.mixture import MixturePlan
 from sklearn_dpwg.solvers.steps import CORRECTION, heard, shown

@@ -14,14 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.privacy import (
-    SECONDS_PER_SECURE_CALL,
-    SECONDS_PER_SECURE_COORDINATE,
-    Budget,
-    NoiseSource,
-    Release,
-    calibrate,
-)
+from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
+from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_CALL, SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.privacy.prefix_sums import PrefixSumStream, make_prefix_sums
 from sklearn_dpwg.solvers.plan import SECONDS_PER_ENTRY, Plan
 from sklearn_dpwg.solvers.steps import refuse_rounding

@@ -21,7 +21,8 @@ from sklearn_dpwg.data.risks import EveryRecord, GroupRisks
 from sklearn_dpwg.estimators.targets import BoundedTargets
 from sklearn_dpwg.ledger.file import LedgerFile
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
-from sklearn_dpwg.privacy import GaussianRows, NoiseSource
+from sklearn_dpwg.privacy import NoiseSource
+from sklearn_dpwg.privacy.noise import GaussianRows
 
 Patch = Callable[[], contextlib.AbstractContextManager[object]]
 

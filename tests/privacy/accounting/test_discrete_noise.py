@@ -19,7 +19,6 @@ from sklearn_dpwg.privacy import (
     delta_of,
     epsilon_of,
     joint_guarantee,
-    noise_on_integers,
 )
 from sklearn_dpwg.privacy.accounting.composition import (
     Composition,
@@ -27,6 +26,7 @@ from sklearn_dpwg.privacy.accounting.composition import (
     dominating,
 )
 from sklearn_dpwg.privacy.accounting.loss_distribution import event_of_composition, renyi_accountant
+from sklearn_dpwg.privacy.noise import noise_on_integers
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 

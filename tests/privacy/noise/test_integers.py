@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import chisquare
 
 from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
-from sklearn_dpwg.privacy import NoiseSource, Release, noise_on_integers
-from sklearn_dpwg.privacy.noise import samplers
+from sklearn_dpwg.privacy import NoiseSource, Release
+from sklearn_dpwg.privacy.noise import noise_on_integers, samplers
 
 MECHANISMS = ("discrete-laplace", "laplace", "gaussian")
 

@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.privacy import NoiseSource, Release, poisson_sample
+from sklearn_dpwg.privacy import NoiseSource, Release
+from sklearn_dpwg.privacy.noise import poisson_sample
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.sources import seeded
 

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.privacy import hidden_group_sensitivities, saddle_point_sensitivity
-from sklearn_dpwg.privacy.sensitivity.hidden_groups import _largest_move
+from sklearn_dpwg.privacy import saddle_point_sensitivity
+from sklearn_dpwg.privacy.sensitivity import hidden_group_sensitivities
+from sklearn_dpwg.privacy.sensitivity.saddle_point import _largest_move
 
 FACTS = {
     "normalisers": [40, 100],

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from sklearn_dpwg.privacy import saddle_point_sensitivities, saddle_point_sensitivity
-from sklearn_dpwg.privacy.sensitivity import hidden_groups as _group_moves
-from sklearn_dpwg.privacy.sensitivity.hidden_groups import (  # fmt: skip
+from sklearn_dpwg.privacy import saddle_point_sensitivity
+from sklearn_dpwg.privacy.sensitivity import group_moves as _group_moves
+from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivities
+from sklearn_dpwg.privacy.sensitivity.group_moves import (  # fmt: skip
     _COARSE,
     _FINE,
     _MIDDLE,

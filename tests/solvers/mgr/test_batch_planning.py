@@ -9,7 +9,8 @@ import pytest
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import CalibrationError
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge
-from sklearn_dpwg.privacy import Budget, predict_multiplier
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.privacy.accounting import predict_multiplier
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent.batches import (
     CLEAR_ADVANTAGE,

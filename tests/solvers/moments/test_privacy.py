@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import SquaredError
-from sklearn_dpwg.privacy import Budget, NoiseSource, moment_sensitivity
+from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy.sensitivity import moment_sensitivity
 from sklearn_dpwg.solvers import Moments, Solution
 from sklearn_dpwg.solvers.rounds import moments as moments_module
 from sklearn_dpwg.solvers.rounds.moments import ROUNDING
