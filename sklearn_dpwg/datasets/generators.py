@@ -1,9 +1,16 @@
-"""Two-class data whose best worst-group logistic loss is known exactly."""
+"""Made data whose best worst-group risk is known exactly: populations, and samples of them."""
 
 from __future__ import annotations
 
+import math
+import numbers
 import textwrap
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +18,6 @@ from scipy.special import expit
 from sklearn.utils import Bunch
 
 from sklearn_dpwg._checks import FloatArray, count_within, finite_above, finite_within
-from sklearn_dpwg.datasets.population import Population
 
 # Possible rows for each feature: enough for the groups to differ in, few enough to sum over.
 _ATOMS_PER_FEATURE = 8
@@ -20,262 +26,238 @@ _ATOMS_PER_FEATURE = 8
 _LARGEST_RADIUS = 50.0
 
 
-def make_worst_group_classification(
-    *,
-    n_groups: int = 4,
-    group_sizes: int | Sequence[int] = 500,
-    n_features: int = 5,
-    radius: float = 5.0,
-    n_easy: int = 0,
-    boundary: bool = False,
-    spread: float = 1.0,
-    random_state: int | np.random.Generator | None = None,
-) -> Bunch:
-    """Make two-class data with a known worst-group optimum for the logistic loss.
+Records = tuple[FloatArray, FloatArray]
 
-    The model is linear without intercept: fit it with ``fit_intercept=False``, ``data_norm=1`` and
-    the same radius. The population depends on the seed and on every parameter but `group_sizes`, so
-    growing samples with one seed share one optimum.
+
+class Population(ABC):
+    """Group distributions with a known worst-group optimum, to draw from and to measure against.
 
     Parameters
     ----------
-    n_groups : int, default=4
-        Number of groups.
-    group_sizes : int or sequence of int, default=500
-        Records of each group.
-    n_features : int, default=5
-        Number of features.
-    radius : float, default=5.0
-        Radius of the ball that the coefficients are confined to, at most 50.
-    n_easy : int, default=0
-        How many groups, the last ones, are strictly easier than the others at the optimum; their
-        weight in the least favourable mixture is 0.
-    boundary : bool, default=False
-        Put the optimum on the sphere, where the ball is active: without it the hard groups would
-        like longer coefficients. Otherwise the optimum lies half-way out and the ball does not
-        matter.
-    spread : float, default=1.0
-        How much the groups pull in different directions, from 0 to 1, the most that the
-        construction has room for.
-    random_state : int, Generator or None, default=None
-        Seed of the population and of the sample.
+    coef : ndarray of shape (n_features,)
+        The minimiser of the worst-group risk over the ball of radius `radius`.
+    optimum : float
+        Its worst-group risk.
+    group_weights : ndarray of shape (n_groups,)
+        The least favourable mixture of the groups: a saddle point together with `coef`.
+    radius : float
+        Radius of the ball.
 
-    Returns
-    -------
-    Bunch
-        With the keys
-
-        data : ndarray of shape (n_rows, n_features)
-            Rows of norm at most 1.
-        target : ndarray of shape (n_rows,)
-            Class 0 or 1.
-        groups : ndarray of shape (n_rows,)
-            Group labels.
-        coef : ndarray of shape (n_features,)
-            The one minimiser of the population worst-group risk over the ball.
-        optimum : float
-            Its worst-group risk.
-        group_weights : ndarray of shape (n_groups,)
-            The least favourable mixture.
-        population : Population
-            Exact group risks of any coefficients, and fresh samples.
-        group_labels, radius, data_norm, classes, DESCR
-            What is public, as in :func:`load_dataset`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is outside its range.
-
-    See Also
-    --------
-    make_worst_group_regression : The same for half the squared error.
-
-    Notes
-    -----
-    *Groups.* All groups share finitely many rows x_k that span the space; group i meets x_k with
-    probability q_ik and sees class 1 there with probability p_ik. With margins a_k = w·x_k its risk
-    is a finite sum,
-
-        L_i(w) = Σ_k q_ik (log(1 + exp a_k) − p_ik a_k).
-
-    *Backwards.* Choose w* and weights λ, positive on the hard groups and 0 on the easy ones. Write
-    a_k for the margins at w*, s_k = 1/(1 + exp(−a_k)), M_i = Σ_k q_ik s_k (1 − s_k) x_k x_kᵀ for
-    the Hessian at w* of any risk with these rows, and H_i = Σ_k q_ik (log(1 + exp a_k) − s_k a_k)
-    for the risk at w* if the logistic model were true there. A hard group gets, for some vector g_i
-    and t_i = M_i⁻¹ g_i,
-
-        p_ik = s_k + s_k (1 − s_k) x_k·t_i,  so that  ∇L_i(w*) = −g_i,  L_i(w*) = H_i − g_i·w*.
-
-    These are probabilities whenever ``|x_k·t_i| ≤ 1``, as s(1 − s) ≤ min(s, 1 − s). Let H be the
-    λ-mean of the H_i and take ν ≥ 0, with ν = 0 unless ‖w*‖ is the radius R. Choose
-
-        g_i = ((H_i − H)/‖w*‖² + ν) w* + u_i,  u_i orthogonal to w*,  Σ λ_i u_i = 0.
-
-    Then L_i(w*) = H − ν‖w*‖² =: v for every hard group, and Σ λ_i ∇L_i(w*) = −ν w*. Each of the
-    three parts of t_i keeps within its share (¼, ¼, ½) of the room: the first by mixing the q_i
-    with the uniform distribution, which sends H_i − H to 0, the others by scaling ν and the u_i. An
-    easy group meets the rows by the mixture Σ λ_i q_ik, and half of its label noise is taken away:
-    its risk at w* is H − ``½ Σ_ik λ_i q_ik |a_k|/(1 + exp|a_k|)``, which is below v as ν‖w*‖² is
-    at most half of what is subtracted.
-
-    *Optimal.* For every w with ‖w‖ ≤ R, by convexity,
-
-        max_i L_i(w) ≥ Σ λ_i L_i(w) ≥ v − ν w*·(w − w*) ≥ v = max_i L_i(w*),
-
-    since w*·w ≤ R² = ‖w*‖² where ν > 0. The middle term is strictly convex, as the x_k span the
-    space, so w* is the only minimiser.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.datasets import make_worst_group_classification
-    >>> made = make_worst_group_classification(n_groups=3, n_easy=1, random_state=0)
-    >>> made.data.shape
-    (1500, 5)
-    >>> risks = made.population.group_risks(made.coef)
-    >>> (risks / made.optimum).round(2).tolist()
-    [1.0, 1.0, 0.83]
-    >>> made.population.excess_risk(0 * made.coef) > 0
-    True
+    Attributes
+    ----------
+    group_labels : tuple of str
+        Names of the groups, sorted.
     """
-    n_groups = count_within(n_groups, "n_groups", 1)
-    n_features = count_within(n_features, "n_features", 1)
-    n_easy = count_within(n_easy, "n_easy", 0, n_groups - 1)
-    radius = finite_above(radius, "radius", 0.0, most=_LARGEST_RADIUS)
-    spread = finite_within(spread, "spread", 0.0, 1.0)
 
-    rng = np.random.default_rng(random_state)
-    problem_rng, sample_rng = rng.spawn(2)
-    population = _build_classification(
-        n_groups, n_features, radius, n_easy, boundary, spread, problem_rng
-    )
-    X, y, groups = population.sample(group_sizes, sample_rng)
-    where = "on the sphere" if boundary else "inside the ball"
-    return Bunch(
-        data=X,
-        target=y.astype(np.int64),
-        groups=groups,
-        coef=population.coef,
-        optimum=population.optimum,
-        group_weights=population.group_weights,
-        population=population,
-        group_labels=population.group_labels,
-        radius=radius,
-        data_norm=1.0,
-        classes=(0, 1),
-        DESCR=textwrap.fill(
-            f"Synthetic two-class data of {n_groups} groups, {n_easy} of them easier than the "
-            "rest. The best worst-group risk (logistic loss) over the ball of radius "
-            f"{radius:g} is {population.optimum:.6g}; it is attained {where}.",
-            width=88,
-        ),
-    )
-
-
-class _ClassificationPopulation(Population):
-    """Finitely many rows, with a probability and a chance of class 1 in each group."""
+    # What is public of the targets of its records.
+    public: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
-        self,
-        coef: FloatArray,
-        optimum: float,
-        group_weights: FloatArray,
-        radius: float,
-        *,
-        atoms: FloatArray,
-        atom_probabilities: FloatArray,
-        class_probabilities: FloatArray,
+        self, coef: FloatArray, optimum: float, group_weights: FloatArray, radius: float
     ) -> None:
-        super().__init__(coef, optimum, group_weights, radius)
-        self.atoms = atoms
-        self.atom_probabilities = atom_probabilities
-        self.class_probabilities = class_probabilities
+        self.coef = coef
+        self.optimum = optimum
+        self.group_weights = group_weights
+        self.radius = radius
+        self.group_labels = names_of_groups(len(group_weights))
 
+    @abstractmethod
     def group_risks(self, coef: npt.ArrayLike) -> FloatArray:
-        margins = self.atoms @ self._flat(coef)
-        losses = np.logaddexp(0.0, margins) - self.class_probabilities * margins
-        return np.asarray(np.einsum("ik,ik->i", self.atom_probabilities, losses))
+        """Return the exact expected loss of each group.
 
+        Parameters
+        ----------
+        coef : array-like of shape (n_features,) or (1, n_features)
+            Weights of a linear model without intercept.
+
+        Returns
+        -------
+        ndarray of shape (n_groups,)
+            Expected losses.
+        """
+
+    @abstractmethod
     def group_gradients(self, coef: npt.ArrayLike) -> FloatArray:
-        slopes = expit(self.atoms @ self._flat(coef)) - self.class_probabilities
-        return np.asarray((self.atom_probabilities * slopes) @ self.atoms)
+        """Return the gradients of :meth:`group_risks`.
 
-    def draw(
-        self, group: int, n_rows: int, rng: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray]:
-        chosen = rng.choice(len(self.atoms), size=n_rows, p=self.atom_probabilities[group])
-        y = rng.random(n_rows) < self.class_probabilities[group, chosen]
-        return self.atoms[chosen], y.astype(np.float64)
+        Parameters
+        ----------
+        coef : array-like of shape (n_features,) or (1, n_features)
+            Weights of a linear model without intercept.
+
+        Returns
+        -------
+        ndarray of shape (n_groups, n_features)
+            One gradient a group.
+        """
+
+    @abstractmethod
+    def draw(self, group: int, n_rows: int, rng: np.random.Generator) -> Records:
+        """Draw independent records of one group.
+
+        Parameters
+        ----------
+        group : int
+            Position in `group_labels`.
+        n_rows : int
+            How many.
+        rng : Generator
+            Where the randomness comes from.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, n_features)
+            Rows of norm at most 1.
+        y : ndarray of shape (n_rows,)
+            Targets.
+        """
+
+    def worst_group_risk(self, coef: npt.ArrayLike) -> float:
+        """Return the largest of the group risks.
+
+        Parameters
+        ----------
+        coef : array-like of shape (n_features,) or (1, n_features)
+            Weights of a linear model without intercept.
+
+        Returns
+        -------
+        float
+            Expected loss of the worst group.
+        """
+        return float(self.group_risks(coef).max())
+
+    def excess_risk(self, coef: npt.ArrayLike) -> float:
+        """Return the worst-group risk minus the optimum.
+
+        Parameters
+        ----------
+        coef : array-like of shape (n_features,) or (1, n_features)
+            Weights of a linear model without intercept.
+
+        Returns
+        -------
+        float
+            Not negative inside the ball; outside it a lower risk may be possible.
+        """
+        return self.worst_group_risk(coef) - self.optimum
+
+    def sample(
+        self,
+        group_sizes: int | Sequence[int],
+        random_state: int | np.random.Generator | None = None,
+    ) -> tuple[FloatArray, FloatArray, npt.NDArray[np.str_]]:
+        """Draw a data set in random order.
+
+        Parameters
+        ----------
+        group_sizes : int or sequence of int
+            Records of each group; one number is meant for every group.
+        random_state : int, Generator or None, default=None
+            Seed.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, n_features)
+            Rows of norm at most 1.
+        y : ndarray of shape (n_rows,)
+            Targets.
+        groups : ndarray of shape (n_rows,)
+            Group labels.
+
+        Raises
+        ------
+        ValueError
+            If a size is not positive or there is not one for each group.
+        """
+        sizes = sizes_of_groups(group_sizes, len(self.group_labels))
+        rng = np.random.default_rng(random_state)
+        pieces = [self.draw(group, size, rng) for group, size in enumerate(sizes)]
+        order = rng.permutation(sum(sizes))
+        X = np.concatenate([rows for rows, _ in pieces])[order]
+        y = np.concatenate([targets for _, targets in pieces])[order]
+        return X, y, np.repeat(np.array(self.group_labels), sizes)[order]
+
+    def _flat(self, coef: npt.ArrayLike) -> FloatArray:
+        """Return coefficients as one row of the right length."""
+        flat = np.asarray(coef, dtype=np.float64).ravel()
+        if flat.shape != self.coef.shape:
+            raise ValueError(
+                f"coef has {flat.size} entries, but the population has {self.coef.size} features."
+            )
+        return flat
 
 
-def _build_classification(
-    n_groups: int,
-    n_features: int,
-    radius: float,
-    n_easy: int,
-    boundary: bool,
-    spread: float,
-    rng: np.random.Generator,
-) -> _ClassificationPopulation:
-    """Choose the optimum first and the groups around it."""
-    n_hard = n_groups - n_easy
-    direction = rng.normal(size=n_features)
-    coef = direction * (radius * (1.0 if boundary else 0.5) / np.linalg.norm(direction))
-    weights = rng.uniform(0.25, 1.0, size=n_hard)
-    weights /= weights.sum()
-
-    n_atoms = _ATOMS_PER_FEATURE * n_features
-    atoms = rng.normal(size=(n_atoms, n_features))
-    atoms *= rng.uniform(0.5, 1.0, size=(n_atoms, 1)) / np.linalg.norm(atoms, axis=1, keepdims=True)
-    margins = atoms @ coef
-    chances = expit(margins)
-    sizes = np.abs(margins)
-    entropies = np.logaddexp(0.0, -sizes) + sizes * expit(-sizes)
-    curvatures = chances * expit(-margins)
-
-    drawn = rng.dirichlet(np.ones(n_atoms), size=n_hard)
-    own = 1.0
-    while True:
-        rows = own * drawn + (1.0 - own) / n_atoms
-        hessians = np.einsum("ik,k,km,kn->imn", rows, curvatures, atoms, atoms)
-        towards = np.linalg.solve(hessians, coef[None, :, None])[..., 0]
-        risks = rows @ entropies
-        levelling = (risks - weights @ risks)[:, None] / (coef @ coef) * towards
-        if np.abs(levelling @ atoms.T).max() <= 0.25:
-            break
-        own *= 0.5
-
-    mixture = weights @ rows
-    gain = 0.5 * float(mixture @ (sizes * expit(-sizes)))
-    pull = 0.0
-    if boundary:
-        pull = 0.25 / float(np.abs(towards @ atoms.T).max())
-        if n_easy:
-            pull = min(pull, 0.5 * gain / float(coef @ coef))
-
-    apart = rng.normal(size=(n_hard, n_features))
-    apart -= weights @ apart
-    apart -= np.outer(apart @ coef, coef) / (coef @ coef)
-    sideways = np.linalg.solve(hessians, apart[..., None])[..., 0]
-    widest = float(np.abs(sideways @ atoms.T).max())
-    # One hard group, or one feature, leaves no direction to differ in but rounding errors.
-    scale = 0.5 * spread / widest if n_hard > 1 and n_features > 1 else 0.0
-
-    tilts = levelling + pull * towards + scale * sideways
-    hard_chances = chances + curvatures * (tilts @ atoms.T)
-    easy_chances = 0.5 * (chances + (margins > 0))
-    return _ClassificationPopulation(
-        coef,
-        float(weights @ risks - pull * (coef @ coef)),
-        np.concatenate([weights, np.zeros(n_easy)]),
-        radius,
-        atoms=atoms,
-        atom_probabilities=np.vstack([rows, np.tile(mixture, (n_easy, 1))]),
-        class_probabilities=np.vstack([hard_chances, np.tile(easy_chances, (n_easy, 1))]),
-    )
+def names_of_groups(n_groups: int) -> tuple[str, ...]:
+    """Return names that sort like the positions of the groups."""
+    width = len(str(n_groups - 1))
+    return tuple(f"group {i:0{width}d}" for i in range(n_groups))
 
 
-# Regression data whose best worst-group squared error is known exactly.
+def sizes_of_groups(group_sizes: int | Sequence[int], n_groups: int) -> list[int]:
+    """Return one positive size for each group."""
+    if isinstance(group_sizes, int | numbers.Integral):
+        return [count_within(group_sizes, "group_sizes", 1)] * n_groups
+    sizes = [count_within(size, "group_sizes", 1) for size in group_sizes]
+    if len(sizes) != n_groups:
+        raise ValueError(f"group_sizes has {len(sizes)} entries, but there are {n_groups} groups.")
+    return sizes
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What is asked of a population."""
+
+    n_groups: int
+    n_features: int
+    n_easy: int
+    radius: float
+    boundary: bool
+    spread: float
+    most_radius: float = math.inf
+    most_spread: float = math.inf
+
+    def __post_init__(self) -> None:
+        count_within(self.n_groups, "n_groups", 1)
+        count_within(self.n_features, "n_features", 1)
+        count_within(self.n_easy, "n_easy", 0, self.n_groups - 1)
+        finite_above(self.radius, "radius", 0.0, most=self.most_radius)
+        finite_within(self.spread, "spread", 0.0, self.most_spread)
+
+    def optimum(self, rng: np.random.Generator) -> FloatArray:
+        """Choose the coefficients that will be best."""
+        direction = rng.normal(size=self.n_features)
+        length = self.radius * (1.0 if self.boundary else 0.5)
+        return np.asarray(direction * (length / np.linalg.norm(direction)))
+
+    def made(
+        self,
+        build: Callable[[_Problem, np.random.Generator], Population],
+        group_sizes: int | Sequence[int],
+        random_state: int | np.random.Generator | None,
+        words: tuple[str, str],
+    ) -> Bunch:
+        """Return a sample of a population, and all that is known of both."""
+        problem_rng, sample_rng = np.random.default_rng(random_state).spawn(2)
+        population = build(self, problem_rng)
+        X, y, groups = population.sample(group_sizes, sample_rng)
+        said = (
+            f"Synthetic {words[0]} data of {self.n_groups} groups, {self.n_easy} of them easier "
+            f"than the rest. The best worst-group risk ({words[1]}) over the ball of radius "
+            f"{self.radius:g} is {population.optimum:.6g}; it is attained "
+            f"{'on the sphere' if self.boundary else 'inside the ball'}."
+        )
+        known = ("coef", "optimum", "group_weights", "group_labels", "radius")
+        return Bunch(
+            data=X,
+            target=y.astype(np.int64) if "classes" in population.public else y,
+            groups=groups,
+            population=population,
+            data_norm=1.0,
+            DESCR=textwrap.fill(said, width=88),
+            **{name: getattr(population, name) for name in known},
+            **population.public,
+        )
 
 
 def make_worst_group_regression(
@@ -385,63 +367,47 @@ def make_worst_group_regression(
     >>> made.population.excess_risk(0 * made.coef) > 0
     True
     """
-    n_groups = count_within(n_groups, "n_groups", 1)
-    n_features = count_within(n_features, "n_features", 1)
-    n_easy = count_within(n_easy, "n_easy", 0, n_groups - 1)
-    radius = finite_above(radius, "radius", 0.0)
-    spread = finite_within(spread, "spread", 0.0)
-    noise = finite_above(noise, "noise", 0.0)
-
-    rng = np.random.default_rng(random_state)
-    problem_rng, sample_rng = rng.spawn(2)
-    population = _build_regression(
-        n_groups, n_features, radius, n_easy, boundary, spread, noise, problem_rng
-    )
-    X, y, groups = population.sample(group_sizes, sample_rng)
-    where = "on the sphere" if boundary else "inside the ball"
-    return Bunch(
-        data=X,
-        target=y,
-        groups=groups,
-        coef=population.coef,
-        optimum=population.optimum,
-        group_weights=population.group_weights,
-        population=population,
-        group_labels=population.group_labels,
-        radius=radius,
-        data_norm=1.0,
-        target_bounds=population.target_bounds,
-        DESCR=textwrap.fill(
-            f"Synthetic regression data of {n_groups} groups, {n_easy} of them easier than the "
-            "rest. The best worst-group risk (half the squared error) over the ball of radius "
-            f"{radius:g} is {population.optimum:.6g}; it is attained {where}.",
-            width=88,
-        ),
-    )
+    problem = _Problem(n_groups, n_features, n_easy, radius, boundary, spread)
+    build = partial(_RegressionPopulation, noise=finite_above(noise, "noise", 0.0))
+    words = ("regression", "half the squared error")
+    return problem.made(build, group_sizes, random_state, words)
 
 
 class _RegressionPopulation(Population):
     """Linear targets with noise of two values: group risks are quadratics."""
 
-    def __init__(
-        self,
-        coef: FloatArray,
-        optimum: float,
-        group_weights: FloatArray,
-        radius: float,
-        *,
-        maps: FloatArray,
-        group_coefs: FloatArray,
-        noise_levels: FloatArray,
-    ) -> None:
-        super().__init__(coef, optimum, group_weights, radius)
-        self.maps = maps
-        self.group_coefs = group_coefs
-        self.noise_levels = noise_levels
-        self.second_moments = maps @ maps.transpose(0, 2, 1) / coef.size
-        reach = np.linalg.norm(np.einsum("ikj,ik->ij", maps, group_coefs), axis=1)
-        bound = float((reach + noise_levels).max())
-        self.target_bounds = (-bound, bound)
+    def __init__(self, problem: _Problem, rng: np.random.Generator, noise: float) -> None:
+        """Choose the optimum first and the groups around it."""
+        n_groups, n_features, radius = problem.n_groups, problem.n_features, problem.radius
+        hard = np.arange(n_groups) < n_groups - problem.n_easy
+        coef = problem.optimum(rng)
+        weights = np.where(hard, rng.uniform(0.25, 1.0, size=n_groups), 0.0)
+        weights /= weights.sum()
+
+        rotations = np.linalg.qr(rng.normal(size=(n_groups, n_features, n_features)))[0]
+        maps = rotations * rng.uniform(0.5, 1.0, size=(n_groups, 1, n_features))
+        moments = maps @ maps.transpose(0, 2, 1) / n_features
+
+        gradients = rng.normal(size=(n_groups, n_features))
+        gradients[hard] -= weights @ gradients
+        longest = np.linalg.norm(np.linalg.solve(moments, gradients[..., None]), axis=(1, 2)).max()
+        gradients *= problem.spread * radius / longest if longest > 0 else 0.0
+        if problem.boundary:
+            pulls = np.linalg.solve(moments, coef[None, :, None])[..., 0]
+            pull = 0.25 * radius / np.linalg.norm(pulls, axis=1).max()
+            gradients[hard] -= pull * coef
+        offsets = np.linalg.solve(moments, gradients[..., None])[..., 0]
+
+        biases = 0.5 * np.einsum("ij,ij->i", gradients, offsets)
+        optimum = float(2.0 * biases.max() + 0.5 * (noise * radius) ** 2)
+        levels = np.sqrt(2.0 * (np.where(hard, optimum, 0.5 * optimum) - biases))
+
+        super().__init__(coef, optimum, weights, radius)
+        self.maps, self.second_moments = maps, moments
+        self.group_coefs, self.noise_levels = coef - offsets, levels
+        reach = np.linalg.norm(np.einsum("ikj,ik->ij", maps, self.group_coefs), axis=1)
+        bound = float((reach + levels).max())
+        self.public = {"target_bounds": (-bound, bound)}
 
     def group_risks(self, coef: npt.ArrayLike) -> FloatArray:
         away = self._flat(coef) - self.group_coefs
@@ -452,9 +418,7 @@ class _RegressionPopulation(Population):
         away = self._flat(coef) - self.group_coefs
         return np.asarray(np.einsum("ijk,ik->ij", self.second_moments, away))
 
-    def draw(
-        self, group: int, n_rows: int, rng: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray]:
+    def draw(self, group: int, n_rows: int, rng: np.random.Generator) -> Records:
         normal = rng.normal(size=(n_rows, self.coef.size))
         sphere = normal / np.linalg.norm(normal, axis=1, keepdims=True)
         X = sphere @ self.maps[group].T
@@ -462,46 +426,185 @@ class _RegressionPopulation(Population):
         return X, X @ self.group_coefs[group] + self.noise_levels[group] * signs
 
 
-def _build_regression(
-    n_groups: int,
-    n_features: int,
-    radius: float,
-    n_easy: int,
-    boundary: bool,
-    spread: float,
-    noise: float,
-    rng: np.random.Generator,
-) -> _RegressionPopulation:
-    """Choose the optimum first and the groups around it."""
-    hard = np.arange(n_groups) < n_groups - n_easy
-    direction = rng.normal(size=n_features)
-    coef = direction * (radius * (1.0 if boundary else 0.5) / np.linalg.norm(direction))
-    weights = np.where(hard, rng.uniform(0.25, 1.0, size=n_groups), 0.0)
-    weights /= weights.sum()
+def make_worst_group_classification(
+    *,
+    n_groups: int = 4,
+    group_sizes: int | Sequence[int] = 500,
+    n_features: int = 5,
+    radius: float = 5.0,
+    n_easy: int = 0,
+    boundary: bool = False,
+    spread: float = 1.0,
+    random_state: int | np.random.Generator | None = None,
+) -> Bunch:
+    """Make two-class data with a known worst-group optimum for the logistic loss.
 
-    rotations = np.linalg.qr(rng.normal(size=(n_groups, n_features, n_features)))[0]
-    maps = rotations * rng.uniform(0.5, 1.0, size=(n_groups, 1, n_features))
-    moments = maps @ maps.transpose(0, 2, 1) / n_features
+    The model is linear without intercept: fit it with ``fit_intercept=False``, ``data_norm=1`` and
+    the same radius. The population depends on the seed and on every parameter but `group_sizes`, so
+    growing samples with one seed share one optimum.
 
-    gradients = rng.normal(size=(n_groups, n_features))
-    gradients[hard] -= weights @ gradients
-    longest = np.linalg.norm(np.linalg.solve(moments, gradients[..., None]), axis=(1, 2)).max()
-    gradients *= spread * radius / longest if longest > 0 else 0.0
-    if boundary:
-        pulls = np.linalg.solve(moments, coef[None, :, None])[..., 0]
-        pull = 0.25 * radius / np.linalg.norm(pulls, axis=1).max()
-        gradients[hard] -= pull * coef
-    offsets = np.linalg.solve(moments, gradients[..., None])[..., 0]
+    Parameters
+    ----------
+    n_groups : int, default=4
+        Number of groups.
+    group_sizes : int or sequence of int, default=500
+        Records of each group.
+    n_features : int, default=5
+        Number of features.
+    radius : float, default=5.0
+        Radius of the ball that the coefficients are confined to, at most 50.
+    n_easy : int, default=0
+        How many groups, the last ones, are strictly easier than the others at the optimum; their
+        weight in the least favourable mixture is 0.
+    boundary : bool, default=False
+        Put the optimum on the sphere, where the ball is active: without it the hard groups would
+        like longer coefficients. Otherwise the optimum lies half-way out and the ball does not
+        matter.
+    spread : float, default=1.0
+        How much the groups pull in different directions, from 0 to 1, the most that the
+        construction has room for.
+    random_state : int, Generator or None, default=None
+        Seed of the population and of the sample.
 
-    biases = 0.5 * np.einsum("ij,ij->i", gradients, offsets)
-    optimum = float(2.0 * biases.max() + 0.5 * (noise * radius) ** 2)
-    levels = np.sqrt(2.0 * (np.where(hard, optimum, 0.5 * optimum) - biases))
-    return _RegressionPopulation(
-        coef,
-        optimum,
-        weights,
-        radius,
-        maps=maps,
-        group_coefs=coef - offsets,
-        noise_levels=levels,
+    Returns
+    -------
+    Bunch
+        With the keys that `make_worst_group_regression` returns, targets 0 and 1, and ``classes``
+        in place of ``target_bounds``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    See Also
+    --------
+    make_worst_group_regression : The same for half the squared error.
+
+    Notes
+    -----
+    *Groups.* All groups share finitely many rows x_k that span the space; group i meets x_k with
+    probability q_ik and sees class 1 there with probability p_ik. With margins a_k = w·x_k its risk
+    is a finite sum,
+
+        L_i(w) = Σ_k q_ik (log(1 + exp a_k) − p_ik a_k).
+
+    *Backwards.* Choose w* and weights λ, positive on the hard groups and 0 on the easy ones. Write
+    a_k for the margins at w*, s_k = 1/(1 + exp(−a_k)), M_i = Σ_k q_ik s_k (1 − s_k) x_k x_kᵀ for
+    the Hessian at w* of any risk with these rows, and H_i = Σ_k q_ik (log(1 + exp a_k) − s_k a_k)
+    for the risk at w* if the logistic model were true there. A hard group gets, for some vector g_i
+    and t_i = M_i⁻¹ g_i,
+
+        p_ik = s_k + s_k (1 − s_k) x_k·t_i,  so that  ∇L_i(w*) = −g_i,  L_i(w*) = H_i − g_i·w*.
+
+    These are probabilities whenever ``|x_k·t_i| ≤ 1``, as s(1 − s) ≤ min(s, 1 − s). Let H be the
+    λ-mean of the H_i and take ν ≥ 0, with ν = 0 unless ‖w*‖ is the radius R. Choose
+
+        g_i = ((H_i − H)/‖w*‖² + ν) w* + u_i,  u_i orthogonal to w*,  Σ λ_i u_i = 0.
+
+    Then L_i(w*) = H − ν‖w*‖² =: v for every hard group, and Σ λ_i ∇L_i(w*) = −ν w*. Each of the
+    three parts of t_i keeps within its share (¼, ¼, ½) of the room: the first by mixing the q_i
+    with the uniform distribution, which sends H_i − H to 0, the others by scaling ν and the u_i. An
+    easy group meets the rows by the mixture Σ λ_i q_ik, and half of its label noise is taken away:
+    its risk at w* is H − ``½ Σ_ik λ_i q_ik |a_k|/(1 + exp|a_k|)``, which is below v as ν‖w*‖² is
+    at most half of what is subtracted.
+
+    *Optimal.* As for `make_worst_group_regression`; the mixture of the risks is strictly convex, as
+    the x_k span the space.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.datasets import make_worst_group_classification
+    >>> made = make_worst_group_classification(n_groups=3, n_easy=1, random_state=0)
+    >>> made.data.shape
+    (1500, 5)
+    >>> risks = made.population.group_risks(made.coef)
+    >>> (risks / made.optimum).round(2).tolist()
+    [1.0, 1.0, 0.83]
+    >>> made.population.excess_risk(0 * made.coef) > 0
+    True
+    """
+    problem = _Problem(
+        n_groups, n_features, n_easy, radius, boundary, spread, _LARGEST_RADIUS, most_spread=1.0
     )
+    words = ("two-class", "logistic loss")
+    return problem.made(_ClassificationPopulation, group_sizes, random_state, words)
+
+
+class _ClassificationPopulation(Population):
+    """Finitely many rows, with a probability and a chance of class 1 in each group."""
+
+    public = MappingProxyType({"classes": (0, 1)})
+
+    def __init__(self, problem: _Problem, rng: np.random.Generator) -> None:
+        """Choose the optimum first and the groups around it."""
+        n_hard = problem.n_groups - problem.n_easy
+        coef = problem.optimum(rng)
+        weights = rng.uniform(0.25, 1.0, size=n_hard)
+        weights /= weights.sum()
+
+        n_atoms = _ATOMS_PER_FEATURE * problem.n_features
+        atoms = rng.normal(size=(n_atoms, problem.n_features))
+        norms = np.linalg.norm(atoms, axis=1, keepdims=True)
+        atoms *= rng.uniform(0.5, 1.0, size=(n_atoms, 1)) / norms
+        margins = atoms @ coef
+        chances = expit(margins)
+        sizes = np.abs(margins)
+        entropies = np.logaddexp(0.0, -sizes) + sizes * expit(-sizes)
+        curvatures = chances * expit(-margins)
+
+        drawn = rng.dirichlet(np.ones(n_atoms), size=n_hard)
+        own = 1.0
+        while True:
+            rows = own * drawn + (1.0 - own) / n_atoms
+            hessians = np.einsum("ik,k,km,kn->imn", rows, curvatures, atoms, atoms)
+            towards = np.linalg.solve(hessians, coef[None, :, None])[..., 0]
+            risks = rows @ entropies
+            levelling = (risks - weights @ risks)[:, None] / (coef @ coef) * towards
+            if np.abs(levelling @ atoms.T).max() <= 0.25:
+                break
+            own *= 0.5
+
+        mixture = weights @ rows
+        gain = 0.5 * float(mixture @ (sizes * expit(-sizes)))
+        pull = 0.0
+        if problem.boundary:
+            pull = 0.25 / float(np.abs(towards @ atoms.T).max())
+            if problem.n_easy:
+                pull = min(pull, 0.5 * gain / float(coef @ coef))
+
+        apart = rng.normal(size=(n_hard, problem.n_features))
+        apart -= weights @ apart
+        apart -= np.outer(apart @ coef, coef) / (coef @ coef)
+        sideways = np.linalg.solve(hessians, apart[..., None])[..., 0]
+        widest = float(np.abs(sideways @ atoms.T).max())
+        # One hard group, or one feature, leaves no direction to differ in but rounding errors.
+        scale = 0.5 * problem.spread / widest if n_hard > 1 and problem.n_features > 1 else 0.0
+
+        tilts = levelling + pull * towards + scale * sideways
+        hard_chances = chances + curvatures * (tilts @ atoms.T)
+        easy_chances = 0.5 * (chances + (margins > 0))
+        n_easy = problem.n_easy
+        super().__init__(
+            coef,
+            float(weights @ risks - pull * (coef @ coef)),
+            np.concatenate([weights, np.zeros(n_easy)]),
+            problem.radius,
+        )
+        self.atoms = atoms
+        self.atom_probabilities = np.vstack([rows, np.tile(mixture, (n_easy, 1))])
+        self.class_probabilities = np.vstack([hard_chances, np.tile(easy_chances, (n_easy, 1))])
+
+    def group_risks(self, coef: npt.ArrayLike) -> FloatArray:
+        margins = self.atoms @ self._flat(coef)
+        losses = np.logaddexp(0.0, margins) - self.class_probabilities * margins
+        return np.asarray(np.einsum("ik,ik->i", self.atom_probabilities, losses))
+
+    def group_gradients(self, coef: npt.ArrayLike) -> FloatArray:
+        slopes = expit(self.atoms @ self._flat(coef)) - self.class_probabilities
+        return np.asarray((self.atom_probabilities * slopes) @ self.atoms)
+
+    def draw(self, group: int, n_rows: int, rng: np.random.Generator) -> Records:
+        chosen = rng.choice(len(self.atoms), size=n_rows, p=self.atom_probabilities[group])
+        y = rng.random(n_rows) < self.class_probabilities[group, chosen]
+        return self.atoms[chosen], y.astype(np.float64)

@@ -10,8 +10,17 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch
 
-from sklearn_dpwg.datasets.entries import ENTRIES
+from sklearn_dpwg.datasets import registers, surveys
 from sklearn_dpwg.datasets.entry import DatasetEntry, encode_features, encode_groups, encode_target
+
+_FOUND = (*vars(registers).values(), *vars(surveys).values())
+# Every entry by its name; one that is written in either module is registered by that.
+ENTRIES = {
+    entry.name: entry
+    for entry in sorted(
+        (each for each in _FOUND if isinstance(each, DatasetEntry)), key=lambda entry: entry.name
+    )
+}
 
 
 def dataset_names(task: str | None = None) -> tuple[str, ...]:

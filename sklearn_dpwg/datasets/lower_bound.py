@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.utils import Bunch
 
 from sklearn_dpwg._checks import FloatArray, count_within, finite_above
-from sklearn_dpwg.datasets.population import sizes_of_groups
+from sklearn_dpwg.datasets.generators import names_of_groups, sizes_of_groups
 
 
 def make_lower_bound(
@@ -171,8 +171,7 @@ def make_lower_bound(
     mean = hard.mean(axis=0)
     length = float(np.linalg.norm(mean))
     coef = radius * mean / length if length > 0 else np.zeros(n_features)
-    width = len(str(n_groups - 1))
-    labels = tuple(f"group {i:0{width}d}" for i in range(n_groups))
+    labels = names_of_groups(n_groups)
     order = rng.permutation(len(X))
     return Bunch(
         data=X[order],

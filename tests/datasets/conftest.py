@@ -9,9 +9,8 @@ import pytest
 from sklearn.utils import Bunch
 
 from sklearn_dpwg.datasets import dataset_names, load_dataset
-from sklearn_dpwg.datasets.entries import ENTRIES
 from sklearn_dpwg.datasets.entry import DatasetEntry
-from sklearn_dpwg.datasets.load import _locate
+from sklearn_dpwg.datasets.load import ENTRIES, _locate
 
 
 @cache

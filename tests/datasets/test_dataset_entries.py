@@ -11,16 +11,14 @@ import pandas as pd
 import pytest
 
 from sklearn_dpwg.datasets import dataset_names
-from sklearn_dpwg.datasets.entries import ENTRIES
-from sklearn_dpwg.datasets.entries.uci import _ADULT_COLUMNS as ADULT_COLUMNS
-from sklearn_dpwg.datasets.entries.uci import _CENSUS_COLUMNS as CENSUS_COLUMNS
-from sklearn_dpwg.datasets.entries.uci import _GERMAN_COLUMNS as GERMAN_COLUMNS
-from sklearn_dpwg.datasets.load import _locate
+from sklearn_dpwg.datasets.load import ENTRIES, _locate
+from sklearn_dpwg.datasets.registers import CREDIT_COLUMNS
+from sklearn_dpwg.datasets.surveys import ADULT_COLUMNS, CENSUS_COLUMNS
 
 HEADERLESS = {
     "adult": ADULT_COLUMNS,
     "census-income-kdd": CENSUS_COLUMNS,
-    "german-credit": GERMAN_COLUMNS,
+    "german-credit": CREDIT_COLUMNS,
 }
 
 

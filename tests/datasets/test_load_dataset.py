@@ -11,8 +11,8 @@ import pytest
 
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.datasets import load_dataset as public_name
-from sklearn_dpwg.datasets.entries import ENTRIES
 from sklearn_dpwg.datasets.entry import encode_features, encode_groups, encode_target
+from sklearn_dpwg.datasets.load import ENTRIES
 
 # Rows, features, mean of the target, rows of the smallest and of the largest group.
 FACTS = {
