@@ -1,9 +1,10 @@
-"""Scaling by stated bounds."""
+"""Scaling of columns: by public bounds alone, and by private means and variances."""
 
 from __future__ import annotations
 
 import datetime
 import math
+from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -21,8 +22,6 @@ from sklearn_dpwg.preprocessing.public_schema import norm_bound
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.privacy.sensitivity import grid_step
-
-# Public bounds of columns, in every form that a user may state them in.
 
 Bound = float | datetime.date | np.datetime64
 Bounds = tuple[Bound, Bound] | Sequence[tuple[Bound, Bound]] | Mapping[Hashable, Any]
@@ -135,7 +134,61 @@ def to_unit_interval(X: FloatArray, low: FloatArray, high: FloatArray) -> FloatA
     return np.asarray(np.clip(scaled, -1.0, 1.0, out=scaled))
 
 
-class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class _ByBounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """A scaler of columns with stated bounds, to which values are clipped."""
+
+    bounds: Bounds
+
+    def _bounded(self, X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return finite rows and the bounds of their columns, of the same kinds as these."""
+        X, dated = finite_rows(self, X)
+        names = getattr(self, "feature_names_in_", None)
+        low, high, self._dated = column_bounds(
+            self.bounds, X.shape[1], None if names is None else list(names)
+        )
+        check_dates(self, dated, self._dated)
+        return X, low, high
+
+    def transform(self, X: Any) -> FloatArray:
+        """Clip to the bounds and scale.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_features)
+            Scaled rows.
+        """
+        check_is_fitted(self)
+        return self._scaled(finite_rows(self, X, dated=self._dated)[0])
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Return scaled rows to the caller's units; what was clipped stays clipped.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Scaled rows.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_features)
+            Rows in the units of the bounds.
+        """
+        check_is_fitted(self)
+        return self._unscaled(np.asarray(X, dtype=np.float64))
+
+    @abstractmethod
+    def _scaled(self, X: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _unscaled(self, X: FloatArray) -> FloatArray: ...
+
+
+class BoundedScaler(_ByBounds):
     """Scale numeric columns to [-1, 1] by public bounds, and clip what lies beyond.
 
     Nothing is learned from the records, so it costs no privacy and needs no mention in a
@@ -209,53 +262,19 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         if not isinstance(self.unit_norm, bool):
             raise TypeError(f"unit_norm must be True or False, got {self.unit_norm!r}.")
-        X, dated = finite_rows(self, X)
-        names = getattr(self, "feature_names_in_", None)
-        self.low_, self.high_, self._dated = column_bounds(
-            self.bounds, X.shape[1], None if names is None else list(names)
-        )
-        check_dates(self, dated, self._dated)
+        X, self.low_, self.high_ = self._bounded(X)
         self._divisor = norm_bound(X.shape[1]) if self.unit_norm else 1.0
         self.row_norm_ = 1.0 if self.unit_norm else float(np.sqrt(X.shape[1]))
         return self
 
-    def transform(self, X: Any) -> FloatArray:
-        """Clip to the bounds and scale to [-1, 1].
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_features)
-            Scaled rows.
-        """
-        check_is_fitted(self)
-        X, _ = finite_rows(self, X, dated=self._dated)
+    def _scaled(self, X: FloatArray) -> FloatArray:
         scaled = to_unit_interval(X, self.low_, self.high_)
         return np.divide(scaled, self._divisor, out=scaled)
 
-    def inverse_transform(self, X: Any) -> FloatArray:
-        """Return scaled rows to the units of the bounds; what was clipped stays clipped.
+    def _unscaled(self, X: FloatArray) -> FloatArray:
+        half = 0.5 * self.high_ - 0.5 * self.low_
+        return np.asarray(self.low_ + (X * self._divisor + 1.0) * half)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Scaled rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_features)
-            Rows in the caller's units.
-        """
-        check_is_fitted(self)
-        X = np.asarray(X, dtype=np.float64) * self._divisor
-        return np.asarray(self.low_ + (X + 1.0) * (0.5 * self.high_ - 0.5 * self.low_))
-
-
-# Centring and scaling by private means and variances.
 
 # (v, SQUARE_WEIGHT·v²) moves no more than v alone on [-1, 1]: see the notes of the class. Rounded
 # down in the last digits.
@@ -268,7 +287,7 @@ PUBLIC_FACTS = (
 )
 
 
-class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class DPStandardScaler(_ByBounds):
     """Centre and scale columns by means and variances released with differential privacy.
 
     Parameters
@@ -374,13 +393,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             If `random_state` is set.
         """
         budget = Budget(self.epsilon, self.delta)
-        X, dated = finite_rows(self, X)
+        X, low, high = self._bounded(X)
         n_records, n_columns = X.shape
-        names = getattr(self, "feature_names_in_", None)
-        low, high, self._dated = column_bounds(
-            self.bounds, n_columns, None if names is None else list(names)
-        )
-        check_dates(self, dated, self._dated)
         step = grid_step(2.0, n_records)
         sums = _exact_sums(to_unit_interval(X, low, high), step)
         guarantee = self.planned_guarantee()
@@ -440,38 +454,11 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         )
         return replace(of_row.for_records(rows), requested_epsilon=budget.epsilon)
 
-    def transform(self, X: Any) -> FloatArray:
-        """Clip to the bounds, subtract the mean and divide by the standard deviation.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_features)
-            Scaled rows.
-        """
-        check_is_fitted(self)
-        X, _ = finite_rows(self, X, dated=self._dated)
+    def _scaled(self, X: FloatArray) -> FloatArray:
         return np.asarray((np.clip(X, self.low_, self.high_) - self.mean_) / self.scale_)
 
-    def inverse_transform(self, X: Any) -> FloatArray:
-        """Return scaled rows to the caller's units; what was clipped stays clipped.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Scaled rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_features)
-            Rows in the caller's units.
-        """
-        check_is_fitted(self)
-        return np.asarray(np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_)
+    def _unscaled(self, X: FloatArray) -> FloatArray:
+        return np.asarray(X * self.scale_ + self.mean_)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickles; inside ledgers, with what lets a worker count to them."""
