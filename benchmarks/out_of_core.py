@@ -32,7 +32,8 @@ from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.groups import encode_groups
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks, LocalEngine, RecordBlock, Risks
-from sklearn_dpwg.data.sources import ArraySource, ParquetSource, Spool
+from sklearn_dpwg.data.sources import ArraySource, ParquetSource
+from sklearn_dpwg.data.sources.spool import Spool
 from sklearn_dpwg.losses import BinaryLogLoss
 
 LABELS = np.array(["east", "north", "south", "west", "islands"])
@@ -85,9 +86,9 @@ def mapped_blocks(directory, spool):
     """Return risks block by block on the mapped file."""
     source = ArraySource(*(np.load(directory / f"{name}.npy", "r") for name in ("X", "y", "codes")))
     blocks = []
-    for index, partition in enumerate(source.partitions()):
+    for partition in source.partitions():
         table = partition.read()
-        records = spool.write(index, encoded(table.X, table.y, table.groups))
+        records = spool.write(encoded(table.X, table.y, table.groups))
         blocks.append(RecordBlock(records, BinaryLogLoss(), 0.5))
     return together(blocks)
 
@@ -98,10 +99,10 @@ def spooled_blocks(directory, names, spool):
         directory / "rows.parquet", features=names, target="y", groups="region", spool=directory
     )
     blocks = []
-    for index, partition in enumerate(source.partitions()):
+    for partition in source.partitions():
         table = partition.read()
         codes, _ = encode_groups(table.groups, len(table.y), LABELS.tolist(), may_be_empty=True)
-        records = spool.write(index, encoded(table.X.to_numpy(), table.y, codes))
+        records = spool.write(encoded(table.X.to_numpy(), table.y, codes))
         blocks.append(RecordBlock(records, BinaryLogLoss(), 0.5))
     return together(blocks)
 

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from sklearn_dpwg.data.sources import ArraySource, fingerprint
+from sklearn_dpwg.data.sources import ArraySource
 from sklearn_dpwg.data.sources import table as partition
+from sklearn_dpwg.data.sources.table import fingerprint
 from sklearn_dpwg.exceptions import ChangedDataError
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy.sparse import csr_array
 
-from sklearn_dpwg.data.sources import Table, fingerprint
+from sklearn_dpwg.data.sources.table import Table, fingerprint
 
 
 def tables() -> dict[str, Table]:

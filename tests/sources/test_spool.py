@@ -1,4 +1,4 @@
-"""Encoded rows on disk: the same bits, for their owner alone, gone whatever happens to the run."""
+"""Encoded rows on disk: the same bits, without a name, gone whatever happens to the run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.data.sources import Spool, spool
+from sklearn_dpwg.data.sources import spool
+from sklearn_dpwg.data.sources.spool import Spool
 from sklearn_dpwg.losses import BinaryLogLoss
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="a spool needs the locks of POSIX")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="a spool needs files without names")
 
 
 def records_of(n_records: int = 50, *, kind: str = "rows", seed: int = 0) -> GroupedRecords:
@@ -65,9 +66,8 @@ def test_what_comes_back_has_the_same_bits(tmp_path_factory, kind, n_records, li
     if limited:
         records = replace(records, slope_limits=np.linspace(0.1, 0.9, n_records))
     with Spool(folder) as kept:
-        mapped = kept.write(seed % 2**20, records)
-        assert left_in(folder) == [kept.path.name, f"{kept.path.name}.lock"]
-    assert left_in(folder) == []
+        mapped = kept.write(records)
+        assert left_in(folder) == []
     expected = arrays_of(records)
     for name, array in arrays_of(mapped).items():
         if expected[name] is None:
@@ -84,7 +84,7 @@ def test_risks_of_mapped_rows_have_the_same_bits(tmp_path, kind):
     records = records_of(kind=kind)
     weights = np.array([0.3, -0.2, 0.5, 0.1])
     with Spool(tmp_path) as kept:
-        mapped = kept.write(0, records)
+        mapped = kept.write(records)
         for method in ("risks", "risks_and_gradients"):
             of_mapped, of_memory = (
                 getattr(GroupRisks(each, BinaryLogLoss(), 0.5), method)(weights)
@@ -98,150 +98,86 @@ def test_rows_on_a_mapped_file_stay_where_they_are(tmp_path):
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
     records = RecordEncoder(1, 1.0).encode(np.asarray(X), np.ones(8), np.zeros(8, dtype=np.intp))
     with Spool(tmp_path) as kept:
-        mapped = kept.write(0, records)
+        mapped = kept.write(records)
         assert np.shares_memory(mapped.rows, X)
         assert not np.shares_memory(mapped.targets, records.targets)
-        again = kept.write(1, mapped)
+        again = kept.write(mapped)
     assert again.rows.tobytes() == X.tobytes()
     assert again.row_scale.tobytes() == records.row_scale.tobytes()
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
-def test_only_the_owner_may_read_whatever_the_umask(tmp_path, umask):
+@pytest.mark.parametrize("umask", [0o000, 0o777])
+def test_no_name_leads_to_the_rows_whatever_the_umask(tmp_path, umask):
     before = os.umask(umask)
     try:
         with Spool(tmp_path) as kept:
-            with kept.create("rows") as file:
-                assert os.fstat(file.fileno()).st_mode & 0o777 == 0o600
-            assert os.stat(kept.path).st_mode & 0o777 == 0o700
-            assert os.stat(f"{kept.path}.lock").st_mode & 0o777 == 0o600
-            kept.write(0, records_of())
+            kept.write(records_of())
+            facts = os.fstat(kept._file.fileno())
+            assert facts.st_mode & 0o077 == 0
+            assert facts.st_nlink == 0
+            assert left_in(tmp_path) == []
     finally:
         os.umask(before)
-    assert left_in(tmp_path) == []
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
-def test_an_exception_removes_the_folder(tmp_path, error):
-    def fail() -> None:
+def test_an_exception_closes_the_file(tmp_path, error):
+    def fail(spools: list[Spool]) -> None:
         with Spool(tmp_path) as kept:
-            kept.write(0, records_of())
+            spools.append(kept)
+            kept.write(records_of())
             raise error
 
+    spools: list[Spool] = []
     with pytest.raises(error):
-        fail()
-    assert left_in(tmp_path) == []
+        fail(spools)
+    assert spools[0]._file.closed
 
 
-def test_a_spool_that_is_forgotten_is_removed(tmp_path):
+def test_a_spool_that_is_forgotten_is_closed(tmp_path):
     kept = Spool(tmp_path)
-    kept.create("rows").close()
-    assert len(left_in(tmp_path)) == 3
+    file = kept._file
     del kept
     gc.collect()
-    assert left_in(tmp_path) == []
+    assert file.closed
 
 
-# writes one block and, where it is asked to, a file that keeps its name, then does as it is told
+def test_blocks_that_are_dropped_take_no_room_and_read_as_zeros(tmp_path):
+    with Spool(tmp_path) as kept:
+        mapped = kept.write(records_of())
+        child = os.fork()
+        if not child:
+            kept.drop()  # a child must not remove what its parent needs
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert mapped.rows.any()
+        kept.drop()
+        assert os.fstat(kept._file.fileno()).st_blocks == 0
+        assert not mapped.rows.any()
+
+
 RUN = """
-import os, sys
+import sys
 import numpy as np
-from sklearn_dpwg.records import RecordEncoder
-from sklearn_dpwg.sources import Spool
+from sklearn_dpwg.data.records import RecordEncoder
+from sklearn_dpwg.data.sources.spool import Spool
 kept = Spool(sys.argv[1])
 records = RecordEncoder(1, 1.0).encode(np.ones((9, 2)), np.ones(9), np.zeros(9, dtype=np.intp))
-kept.write(0, records)
-kept.create("block-00000001").close()
+mapped = kept.write(records)
 print("ready", flush=True)
-word = sys.stdin.readline().strip()
-if word == "raise":
-    raise RuntimeError
-if word == "fork":
-    child = os.fork()
-    if not child:
-        sys.exit()  # a clean end of the child must not remove what its parent needs
-    os.waitpid(child, 0)
-    assert kept.path.exists()
+sys.stdin.readline()
 """
 
 
-def start_run(folder: Path) -> subprocess.Popen:
-    run = subprocess.Popen(
-        [sys.executable, "-c", RUN, str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+def test_a_killed_run_leaves_nothing(tmp_path):
+    arguments = [sys.executable, "-c", RUN, str(tmp_path)]
+    run = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert run.stdout is not None
     assert run.stdout.readline() == "ready\n"
-    return run
-
-
-def test_runs_of_one_directory_do_not_disturb_each_other(tmp_path):
-    runs = [start_run(tmp_path) for _ in range(2)]
-    names = left_in(tmp_path)
-    assert len(names) == 6
-    with Spool(tmp_path) as kept:  # begins by cleaning up
-        kept.write(0, records_of())
-        assert set(names) < set(left_in(tmp_path))
-    assert left_in(tmp_path) == names
-    for run, word in zip(runs, ("raise", "fork"), strict=True):
-        run.communicate(f"{word}\n", timeout=60)
-    assert [run.returncode for run in runs] == [1, 0]
     assert left_in(tmp_path) == []
-
-
-def test_the_next_run_removes_what_a_killed_one_has_left(tmp_path):
-    alive, killed = start_run(tmp_path), start_run(tmp_path)
-    names = left_in(tmp_path)
-    killed.send_signal(signal.SIGKILL)
-    killed.communicate(timeout=60)
-    assert left_in(tmp_path) == names
-    with Spool(tmp_path):
-        pass
-    assert len(left_in(tmp_path)) == 3
-    alive.communicate("end\n", timeout=60)
-    assert alive.returncode == 0
+    run.send_signal(signal.SIGKILL)
+    run.communicate(timeout=60)
     assert left_in(tmp_path) == []
-
-
-def test_cleaning_up_follows_no_link(tmp_path):
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "kept").touch()
-    folder = tmp_path / "spool"
-    folder.mkdir()
-    (folder / "dpwg-spool-0.lock").symlink_to(outside / "kept")
-    (folder / "dpwg-spool-0").symlink_to(outside)
-    (folder / "dpwg-spool-1.lock").touch()
-    (folder / "dpwg-spool-1").symlink_to(outside)
-    (folder / "others").touch()
-    alone = folder / "dpwg-spool-2.lock"
-    alone.symlink_to(outside / "kept")
-    with Spool(folder):
-        pass
-    assert alone.is_symlink()
-    assert (outside / "kept").exists()
-    assert (folder / "others").exists()
-
-
-def test_a_lock_that_another_run_cleans_up_is_not_used(tmp_path, monkeypatch):
-    """Between the making of a lock file and its lock another run may take it for a left one."""
-    lock = spool._is_locked_here
-    calls = []
-
-    def slow(descriptor: int) -> bool:
-        calls.append(descriptor)
-        if len(calls) == 1:
-            (path,) = tmp_path.glob("*.lock")
-            path.unlink()
-        return lock(descriptor)
-
-    monkeypatch.setattr(spool, "_is_locked_here", slow)
-    with Spool(tmp_path) as kept:
-        assert len(calls) == 2
-        assert Path(f"{kept.path}.lock").exists()
 
 
 def test_too_little_room_is_told_before_a_byte_is_written(tmp_path, monkeypatch):
@@ -254,18 +190,33 @@ def test_too_little_room_is_told_before_a_byte_is_written(tmp_path, monkeypatch)
         usage = spool.shutil.disk_usage(tmp_path)
         monkeypatch.setattr(spool.shutil, "disk_usage", lambda _: usage._replace(free=8))
         with pytest.raises(OSError, match="free for encoded rows"):
-            kept.write(0, records_of())
-        assert list(kept.path.iterdir()) == []
+            kept.write(records_of())
+        assert os.fstat(kept._file.fileno()).st_size == 0
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_disk_that_runs_full_is_told_and_what_was_written_is_removed(tmp_path, monkeypatch):
-    with Spool(tmp_path) as kept, open("/dev/full", "wb") as full:
-        kept.write(0, records_of())
-        monkeypatch.setattr(kept, "_blocks", full.fileno())
+class FullDisk:
+    """A file on a disk without room for another byte."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def write(self, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_disk_that_runs_full_is_told_and_what_was_written_is_removed(tmp_path):
+    with Spool(tmp_path) as kept:
+        kept.write(records_of())
+        room = os.dup(kept._file.fileno())
+        kept._file = FullDisk(kept._file)
         with pytest.raises(OSError, match=r"the disk of .* is full: what was written is removed"):
-            kept.write(1, records_of(10_000))
-        assert left_in(tmp_path) == []
+            kept.write(records_of())
+        assert os.fstat(room).st_blocks == 0
+        os.close(room)
+    assert kept._file.closed
 
 
 @pytest.mark.parametrize(
@@ -285,10 +236,10 @@ def test_wrong_directories_are_refused(tmp_path, directory, words):
         Spool(path)
 
 
-def test_systems_without_locks_are_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(spool, "fcntl", None)
-    with pytest.raises(OSError, match=r"needs the file locks of POSIX .* leave spool=None"):
-        Spool(tmp_path)
+def test_systems_whose_files_need_names_are_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "name", "nt")
+    with pytest.raises(OSError, match=r"needs files that live on without a name.* spool=None"):
+        spool.new_file(str(tmp_path))
 
 
 def test_a_repr_shows_the_directory_alone(tmp_path):

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import dataset, parquet
 
-from sklearn_dpwg.data.sources import ArraySource, ParquetSource, Spool, fingerprint, group_sizes
+from sklearn_dpwg.data.sources import ArraySource, ParquetSource, group_sizes
+from sklearn_dpwg.data.sources import parquet as parquet_source
+from sklearn_dpwg.data.sources.table import fingerprint
 
 FRAME = pd.DataFrame({"x": [0.5, 77.25], "y": ["secret", "no"], "g": ["secret", "north"]})
 
@@ -29,21 +31,18 @@ def source_of(data, **parameters):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_query_that_fills_the_disk_is_told_of_the_disk(tmp_path, rows, monkeypatch):
-    create = Spool.create
+    def full(directory):
+        return open("/dev/full", "wb+")
 
-    def full(spool, name):
-        if name != "query":
-            return create(spool, name)
-        (spool.path / name).symlink_to("/dev/full")
-        return open("/dev/full", "wb")
-
-    monkeypatch.setattr(Spool, "create", full)
+    monkeypatch.setattr(parquet_source, "new_file", full)
     spool = tmp_path / "spool"
     spool.mkdir()
     with pytest.raises(OSError, match=r"^.*the disk of .*spool' is full: what was writ") as error:
         source_of(pl.scan_parquet(rows), spool=spool).partitions()
     assert error.value.errno == errno.ENOSPC
-    assert list(spool.iterdir()) == []
+    monkeypatch.setattr(parquet_source, "LARGEST_GROUP_ROWS", 1)
+    with pytest.raises(OSError, match=r"^.*the disk of .*spool' is full: what was writ"):
+        source_of(rows, spool=spool).partitions()
 
 
 def test_another_error_of_a_query_is_named_and_shows_no_value(tmp_path, rows):

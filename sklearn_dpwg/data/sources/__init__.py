@@ -8,16 +8,6 @@ kept there and mapped, so that every further pass runs at the speed of memory.
 
 from sklearn_dpwg.data.sources.arrays import ArraySource
 from sklearn_dpwg.data.sources.parquet import ParquetSource
-from sklearn_dpwg.data.sources.spool import Spool
-from sklearn_dpwg.data.sources.table import Partition, Source, Table, fingerprint, group_sizes
+from sklearn_dpwg.data.sources.table import Partition, Source, Table, group_sizes
 
-__all__ = [
-    "ArraySource",
-    "ParquetSource",
-    "Partition",
-    "Source",
-    "Spool",
-    "Table",
-    "fingerprint",
-    "group_sizes",
-]
+__all__ = ["ArraySource", "ParquetSource", "Partition", "Source", "Table", "group_sizes"]

@@ -69,7 +69,8 @@ class ArraySource(NoArray):
         block_rows: int | None = None,
         spool: str | os.PathLike[str] | None = None,
     ) -> None:
-        check_spool(spool)
+        if spool is not None:
+            check_spool(spool)
         _check_rows(X)
         _check_length(y, "y", len_of(X))
         if getattr(y, "ndim", 0) != 1 or not isinstance(y, np.ndarray | pd.Series):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -15,15 +15,16 @@ from sklearn_dpwg.data.sources.parquet_files import (
     Columns,
     ParquetFile,
     ParquetPartition,
+    SpooledFile,
     as_codes,
     check_feature,
     check_label,
     cut,
     datasets_of,
     float_type,
-    parts_of,
+    runs_of,
 )
-from sklearn_dpwg.data.sources.spool import Spool, check_spool, is_full
+from sklearn_dpwg.data.sources.spool import check_spool, is_full, new_file, writing
 from sklearn_dpwg.data.sources.table import rows_per_part
 from sklearn_dpwg.exceptions import InputError
 
@@ -52,8 +53,8 @@ class ParquetSource(NoArray):
         Column of the groups, or several whose cells are intersected.
     spool : path, optional
         Existing directory for the encoded rows of a fit, about as large as the table of numbers;
-        None holds them in memory. They are in files that only their owner may read and that have
-        no name once they are written; what a killed run leaves is removed by the next one.
+        None holds them in memory. They are in files without a name, of which nothing is left when
+        the process ends, however it ends.
 
     Attributes
     ----------
@@ -114,7 +115,8 @@ class ParquetSource(NoArray):
         self.target = None if target is None else _one(target, "target")
         self._groups = tuple([] if groups is None else _several(groups, "groups", one=True))
         self.groups = groups if groups is None or isinstance(groups, str) else list(groups)
-        check_spool(spool)
+        if spool is not None:
+            check_spool(spool)
         self.spool = spool
         if self.target in self.features:
             raise InputError(f"features must not hold the target, got {self.target!r}.")
@@ -134,7 +136,9 @@ class ParquetSource(NoArray):
                 "spool must name a directory where data is a LazyFrame, whose rows are written "
                 "there once, got None."
             )
-        self._columns = self._kinds([_schema_of_query(self._query)])
+        # as Arrow has them, without running it
+        schema = self._query.collect_schema().to_frame().to_arrow().schema
+        self._columns = self._kinds([schema])
 
     def __repr__(self) -> str:
         return (
@@ -144,24 +148,23 @@ class ParquetSource(NoArray):
 
     def partitions(self) -> list[ParquetPartition]:
         """Return the parts, in the order of the records; a lazy query is run."""
-        n_rows = rows_per_part(self._columns.bytes_per_row)
+        columns = self._columns
+        n_rows = rows_per_part(columns.bytes_per_row)
         if self._query is not None:
-            return self._parts_of_query(n_rows)
-        keeper: Spool | None = None
+            file, _ = self._spooled(partial(self._run, n_rows=n_rows))
+            runs = runs_of(file, n_rows) or [[]]
+            return [ParquetPartition(file, run, columns) for run in runs]
+        coarse = [file for file in self._files if self._is_coarse(file)]
+        cuts: Iterator[range] = iter(())
+        if coarse:
+            spooled, found = self._spooled(partial(cut, coarse, columns, n_rows))
+            cuts = iter(found)
         parts: list[ParquetPartition] = []
-        try:
-            for place, file in enumerate(self._files):
-                if self.spool is not None and self._is_coarse(file):
-                    keeper = keeper or Spool(self.spool)
-                    file = cut(file, self._columns, n_rows, keeper, f"rows-{place:08d}")
-                    parts += parts_of(file, self._columns, n_rows, keeper)
-                else:
-                    parts += parts_of(file, self._columns, n_rows)
-        except BaseException:
-            if keeper is not None:
-                keeper.close()
-            raise
-        return parts or [ParquetPartition(self._files[0], [], self._columns)]
+        for each in self._files:
+            kept, among = (spooled, next(cuts)) if self._is_coarse(each) else (each, None)
+            runs = runs_of(kept, n_rows, among)
+            parts += [ParquetPartition(kept, run, columns) for run in runs]
+        return parts or [ParquetPartition(self._files[0], [], columns)]
 
     def release(self, parts: Sequence[ParquetPartition]) -> None:
         """Remove what was written to the spool for parts, which are not read again.
@@ -175,30 +178,33 @@ class ParquetSource(NoArray):
             part.close()
 
     def _is_coarse(self, file: ParquetFile) -> bool:
-        most = max(file.group_rows, default=0)
-        return most > min(
-            LARGEST_GROUP_ROWS, LARGEST_GROUP_BYTES // max(1, self._columns.bytes_per_row)
-        )
+        """Whether row groups are so large that they are written once more, in smaller ones."""
+        most = min(LARGEST_GROUP_ROWS, LARGEST_GROUP_BYTES // max(1, self._columns.bytes_per_row))
+        return self.spool is not None and max(file.group_rows, default=0) > most
 
-    def _parts_of_query(self, n_rows: int) -> list[ParquetPartition]:
-        """Run the query to a file in a spool that its parts hold."""
-        assert self._query is not None
+    def _spooled(self, write: Callable[[BinaryIO], Any]) -> tuple[SpooledFile, Any]:
+        """Return a file of the spool that was just written, and what its writer returned."""
         assert self.spool is not None
-        keeper = Spool(self.spool)
-        names = list(dict.fromkeys([*self.features, *self._columns.labels]))
-        path = keeper.path / "query"
-        with keeper.writing():
-            keeper.create(path.name).close()
-            with _without_values():
-                self._query.select(names).sink_parquet(
-                    path, compression="lz4", row_group_size=n_rows, statistics=False
-                )
-            (found,) = datasets_of(path)
-            (fragment,) = found.get_fragments()
-            written = ParquetFile.of(fragment)
-            self._check_file(fragment.physical_schema, written)
-        parts = parts_of(written, self._columns, n_rows, keeper)
-        return parts or [ParquetPartition(written, [], self._columns, keeper)]
+        out = new_file(self.spool)
+        with writing(out, self.spool):
+            told = write(out)
+            out.flush()
+            return SpooledFile(out), told
+
+    def _run(self, out: BinaryIO, n_rows: int) -> None:
+        """Run the query; an error of polars is told by its kind, as its words may quote values."""
+        assert self._query is not None
+        try:
+            self._query.select(self._columns.names).sink_parquet(
+                out, compression="lz4", row_group_size=n_rows, statistics=False
+            )
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] != "polars" or is_full(error):
+                raise
+            raise InputError(
+                f"data must be a LazyFrame that polars can run, got {type(error).__name__}: "
+                f"collect() of it shows what is wrong, values included."
+            ) from None
 
     def _kinds(self, schemas: list[Any]) -> Columns:
         """Return what is read, or refuse a column that is missing or of a wrong type."""
@@ -228,7 +234,7 @@ class ParquetSource(NoArray):
 
     def _check_file(self, schema: Any, file: ParquetFile) -> None:
         """Refuse a file that lacks a column, or has two of one name."""
-        for name in [*self.features, *self._columns.labels]:
+        for name in self._columns.names:
             n_found = len(schema.get_all_field_indices(name))
             if n_found > 1:
                 raise InputError(
@@ -266,6 +272,7 @@ def _common_type(name: str, schemas: list[Any]) -> Any:
 def _fragments(data: Any) -> tuple[list[Any], list[Any]]:
     """Return the files of what was given, and the schemas that say the types of columns."""
     try:
+        import pyarrow as pa
         from pyarrow import dataset
     except ImportError:
         raise ImportError(
@@ -283,7 +290,7 @@ def _fragments(data: Any) -> tuple[list[Any], list[Any]]:
     # a dataset has looked at its first file alone, and knows what paths tell
     told = [each.schema.field(name) for each in found for name in _keys(each)]
     schemas = [_schema_of(fragment) for fragment in fragments]
-    return fragments, [*schemas, *([_schema(told)] if told else [])]
+    return fragments, [*schemas, *([pa.schema(told)] if told else [])]
 
 
 def _fragments_of(data: Any) -> list[Any]:
@@ -328,35 +335,11 @@ def _keys(found: Any) -> list[str]:
 
 def _schema_of(fragment: Any) -> Any:
     """Return the columns of a file without those that its path tells."""
+    import pyarrow as pa
     from pyarrow import dataset
 
     keys = dataset.get_partition_keys(fragment.partition_expression)
-    return _schema([field for field in fragment.physical_schema if field.name not in keys])
-
-
-def _schema(fields: list[Any]) -> Any:
-    import pyarrow as pa
-
-    return pa.schema(fields)
-
-
-def _schema_of_query(query: Any) -> Any:
-    """Return the columns of a query as Arrow has them, without running it."""
-    return query.collect_schema().to_frame().to_arrow().schema
-
-
-@contextmanager
-def _without_values() -> Iterator[None]:
-    """Say of an error of polars which it is, and not what it says, which may quote values."""
-    try:
-        yield
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] != "polars" or is_full(error):
-            raise
-        raise InputError(
-            f"data must be a LazyFrame that polars can run, got {type(error).__name__}: collect() "
-            f"of it shows what is wrong, values included."
-        ) from None
+    return pa.schema([field for field in fragment.physical_schema if field.name not in keys])
 
 
 def _is_lazy_frame(data: Any) -> bool:

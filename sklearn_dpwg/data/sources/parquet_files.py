@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -55,25 +57,17 @@ def kind_of(kind: Any) -> str | None:
 
     if types.is_dictionary(kind):
         return kind_of(kind.value_type)
-    if any(is_number(kind) for is_number in _numbers(types)):
+    if types.is_decimal(kind) or _is_plain(kind):
         return None
-    if any(is_text(kind) for is_text in _texts(types)):
+    texts = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
+    named = [getattr(types, f"is_{text}", None) for text in (*texts, "fixed_size_binary")]
+    if any(is_text is not None and is_text(kind) for is_text in named):  # views are newer
         return "strings"
     if types.is_temporal(kind):
         return "dates or times"
     if types.is_nested(kind):
         return "lists or structs"
     return "missing values alone" if types.is_null(kind) else f"values of type {kind}"
-
-
-def _numbers(types: Any) -> list[Any]:
-    return [types.is_boolean, types.is_integer, types.is_floating, types.is_decimal]
-
-
-def _texts(types: Any) -> list[Any]:
-    texts = [types.is_string, types.is_large_string, types.is_binary, types.is_large_binary]
-    newer = [getattr(types, name, None) for name in ("is_string_view", "is_binary_view")]
-    return [*texts, types.is_fixed_size_binary, *(one for one in newer if one is not None)]
 
 
 def as_codes(kind: Any) -> Any:
@@ -128,9 +122,9 @@ def as_labels(column: Any) -> NDArray[Any]:
     """Return a chunked column as numbers or Python objects, None where a value is missing."""
     from pyarrow import types
 
-    if types.is_dictionary(column.type) and _is_plain(types, column.type.value_type):
+    if types.is_dictionary(column.type) and _is_plain(column.type.value_type):
         column = column.cast(column.type.value_type)
-    if _is_plain(types, column.type) and not column.null_count:
+    if _is_plain(column.type) and not column.null_count:
         return np.asarray(column.to_numpy())
     return _objects(column if types.is_dictionary(column.type) else column.dictionary_encode())
 
@@ -150,7 +144,9 @@ def as_group_column(column: Any) -> pd.Series[Any]:
     return pd.Series(labels, dtype=labels.dtype)
 
 
-def _is_plain(types: Any, kind: Any) -> bool:
+def _is_plain(kind: Any) -> bool:
+    from pyarrow import types
+
     return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind))
 
 
@@ -200,6 +196,17 @@ class Columns:
         return list(dict.fromkeys([*target, *self.groups]))
 
     @property
+    def names(self) -> list[str]:
+        """All columns, each once."""
+        return list(dict.fromkeys([*self.features, *self.labels]))
+
+    def schema(self, names: Sequence[str]) -> Any:
+        """Return Arrow's schema of some of them."""
+        import pyarrow as pa
+
+        return pa.schema([(name, self.kinds[name]) for name in names])
+
+    @property
     def bytes_per_row(self) -> int:
         """Bytes that the numbers of a row take."""
         return len(self.features) * self.dtype.itemsize
@@ -222,30 +229,25 @@ class ParquetFile:
         from pyarrow import dataset
 
         info = fragment.filesystem.get_file_info(fragment.path)
-        rows = tuple(group.num_rows for group in fragment.row_groups)
+        rows = _group_rows(fragment)
         keys = dataset.get_partition_keys(fragment.partition_expression)
         return cls(fragment.path, fragment.filesystem, info.size, info.mtime_ns, rows, keys)
 
     def open(self, coded: Sequence[str] = ()) -> Any:
         """Open it, if it is what it was; some columns of text are read as codes."""
-        from pyarrow import fs, parquet
+        from pyarrow import fs
 
         info = self.filesystem.get_file_info(self.path)
         if (info.size, info.mtime_ns) != (self.n_bytes, self.modified):
             raise self._changed()
         is_local = isinstance(self.filesystem, fs.LocalFileSystem)
-        found = parquet.ParquetFile(
-            self.filesystem.open_input_file(self.path),
-            read_dictionary=list(coded),
-            # far files are asked for all columns at once, near ones for a little of each at a time
-            pre_buffer=not is_local,
-            buffer_size=_BUFFER_BYTES if is_local else 0,
-        )
-        footer = found.metadata
-        rows = tuple(footer.row_group(place).num_rows for place in range(footer.num_row_groups))
-        if rows != self.group_rows:
+        found = _opened(self.filesystem.open_input_file(self.path), coded, is_local=is_local)
+        if _group_rows(found) != self.group_rows:
             raise self._changed()
         return found
+
+    def close(self) -> None:
+        """Leave it to its owner."""
 
     def _changed(self) -> ChangedDataError:
         return ChangedDataError(
@@ -254,27 +256,57 @@ class ParquetFile:
         )
 
 
+class SpooledFile:
+    """A file without a name, which this process alone reads, and which it owns."""
+
+    def __init__(self, content: BinaryIO) -> None:
+        self._content = content
+        weakref.finalize(self, content.close).atexit = False
+        self.group_rows = _group_rows(_opened(content))
+        self.keys: dict[str, Any] = {}
+
+    def open(self, coded: Sequence[str] = ()) -> Any:
+        """Open it; some columns of text are read as codes."""
+        return _opened(self._content, coded)
+
+    def close(self) -> None:
+        """Give its room back; it is not read again."""
+        self._content.close()
+
+
+def _opened(content: Any, coded: Sequence[str] = (), *, is_local: bool = True) -> Any:
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(
+        content,
+        read_dictionary=list(coded),
+        # far files are asked for all columns at once, near ones for a little of each at a time
+        pre_buffer=not is_local,
+        buffer_size=_BUFFER_BYTES if is_local else 0,
+    )
+
+
+def _group_rows(file: Any) -> tuple[int, ...]:
+    footer = file.metadata
+    return tuple(footer.row_group(place).num_rows for place in range(footer.num_row_groups))
+
+
 class ParquetPartition:
-    """Records of some row groups of a file, which lives as long as `keeper` does."""
+    """Records of some row groups of a file."""
 
     def __init__(
-        self, file: ParquetFile, row_groups: Sequence[int], columns: Columns, keeper: Any = None
+        self, file: ParquetFile | SpooledFile, row_groups: Sequence[int], columns: Columns
     ) -> None:
         self._file = file
         self._row_groups = list(row_groups)
         self._columns = columns
-        self._keeper = keeper
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"  # a path may tell a group
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_keeper": None}
-
     def close(self) -> None:
-        """Remove the file if a spool keeps it; the partition is not read again."""
-        if self._keeper is not None:
-            self._keeper.close()
+        """Remove the file if it was written for the source; the partition is not read again."""
+        self._file.close()
 
     @property
     def n_records(self) -> int:
@@ -289,7 +321,7 @@ class ParquetPartition:
         rows = np.empty((self.n_records, len(columns.features)), dtype=columns.dtype)
         labels = []
         start = 0
-        for batch in self._batches(list(dict.fromkeys([*columns.features, *columns.labels]))):
+        for batch in self._batches(columns.names):
             stop = start + len(batch)
             for place, name in enumerate(columns.features):
                 fill_numbers(rows[start:stop, place], batch.column(name), name)
@@ -309,8 +341,7 @@ class ParquetPartition:
         import pyarrow as pa
 
         columns = self._columns
-        schema = pa.schema([(name, columns.kinds[name]) for name in columns.labels])
-        found = pa.Table.from_batches(labels, schema)
+        found = pa.Table.from_batches(labels, columns.schema(columns.labels))
         # without a copy; a list of names keeps frames of one column and of several alike
         X = pd.DataFrame(rows, columns=list(columns.features), copy=False)
         y = None
@@ -326,27 +357,18 @@ class ParquetPartition:
         import pyarrow as pa
 
         kinds, keys = self._columns.kinds, self._file.keys
-        schema = pa.schema([(name, kinds[name]) for name in names])
         in_file = [name for name in names if name not in keys]
         coded = [name for name in in_file if pa.types.is_dictionary(kinds[name])]
         with self._file.open(coded) as file:
             # a file that is read for keys alone has rows all the same, which some column counts
             read = in_file or file.schema_arrow.names[:1]
             for batch in file.iter_batches(BATCH_ROWS, self._row_groups, read):
-                found = [
-                    _cast(batch.column(name), kinds[name], name)
-                    if name not in keys
-                    else _cast(_repeated(keys[name], len(batch), kinds[name]), kinds[name], name)
-                    for name in names
-                ]
-                yield pa.record_batch(found, schema=schema)
-
-
-def _repeated(value: Any, n_times: int, kind: Any) -> Any:
-    """Return a column of one value, which may be missing."""
-    import pyarrow as pa
-
-    return pa.array([value] * n_times, getattr(kind, "value_type", kind))
+                found = {name: batch.column(name) for name in in_file}
+                for name in keys.keys() & set(names):  # one value, which may be missing
+                    kind = getattr(kinds[name], "value_type", kinds[name])
+                    found[name] = pa.array([keys[name]] * len(batch), kind)
+                columns = [_cast(found[name], kinds[name], name) for name in names]
+                yield pa.record_batch(columns, schema=self._columns.schema(names))
 
 
 def _cast(column: Any, kind: Any, name: str) -> Any:
@@ -453,18 +475,14 @@ def _files_in(filesystem: Any, folder: str) -> list[str]:
 # --- parts of files ----------------------------------------------------------------------------
 
 
-def parts_of(
-    file: ParquetFile, columns: Columns, n_rows: int, keeper: Any = None
-) -> list[ParquetPartition]:
-    """Return runs of row groups of at most so many records, or of one row group."""
-    return [ParquetPartition(file, run, columns, keeper) for run in runs_of(file, n_rows)]
-
-
-def runs_of(file: ParquetFile, n_rows: int) -> list[list[int]]:
+def runs_of(
+    file: ParquetFile | SpooledFile, n_rows: int, among: Sequence[int] | None = None
+) -> list[list[int]]:
     """Return which row groups are read together: at most so many records, or a single one."""
     runs: list[list[int]] = []
     n_in_run = 0
-    for place, size in enumerate(file.group_rows):
+    for place in range(len(file.group_rows)) if among is None else among:
+        size = file.group_rows[place]
         if not size:
             continue
         if not runs or n_in_run + size > n_rows:
@@ -475,27 +493,27 @@ def runs_of(file: ParquetFile, n_rows: int) -> list[list[int]]:
     return runs
 
 
-def cut(file: ParquetFile, columns: Columns, n_rows: int, spool: Any, name: str) -> ParquetFile:
-    """Write the columns of a file once more, in row groups of so many records."""
+def cut(files: Sequence[ParquetFile], columns: Columns, n_rows: int, out: BinaryIO) -> list[range]:
+    """Write files once more, in row groups of so many records; return the row groups of each."""
     import pyarrow as pa
-    from pyarrow import dataset, fs, parquet
+    from pyarrow import parquet
 
-    whole = ParquetPartition(file, range(len(file.group_rows)), columns)
-    names = list(dict.fromkeys([*columns.features, *columns.labels]))
-    schema = pa.schema([(each, columns.kinds[each]) for each in names])
-    waiting: list[Any] = []
-    with (
-        spool.writing(),
-        spool.create(name) as out,
-        parquet.ParquetWriter(out, schema, compression="lz4", write_statistics=False) as writer,
-    ):
-        for batch in whole._batches(names):
-            waiting.append(batch)
-            if len(waiting) * BATCH_ROWS >= n_rows:
-                writer.write_table(pa.Table.from_batches(waiting), row_group_size=n_rows)
-                waiting = []
-        if waiting:
-            writer.write_table(pa.Table.from_batches(waiting), row_group_size=n_rows)
-    format = dataset.ParquetFileFormat()
-    fragment = format.make_fragment(str(spool.path / name), fs.LocalFileSystem())
-    return replace(ParquetFile.of(fragment), keys={})
+    ends = [0]
+    schema = columns.schema(columns.names)
+    with parquet.ParquetWriter(out, schema, compression="lz4", write_statistics=False) as writer:
+
+        def write(batches: list[Any]) -> int:
+            table = pa.Table.from_batches(batches, schema)
+            writer.write_table(table, row_group_size=n_rows)
+            return -(-table.num_rows // n_rows)
+
+        for file in files:
+            end, waiting = ends[-1], []
+            whole = ParquetPartition(file, range(len(file.group_rows)), columns)
+            for batch in whole._batches(columns.names):
+                waiting.append(batch)
+                if len(waiting) * BATCH_ROWS >= n_rows:
+                    end += write(waiting)
+                    waiting = []
+            ends.append(end + (write(waiting) if waiting else 0))
+    return [range(*pair) for pair in pairwise(ends)]

@@ -38,115 +38,71 @@ class Table:
 
 
 def fingerprint(table: Table) -> bytes:
-    """Return a digest of all values, types and names of a table.
+    """Return the SHA-256 digest of all values, types and names of a table, in their order.
 
-    Parameters
-    ----------
-    table : Table
-        What was read.
-
-    Returns
-    -------
-    bytes
-        The SHA-256 digest: the same for the same values, types and names in the same order, however
-        they lie in memory. It depends on every record, so it is as private as they are.
-
-    Notes
-    -----
-    A NaN is told from any other by its bits. In columns of Python objects a value is its type and
-    its ``repr``.
+    It does not depend on how they lie in memory, and is as private as they are. A NaN is told from
+    any other by its bits; in columns of Python objects a value is its type and its ``repr``.
     """
-    digest = _Digest()
-    for name, part in (("X", table.X), ("y", table.y), ("groups", table.groups)):
-        digest.add_text(name)
-        _add(digest, part)
-    return digest.value
+    digest = hashlib.sha256(usedforsecurity=False)
+    for name in ("X", "y", "groups"):
+        for word in (name, *_words(getattr(table, name))):
+            text = word.encode("utf-8", "surrogatepass") if isinstance(word, str) else word
+            content = memoryview(text).cast("B")
+            # each behind its length, so that no two lists of words look alike
+            digest.update(len(content).to_bytes(8, "little"))
+            digest.update(content)
+    return digest.digest()
 
 
-class _Digest:
-    """A hash of parts, each behind its length, so that no two lists of parts look alike."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256(usedforsecurity=False)
-
-    @property
-    def value(self) -> bytes:
-        return self._hash.digest()
-
-    def add_text(self, *words: object) -> None:
-        for word in words:
-            self.add_bytes(str(word).encode("utf-8", "surrogatepass"))
-
-    def add_bytes(self, content: Any) -> None:
-        view = memoryview(content).cast("B")
-        self._hash.update(len(view).to_bytes(8, "little"))
-        self._hash.update(view)
-
-
-def _add(digest: _Digest, part: Any) -> None:
-    """Add an array, a sparse array, a column, a table or None."""
+def _words(part: Any) -> Iterator[Any]:
+    """Yield what an array, a sparse array, a column, a table or None is told by."""
     if part is None:
-        digest.add_text("none")
+        yield "none"
     elif issparse(part):
         held: Any = part
-        digest.add_text("sparse", held.format, held.shape)
+        yield from ("sparse", held.format, str(held.shape))
         for array in (held.data, held.indices, held.indptr):
-            _add_array(digest, array)
+            yield from _words_of_array(array)
     elif hasattr(part, "columns"):
-        _add_frame(digest, part)
+        yield from ("frame", str(len(part.columns)), *map(_named, part.columns))
+        types = set(part.dtypes) if isinstance(part, pd.DataFrame) else set()
+        if len(types) == 1 and isinstance(next(iter(types)), np.dtype):
+            yield from _words_of_array(part.to_numpy())  # all at once
+            return
+        for place, name in enumerate(part.columns):
+            column = part.iloc[:, place] if isinstance(part, pd.DataFrame) else part[name]
+            yield from _words_of_column(column)
     elif isinstance(part, np.ndarray):
-        _add_array(digest, part)
+        yield from _words_of_array(part)
     else:
-        digest.add_text("column", _named(getattr(part, "name", None)))
-        _add_column(digest, part)
-
-
-def _add_frame(digest: _Digest, frame: Any) -> None:
-    """Add names and columns; those of one type of NumPy at once."""
-    digest.add_text("frame", len(frame.columns), *map(_named, frame.columns))
-    if not isinstance(frame, pd.DataFrame):
-        for name in frame.columns:
-            _add_column(digest, frame[name])
-        return
-    types = set(frame.dtypes)
-    if len(types) == 1 and isinstance(next(iter(types)), np.dtype):
-        _add_array(digest, frame.to_numpy())
-        return
-    for place in range(frame.shape[1]):
-        _add_column(digest, frame.iloc[:, place])
+        yield from ("column", _named(getattr(part, "name", None)))
+        yield from _words_of_column(part)
 
 
 def _named(name: object) -> str:
     return f"{type(name).__name__}:{name!r}"
 
 
-def _add_column(digest: _Digest, column: Any) -> None:
-    """Add a column of a frame, whose type NumPy may not have."""
-    digest.add_text(column.dtype)
+def _words_of_column(column: Any) -> Iterator[Any]:
+    """Yield those of a column of a frame, whose type NumPy may not have."""
+    yield str(column.dtype)
     if isinstance(column.dtype, pd.CategoricalDtype):
-        _add_array(digest, np.asarray(column.cat.codes))
-        _add_array(digest, np.asarray(column.dtype.categories))
+        yield from _words_of_array(np.asarray(column.cat.codes))
+        column = column.dtype.categories
+    yield from _words_of_array(np.asarray(column))
+
+
+def _words_of_array(array: NDArray[Any]) -> Iterator[Any]:
+    yield from (array.dtype.str, str(array.shape))
+    if array.dtype.kind != "O":
+        yield np.ascontiguousarray(array).view(np.uint8).ravel() if array.size else b""
+    elif pd.api.types.infer_dtype(array.ravel(), skipna=False) == "string":
+        # labels that come again and again are written out once
+        codes, distinct = pd.factorize(array.ravel())
+        yield codes.astype("<i8")
+        yield from map(str, distinct)
     else:
-        _add_array(digest, np.asarray(column))
-
-
-def _add_array(digest: _Digest, array: NDArray[Any]) -> None:
-    digest.add_text(array.dtype.str, array.shape)
-    if array.dtype.kind == "O":
-        _add_objects(digest, array.ravel())
-    else:
-        digest.add_bytes(np.ascontiguousarray(array).view(np.uint8).ravel() if array.size else b"")
-
-
-def _add_objects(digest: _Digest, values: NDArray[Any]) -> None:
-    """Add Python objects; labels that come again and again are written out once."""
-    if pd.api.types.infer_dtype(values, skipna=False) == "string":
-        codes, distinct = pd.factorize(values)
-        digest.add_bytes(codes.astype("<i8"))
-        digest.add_text(*distinct)
-        return
-    for value in values:
-        digest.add_text(_named(value))
+        yield from map(_named, array.ravel())
 
 
 # What a source hands out: parts of the records that are read one at a time.

@@ -259,7 +259,7 @@ def encode_partition(
 def _encode(partition: Any, expected: Expected, encoder: Encoder, spool: Any) -> RecordBlock:
     records = encoder.records(partition, expected)
     if spool is not None:
-        records = spool.write(expected.place, records)
+        records = spool.write(records)
     return RecordBlock(
         records, encoder.loss, encoder.intercept_scaling, first_ranks=expected.first_ranks
     )
@@ -375,7 +375,7 @@ def _risks_of_blocks(
         stack.callback(engine.end)
         spool = None
         if held.spool is not None:
-            from sklearn_dpwg.data.sources import Spool
+            from sklearn_dpwg.data.sources.spool import Spool
 
             spool = stack.enter_context(Spool(held.spool))
             # the traceback of a failed fit may hold blocks for as long as the caller likes

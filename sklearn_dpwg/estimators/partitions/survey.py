@@ -152,7 +152,7 @@ def first_of_each(values: NDArray[Any]) -> NDArray[Any]:
 
 def fingerprint_of(table: Any, groups: Any) -> bytes:
     """Return what names, types, targets and groups of a partition are known again by."""
-    from sklearn_dpwg.data.sources import Table, fingerprint
+    from sklearn_dpwg.data.sources.table import Table, fingerprint
 
     return fingerprint(Table(table.X[:0], table.y, groups))
 
