@@ -9,9 +9,14 @@ chosen by whoever has seen all sums before.
 """
 
 from sklearn_dpwg.privacy.prefix_sums.base import PrefixSums, PrefixSumStream
-from sklearn_dpwg.privacy.prefix_sums.convolutions import IndependentNoise, SquareRootToeplitz
-from sklearn_dpwg.privacy.prefix_sums.registry import PREFIX_SUMS, make_prefix_sums
-from sklearn_dpwg.privacy.prefix_sums.trees import BinaryTree, HonakerTree
+from sklearn_dpwg.privacy.prefix_sums.mechanisms import (
+    PREFIX_SUMS,
+    BinaryTree,
+    HonakerTree,
+    IndependentNoise,
+    SquareRootToeplitz,
+    make_prefix_sums,
+)
 
 __all__ = [
     "PREFIX_SUMS",

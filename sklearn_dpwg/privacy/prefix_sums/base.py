@@ -7,8 +7,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import fft
+from numpy.typing import ArrayLike
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 from sklearn_dpwg.exceptions import PlanExceededError
@@ -20,27 +19,18 @@ from sklearn_dpwg.privacy.noise.source import (
 )
 from sklearn_dpwg.privacy.release import Release
 
-# Stream that takes vectors and gives noisy sums.
-
 
 class PrefixSumStream(ABC):
     """Noisy prefix sums of the vectors added so far; made by `PrefixSums.open`.
 
     Parameters
     ----------
-    n_steps : int
-        Largest number of vectors.
-    n_dimensions : int
-        Numbers in a vector.
-    column_norm : float
-        How far all noisy values move together if one vector moves by 1.
+    mechanism : PrefixSums
+        Whose sums they are.
+    rows : GaussianRows
+        Adds the noise to the rows of C G.
     sensitivity : float or None
         By how much one record moves one vector, or None if every step states its own.
-
-    Attributes
-    ----------
-    n_added : int
-        Vectors added so far.
 
     Notes
     -----
@@ -48,14 +38,15 @@ class PrefixSumStream(ABC):
     """
 
     def __init__(
-        self, n_steps: int, n_dimensions: int, column_norm: float, sensitivity: float | None
+        self, mechanism: PrefixSums, rows: GaussianRows, sensitivity: float | None
     ) -> None:
-        self.n_added = 0
-        self._n_steps = n_steps
-        self._shape = (n_dimensions,)
-        self._column_norm = column_norm
+        self.n_added = 0  # vectors so far
+        self._rows = rows
+        self._n_steps = mechanism.n_steps
+        self._shape = (mechanism.n_dimensions,)
+        self._column_norm = mechanism.column_norm
         self._is_fixed = sensitivity is not None
-        self._scale = 0.0 if sensitivity is None else column_norm * sensitivity
+        self._scale = 0.0 if sensitivity is None else self._column_norm * sensitivity
 
     def add(self, vector: ArrayLike, sensitivity: float | None = None) -> FloatArray:
         """Add a vector and return the noisy sum of all so far.
@@ -127,13 +118,6 @@ class PrefixSums(ABC):
     n_dimensions : int
         Numbers in a vector.
 
-    Attributes
-    ----------
-    name : str
-        Name in the registry.
-    n_steps, n_dimensions : int
-        As given.
-
     Raises
     ------
     ValueError
@@ -147,6 +131,7 @@ class PrefixSums(ABC):
     """
 
     name: ClassVar[str]
+    _stream: ClassVar[type[PrefixSumStream]]
 
     def __init__(self, n_steps: int, n_dimensions: int) -> None:
         self.n_steps = whole_number(n_steps, "n_steps", least=1)
@@ -156,9 +141,9 @@ class PrefixSums(ABC):
         return f"{type(self).__name__}(n_steps={self.n_steps}, n_dimensions={self.n_dimensions})"
 
     @property
-    @abstractmethod
     def n_rows(self) -> int:
-        """Rows of C, each a vector of noise."""
+        """Rows of C, each a vector of noise; one a step, unless a mechanism says otherwise."""
+        return self.n_steps
 
     @property
     @abstractmethod
@@ -197,9 +182,6 @@ class PrefixSums(ABC):
         encoder : ndarray of shape (n_rows, n_steps)
             The matrix C; the product B C is the all-ones lower triangle.
         """
-
-    @abstractmethod
-    def _make_stream(self, rows: GaussianRows, sensitivity: float | None) -> PrefixSumStream: ...
 
     @property
     def worst_standard_deviation(self) -> float:
@@ -288,76 +270,5 @@ class PrefixSums(ABC):
         rows = noise.gaussian_rows((self.n_rows, self.n_dimensions), release=release)
         return self._make_stream(rows, sensitivity)
 
-
-# A convolution whose input is known one row at a time.
-
-# Within a block rows are multiplied directly; blocks meet each other by FFT.
-_BLOCK = 64
-
-
-def convolve(rows: FloatArray, kernel: FloatArray) -> FloatArray:
-    """Return the first ``len(kernel)`` rows of the convolution of the columns with a kernel."""
-    n_fft = fft.next_fast_len(len(rows) + len(kernel) - 1, real=True)
-    spectrum = fft.rfft(kernel, n_fft)[:, None]
-    result = np.empty((len(kernel), rows.shape[1]))
-    # few columns at a time, so that the work space stays small
-    width = max(1, 2**20 // n_fft)
-    for start in range(0, rows.shape[1], width):
-        columns = slice(start, start + width)
-        product = fft.rfft(rows[:, columns], n_fft, axis=0)
-        product *= spectrum
-        result[:, columns] = fft.irfft(product, n_fft, axis=0, overwrite_x=True)[: len(kernel)]
-    return result
-
-
-class OnlineConvolution:
-    """Gives row t of the convolution as soon as row t of the input is there.
-
-    Whenever a multiple of a power of two of blocks is complete, what they add to the equally many
-    rows that follow is computed at once: the blocks of every earlier row are those of the binary
-    digits of the block number. All T rows of width d take O(d T log² T) time and O(d T) memory.
-    """
-
-    def __init__(self, kernel: FloatArray, n_columns: int) -> None:
-        self._kernel = kernel
-        self._reversed = np.ascontiguousarray(kernel[:_BLOCK][::-1])
-        self._input = np.empty((len(kernel), n_columns))
-        self._output = np.zeros((len(kernel), n_columns))
-        self._n_rows = 0
-
-    def add(self, row: FloatArray) -> FloatArray:
-        """Return the next row of the convolution."""
-        step = self._n_rows
-        self._input[step] = row
-        start = step - step % _BLOCK
-        recent = self._input[start : step + 1]
-        result: FloatArray = self._reversed[-len(recent) :] @ recent
-        result += self._output[step]
-        self._n_rows = step = step + 1
-        if step % _BLOCK == 0:
-            length = step & -step
-            end = min(step + length, len(self._kernel))
-            if step < end:
-                ahead = convolve(
-                    self._input[step - length : step], self._kernel[: length + end - step]
-                )
-                self._output[step:end] += ahead[length:]
-        return result
-
-
-# Arithmetic on the binary digits of the steps.
-
-
-def sums_over_bits(n_steps: int, values: FloatArray) -> FloatArray:
-    """Return, for every step from 1 on, the sum of the values at its binary ones."""
-    sums = np.zeros(2 ** n_steps.bit_length())
-    for digit, value in enumerate(values):
-        sums[2**digit : 2 ** (digit + 1)] = sums[: 2**digit] + value
-    return sums[1 : n_steps + 1]
-
-
-def trailing_zeros(n_steps: int) -> NDArray[np.int64]:
-    """Return, for every step from 1 on, how often two divides it."""
-    steps = np.arange(1, n_steps + 1, dtype=np.int64)
-    # frexp is exact where a logarithm may round
-    return np.frexp((steps & -steps).astype(np.float64))[1].astype(np.int64) - 1
+    def _make_stream(self, rows: GaussianRows, sensitivity: float | None) -> PrefixSumStream:
+        return self._stream(self, rows, sensitivity)

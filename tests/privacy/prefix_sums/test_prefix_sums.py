@@ -25,7 +25,7 @@ from tests.helpers.sources import seeded
 
 NAMES = pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
 # powers of two and their neighbours, and lengths that cross the blocks of the online convolution
-LENGTHS = [*range(1, 18), 31, 32, 33, 64, 65, 100, 127, 128, 129, 200]
+LENGTHS = [1, 2, 7, 16, 63, 64, 65, 129, 200]
 
 
 def stand_in(unit_noise):
