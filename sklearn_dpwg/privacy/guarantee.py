@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from sklearn_dpwg.privacy.accounting.loss_distribution import (
     event_to_dict,
 )
 from sklearn_dpwg.privacy.release import Budget, Relation, Release
-from sklearn_dpwg.privacy.statement import sections, statement
+from sklearn_dpwg.privacy.statement import sections
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -97,10 +97,8 @@ class PrivacyGuarantee:
         object.__setattr__(self, "relation", Relation(self.relation))
         if isinstance(self.public, str):
             raise TypeError("public must be a sequence of strings, got one string.")
-        object.__setattr__(self, "public", tuple(self.public))
-        object.__setattr__(self, "events", tuple(self.events))
-        object.__setattr__(self, "outside", tuple(self.outside))
-        object.__setattr__(self, "groupings", tuple(self.groupings))
+        for name in ("public", "events", "outside", "groupings"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.events:
             raise ValueError("events must hold at least one event.")
         count = whole_number(self.records_per_person, "records_per_person", least=1)
@@ -181,14 +179,14 @@ class PrivacyGuarantee:
         """
         requested = budget.epsilon if isinstance(budget, Budget) else None
         delta = budget.delta if isinstance(budget, Budget) else open_unit(budget, "delta")
-        events = tuple(events)
         epsilon = worst_epsilon(_compositions(events), delta)
         if requested is not None and epsilon > requested:
             raise PlanExceededError(
                 f"The releases cost epsilon = {epsilon!r} at delta = {delta!r}, above the budget "
                 f"of {requested!r}."
             )
-        return cls(epsilon, delta, Relation(relation), tuple(public), events, seeded, requested)
+        stated = Relation(relation), tuple(public), tuple(events)
+        return cls(epsilon, delta, *stated, seeded, requested)
 
     @classmethod
     def non_private(
@@ -216,15 +214,8 @@ class PrivacyGuarantee:
         """
         from dp_accounting import dp_event
 
-        events = (dp_event.NonPrivateDpEvent(),)
-        return cls(
-            math.inf,
-            delta,
-            Relation(relation),
-            tuple(public),
-            events,
-            requested_epsilon=math.inf,
-        )
+        stated = Relation(relation), tuple(public), (dp_event.NonPrivateDpEvent(),)
+        return cls(math.inf, delta, *stated, requested_epsilon=math.inf)
 
     @property
     def is_private(self) -> bool:
@@ -289,14 +280,12 @@ class PrivacyGuarantee:
         Parameters
         ----------
         n_records : int
-            How many units k the person has, in whatever groups and parts: k rows of a guarantee
-            of one row, and k times ``records_per_person`` rows of one of several.
+            How many units k of ``records_per_person`` rows, in whatever groups and parts.
 
         Returns
         -------
         PrivacyGuarantee
-            At the same δ, with k times the ``records_per_person``; for Gaussian releases μ becomes
-            kμ.
+            At the same δ, of k units; for Gaussian releases μ becomes kμ.
 
         Raises
         ------
@@ -304,16 +293,12 @@ class PrivacyGuarantee:
             If records are sampled: no tight statement is known to us.
         """
         n_records = whole_number(n_records, "n_records", least=1)
+        of_person = replace(self, records_per_person=self.records_per_person * n_records)
         if n_records == 1 or not self.is_private:
-            return replace(self, records_per_person=self.records_per_person * n_records)
+            return of_person
         events = events_for_records(self.events, n_records)
-        return replace(
-            self,
-            epsilon=worst_epsilon(_compositions(events), self.delta),
-            events=events,
-            requested_epsilon=None,
-            records_per_person=self.records_per_person * n_records,
-        )
+        epsilon = worst_epsilon(_compositions(events), self.delta)
+        return replace(of_person, epsilon=epsilon, events=events, requested_epsilon=None)
 
     def under(self, relation: Relation | str) -> PrivacyGuarantee:
         """Return what the guarantee says of other neighbours.
@@ -326,25 +311,15 @@ class PrivacyGuarantee:
         Returns
         -------
         PrivacyGuarantee
-            The same for "replace-in-group" where this one is of "replace-any". One of
-            "add-or-remove" is stated for replacements as one of two records, with about twice its
-            ε.
+            The same where this one is of "replace-any"; one of "add-or-remove" is stated for
+            replacements as one of two records, with about twice its ε.
 
         Raises
         ------
         ValueError
-            If nothing follows: one of "replace-in-group" says nothing of a record that changes its
-            group.
+            If nothing follows, as "replace-in-group" says nothing of a change of group.
         UnsupportedMechanismError
             If records are sampled, and it would have to be stated for two.
-
-        Examples
-        --------
-        >>> from sklearn_dpwg.privacy import PrivacyGuarantee, Release
-        >>> counts = Release("counts", "laplace", 1.0, max_count=1)
-        >>> one = PrivacyGuarantee.from_releases([counts], 1e-6, relation="add-or-remove")
-        >>> round(one.epsilon, 3), round(one.under("replace-any").epsilon, 3)
-        (1.0, 2.0)
         """
         relation = Relation(relation)
         if not self.relation.implies(relation):
@@ -367,16 +342,11 @@ class PrivacyGuarantee:
             Standard JSON; an infinite ε is the string "inf".
         """
         described: dict[str, Any] = {
+            **{field.name: getattr(self, field.name) for field in fields(self)},
             "epsilon": _to_plain(self.epsilon),
-            "delta": self.delta,
             "relation": str(self.relation),
-            "public": list(self.public),
             "events": [event_to_dict(event) for event in self.events],
-            "seeded": self.seeded,
             "requested_epsilon": _to_plain(self.requested_epsilon),
-            "records_per_person": self.records_per_person,
-            "outside": list(self.outside),
-            "groupings": list(self.groupings),
         }
         return json.dumps(described, allow_nan=False, indent=2)
 
@@ -394,20 +364,14 @@ class PrivacyGuarantee:
         PrivacyGuarantee
             Equal to the one written; its ε is read, not recomputed.
         """
-        described = json.loads(text)
+        described = {"outside": (), "groupings": ()} | json.loads(text)  # once there were none
         requested = described["requested_epsilon"]
-        return cls(
-            epsilon=real_number(float(described["epsilon"]), "epsilon"),
-            delta=described["delta"],
-            relation=described["relation"],
-            public=tuple(described["public"]),
-            events=tuple(event_from_dict(event) for event in described["events"]),
-            seeded=described["seeded"],
-            requested_epsilon=None if requested is None else float(requested),
-            records_per_person=described["records_per_person"],
-            outside=tuple(described.get("outside", ())),
-            groupings=tuple(described.get("groupings", ())),
-        )
+        read = {
+            "epsilon": real_number(float(described["epsilon"]), "epsilon"),
+            "events": [event_from_dict(event) for event in described["events"]],
+            "requested_epsilon": None if requested is None else float(requested),
+        }
+        return cls(**{field.name: described[field.name] for field in fields(cls)} | read)
 
     def __repr__(self) -> str:
         facts = [f"epsilon={self.epsilon:.6g}", f"delta={self.delta:.6g}", repr(self.relation)]
@@ -418,7 +382,7 @@ class PrivacyGuarantee:
         return f"PrivacyGuarantee({', '.join(facts)})"
 
     def __str__(self) -> str:
-        return statement(self)
+        return "\n".join(map(str, sections(self)))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the promise, and all the rest folded away."""
@@ -435,9 +399,6 @@ def _compositions(events: Sequence[DpEvent]) -> tuple[Composition, ...]:
 
 def _to_plain(number: float | None) -> float | str | None:
     return "inf" if number == math.inf else number
-
-
-# What several results on the same records promise together.
 
 
 def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> PrivacyGuarantee:
@@ -478,13 +439,13 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
         )
     relation = max(one.relation for one in guarantees)
     guarantees = [one.under(relation) for one in guarantees]
-    public = tuple(dict.fromkeys(fact for one in guarantees for fact in one.public))
-    outside = tuple(dict.fromkeys(name for one in guarantees for name in one.outside))
-    groupings = tuple(dict.fromkeys(name for one in guarantees for name in one.groupings))
+    public, outside, groupings = (
+        tuple(dict.fromkeys(said for one in guarantees for said in getattr(one, name)))
+        for name in ("public", "outside", "groupings")
+    )
     if not all(one.is_private for one in guarantees):
-        return replace(
-            PrivacyGuarantee.non_private(delta, public=public, relation=relation), outside=outside
-        )
+        nothing = PrivacyGuarantee.non_private(delta, public=public, relation=relation)
+        return replace(nothing, outside=outside)
     totals = joint_compositions(one.events for one in guarantees)
     return PrivacyGuarantee(
         worst_epsilon(totals, open_unit(delta, "delta")),

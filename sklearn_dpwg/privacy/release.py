@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, total_ordering
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from sklearn_dpwg._checks import (
@@ -63,11 +63,10 @@ class Release:
 
     Notes
     -----
-    **Sampled releases.** Δ is that of the release without sampling, and it must be 2C where C
-    bounds the norm of what *one* record adds to the sum: a sampled record is compared with its
-    absence as well as with its replacement, so a small distance between two records is no
-    substitute for a small norm. dp-accounting's privacy-loss accountant, under its relation
-    REPLACE_ONE, reads a multiplier as σ/C = 2σ/Δ instead; `delta_of` and `epsilon_of` convert.
+    Δ of a sampled release is that without sampling, and it must be 2C where C bounds the norm of
+    what *one* record adds to the sum: a sampled record is compared with its absence as well as with
+    its replacement. dp_accounting, under its relation REPLACE_ONE, reads a multiplier as
+    σ/C = 2σ/Δ instead; `delta_of` and `epsilon_of` convert.
 
     Examples
     --------
@@ -227,8 +226,6 @@ def check_delta(delta: float, n_records: int) -> None:
         )
 
 
-# Neighbouring relations: what a guarantee hides, and which of them follows from which.
-
 # What neighbours differ in by the name of the relation, the strongest relation first.
 _SENTENCES = {
     "add-or-remove": "add or remove one record",
@@ -237,6 +234,7 @@ _SENTENCES = {
 }
 
 
+@total_ordering
 class Relation:
     """Which data sets are neighbours; ``str`` of it is the sentence that guarantees state.
 
@@ -313,17 +311,8 @@ class Relation:
     def __hash__(self) -> int:
         return hash(str(self))
 
-    def __le__(self, other: Relation) -> bool:
-        return self._rank <= other._rank
-
     def __lt__(self, other: Relation) -> bool:
         return self._rank < other._rank
-
-    def __ge__(self, other: Relation) -> bool:
-        return self._rank >= other._rank
-
-    def __gt__(self, other: Relation) -> bool:
-        return self._rank > other._rank
 
 
 Relation.ADD_OR_REMOVE = Relation("add-or-remove")

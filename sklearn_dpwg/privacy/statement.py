@@ -6,18 +6,12 @@ import math
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Any
 
-from numpy.typing import ArrayLike
-
-from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.privacy.accounting.composition import composition_of_event
 from sklearn_dpwg.privacy.accounting.loss_distribution import scaled_event
 from sklearn_dpwg.privacy.release import Relation
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 _WIDTH = 88
 _FALSE_ALARM = 0.05
@@ -41,34 +35,8 @@ _CHANGES = {
 }
 
 
-class Stated(Protocol):
-    """Guarantee as the words read it; `PrivacyGuarantee` is one."""
-
-    @property
-    def epsilon(self) -> float: ...
-    @property
-    def delta(self) -> float: ...
-    @property
-    def requested_epsilon(self) -> float | None: ...
-    @property
-    def relation(self) -> Relation: ...
-    @property
-    def public(self) -> tuple[str, ...]: ...
-    @property
-    def outside(self) -> tuple[str, ...]: ...
-    @property
-    def groupings(self) -> tuple[str, ...]: ...
-    @property
-    def events(self) -> tuple[DpEvent, ...]: ...
-    @property
-    def seeded(self) -> bool: ...
-    @property
-    def records_per_person(self) -> int: ...
-    @property
-    def is_private(self) -> bool: ...
-    def profile(self, epsilons: ArrayLike, /) -> FloatArray: ...
-    def tradeoff(self, alphas: ArrayLike, /) -> FloatArray: ...
-    def for_records(self, n_records: int, /) -> Self: ...
+# A `PrivacyGuarantee`, whose module is above this one.
+Stated = Any
 
 
 @dataclass(frozen=True)
@@ -86,22 +54,16 @@ class Section:
         return "\n".join([text, *(f"  {line}" for line in self.code)])
 
 
-def statement(guarantee: Stated) -> str:
-    """Return what a guarantee promises and does not promise, as wrapped text."""
-    return "\n".join(map(str, sections(guarantee)))
+_NOTHING = Section(
+    "No privacy",
+    "epsilon is infinite. The result was computed without noise and may reveal any record it was "
+    "computed from; nothing whatever is promised.",
+)
 
 
 def sections(guarantee: Stated) -> tuple[Section, ...]:
     """Return what a guarantee promises and does not promise, under headings."""
-    return tuple(_private(guarantee) if guarantee.is_private else _non_private(guarantee))
-
-
-def _non_private(guarantee: Stated) -> Iterator[Section]:
-    yield Section(
-        "No privacy",
-        "epsilon is infinite. The result was computed without noise and may reveal any record it "
-        "was computed from; nothing whatever is promised.",
-    )
+    return tuple(_private(guarantee)) if guarantee.is_private else (_NOTHING,)
 
 
 def _private(guarantee: Stated) -> Iterator[Section]:

@@ -190,8 +190,7 @@ def _is_one_laplace(composition: Composition) -> bool:
     )
 
 
-# Trade-off curves of the events of disjoint parts.
-
+# At which trade-off curves are bounded by duality.
 _N_EPSILONS = 1000
 
 
@@ -229,21 +228,20 @@ def events_for_records(events: Sequence[DpEvent], n_records: int) -> tuple[DpEve
 
     The sensitivity to k replacements is at most kΔ, so multipliers shrink k-fold where all k
     records lie in one part, and discrete noise is shifted k times as far. Records spread over
-    parts are no worse off as long as the parts are alike: Gaussian costs add as
-    Σ (k_i μ)² ≤ (kμ)², and Laplace shifts of k_1 and k_2 are dominated by one of k_1 + k_2
-    (docs/theory/noise.md). Where parts differ and are not all Gaussian, one event that is at
-    least as bad as each part takes their place.
+    parts that are alike are no worse off (docs/theory/noise.md). Where parts differ and are not all
+    Gaussian, one event that is at least as bad as each part takes their place.
     """
     compositions = [composition_of_event(event) for event in events]
+    unknown = "The guarantee for several records of one person is unknown where"
     if any(composition.sampled for composition in compositions):
         raise UnsupportedMechanismError(
-            "The guarantee for several records of one person is unknown where records are sampled "
-            "(PoissonSampledDpEvent): they may join the same draw or different ones."
+            f"{unknown} records are sampled (PoissonSampledDpEvent): they may join the same draw "
+            "or different ones."
         )
     if any(composition.selected for composition in compositions):
         raise UnsupportedMechanismError(
-            "The guarantee for several records of one person is unknown where the best of several "
-            "runs was selected: they may be in the parts that fitted and in those that scored."
+            f"{unknown} the best of several runs was selected: they may be in the parts that "
+            "fitted and in those that scored."
         )
     is_alike = len(set(compositions)) == 1 or all(c.is_gaussian for c in compositions)
     covering = events if is_alike else [event_of_composition(dominating(compositions))]

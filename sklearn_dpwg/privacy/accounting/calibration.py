@@ -56,9 +56,8 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
 
     Notes
     -----
-    Gaussian releases have a closed form: the factor is μ of the releases over μ of the budget.
-    For the others the search runs on the μ whose Gaussian would have the same δ(ε), which is
-    nearly inversely proportional to the factor, so a handful of evaluations suffice.
+    Gaussian releases have a closed form. For the others the search runs on the μ whose Gaussian
+    would have the same δ(ε), which is nearly inversely proportional to the factor.
 
     Examples
     --------

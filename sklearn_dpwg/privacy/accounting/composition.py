@@ -6,8 +6,8 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
@@ -101,26 +101,23 @@ def composition_of_event(event: DpEvent) -> Composition:
 
 def joint(compositions: Sequence[Composition]) -> Composition:
     """Return the composition of a record that pays for all of them."""
-    laplace: Counter[float] = Counter()
-    sampled: Counter[tuple[float, float]] = Counter()
-    selected: Counter[tuple[float, float, Composition]] = Counter()
-    discrete: Counter[tuple[float, int]] = Counter()
-    for composition in compositions:
-        for multiplier, count in composition.laplace:
-            laplace[multiplier] += count
-        for rate, multiplier, count in composition.sampled:
-            sampled[rate, multiplier] += count
-        for mean, shape, run, count in composition.selected:
-            selected[mean, shape, run] += count
-        for scale, shift, count in composition.discrete:
-            discrete[scale, shift] += count
     return Composition(
-        math.sqrt(math.fsum(composition.mu**2 for composition in compositions)),
-        tuple(sorted(laplace.items())),
-        tuple(sorted((rate, multiplier, n) for (rate, multiplier), n in sampled.items())),
-        tuple(sorted(((*what, n) for what, n in selected.items()), key=repr)),
-        tuple(sorted((*what, n) for what, n in discrete.items())),
+        math.sqrt(math.fsum(one.mu**2 for one in compositions)),
+        _counted(one.laplace for one in compositions),
+        _counted(one.sampled for one in compositions),
+        _counted((one.selected for one in compositions), key=repr),
+        _counted(one.discrete for one in compositions),
     )
+
+
+def _counted(
+    releases: Iterable[Iterable[tuple[Any, ...]]], key: Callable[[Any], Any] | None = None
+) -> tuple[Any, ...]:
+    """Return all releases, each once, with how often it is there in the end."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    for *what, count in chain.from_iterable(releases):
+        found[tuple(what)] += count
+    return tuple(sorted(((*what, count) for what, count in found.items()), key=key))
 
 
 def _piece_of_release(release: Release) -> _Piece:
@@ -227,35 +224,33 @@ def dominating(compositions: Iterable[Composition]) -> Composition:
     with the best of as many, run by run.
     """
     compositions = tuple(compositions)
+    mu = max((one.mu for one in compositions), default=0.0)
+    found = [Composition(mu, _rank_by_rank([one.laplace for one in compositions], min))]
+    # the largest rate and then the least noise first
+    sampled = [
+        [((q, z), n) for q, z, n in sorted(one.sampled, key=lambda each: (-each[0], each[1]))]
+        for one in compositions
+    ]
+    for rate_and_noise, n in _rank_by_rank(sampled, _worst_sampled):
+        found.append(Composition(sampled=((*rate_and_noise, n),)))
+    # the largest privacy loss first
+    discrete = [
+        [
+            ((b, m), n)
+            for b, m, n in sorted(one.discrete, key=lambda each: (-each[1] / each[0], each[0]))
+        ]
+        for one in compositions
+    ]
+    for scale_and_shift, n in _rank_by_rank(discrete, _worst_discrete):
+        found.append(Composition(discrete=((*scale_and_shift, n),)))
     runs: dict[tuple[float, float], list[list[tuple[Composition, int]]]] = {}
     for one in compositions:
-        for (mean, shape), alike in _by_distribution(one).items():
-            runs.setdefault((mean, shape), []).append(alike)
-    return joint(
-        [
-            Composition(
-                max((one.mu for one in compositions), default=0.0),
-                _rank_by_rank([one.laplace for one in compositions], min),
-            ),
-            *(
-                Composition(sampled=((rate, multiplier, count),))
-                for (rate, multiplier), count in _rank_by_rank(
-                    [_by_rate(one.sampled) for one in compositions], _worst_sampled
-                )
-            ),
-            *(
-                Composition(discrete=((scale, shift, count),))
-                for (scale, shift), count in _rank_by_rank(
-                    [_by_loss(one.discrete) for one in compositions], _worst_discrete
-                )
-            ),
-            *(
-                Composition(selected=((mean, shape, run, count),))
-                for (mean, shape), alike in runs.items()
-                for run, count in _rank_by_rank(alike, dominating)
-            ),
-        ]
-    )
+        for distribution, alike in _by_distribution(one).items():
+            runs.setdefault(distribution, []).append(alike)
+    for distribution, every in runs.items():
+        for run, n in _rank_by_rank(every, dominating):
+            found.append(Composition(selected=((*distribution, run, n),)))
+    return joint(found)
 
 
 def _by_distribution(
@@ -270,25 +265,9 @@ def _by_distribution(
     return found
 
 
-def _by_rate(
-    sampled: Sequence[tuple[float, float, int]],
-) -> list[tuple[tuple[float, float], int]]:
-    """Return sampled releases, those of the largest rate and then of the least noise first."""
-    ordered = sorted(sampled, key=lambda one: (-one[0], one[1]))
-    return [((rate, multiplier), count) for rate, multiplier, count in ordered]
-
-
 def _worst_sampled(releases: Iterable[tuple[float, float]]) -> tuple[float, float]:
     rates, multipliers = zip(*releases, strict=True)
     return max(rates), min(multipliers)
-
-
-def _by_loss(
-    discrete: Sequence[tuple[float, int, int]],
-) -> list[tuple[tuple[float, int], int]]:
-    """Return discrete Laplace noise, that of the largest privacy loss first."""
-    ordered = sorted(discrete, key=lambda one: (-one[1] / one[0], one[0]))
-    return [((scale, shift), count) for scale, shift, count in ordered]
 
 
 def _worst_discrete(noises: Iterable[tuple[float, int]]) -> tuple[float, int]:
@@ -320,14 +299,9 @@ def _rank_by_rank(
 
 def _largest_mus(compositions: Iterable[Composition]) -> tuple[Composition, ...]:
     """Keep, of compositions that differ in μ alone, the one of the largest."""
-    largest: dict[tuple[object, ...], Composition] = {}
+    largest: dict[Composition, Composition] = {}
     for composition in compositions:
-        rest = (
-            composition.laplace,
-            composition.sampled,
-            composition.selected,
-            composition.discrete,
-        )
+        rest = replace(composition, mu=0.0)
         if rest not in largest or largest[rest].mu < composition.mu:
             largest[rest] = composition
     return tuple(largest.values())

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from dp_accounting.rdp import RdpAccountant
 
 
-# Privacy-loss distributions of Gaussian noise, as dp_accounting makes them, a grid at a time.
-#
 # dp_accounting inverts the privacy loss at each of tens of thousands of grid points in Python. Here
 # they are inverted together, by the same formulas; all else, the pessimistic rounding too, is its.
 
@@ -89,8 +87,6 @@ def _sampled_cutoffs(epsilons: FloatArray, deviation: float, rate: float) -> Flo
     return np.asarray(deviation**2 * (-np.sign(epsilons) * grown - 0.5 * epsilons))
 
 
-# Privacy events as JSON, and rescaled.
-
 # The fields of every event that the accounting knows, by class.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "NoOpDpEvent": (),
@@ -134,47 +130,45 @@ def event_of_composition(composition: Composition) -> DpEvent:
     parts: list[DpEvent] = []
     if composition.mu > 0.0:
         parts.append(dp_event.GaussianDpEvent(1.0 / composition.mu))
-    for multiplier, count in composition.laplace:
-        parts.append(dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(multiplier), count))
-    for rate, multiplier, count in composition.sampled:
-        gaussian = dp_event.GaussianDpEvent(multiplier)
-        sampled = dp_event.PoissonSampledDpEvent(rate, gaussian)
-        parts.append(dp_event.SelfComposedDpEvent(sampled, count))
-    for mean, shape, run, count in composition.selected:
-        best = dp_event.RepeatAndSelectDpEvent(event_of_composition(run), mean, shape)
-        parts.append(dp_event.SelfComposedDpEvent(best, count))
-    for scale, shift, count in composition.discrete:
-        discrete = dp_event.DiscreteLaplaceDpEvent(1.0 / scale, shift)
-        parts.append(dp_event.SelfComposedDpEvent(discrete, count))
+    counted: list[tuple[DpEvent, int]] = [
+        *((dp_event.LaplaceDpEvent(z), n) for z, n in composition.laplace),
+        *(
+            (dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(z)), n)
+            for rate, z, n in composition.sampled
+        ),
+        *(
+            (dp_event.RepeatAndSelectDpEvent(event_of_composition(run), mean, shape), n)
+            for mean, shape, run, n in composition.selected
+        ),
+        *(
+            (dp_event.DiscreteLaplaceDpEvent(1.0 / scale, shift), n)
+            for scale, shift, n in composition.discrete
+        ),
+    ]
+    parts += [dp_event.SelfComposedDpEvent(event, n) for event, n in counted]
     return parts[0] if len(parts) == 1 else dp_event.ComposedDpEvent(parts)
 
 
 def scaled_event(event: DpEvent, factor: float) -> DpEvent:
     """Return an event with every noise multiplier times a factor."""
-
-    def scale(described: dict[str, Any]) -> dict[str, Any]:
-        scaled = {field: _map_field(value, scale) for field, value in described.items()}
-        if "noise_multiplier" in scaled:
-            scaled["noise_multiplier"] *= factor
-        if "noise_parameter" in scaled:  # one over the scale
-            scaled["noise_parameter"] /= factor
-        return scaled
-
-    return event_from_dict(scale(event_to_dict(event)))
+    louder = _mapped(event, "noise_multiplier", lambda multiplier: multiplier * factor)
+    return _mapped(louder, "noise_parameter", lambda inverse: inverse / factor)
 
 
 def moved_event(event: DpEvent, times: int) -> DpEvent:
     """Return an event with every value moved so many times as far."""
+    nearer = _mapped(event, "noise_multiplier", lambda multiplier: multiplier / times)
+    return _mapped(nearer, "sensitivity", lambda shift: shift * times)
 
-    def move(described: dict[str, Any]) -> dict[str, Any]:
-        moved = {field: _map_field(value, move) for field, value in described.items()}
-        if "noise_multiplier" in moved:
-            moved["noise_multiplier"] /= times
-        if "sensitivity" in moved:
-            moved["sensitivity"] *= times
-        return moved
 
-    return event_from_dict(move(event_to_dict(event)))
+def _mapped(event: DpEvent, name: str, change: Callable[[Any], Any]) -> DpEvent:
+    """Return an event with one field of every event inside changed."""
+
+    def walk(described: dict[str, Any]) -> dict[str, Any]:
+        found = {field: _map_field(value, walk) for field, value in described.items()}
+        return {field: change(old) if field == name else old for field, old in found.items()}
+
+    return event_from_dict(walk(event_to_dict(event)))
 
 
 def _map_field(value: Any, convert: Callable[[Any], Any]) -> Any:
