@@ -36,11 +36,6 @@ def gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> FloatArray:
     ndarray or float
         δ in [0, 1], with a relative error below 1e-12 down to the smallest floats.
 
-    Raises
-    ------
-    ValueError
-        If an entry is negative or NaN.
-
     Notes
     -----
     δ(ε) = Φ(-x) - exp(ε) Φ(-x-μ) with x = ε/μ - μ/2 (Balle & Wang 2018, Theorem 8). As
@@ -65,11 +60,6 @@ def gdp_epsilon(delta: float, mu: float) -> float:
     -------
     float
         ε at least 0, rounded up so that ``gdp_delta(epsilon, mu) <= delta`` in floating point.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
     delta, mu = open_unit(delta, "delta"), non_negative(mu, "mu")
     if mu == math.inf:
@@ -108,11 +98,6 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     float
         μ, infinite for infinite ε, rounded down so that ``gdp_delta(epsilon, mu) <= delta`` in
         floating point.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
     """
     epsilon, delta = non_negative(epsilon, "epsilon"), open_unit(delta, "delta")
     if epsilon == math.inf:

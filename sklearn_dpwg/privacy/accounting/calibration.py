@@ -51,8 +51,6 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
         that δ alone would pay for them with next to no noise.
     UnsupportedMechanismError
         If δ is too small for the accountant to resolve so many releases.
-    ValueError
-        If there are no releases or ε is infinite.
 
     Notes
     -----

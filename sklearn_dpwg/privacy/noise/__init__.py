@@ -1,12 +1,9 @@
 """Noise itself: the source that adds it and refuses what is not paid for, and its samplers.
 
-A `NoiseSource` is made of the releases of a plan. Without a seed its noise is OpenDP's: discrete,
-exact, on a grid far finer than the noise, so that no floating-point attack applies; with one it is
-NumPy's, for tests. Every value that leaves a solver passes one of its methods: one vector,
-one value that several disjoint parts pay for, or the rows of a matrix, which `GaussianRows` takes
-one by one. `IntegerNoise` is the law of the noise on counts, for intervals. `PoissonSample` lets
-records join a sample by secret coins, which a key and their ranks decide. ``docs/theory/noise.md``
-proves that rounding to the grid is paid for.
+Without a seed noise is OpenDP's: discrete, exact, on a grid far finer than the noise, so that no
+floating-point attack applies; with one it is NumPy's, for tests. Every value that leaves a solver
+passes one of `NoiseSource`'s methods. ``docs/theory/noise.md`` proves that rounding to the grid is
+paid for.
 """
 
 from sklearn_dpwg.privacy.noise.integer_noise import IntegerNoise

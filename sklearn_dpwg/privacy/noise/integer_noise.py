@@ -48,11 +48,9 @@ class IntegerNoise:
     -----
     A law leaves out tails of less than 1e-17 on either side, and what it holds is exact up to
     rounding: all in all to an absolute 1e-15 of mass for a few cells, and to 1e-14 for hundreds.
-    The sum of n Laplace noises has the probability exp(−abs(x)/scale) times a polynomial of abs(x)
-    with positive coefficients, so nothing cancels. Gaussian noise with a scale below 3 is
-    convolved; above it the sum is discrete Gaussian to a relative 1e-37, by Poisson's summation
-    formula. Weighted sums of noise with scales of hundreds are convolved by Fourier transforms,
-    exact to 1e-14 of mass.
+    Gaussian noise with a scale below 3 is convolved; above it the sum is discrete Gaussian to a
+    relative 1e-37, by Poisson's summation formula. Weighted sums of noise with scales of hundreds
+    are convolved by Fourier transforms, exact to 1e-14 of mass.
 
     Examples
     --------
@@ -104,11 +102,6 @@ class IntegerNoise:
             Whole numbers, consecutive and increasing.
         probabilities : ndarray of float
             The probability of each, read-only like the numbers.
-
-        Raises
-        ------
-        ValueError
-            If a count is below 1, a weight is 0, or there are not as many of both.
         """
         counts = [whole_number(n, "n_cells", least=1) for n in np.atleast_1d(n_cells).tolist()]
         factors = [1] * len(counts) if weights is None else np.atleast_1d(weights).tolist()
@@ -141,20 +134,16 @@ def _law_of_sums(noise: IntegerNoise, terms: tuple[tuple[int, int], ...]) -> Flo
 
 
 def _law_of_sum(noise: IntegerNoise, n_cells: int) -> FloatArray:
-    if noise.mechanism == "gaussian" and noise.scale >= _SMOOTH_SCALE:
+    if noise.mechanism == "laplace":
+        whole, rest = divmod(n_cells, _MOST_CELLS_AT_ONCE)
+        total = _laplace_law(noise.scale, rest) if rest else np.ones(1)
+        piece = _laplace_law(noise.scale, _MOST_CELLS_AT_ONCE) if whole else total
+    elif noise.scale >= _SMOOTH_SCALE:
         return _gaussian_law(noise.scale * math.sqrt(n_cells))
-    at_once = _MOST_CELLS_AT_ONCE if noise.mechanism == "laplace" else 1
-
-    def law_of(n: int) -> FloatArray:
-        is_laplace = noise.mechanism == "laplace"
-        return _laplace_law(noise.scale, n) if is_laplace else _gaussian_law(noise.scale)
-
-    whole, rest = divmod(n_cells, at_once)
-    total = law_of(rest) if rest else np.ones(1)
-    if whole:
-        piece = law_of(at_once)
-        for _ in range(whole):
-            total = _cut_tails(np.convolve(total, piece))
+    else:
+        whole, total, piece = n_cells, np.ones(1), _gaussian_law(noise.scale)
+    for _ in range(whole):
+        total = _cut_tails(np.convolve(total, piece))
     return total
 
 

@@ -1,8 +1,4 @@
-"""Samplers of noise: OpenDP's exact ones, and NumPy's seeded ones.
-
-A sampler adds noise of scale ``multiplier * sensitivity`` to a vector of floats, or noise of a
-scale to whole numbers.
-"""
+"""Samplers of noise: OpenDP's exact ones, and NumPy's seeded ones."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ _LARGEST_LISTED = 2000.0
 
 
 class Sampler(Protocol):
-    """Adds noise to a vector."""
+    """Adds noise of scale ``multiplier * sensitivity`` to floats, of a scale to whole numbers."""
 
     def add_noise(
         self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
@@ -58,7 +54,7 @@ class SecureSampler:
     def add_noise(
         self, values: FloatArray, sensitivity: float, release: Release, n_rows: int = 1
     ) -> FloatArray:
-        """Return the vector, rounded to a grid, with discrete noise on that grid."""
+        """Round the vector to a grid, and add discrete noise on that grid."""
         is_sampled = release.sampling_rate < 1.0
         multiplier = release.noise_multiplier
         key = (release.mechanism, multiplier, sensitivity, values.size, is_sampled, n_rows)
@@ -183,12 +179,16 @@ def _measurement(
         measurement = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale, exponent)
         promised = 1.0 / multiplier
     claimed = measurement.map(sensitivity)  # type: ignore[no-untyped-call]
+    _check_promise(claimed, promised, f"{mechanism} noise")
+    return measurement
+
+
+def _check_promise(claimed: float, promised: float, what: str) -> None:
     if not claimed <= promised:
         raise AssertionError(
-            f"OpenDP states a privacy loss of {claimed!r} for {mechanism} noise, above the "
-            f"promised {promised!r}."
+            f"OpenDP states a privacy loss of {claimed!r} for {what}, above the promised "
+            f"{promised!r}."
         )
-    return measurement
 
 
 def _measurement_on_integers(mechanism: str, scale: float, size: int) -> Any:
@@ -203,11 +203,7 @@ def _measurement_on_integers(mechanism: str, scale: float, size: int) -> Any:
     else:
         measurement = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
         claimed, promised = measurement.map(1), 1.0 / scale  # type: ignore[no-untyped-call]
-    if not claimed <= promised * _MARGIN:
-        raise AssertionError(
-            f"OpenDP states a privacy loss of {claimed!r} for {mechanism} noise on whole numbers, "
-            f"above the promised {promised!r}."
-        )
+    _check_promise(claimed, promised * _MARGIN, f"{mechanism} noise on whole numbers")
     return measurement
 
 
@@ -226,8 +222,6 @@ def seed_sequence(random_state: Seed) -> np.random.SeedSequence:
         return np.random.SeedSequence(whole_number(random_state, "random_state", least=0))
     return np.random.SeedSequence([int(word) for word in words])
 
-
-# Checks of what is handed to the noise.
 
 # Pays for the rounding of the division by the sensitivities, for quotients up to 2²⁸; whoever plans
 # a per-coordinate release refuses public facts that allow for more.
@@ -278,14 +272,11 @@ def check_sensitivity(bounds: FloatArray, shape: tuple[int, ...]) -> None:
         raise ValueError(f"sensitivity must be at least 0 and finite everywhere, got {bounds!r}.")
 
 
-# Noise on the whole numbers that a release pays for.
-
 # What discrete Gaussian noise has of variance beyond what is paid for, so that it is no worse than
 # continuous noise but for a factor below exp(2e-12): docs/theory/noise.md.
 _SPARE_VARIANCE = 1.5625
 # Discrete Laplace noise is no worse than continuous noise of a shift that is so much longer.
 _SPARE_SHIFT = 2
-# For the last digit of the scale.
 
 
 def noise_on_integers(release: Release, *, sensitivity: int | None = None) -> IntegerNoise:

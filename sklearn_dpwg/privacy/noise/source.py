@@ -36,9 +36,9 @@ from sklearn_dpwg.privacy.noise.samplers import (
 )
 from sklearn_dpwg.privacy.release import Draw, Mechanism, Release
 
-# Draws that one group alone pays for.
-
+# The group that alone pays for a draw, if any.
 Payer = int | None
+Shape = tuple[int, ...]
 
 
 class Payers:
@@ -76,11 +76,6 @@ class Payers:
 
 def _is_counted(release: Release) -> bool:
     return release.mechanism == "gaussian" and release.paid_count < release.max_count
-
-
-# What a plan has paid for, and what of it was drawn.
-
-Shape = tuple[int, ...]
 
 
 class PaidDraws:
@@ -162,16 +157,12 @@ class NoiseSource:
         What the plan has paid for. A draw that matches none of them is refused, so nothing can
         be drawn with the default.
 
-    Attributes
-    ----------
-    draws : tuple of Draw
-        Every draw so far, in order.
-    rng : numpy.random.Generator
-        For random choices that may become known.
-    seeded : bool
-        Whether a seed was given.
-    on_draw : callable or None
-        Called with the number of draws, in which this is included, before each: for progress.
+    Raises
+    ------
+    PlanExceededError
+        By every method, if the plan holds no such release, or no more of them.
+    ValueError
+        By every method, if an argument is out of range. Nothing is drawn in either case.
 
     Warns
     -----
@@ -226,7 +217,7 @@ class NoiseSource:
 
     @property
     def on_draw(self) -> Callable[[int], None] | None:
-        """What is called with the number of draws before each."""
+        """What is called with the number of draws before each, itself included: for progress."""
         return self._paid.on_draw
 
     @on_draw.setter
@@ -249,8 +240,7 @@ class NoiseSource:
         Returns
         -------
         numpy.random.Generator
-            Without a seed one of 256 bits of the operating system's entropy, so that nothing that
-            becomes known, here or of any other choice, tells what it draws.
+            Without a seed one of 256 bits of the operating system's entropy.
         """
         if isinstance(self._sampler, SeededSampler):
             return self._sampler.stream(purpose)
@@ -270,11 +260,6 @@ class NoiseSource:
         -------
         PoissonSample
             A coin for every record.
-
-        Raises
-        ------
-        PlanExceededError
-            If the plan holds no such release.
 
         Notes
         -----
@@ -320,20 +305,12 @@ class NoiseSource:
             The value with noise of standard deviation ``release.noise_multiplier * sensitivity``,
             a float for a scalar.
 
-        Raises
-        ------
-        PlanExceededError
-            If the plan holds no such release, or no more of them. Nothing is drawn then.
-        ValueError
-            If an argument is out of range. Nothing is drawn then.
-
         Notes
         -----
-        A per-coordinate sensitivity is the plain mechanism in other units: ``value/sensitivity``
-        moves in one coordinate by at most 1, so noise for Δ = 1 protects it, and multiplying back
-        is post-processing. A coordinate whose sensitivity is exactly 0 is the same for all
-        neighbours and is returned as it is. A single sensitivity of 0 is refused: it says that
-        there is nothing to protect, which is a bug more often than a fact.
+        A per-coordinate sensitivity is the plain mechanism in other units (docs/theory/noise.md). A
+        coordinate whose sensitivity is exactly 0 is the same for all neighbours and is returned as
+        it is. A single sensitivity of 0 is refused: it says that there is nothing to protect, which
+        is a bug more often than a fact.
 
         For a release with ``sampling_rate`` below 1 the sensitivity is that without sampling, 2C
         with C the largest norm of one record's contribution (see `Release`), and the value is
@@ -368,14 +345,6 @@ class NoiseSource:
         ndarray
             The value with noise of standard deviation ``units * max(multiplier * sensitivity)``,
             the maximum over the parts, so that every part has what its release promises.
-
-        Raises
-        ------
-        PlanExceededError
-            If the plan does not hold one of the releases, no more of them, or a sampled one has
-            no sample of its own for this draw. Nothing is drawn then.
-        ValueError
-            If the value, the units or the sensitivities are out of range. Nothing is drawn then.
         """
         values = np.array(value, dtype=np.float64)
         scales = np.array(units, dtype=np.float64)
@@ -422,13 +391,6 @@ class NoiseSource:
         ndarray or float
             The value with noise of scale ``release.noise_multiplier * sensitivity``, a float for
             a scalar.
-
-        Raises
-        ------
-        PlanExceededError
-            If the plan holds no such release, or no more of them. Nothing is drawn then.
-        ValueError
-            If the value or the sensitivity is out of range. Nothing is drawn then.
         """
         return self._add_noise(value, sensitivity, release, "laplace")
 
@@ -452,18 +414,7 @@ class NoiseSource:
         Returns
         -------
         ndarray of int64
-            The numbers with noise of the law that `noise_on_integers` tells.
-
-        Raises
-        ------
-        PlanExceededError
-            If the plan holds no such release, or no more of them. Nothing is drawn then.
-        TypeError
-            If the counts are not whole numbers. Nothing is drawn then.
-        UnsupportedMechanismError
-            If the release is sampled.
-        ValueError
-            If an argument is out of range. Nothing is drawn then.
+            The numbers with discrete noise; an `IntegerNoise` is its law.
         """
         whole = check_integers(counts)
         scale = scale_on_integers(release, sensitivity)
@@ -485,15 +436,6 @@ class NoiseSource:
         -------
         GaussianRows
             Adds noise to the rows; it counts as one draw, spent here, of all rows.
-
-        Raises
-        ------
-        PlanExceededError
-            If the plan holds no such release, or no more of them.
-        UnsupportedMechanismError
-            If the release is sampled.
-        ValueError
-            If the shape is out of range.
         """
         n_rows, n_columns = shape
         n_rows = whole_number(n_rows, "the number of rows", least=1)

@@ -71,8 +71,6 @@ class PrefixSumStream(ABC):
             If all steps were taken.
         TypeError
             If the sensitivity was stated both here and at the opening, or nowhere.
-        ValueError
-            If the vector or the sensitivity is out of range. Nothing is added then.
         """
         values = np.asarray(vector, dtype=np.float64)
         if values.shape != self._shape:
@@ -118,16 +116,10 @@ class PrefixSums(ABC):
     n_dimensions : int
         Numbers in a vector.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
-
     Notes
     -----
-    With the all-ones lower triangle A = B C the released sums are A G + B Z. The matrix C is lower
-    triangular in time: a row of C G is known when it is released. So the stream may be adaptive
-    (Denisov et al. 2022; `docs/theory/prefix-sums.md`).
+    C is lower triangular in time: a row of C G is known when it is released. So the stream may be
+    adaptive (Denisov et al. 2022; `docs/theory/prefix-sums.md`).
     """
 
     name: ClassVar[str]
@@ -192,8 +184,7 @@ class PrefixSums(ABC):
     def rounding(self) -> float:
         """What computing C G in floating point costs, over the norm of the vectors.
 
-        If no vector is longer than the sensitivity of its step times a number, that sensitivity has
-        to be larger by this share times the number; `docs/theory/prefix-sums.md`, section 5.
+        `docs/theory/prefix-sums.md`, section 5, says by how much sensitivities have to be larger.
         """
         n_roundings = _ROUNDINGS * (math.log2(self.n_steps) + 8.0)
         return 2.0 * n_roundings * 2.0**-53 * self.n_steps / self.column_norm
@@ -257,13 +248,6 @@ class PrefixSums(ABC):
         -------
         PrefixSumStream
             Takes the vectors, gives the noisy sums.
-
-        Raises
-        ------
-        PlanExceededError
-            If the plan holds no such release, or it was spent.
-        ValueError
-            If the sensitivity is out of range.
         """
         if sensitivity is not None:
             sensitivity = positive_finite(sensitivity, "sensitivity")

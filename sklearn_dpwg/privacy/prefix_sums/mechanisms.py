@@ -31,9 +31,6 @@ class IndependentNoise(PrefixSums):
 
     This is noisy gradient descent in one pass, the baseline. The noise of sum t is √t, the worst
     √T; the differences have the least noise of all.
-
-    Independent noise on every *sum* (C = A, B the identity) has noise √T at every step, never
-    less than this.
     """
 
     name = "independent"
@@ -41,7 +38,6 @@ class IndependentNoise(PrefixSums):
 
     @property
     def column_norm(self) -> float:
-        """Largest column norm of C: 1."""
         return 1.0
 
     @property
@@ -146,16 +142,11 @@ class _RowByRow(PrefixSumStream):
 class SquareRootToeplitz(PrefixSums):
     """Noise on the convolution with the square root of the all-ones triangle: B = C.
 
-    Both factors are lower-triangular Toeplitz matrices with c_0 = 1 and c_k = c_{k-1}(2k-1)/(2k),
-    the power series of 1/√(1-x). The worst noise, Σ c_k², is about (log(16 T) + 0.577)/π, of which
-    log(T)/π is the least that any factorisation has. It remembers O(d T) numbers.
-
-    Seeded noise of a fixed sensitivity is convolved by FFT when the stream is opened. Otherwise
-    every row is convolved as it comes: a noise scale may follow from the sums before it, and secure
-    noise hides a value that is rounded to its grid, so it must be added to a row of C G itself.
-    (Fichtenberger, Henzinger and Upadhyay 2023, *Constant matters: fine-grained error bound on
-    differentially private continual observation*. The lower bound: Matoušek, Nikolov and Talwar
-    2020, *Factorization norms and hereditary discrepancy*)
+    Its worst noise is the least of all mechanisms here, and it remembers O(d T) numbers. Seeded
+    noise of a fixed sensitivity is convolved by FFT when the stream is opened. Otherwise every row
+    is convolved as it comes: a noise scale may follow from the sums before it, and secure noise
+    hides a value that is rounded to its grid, so it must be added to a row of C G itself.
+    (Fichtenberger, Henzinger and Upadhyay 2023; ``docs/theory/prefix-sums.md``)
     """
 
     name = "toeplitz"
@@ -234,9 +225,8 @@ class BinaryTree(PrefixSums):
     """Noise on the nodes of a binary tree: a sum is that of one node a binary digit of t.
 
     Step t completes one node that a later sum reads: the last 2^h vectors, where 2^h is the
-    largest power of two that divides t. A vector is in at most ⌊log₂ T⌋ + 1 of them, and a sum has
-    as many as t has binary ones. It remembers O(d log T) numbers. (Chan, Shi and Song 2011; Kairouz
-    et al. 2021, *Practical and private (deep) learning without sampling or shuffling*)
+    largest power of two that divides t. It remembers O(d log T) numbers. (Chan, Shi and Song 2011;
+    Kairouz et al. 2021; ``docs/theory/prefix-sums.md``)
     """
 
     name = "tree"
@@ -302,12 +292,10 @@ class _HonakerStream(_TreeStream):
 class HonakerTree(BinaryTree):
     """Noise on all nodes of a binary tree, each estimated from itself and all nodes below it.
 
-    A node's own noisy sum and the sum of its children's estimates are two independent estimates of
-    one number; they are averaged in inverse proportion to their variances. Only nodes that are
-    complete are used ("estimation from below"), so it works on a stream. The same sensitivity as
-    `BinaryTree`, about 0.76 of its noise at many steps, up to twice its draws, the same memory
-    O(d log T). (Honaker 2015, *Efficient use of differentially private binary trees*; Kairouz et
-    al. 2021, Appendix B)
+    A node's own noisy sum and the sum of its children's estimates are averaged in inverse
+    proportion to their variances; only nodes that are complete are used. The same sensitivity as
+    `BinaryTree`, about 0.76 of its noise at many steps, up to twice its draws, the same memory.
+    (Honaker 2015; ``docs/theory/prefix-sums.md``)
     """
 
     name = "honaker"
@@ -389,11 +377,6 @@ def make_prefix_sums(noise: str, *, n_steps: int, n_dimensions: int) -> PrefixSu
     -------
     PrefixSums
         The mechanism.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown or a number is out of range.
     """
     if noise not in PREFIX_SUMS:
         raise ValueError(f"noise must be one of {sorted(PREFIX_SUMS)}, got {noise!r}.")

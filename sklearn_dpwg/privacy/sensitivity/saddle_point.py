@@ -66,25 +66,12 @@ def saddle_point_sensitivity(
     float
         L2 sensitivity to replacing one record, the maximum over groups, rounded up.
 
-    Raises
-    ------
-    TypeError
-        If a number is not one.
-    ValueError
-        If a number is out of range or there is not one prior weight for each group.
-
     Notes
     -----
     For each group the bound is the largest x for which there are group weights λ < λ' of the two
     neighbours, their log-odds within B/μ_λ of the prior's and ρ apart, with
     ``μ_w x² ≤ λ Γ/n x + (λ' - λ) min(B/n - μ_λ ρ, Γ x)``. It holds for losses that are not smooth
-    and where the ball is active. For B/(nμ_λ) below 1/10 its limit for small changes is used, which
-    is larger and has a closed form.
-
-    References
-    ----------
-    X. Zhou and R. Bassily (2024). *Differentially Private Worst-group Risk Minimization*, whose
-    Lemma 3 this sharpens; ``docs/theory/phased-erm-sensitivity.md`` has the proof.
+    and where the ball is active; ``docs/theory/phased-erm-sensitivity.md`` has the proof.
 
     Examples
     --------
@@ -274,11 +261,6 @@ def lemma3_sensitivity(
     float
         ``3/n (L/μ_w + B/√(μ_w μ_λ))``, which holds for weights of a solver whose gap is at most
         ``L²/(8n²μ_w) + B²/(8n²μ_λ)``.
-
-    Raises
-    ------
-    ValueError
-        If a number is not positive and finite.
 
     References
     ----------
