@@ -161,6 +161,27 @@ def seconds(function: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def turn_by_turn(
+    sides: Sequence[Callable[[], object]],
+    n_turns: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> np.ndarray:
+    """Return seconds of shape (n_sides, n_turns), after a first turn that compiles."""
+
+    def taken(side: Callable[[], object]) -> float:
+        start = clock()
+        side()
+        return clock() - start
+
+    return np.array([[taken(side) for side in sides] for _ in range(n_turns + 1)])[1:].T
+
+
+def quartiles(values: np.ndarray) -> tuple[float, str]:
+    """Return the median, and the quartiles in words."""
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    return float(middle), f"({low:.2f} to {high:.2f})"
+
+
 @contextmanager
 def constants(modules: ModuleType | Sequence[ModuleType], **values: Any) -> Iterator[None]:
     """Change constants for a while, in every module that looks them up."""

@@ -23,20 +23,17 @@ vanish whatever its tolerance.
 from __future__ import annotations
 
 import sys
-import time
-import warnings
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
+from common import ignore_warnings, quartiles, risks_of, row, turn_by_turn
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.datasets import load_dataset
-from sklearn_dpwg.exceptions import UngroupedWarning
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum import worst_group_optimum
 
@@ -46,27 +43,10 @@ RADIUS = 100.0
 # scikit-learn 1.8 took None from `penalty`, where an infinite C says the same in every version
 AVERAGE = {"C": np.inf, "solver": "lbfgs", "tol": 1e-6, "max_iter": 10_000}
 
-
-class Measured(NamedTuple):
-    """One line: times in seconds, the ratios of ours to theirs, and both gaps."""
-
-    name: str
-    ours: float
-    theirs: float
-    theirs_alone: float
-    ratio_to_threads: float
-    ratio: float
-    quartiles: tuple[float, float]
-    gap: float
-    gap_theirs: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether ours is not slower than theirs as it is, and no worse off."""
-        return self.ratio_to_threads <= 1.0 and self.gap <= self.gap_theirs
+Records = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def synthetic(n_records: int, n_groups: int, n_columns: int = N_COLUMNS):
+def synthetic(n_records: int, n_groups: int, n_columns: int = N_COLUMNS) -> Records:
     """Return rows of independent normal features, targets of a logistic model a group, groups."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_records, n_columns))
@@ -79,122 +59,83 @@ def synthetic(n_records: int, n_groups: int, n_columns: int = N_COLUMNS):
     return X, y, groups
 
 
-def adult(grouped: bool):
-    """Return Adult: rows, targets, and its groups or one."""
-    data = load_dataset("adult")
-    return data.data, data.target, data.groups if grouped else np.zeros(len(data.target), int)
-
-
-def measure(name: str, X, y, groups, *, n_repetitions: int = N_REPETITIONS) -> Measured:
-    """Fit both sides turn by turn, and compute what each reaches on all records."""
+def line(name: str, X: np.ndarray, y: np.ndarray, groups: np.ndarray) -> None:
+    """Fit both sides turn by turn, and print times and what each reaches on all records."""
     data_norm = float(np.sqrt(np.einsum("ij,ij->i", X, X).max()))
     model = DPWorstGroupClassifier(epsilon=float("inf"), data_norm=data_norm, radius=RADIUS)
     average = LogisticRegression(**AVERAGE)
 
-    def alone() -> object:
+    def alone() -> None:
         with threadpool_limits(1):
-            return average.fit(X, y)
+            average.fit(X, y)
 
-    sides: tuple[Callable[[], object], ...] = (
-        lambda: model.fit(X, y, groups=groups),
-        alone,
-        lambda: average.fit(X, y),
-    )
-    for fit in sides:
-        fit()  # loads, compiles, and touches memory
-    times = np.array([[seconds(fit) for fit in sides] for _ in range(n_repetitions)])
-    ours, theirs_alone, theirs = np.median(times, axis=0)
-    quicker = times[:, 1] if theirs_alone <= theirs else times[:, 2]
-    low, middle, high = np.quantile(times[:, 0] / quicker, [0.25, 0.5, 0.75])
+    fit = partial(model.fit, X, y, groups=groups)
+    times = turn_by_turn([fit, alone, partial(average.fit, X, y)], N_REPETITIONS)
+    ours, theirs_alone, theirs = np.median(times, axis=1)
+    to_threads = float(np.median(times[0] / times[2]))
+    quicker = times[1] if theirs_alone <= theirs else times[2]
+    gaps = gaps_of(name, model, average, data_norm, (X, y, groups))
+    holds = to_threads <= 1.0 and gaps[0] <= gaps[1]
+    cells = [f"{each:.3f}" for each in (ours, theirs, theirs_alone)]
+    ratio, spread = quartiles(times[0] / quicker)
+    cells += [f"{to_threads:.2f}", f"{ratio:.2f}", spread, *(f"{each:.0e}" for each in gaps)]
+    row(name, (*cells, "holds" if holds else "MISSED"), 16, 28)
 
-    labels, codes = np.unique(groups, return_inverse=True)
-    records = RecordEncoder(len(labels), data_norm).encode(X, 2.0 * y - 1.0, codes)
-    risks = GroupRisks(records, BinaryLogLoss(), model.intercept_scaling)
 
-    def worst(fitted) -> float:
-        weights = np.append(fitted.coef_ * data_norm, fitted.intercept_ / model.intercept_scaling)
-        return float(risks.risks(weights).max())
-
+def gaps_of(
+    name: str, model: Any, average: Any, data_norm: float, records: Records
+) -> tuple[float, float]:
+    """Return the largest group risk of both over the certified optimum."""
+    X, y, groups = records
+    codes = np.unique(groups, return_inverse=True)[1]
+    told = {"data_norm": data_norm, "scaling": model.intercept_scaling}
+    risks = risks_of(X, 2.0 * y - 1.0, codes, BinaryLogLoss(), **told)
     # the certificate is linear in the gradient and the gap quadratic: a certified 1e-11 is exact
     optimum = worst_group_optimum(risks, radius=RADIUS, tolerance=1e-11)
     best = float(risks.risks(optimum.weights).max())
-    norm = np.linalg.norm(
-        np.append(average.coef_ * data_norm, average.intercept_ / model.intercept_scaling)
-    )
-    if norm > RADIUS:
+    weights = [
+        np.append(each.coef_ * data_norm, each.intercept_ / model.intercept_scaling)
+        for each in (model, average)
+    ]
+    if (norm := np.linalg.norm(weights[1])) > RADIUS:
         print(f"  {name}: logistic regression is outside the ball, norm {norm:.0f}")
-    return Measured(
-        name,
-        float(ours),
-        float(theirs),
-        float(theirs_alone),
-        float(np.median(times[:, 0] / times[:, 2])),
-        float(middle),
-        (float(low), float(high)),
-        worst(model) - best,
-        worst(average) - best,
-    )
+    ours, theirs = (float(risks.risks(each).max()) - best for each in weights)
+    return ours, theirs
 
 
-def sorting() -> None:
-    """Print what it costs that groups are not sorted: a million rows of 20 columns, ten groups."""
+def sorting() -> Iterator[tuple[str, Records]]:
+    """Yield what it costs that groups are not sorted: a million rows of 20 columns, ten groups."""
     X, y, groups = synthetic(1_000_000, 10, 20)
     order = np.argsort(groups, kind="stable")
     for dtype in (np.float64, np.float32):
         rows = X.astype(dtype)
-        sides = {"unsorted": (rows, y, groups), "sorted": (rows[order], y[order], groups[order])}
-        for name, data in sides.items():
-            line(measure(f"10^6 x 20, {np.dtype(dtype)}, {name}", *data))
+        yield f"10^6 x 20, {np.dtype(dtype)}, unsorted", (rows, y, groups)
+        yield f"10^6 x 20, {np.dtype(dtype)}, sorted", (rows[order], y[order], groups[order])
 
 
-def seconds(function: Callable[[], object]) -> float:
-    """Return how long one call takes."""
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
-def lines(sizes: tuple[int, ...] = SIZES):
-    """Yield the measured lines: synthetic data of some sizes with 1 and 10 groups, then Adult."""
-    for size in sizes:
+def sizes(numbers: tuple[int, ...] = SIZES) -> Iterator[tuple[str, Records]]:
+    """Yield synthetic data of some sizes with 1 and 10 groups, then Adult with one and its own."""
+    for size in numbers:
         for n_groups in (1, 10):
-            name = f"{size:>9,} x {N_COLUMNS}, {n_groups:>2} group{'s' if n_groups > 1 else ''}"
-            yield measure(name, *synthetic(size, n_groups))
-    for grouped in (False, True):
-        X, y, groups = adult(grouped)
-        n_groups = len(np.unique(groups))
-        name = f"Adult {len(X):,} x {X.shape[1]}, {n_groups} group{'s' if grouped else ''}"
-        yield measure(name, X, y, groups)
+            yield f"{size:,} x {N_COLUMNS}, {n_groups} groups", synthetic(size, n_groups)
+    data = load_dataset("adult")
+    for groups in (np.zeros(len(data.target), int), data.groups):
+        name = f"Adult, {len(np.unique(groups))} groups"
+        yield name, (data.data, data.target, groups)
 
 
-def main(sizes: tuple[int, ...] = SIZES) -> list[Measured]:
-    """Print the table, and return it."""
-    warnings.simplefilter("ignore", UngroupedWarning)
+def main(measured: Iterator[tuple[str, Records]] | None = None) -> None:
+    """Print the table."""
+    ignore_warnings()
     print(f"epsilon=inf against LogisticRegression(lbfgs, tol=1e-6), median of {N_REPETITIONS}\n")
-    print(f"{'':<28}{'':>9}{'theirs s':^18}{'ratio to':^16}{'':17}{'gap':^20}")
-    titles = f"{'ours s':>9}{'threads':>9}{'one':>9}{'threads':>9}{'quicker':>9}  {'quartiles':<15}"
-    print(f"{'':<28}{titles}{'ours':>9}{'theirs':>11}  ratio <= 1, gap no worse")
-    found = []
-    for measured in lines(sizes) if sizes else ():
-        line(measured)
-        found.append(measured)
-    return found
-
-
-def line(of: Measured) -> None:
-    """Print one line."""
-    spread = f"({of.quartiles[0]:.2f} to {of.quartiles[1]:.2f})"
-    times = f"{of.ours:>9.3f}{of.theirs:>9.3f}{of.theirs_alone:>9.3f}"
-    print(
-        f"{of.name:<28}{times}{of.ratio_to_threads:>9.2f}{of.ratio:>9.2f}  {spread:<15}"
-        f"{of.gap:>9.0e}{of.gap_theirs:>11.0e}  {'holds' if of.holds else 'MISSED'}",
-        flush=True,
-    )
+    times = ("ours s", "threads s", "one thread s", "over threads", "over quicker", "quartiles")
+    row("", (*times, "our gap", "their gap", "<= 1, no worse"), 16, 28)
+    for name, records in measured or sizes():
+        line(name, *records)
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["sorting"]:
-        main(())  # the titles
-        sorting()
-        sys.exit()
-    main(tuple(int(size) for size in sys.argv[1:]) or SIZES)
+        main(sorting())
+    else:
+        main(sizes(tuple(int(size) for size in sys.argv[1:]) or SIZES))

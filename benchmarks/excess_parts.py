@@ -20,20 +20,17 @@ None is a lower bound: others release other things.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from itertools import product
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from population_defaults import DELTA, FLOORS, SEEDS, tasks
+from population_defaults import DELTA, FLOORS, SEEDS, mean_excess, tasks
 from scipy.optimize import minimize, nnls
 from scipy.special import expit
 from utility.tasks import Task
 
-from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.privacy import Budget, Release
 from sklearn_dpwg.solvers.centring import CONSTANT, LONGEST_GRADIENT, SHARE_LEFT
 from sklearn_dpwg.solvers.descent import releases
@@ -79,17 +76,8 @@ def without_noise(*names: str) -> Callable[..., Any]:
 
 def fitted_excess(task: Task, epsilon: float, *silent: str) -> float:
     """Return the mean excess of fits without the noise of some releases."""
-    found = []
-    with warnings.catch_warnings(), patch.object(releases, "from_pass", without_noise(*silent)):
-        warnings.simplefilter("ignore", SeededNoiseWarning)
-        warnings.simplefilter("ignore", WeakPlanWarning)
-        for seed in SEEDS:
-            model = DPWorstGroupClassifier(
-                epsilon, DELTA, solver="mgr", random_state=seed, **task.public
-            )
-            model.fit(task.train.X, task.train.y, groups=task.train.groups)
-            found.append(task.train_excess(task.unit_weights(model)[:, None])[0])
-    return max(float(np.mean(found)), FLOORS[KIND])
+    with patch.object(releases, "from_pass", without_noise(*silent)):
+        return max(mean_excess(task, epsilon, solver="mgr"), FLOORS[KIND])
 
 
 class Oracle:

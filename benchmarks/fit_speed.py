@@ -15,23 +15,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
-import warnings
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
+import exact_speed
 import numpy as np
+from common import ignore_warnings, quartiles, risks_of, seconds, slope_of, turn_by_turn
 from scipy.sparse import random as sparse_random
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.kernels import n_threads
-from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.losses import LOSSES, BinaryLogLoss, Loss
 from sklearn_dpwg.solvers import MGR
 
-for category in (SeededNoiseWarning, WeakPlanWarning):
-    warnings.simplefilter("ignore", category)
+ignore_warnings()
 N_GROUPS = 10
 
 
@@ -41,30 +40,21 @@ def report(what: str, target: str, measured: float, spread: str, *, holds: bool)
     print(f"{what:<58}{target:>12}{measured:>10.2f}  {spread:<22}{verdict}", flush=True)
 
 
-def seconds(function: Callable[[], object]) -> float:
-    """Return how long one call takes."""
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
 def ratios(one: Callable[[], object], other: Callable[[], object], n: int) -> tuple[float, str]:
     """Return the median of one's time over the other's, turn by turn, and the quartiles."""
-    one(), other()  # compiles, and fills the caches
-    found = [seconds(one) / seconds(other) for _ in range(n)]
-    low, middle, high = np.quantile(found, [0.25, 0.5, 0.75])
-    return float(middle), f"({low:.2f} to {high:.2f})"
+    times = turn_by_turn([one, other], n)
+    return quartiles(times[0] / times[1])
 
 
-def risks_of(rows, loss: Loss) -> GroupRisks:
-    """Return group risks of rows in equal groups."""
+def random_risks(rows: Any, loss: Loss) -> GroupRisks:
+    """Return group risks of rows in equal groups, with random targets."""
     rng = np.random.default_rng(1)
     n_records = rows.shape[0]
     targets = rng.choice([-1.0, 1.0], size=n_records)
     if loss.task == "multiclass":
         targets = rng.integers(0, loss.n_outputs, n_records).astype(float)
     codes = np.repeat(np.arange(N_GROUPS), n_records // N_GROUPS)
-    return GroupRisks(RecordEncoder(N_GROUPS, 4.0).encode(rows, targets, codes), loss, 0.5)
+    return risks_of(rows, targets, codes, loss, data_norm=4.0, scaling=0.5)
 
 
 # --- one pass against the bandwidth of a sum -----------------------------------------------------
@@ -75,7 +65,7 @@ def measure_pass() -> None:
     X = np.random.default_rng(0).uniform(-1.0, 1.0, size=(1_000_000, 50))
 
     def line(name: str, rows, loss: Loss, least: float | None = None) -> None:
-        risks = risks_of(rows, loss)
+        risks = random_risks(rows, loss)
         weights = np.random.default_rng(2).standard_normal(risks.n_weights)
         share, spread = ratios(rows.sum, lambda: risks.risks_and_gradients(weights), 15)
         target = "" if least is None else f">= {least:.2f}"
@@ -98,7 +88,7 @@ def measure_sparse() -> None:
     rng = np.random.default_rng(0)
     rows = sparse_random(200_000, 500, density=0.01, format="csr", rng=rng)
     dense = rows.toarray()
-    of_sparse, of_dense = risks_of(rows, BinaryLogLoss()), risks_of(dense, BinaryLogLoss())
+    of_sparse, of_dense = (random_risks(each, BinaryLogLoss()) for each in (rows, dense))
     weights = rng.standard_normal(501)
     faster, spread = ratios(
         lambda: of_dense.risks_and_gradients(weights),
@@ -129,16 +119,17 @@ def measure_slope() -> None:
         groups = rng.integers(0, N_GROUPS, size)
         model = DPWorstGroupClassifier(delta=1e-7, data_norm=20**0.5)
         model.fit(X[:5000], y[:5000], groups=groups[:5000])
-        times.append([seconds(lambda: model.fit(X, y, groups=groups)) for _ in range(5)])  # noqa: B023
+        fit = partial(model.fit, X, y, groups=groups)
+        times.append([seconds(fit) for _ in range(5)])
     middle = np.median(times, axis=1)
     print("  K x 20, seconds: " + ", ".join(
         f"{size:,}: {value:.2f}" for size, value in zip(sizes, middle, strict=True)
     ))  # fmt: skip
-    every = [float(np.polyfit(np.log(sizes), np.log(run), 1)[0]) for run in np.transpose(times)]
+    every = [slope_of(sizes, run) for run in np.transpose(times)]
     slope = float(np.median(every))
     report("slope of log seconds of a default fit in log K", "<= 1.05", slope,
            f"({min(every):.2f} to {max(every):.2f})", holds=slope <= 1.05)  # fmt: skip
-    last = float(np.log(middle[-1] / middle[-2]) / np.log(sizes[-1] / sizes[-2]))
+    last = slope_of(sizes[-2:], middle[-2:])
     report("  the same from 3*10^5 to 10^6", "<= 1.05", last, "", holds=last <= 1.05)
 
 
@@ -209,22 +200,9 @@ def measure_memory() -> None:
         report(f"peak memory: {name}", most, over_x, f"({gibibytes:.2f} GiB in all)", holds=holds)
 
 
-# --- the exact solution --------------------------------------------------------------------------
-
-
-def measure_exact() -> None:
-    """Measure the certified optimum against scikit-learn's logistic regression."""
-    try:
-        from exact_speed import main
-    except ImportError:
-        print("  benchmarks/exact_speed.py is not there")
-        return
-    main()
-
-
 PARTS = {
     "pass": measure_pass,
-    "exact": measure_exact,
+    "exact": exact_speed.main,
     "slope": measure_slope,
     "memory": measure_memory,
     "sparse": measure_sparse,

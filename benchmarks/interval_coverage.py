@@ -5,8 +5,8 @@ Coverage and width of the intervals of a private audit
 Counts get OpenDP's discrete Laplace noise of scale 2/ε, what a histogram costs when a record may be
 replaced. "rate" is of n records, known; "true positives" is a ratio of two noisy counts about the
 30 % of the records that are positive; "hidden" is a selection rate of n records, where each of the
-two counts is a sum of two cells and n is not known. Widths stand beside those of a first trial. The
-worst group is looked for in 36 worlds of 3 or 10 groups: all equal, one worse among rare errors, or
+two counts is a sum of two cells and n is not known. The worst
+group is looked for in 36 worlds of 3 or 10 groups: all equal, one worse among rare errors, or
 spread evenly; of 300 records each, or from 30 to 3,000. An interval is computed once for every
 count that occurs, which leaves most of the time to the two ratios, about ten minutes.
 
@@ -15,7 +15,6 @@ count that occurs, which leaves most of the time to the two ratios, about ten mi
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from itertools import product
 
 import numpy as np
 import opendp.prelude as dp
+from common import run_tables
 
 from sklearn_dpwg.metrics.intervals import (
     Interval,
@@ -39,20 +39,6 @@ dp.enable_features("contrib")
 SIZES, RATES, EPSILONS = (30, 100, 1000, 10_000), (0.01, 0.1, 0.5), (0.1, 1.0, 4.0)
 POSITIVES = 0.3
 N_REPETITIONS, N_WORST = 2000, 1000
-
-# Mean widths of a first trial, by size, ε and rate; of the unknown totals it tried three.
-TRIAL_RATE = {
-    30: {0.1: (0.93, 0.93, 0.94), 1.0: (0.26, 0.34, 0.50), 4.0: (0.13, 0.23, 0.36)},
-    100: {0.1: (0.57, 0.62, 0.86), 1.0: (0.09, 0.16, 0.23), 4.0: (0.06, 0.12, 0.20)},
-    1000: {0.1: (0.07, 0.12, 0.13), 1.0: (0.017, 0.04, 0.06), 4.0: (0.013, 0.04, 0.06)},
-    10_000: {0.1: (0.012, 0.016, 0.023), 1.0: (0.004, 0.012, 0.020), 4.0: (0.004, 0.012, 0.020)},
-}
-TRIAL_TRUE_POSITIVES = {
-    30: {0.1: (0.98, 0.98, 0.98), 1.0: (0.66, 0.73, 0.89), 4.0: (0.37, 0.48, 0.64)},
-    100: {0.1: (0.96, 0.95, 0.96), 1.0: (0.23, 0.32, 0.49), 4.0: (0.13, 0.24, 0.37)},
-    1000: {0.1: (0.18, 0.26, 0.33), 1.0: (0.04, 0.08, 0.12), 4.0: (0.03, 0.07, 0.12)},
-    10_000: {0.1: (0.03, 0.04, 0.05), 1.0: (0.009, 0.02, 0.04), 4.0: (0.008, 0.02, 0.04)},
-}
 
 Counts = tuple[int, ...]
 Method = Callable[[Counts, IntegerNoise], Interval]
@@ -133,25 +119,17 @@ def measure(
 
 def print_coverage(kind: str, repetitions: int) -> None:
     """Print one row for each size and ε, three rates side by side."""
-    trial = {"rate": TRIAL_RATE, "true-positives": TRIAL_TRUE_POSITIVES}.get(kind, {})
     print(f"\n{kind}, {repetitions} repetitions at rates {', '.join(map(str, RATES))}")
-    print("| n | ε | coverage | mean width | of a first trial |")
-    print("|---|---|---|---|---|")
-    everything, excess = [], []
+    print("| n | ε | coverage | mean width |\n|---|---|---|---|")
+    everything = []
     for n, epsilon in product(SIZES, EPSILONS):
         measured = measure(kind, n, epsilon, repetitions=repetitions)
         everything += [one.coverage for one in measured]
-        before = trial.get(n, {}).get(epsilon, ())
-        if epsilon == 1.0:
-            excess += [one.width / old for one, old in zip(measured, before, strict=False)]
         coverage = " / ".join(f"{one.coverage:.3f}" for one in measured)
         widths = " / ".join(f"{one.width:.3g}" for one in measured)
-        print(f"| {n} | {epsilon:g} | {coverage} | {widths} | {' / '.join(map(str, before))} |")
-        sys.stdout.flush()
+        print(f"| {n} | {epsilon:g} | {coverage} | {widths} |", flush=True)
     below = sum(coverage < 0.94 for coverage in everything)
     print(f"smallest coverage {min(everything):.3f}, mean {np.mean(everything):.3f}, {below} < .94")
-    if excess:
-        print(f"widths at ε = 1 over the trial's: {min(excess):.2f} to {max(excess):.2f}")
 
 
 @dataclass(frozen=True)
@@ -220,8 +198,7 @@ def print_worst(repetitions: int) -> None:
     for name, world in worlds():
         held = measure_worst(world, repetitions=repetitions)
         rows.append(held)
-        print(f"| {name} | {' | '.join(f'{value:.3f}' for value in held.values())} |")
-        sys.stdout.flush()
+        print(f"| {name} | {' | '.join(f'{value:.3f}' for value in held.values())} |", flush=True)
     for statement in ("set", "value", "gap"):
         held_by_world = [row[statement] for row in rows]
         print(f"{statement}: smallest {min(held_by_world):.3f}, mean {np.mean(held_by_world):.3f}")
@@ -263,20 +240,19 @@ def print_speed() -> None:
         print(f"largest group {n_largest:,}, ε = {epsilon:g}: {seconds:.1f}")
 
 
-def main(names: list[str]) -> None:
-    """Print what is asked for, by default everything."""
-    parts: dict[str, Callable[[], None]] = {
-        "speed": print_speed,
-        "rate": lambda: print_coverage("rate", N_REPETITIONS),
-        "worst": lambda: print_worst(N_WORST),
-        "true-positives": lambda: print_coverage("true-positives", N_REPETITIONS),
-        "hidden": lambda: print_coverage("hidden", N_WORST),
-    }
-    for name in names or parts:
-        begun = time.process_time()
-        parts[name]()
-        print(f"({time.process_time() - begun:.0f} CPU seconds)")
+def timed(part: Callable[[], None]) -> None:
+    """Print a part and how long it took."""
+    begun = time.process_time()
+    part()
+    print(f"({time.process_time() - begun:.0f} CPU seconds)")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parts: dict[str, Callable[[], None]] = {
+        "speed": print_speed,
+        "rate": partial(print_coverage, "rate", N_REPETITIONS),
+        "worst": partial(print_worst, N_WORST),
+        "true-positives": partial(print_coverage, "true-positives", N_REPETITIONS),
+        "hidden": partial(print_coverage, "hidden", N_WORST),
+    }
+    run_tables({name: partial(timed, part) for name, part in parts.items()})

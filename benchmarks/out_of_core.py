@@ -22,10 +22,12 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from common import quartiles, row, turn_by_turn
 from pyarrow import parquet
 
 from sklearn_dpwg import DPWorstGroupClassifier
@@ -82,33 +84,29 @@ def encoded(X, y, codes):
     return encoder.encode(X, np.where(y, 1.0, -1.0), codes)
 
 
-def mapped_blocks(directory, spool):
-    """Return risks block by block on the mapped file."""
-    source = ArraySource(*(np.load(directory / f"{name}.npy", "r") for name in ("X", "y", "codes")))
-    blocks = []
-    for partition in source.partitions():
-        table = partition.read()
-        records = spool.write(encoded(table.X, table.y, table.groups))
-        blocks.append(RecordBlock(records, BinaryLogLoss(), 0.5))
-    return together(blocks)
-
-
-def spooled_blocks(directory, names, spool):
-    """Read Parquet, encode and keep on disk; return risks block by block."""
-    source = ParquetSource(
+def parquet_source(directory, names):
+    """Return the Parquet file as a source."""
+    return ParquetSource(
         directory / "rows.parquet", features=names, target="y", groups="region", spool=directory
     )
+
+
+def held(directory, names, spool, what):
+    """Return risks block by block, on mapped arrays or on Parquet that is encoded and kept."""
+    if what == "mapped":
+        arrays = (np.load(directory / f"{name}.npy", "r") for name in ("X", "y", "codes"))
+        source = ArraySource(*arrays)
+    else:
+        source = parquet_source(directory, names)
     blocks = []
     for partition in source.partitions():
         table = partition.read()
-        codes, _ = encode_groups(table.groups, len(table.y), LABELS.tolist(), may_be_empty=True)
-        records = spool.write(encoded(table.X.to_numpy(), table.y, codes))
+        X, codes = table.X, table.groups
+        if what != "mapped":
+            X = X.to_numpy()
+            codes, _ = encode_groups(codes, len(table.y), LABELS.tolist(), may_be_empty=True)
+        records = spool.write(encoded(X, table.y, codes))
         blocks.append(RecordBlock(records, BinaryLogLoss(), 0.5))
-    return together(blocks)
-
-
-def together(blocks):
-    """Return the risks of all blocks."""
     return Risks(
         LocalEngine(),
         blocks,
@@ -117,13 +115,6 @@ def together(blocks):
         group_sizes=tuple(np.sum([block.group_sizes for block in blocks], axis=0).tolist()),
         n_features=blocks[0].n_features,
     )
-
-
-def one_pass(risks, weights):
-    """Read all blocks once; return processor time."""
-    start = time.process_time()
-    risks.risks_and_gradients(weights)
-    return time.process_time() - start
 
 
 def anonymous():
@@ -157,20 +148,15 @@ def measure_memory(directory, names, what):
     weights = np.random.default_rng(1).standard_normal(len(names) + 1)
     found = {}
     with Spool(directory) as spool, peak(found):
-        if what == "mapped":
-            blocks = mapped_blocks(directory, spool)
-        else:
-            blocks = spooled_blocks(directory, names, spool)
+        risks = held(directory, names, spool, what)
         for _ in range(3):
-            one_pass(blocks, weights)
+            risks.risks_and_gradients(weights)
     print(json.dumps(found))
 
 
 def measure_fit(directory, names, solver):
     """Fit to the Parquet file, and print the time and the memory of this process."""
-    source = ParquetSource(
-        directory / "rows.parquet", features=names, target="y", groups="region", spool=directory
-    )
+    source = parquet_source(directory, names)
     model = DPWorstGroupClassifier(
         epsilon=1.0, delta=1e-9, data_norm=float(np.sqrt(len(names))), solver=solver
     )
@@ -193,26 +179,20 @@ def compare(directory, names, n_turns):
     weights = np.random.default_rng(1).standard_normal(len(names) + 1)
     X, y, codes = (np.load(directory / f"{name}.npy") for name in ("X", "y", "codes"))
     risks = {"in memory": GroupRisks(encoded(X, y, codes), BinaryLogLoss(), 0.5)}
-    one_pass(risks["in memory"], weights)  # compiles
     with Spool(directory) as spool:
-        risks["mapped"] = mapped_blocks(directory, spool)
+        risks["mapped"] = held(directory, names, spool, "mapped")
         start, wall = time.process_time(), time.perf_counter()
-        risks["spool"] = spooled_blocks(directory, names, spool)
+        risks["spool"] = held(directory, names, spool, "spool")
         once, waited = time.process_time() - start, time.perf_counter() - wall
-        seconds = {name: [] for name in risks}
-        for turn in range(n_turns + 1):
-            for name in list(risks)[:: 1 if turn % 2 else -1]:
-                taken = one_pass(risks[name], weights)
-                if turn:
-                    seconds[name].append(taken)
-    memory = np.median(seconds["in memory"])
-    print(f"{'one pass':>24}{'cpu s':>9}{'over in memory':>17}{'quartiles':>18}")
-    for name, taken in seconds.items():
-        ratios = np.array(taken) / np.array(seconds["in memory"])
-        low, middle, high = np.percentile(ratios, [25, 50, 75])
-        n_blocks = f"{name} ({len(risks[name].handles)} blocks)"
-        print(f"{n_blocks:>24}{np.median(taken):9.3f}{middle:17.3f}{low:9.3f} to {high:.3f}")
-    print(f"{'Parquet to spool, once':>24}{once:9.2f}{once / memory:17.1f}{waited:9.2f} s of wall")
+        sides = [partial(each.risks_and_gradients, weights) for each in risks.values()]
+        times = turn_by_turn(sides, n_turns, clock=time.process_time)
+    row("one pass", ("cpu s", "over in memory", "quartiles"), 17, 24)
+    for (name, each), taken in zip(risks.items(), times, strict=True):
+        ratio, spread = quartiles(taken / times[0])
+        cells = (f"{np.median(taken):.3f}", f"{ratio:.3f}", spread)
+        row(f"{name} ({len(each.handles)} blocks)", cells, 17, 24)
+    cells = (f"{once:.2f}", f"{once / np.median(times[0]):.1f}", f"{waited:.2f} s of wall")
+    row("Parquet to spool, once", cells, 17, 24)
 
 
 def run():
@@ -254,14 +234,13 @@ def run():
             subprocess.run(command, check=True)
             return
         compare(directory, names, options.turns)
-        print(f"{'anonymous memory, GiB':>24}{'before':>9}{'peak':>9}{'after':>9}")
+        row("anonymous memory, GiB", ("before", "peak", "after"), 17, 24)
         for what in ("mapped", "spool"):
             command = [sys.executable, __file__, str(directory), "--memory", what]
             command += ["--columns", str(options.columns)]
             run = subprocess.run(command, check=True, capture_output=True, text=True)
             found = json.loads(run.stdout)
-            gib = [found[when] / 2**30 for when in ("before", "peak", "after")]
-            print(f"{what:>24}" + "".join(f"{each:9.3f}" for each in gib))
+            row(what, [f"{found[w] / 2**30:.3f}" for w in ("before", "peak", "after")], 17, 24)
 
 
 if __name__ == "__main__":

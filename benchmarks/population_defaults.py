@@ -15,29 +15,29 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+from common import DELTA, constants, ignore_warnings
 from utility.population import DEFINITIONS, load_definition
 from utility.store import FOLDER
 from utility.tasks import Task
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.exceptions import SeededNoiseWarning, WeakPlanWarning
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers import steps as group_player
 from sklearn_dpwg.solvers.descent import group_weights, planning
 from sklearn_dpwg.solvers.solver import BY_KERNEL
 
-EPSILONS, SEEDS, DELTA = (1.0, 4.0), range(3), 1e-5
+ignore_warnings()
+
+EPSILONS, SEEDS = (1.0, 4.0), range(3)
 FLOORS = {"log loss": 1e-3, "squared_error": 1e-4}
 # One task a source, none above 20,000 records, drawn up before any was fitted.
 CLASSIFICATIONS = (
@@ -82,90 +82,74 @@ BY_LOSS = {
 @lru_cache(maxsize=2)
 def tasks(kind: str) -> tuple[Task, ...]:
     """Return the tasks that the population still has."""
-    cache: Path = FOLDER / "population" / "optima"
     return tuple(
-        load_definition(each, cache=cache)
+        load_definition(each, cache=FOLDER / "population" / "optima")
         for each in DEFINITIONS
         if each.name in TASKS[kind] and each.half == "choosing"
     )
 
 
-def excesses(solver: MGR, kind: str, **of_estimator: float) -> np.ndarray:
+def mean_excess(task: Task, epsilon: float, **parameters: Any) -> float:
+    """Return the mean excess of seeded fits, of MGR if nothing else is said."""
+    make = DPWorstGroupClassifier if task.is_classification else DPWorstGroupRegressor
+    told = {"solver": MGR(), **task.public, **parameters}
+    fits = (make(epsilon, DELTA, random_state=seed, **told) for seed in SEEDS)
+    X, y, groups = task.train.X, task.train.y, task.train.groups
+    weights = [task.unit_weights(fit.fit(X, y, groups=groups)) for fit in fits]
+    return float(task.train_excess(np.array(weights).T).mean())
+
+
+def excesses(kind: str, **parameters: Any) -> np.ndarray:
     """Return mean excesses of shape (n_epsilons, n_tasks)."""
-    make = DPWorstGroupClassifier if kind == "log loss" else DPWorstGroupRegressor
-    found = np.zeros((len(EPSILONS), len(tasks(kind))))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SeededNoiseWarning)
-        warnings.simplefilter("ignore", WeakPlanWarning)
-        for row, epsilon in enumerate(EPSILONS):
-            for column, task in enumerate(tasks(kind)):
-                fits = [
-                    make(
-                        epsilon,
-                        DELTA,
-                        solver=solver,
-                        random_state=seed,
-                        **task.public,
-                        **of_estimator,
-                    ).fit(task.train.X, task.train.y, groups=task.train.groups)
-                    for seed in SEEDS
-                ]
-                weights = np.array([task.unit_weights(fitted) for fitted in fits]).T
-                found[row, column] = task.train_excess(weights).mean()
+    found = [
+        [mean_excess(task, epsilon, **parameters) for task in tasks(kind)] for epsilon in EPSILONS
+    ]
     return np.maximum(found, FLOORS[kind])
 
 
-@contextmanager
-def constant(modules: tuple[ModuleType, ...], name: str, value: float) -> Iterator[None]:
-    """Set a planning constant wherever it is looked up."""
-    with ExitStack() as patches:
-        for module in modules:
-            patches.enter_context(patch.object(module, name, value))
-        yield
+class Setting(NamedTuple):
+    """A name, what to print, parameters of the estimator, and constants that are changed."""
+
+    name: str
+    said: str
+    parameters: dict[str, Any]
+    changed: Any
 
 
-def of_loss(kind: str, name: str, value: float) -> AbstractContextManager[Any]:
-    """Set a planning constant of a loss."""
-    kernel = "binary_log" if kind == "log loss" else kind
-    changed = replace(BY_KERNEL[kernel], **{name: value})
-    return patch.dict(BY_KERNEL, {kernel: changed})
-
-
-def settings(kind: str) -> Iterator[tuple[str, str, MGR, AbstractContextManager[Any]]]:
-    """Yield the name, what to print, the solver and the constants of each setting."""
-    for parameter, values in PARAMETERS.items():
+def settings(kind: str) -> Iterator[Setting]:
+    """Yield all settings that differ from the defaults in one number."""
+    for value in RADII[kind]:
+        yield Setting("radius", f"radius={value:g}", {"radius": value}, nullcontext())
+    for name, values in PARAMETERS.items():
         for value in values:
-            yield parameter, f"{parameter}={value!r}", MGR(**{parameter: value}), nullcontext()
+            solver = {"solver": MGR(**{name: value})}
+            yield Setting(name, f"{name}={value!r}", solver, nullcontext())
     for modules, name, values in CONSTANTS:
         for value in values:
-            yield name, f"{name} = {value}", MGR(), constant(modules, name, value)
+            yield Setting(name, f"{name} = {value}", {}, constants(modules, **{name: value}))
+    kernel = "binary_log" if kind == "log loss" else kind
     for name, values in BY_LOSS[kind].items():
         for value in values:
-            yield name, f"{name} = {value}", MGR(), of_loss(kind, name, value)
-
-
-def show(what: str, ratios: np.ndarray) -> None:
-    """Print the geometric mean, over all and by ε."""
-    by_epsilon = "  ".join(f"{np.exp(np.log(row).mean()):.3f}" for row in ratios)
-    print(f"{what:<34} {np.exp(np.log(ratios).mean()):.3f}   by epsilon  {by_epsilon}", flush=True)
+            changed = replace(BY_KERNEL[kernel], **{name: value})
+            yield Setting(name, f"{name} = {value}", {}, patch.dict(BY_KERNEL, {kernel: changed}))
 
 
 def main(asked: set[str]) -> None:
-    """Print what was asked for, or everything."""
-    kinds = [kind for kind in TASKS if kind in asked] or (["log loss"] if asked else list(TASKS))
+    """Print what was asked for, or everything: geometric means over all and by ε."""
     names = asked - set(TASKS)
-    for kind in kinds:
-        planned = excesses(MGR(), kind)
+    for kind in [each for each in TASKS if each in asked] or list(TASKS)[: 1 if asked else None]:
+        planned = excesses(kind)
         print(
             f"{kind}: {len(tasks(kind))} tasks, epsilon = {EPSILONS}, {len(SEEDS)} seeds; "
             "excess over the defaults'"
         )
-        for radius in RADII[kind] if not names or "radius" in names else ():
-            show(f"radius={radius:g}", excesses(MGR(), kind, radius=radius) / planned)
-        for name, said, solver, constants in settings(kind):
+        for name, said, parameters, changed in settings(kind):
             if not names or name in names:
-                with constants:
-                    show(said, excesses(solver, kind) / planned)
+                with changed:
+                    logs = np.log(excesses(kind, **parameters) / planned)
+                by_epsilon = "  ".join(f"{each:.3f}" for each in np.exp(logs.mean(axis=1)))
+                total = np.exp(logs.mean())
+                print(f"{said:<34} {total:.3f}   by epsilon  {by_epsilon}", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from common import DELTA, load_dataset, make_estimator
+from common import DELTA, make_estimator
 from fairlearn.postprocessing import ThresholdOptimizer
 from sklearn.frozen import FrozenEstimator
 
+from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.postprocessing.histogram import likely_counts
 from sklearn_dpwg.postprocessing.thresholds import RULES
@@ -42,9 +44,11 @@ class Halves(NamedTuple):
     measure: np.ndarray
 
     def taken(self, part: np.ndarray) -> tuple[Any, Any, Any]:
+        """Return rows, targets and groups of a part."""
         return self.data.data[part], self.data.target[part], self.data.groups[part]
 
 
+@cache
 def halves(name: str) -> Halves:
     """Return a data set and the two parts of its records, at random."""
     data = load_dataset(name)
@@ -64,104 +68,90 @@ def reached(constraint: str, y: np.ndarray, groups: np.ndarray, chosen: np.ndarr
     return [float(np.ptp(rates)), wrong.mean()]
 
 
-def fitted(split: Halves, epsilon: float, seed: int, **parameters: Any) -> DPThresholdClassifier:
-    """Return a model and its histogram, whose thresholds are those of the default constraint."""
+# What a fit reaches with a constraint: a gap or worst error, and the error of all.
+Reached = Callable[[str], list[float]]
+
+
+def of_private(
+    split: Halves, epsilon: float, seed: int, trust: float | None = None, **parameters: Any
+) -> Reached:
+    """Return what a model's released histogram reaches, read with another trust if there is one."""
     model = DPThresholdClassifier(
         make_estimator(split.data), epsilon=epsilon, delta=DELTA, random_state=seed, **parameters
     )
-    return model.fit(*split.taken(split.learn))
+    return partial(of_histogram, model.fit(*split.taken(split.learn)), split, trust)
 
 
-def of_constraint(model: DPThresholdClassifier, constraint: str, split: Halves) -> list[float]:
+def of_histogram(
+    model: DPThresholdClassifier, split: Halves, trust: float | None, constraint: str
+) -> list[float]:
     """Return what a constraint reaches with the histogram that a model has released."""
-    likely = likely_counts(model.histogram_, model.score_edges_, model.plan_.count_std)
+    told = {} if trust is None else {"trust": trust}
+    likely = likely_counts(model.histogram_, model.score_edges_, model.plan_.count_std, **told)
     model.thresholds_ = RULES[constraint](likely, model.score_edges_, True, 0.0, 1.0)
     X, y, groups = split.taken(split.measure)
     return reached(constraint, y, groups, model.predict(X, groups))
 
 
-def of_fairlearn(model: Any, constraint: str, split: Halves) -> list[float]:
-    """Return what fairlearn reaches with exact counts; its thresholds are drawn at random."""
-    if constraint == "worst_error":
-        exact = DPThresholdClassifier(FrozenEstimator(model), epsilon=np.inf, n_bins=100)
-        exact.fit(*split.taken(split.learn))
-        return of_constraint(exact, constraint, split)
+@cache
+def untouched(name: str, epsilon: float, seed: int) -> Any:
+    """Return a model without thresholds of its own."""
+    split = halves(name)
     X, y, groups = split.taken(split.learn)
-    optimizer = ThresholdOptimizer(
-        estimator=model,
-        constraints=FAIRLEARN[constraint],
-        objective="accuracy_score",
-        prefit=True,
-        predict_method="predict_proba",
-    )
-    optimizer.fit(X, y, sensitive_features=groups)
+    return make_estimator(split.data, epsilon, random_state=seed).fit(X, y, groups=groups)
+
+
+def of_model(split: Halves, epsilon: float, seed: int) -> Reached:
+    """Return what a model reaches as it is."""
+    model = untouched(split.data.entry.name, epsilon, seed)
     X, y, groups = split.taken(split.measure)
-    chosen = optimizer.predict(X, sensitive_features=groups, random_state=0)
-    return reached(constraint, y, groups, np.asarray(chosen))
+    return lambda constraint: reached(constraint, y, groups, model.predict(X))
 
 
-def compare(n_seeds: int) -> pd.DataFrame:
-    """Return, for each data set, constraint and epsilon, what three ways reach."""
-    rows = []
-    for name in (*CHOSEN_ON, *CHECKED_ON):
-        split = halves(name)
-        X, y, groups = split.taken(split.measure)
-        for epsilon in (1.0, 4.0):
-            found: dict[str, list[Any]] = {constraint: [] for constraint in RULES}
-            for seed in range(n_seeds):
-                untouched = make_estimator(split.data, epsilon, random_state=seed)
-                untouched.fit(*split.taken(split.learn))
-                private = fitted(split, epsilon, seed)
-                for constraint, of_it in found.items():
-                    of_it.append(
-                        [
-                            *reached(constraint, y, groups, untouched.predict(X)),
-                            *of_constraint(private, constraint, split),
-                            *of_fairlearn(untouched, constraint, split),
-                        ]
-                    )
-            for constraint, of_it in found.items():
-                rows.append([name, constraint, epsilon, *np.mean(of_it, axis=0)])
-                print(*rows[-1][:3], np.round(rows[-1][3:], 3), flush=True)
-    columns = [
-        f"{way} {what}" for way in ("model", "private", "exact") for what in ("gap", "error")
-    ]
-    return pd.DataFrame(rows, columns=["data", "constraint", "epsilon", *columns])
+def of_fairlearn(split: Halves, epsilon: float, seed: int) -> Reached:
+    """Return what fairlearn reaches with exact counts; its thresholds are drawn at random."""
+    model = untouched(split.data.entry.name, epsilon, seed)
+    X, y, groups = split.taken(split.learn)
+
+    def of_constraint(constraint: str) -> list[float]:
+        if constraint == "worst_error":
+            exact = DPThresholdClassifier(FrozenEstimator(model), epsilon=np.inf, n_bins=100)
+            return of_histogram(exact.fit(X, y, groups), split, None, constraint)
+        optimizer = ThresholdOptimizer(
+            estimator=model,
+            constraints=FAIRLEARN[constraint],
+            objective="accuracy_score",
+            prefit=True,
+            predict_method="predict_proba",
+        )
+        optimizer.fit(X, y, sensitive_features=groups)
+        rows, targets, sensitive = split.taken(split.measure)
+        chosen = optimizer.predict(rows, sensitive_features=sensitive, random_state=0)
+        return reached(constraint, targets, sensitive, np.asarray(chosen))
+
+    return of_constraint
 
 
-def sweep(
-    n_seeds: int, values: list[Any], fit: Callable[..., Any], names: tuple[str, ...]
+def measured(
+    names: tuple[str, ...], n_seeds: int, variants: Mapping[Any, Callable[..., Reached]]
 ) -> pd.DataFrame:
-    """Return the gap or worst error, and the error of all, of each value, per constraint."""
+    """Return what variants reach, a row for each data set, ε, variant, seed and constraint."""
     rows = []
     for name in names:
-        split = halves(name)
         for epsilon in (1.0, 4.0):
-            for value in values:
-                found = {constraint: [] for constraint in RULES}  # type: ignore[var-annotated]
+            for label, fit in variants.items():
                 for seed in range(n_seeds):
-                    model = fit(split, epsilon, seed, value)
-                    for constraint, of_it in found.items():
-                        of_it.append(of_constraint(model, constraint, split))
-                means = [np.mean(of_it, axis=0) for of_it in found.values()]
-                rows.append([name, epsilon, value, *np.concatenate(means)])
-    columns = [f"{constraint} {what}" for constraint in RULES for what in ("gap", "error")]
-    table = pd.DataFrame(rows, columns=["data", "epsilon", "value", *columns])
-    means = table.groupby(["epsilon", "value"])[columns].mean().reset_index()
-    means.insert(0, "data", "mean")
-    return pd.concat([table, means])
+                    found = fit(halves(name), epsilon, seed)
+                    rows += [(name, epsilon, label, each, *found(each)) for each in RULES]
+            print(f"measured: {name}, epsilon = {epsilon:g}", flush=True)
+    return pd.DataFrame(rows, columns=["data", "epsilon", "value", "constraint", "gap", "error"])
 
 
-def with_trust(split: Halves, epsilon: float, seed: int, trust: float) -> DPThresholdClassifier:
-    """Return a fitted model whose released histogram is read with another weight."""
-    likely_counts.__defaults__ = (trust,)
-    return fitted(split, epsilon, seed)
-
-
-SWEEPS: dict[str, tuple[list[Any], Callable[..., Any]]] = {
-    "n_bins": ([5, 8, 10, 16, 20, 40], lambda *one: fitted(*one[:3], n_bins=one[3])),
-    "share": ([0.05, 0.1, 0.2, 0.3, 0.5], lambda *one: fitted(*one[:3], histogram_share=one[3])),
-    "trust": ([0.5, 1.0, 2.0, 3.0, 5.0], with_trust),
+WAYS = {"model": of_model, "private": of_private, "exact": of_fairlearn}
+SWEEPS = {
+    "n_bins": {n: partial(of_private, n_bins=n) for n in (5, 8, 10, 16, 20, 40)},
+    "share": {s: partial(of_private, histogram_share=s) for s in (0.05, 0.1, 0.2, 0.3, 0.5)},
+    "trust": {t: partial(of_private, trust=t) for t in (0.5, 1.0, 2.0, 3.0, 5.0)},
 }
 
 
@@ -171,15 +161,18 @@ def main() -> None:
     parser.add_argument("what", nargs="?", default="table", choices=["table", *SWEEPS])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--check", action="store_true", help="sweep on the data sets that check")
-    arguments = parser.parse_args()
+    asked = parser.parse_args()
     warnings.simplefilter("ignore")
-    if arguments.what == "table":
-        table = compare(arguments.seeds)
+    if asked.what == "table":
+        table = measured((*CHOSEN_ON, *CHECKED_ON), asked.seeds, WAYS)
+        shown = table.pivot_table(["gap", "error"], ["data", "constraint", "epsilon"], "value")
     else:
-        values, fit = SWEEPS[arguments.what]
-        names = CHECKED_ON if arguments.check else CHOSEN_ON
-        table = sweep(arguments.seeds, values, fit, names)
-    print(table.round(3).to_string(index=False))
+        names = CHECKED_ON if asked.check else CHOSEN_ON
+        table = measured(names, asked.seeds, SWEEPS[asked.what])
+        table = pd.concat([table, table.assign(data="mean")])
+        shown = table.pivot_table(["gap", "error"], ["data", "epsilon", "value"], "constraint")
+    shown = shown.swaplevel(axis=1).sort_index(axis=1, ascending=[True, False])
+    print(shown.round(3).to_string())
 
 
 if __name__ == "__main__":

@@ -80,19 +80,16 @@ def fitted(cells: Cells) -> np.ndarray:
     n_cells, n_solvers = cells.log_excess.shape
     means = cells.facts.mean(axis=0)
     means[0] = 0.0
-    shared, of_epsilon = (cells.facts - means)[:, 1:-1], (cells.facts - means)[:, -1]
-    n_shared = shared.shape[1]
-    rows, penalties = [], [RIDGE] * n_shared + [0.0, RIDGE] * n_solvers
-    for solver in range(n_solvers):
-        own = np.zeros((n_cells, 2 * n_solvers))
-        own[:, 2 * solver], own[:, 2 * solver + 1] = 1.0, of_epsilon
-        rows.append(np.hstack([shared, own]))
-    design, wanted = np.vstack(rows), cells.log_excess.T.ravel()
-    solved = np.linalg.solve(design.T @ design + np.diag(penalties), design.T @ wanted)
+    shared, of_epsilon = (cells.facts - means)[:, 1:-1], (cells.facts - means)[:, -1:]
+    # after the shared slopes each solver has a constant and a slope of its own
+    own = np.hstack([np.ones((n_cells, 1)), of_epsilon])
+    design = np.hstack([np.tile(shared, (n_solvers, 1)), np.kron(np.eye(n_solvers), own)])
+    penalties = np.diag([RIDGE] * shared.shape[1] + [0.0, RIDGE] * n_solvers)
+    wanted = cells.log_excess.T.ravel()
+    solved = np.linalg.solve(design.T @ design + penalties, design.T @ wanted)
     found = []
-    for solver in range(n_solvers):
-        constant, slope = solved[n_shared + 2 * solver : n_shared + 2 * solver + 2]
-        together = np.concatenate([[0.0], solved[:n_shared], [slope]])
+    for constant, slope in solved[shared.shape[1] :].reshape(n_solvers, 2):
+        together = np.concatenate([[0.0], solved[: shared.shape[1]], [slope]])
         together[0] = constant - together @ means
         found.append(together)
     return np.array(found)

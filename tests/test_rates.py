@@ -23,7 +23,7 @@ def rates(monkeypatch):
         patch.setattr("warnings.simplefilter", lambda *_: None)
         import rates
     yield rates
-    for name in ("rates", "rates_worlds"):
+    for name in ("rates", "rates_worlds", "common"):
         sys.modules.pop(name, None)
 
 

@@ -25,7 +25,8 @@ def measuring(monkeypatch):
     import interval_coverage
 
     yield interval_coverage
-    sys.modules.pop("interval_coverage", None)
+    for name in ("interval_coverage", "common"):
+        sys.modules.pop(name, None)
 
 
 def say(text):

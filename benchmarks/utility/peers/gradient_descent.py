@@ -49,11 +49,7 @@ def noise_std(sizes: np.ndarray, run: Run, epsilon: float, delta: float) -> floa
 
 
 def descend(
-    task: Task,
-    part: Part,
-    runs: list[Run],
-    noise_stds: np.ndarray,
-    seeds: np.ndarray,
+    task: Task, part: Part, runs: list[Run], noise_stds: np.ndarray, seeds: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Return weights of columns of equal steps and weighting, a seed's noise scaled for each."""
     n_steps, weighting = runs[0].n_steps, runs[0].weighting

@@ -55,12 +55,13 @@ def unit_noise(n_steps: int, sampling_rate: float, epsilon: float, delta: float)
     return noise_multiplier(n_steps, epsilon, delta, sampling_rate) * replace_sensitivity(1.0)
 
 
+def noise_of_run(_: np.ndarray, run: Run, epsilon: float, delta: float) -> float:
+    """Return the noise of one run, which group sizes have no part in."""
+    return unit_noise(run.n_steps, run.sampling_rate, epsilon, delta)
+
+
 def sgd(
-    task: Task,
-    part: Part,
-    runs: list[Run],
-    unit_noises: np.ndarray,
-    seed: int,
+    task: Task, part: Part, runs: list[Run], unit_noises: np.ndarray, seed: int
 ) -> dict[str, np.ndarray]:
     """Run columns of the same steps and sampling rate, which share their batches."""
     n_steps, rate = runs[0].n_steps, runs[0].sampling_rate

@@ -23,6 +23,8 @@ from utility.peers.tuning import (
 from utility.peers.weightings import row_bound
 from utility.tasks import Part, Task
 
+Array, Runs = np.ndarray, list[Any]
+
 
 class Peer(NamedTuple):
     """A grid and what trains its runs."""
@@ -52,66 +54,47 @@ def peer_of(task: Task, method: str) -> Peer:
     return Peer(grid, ("n_steps", "weighting"), partial(_descend, task))
 
 
+def _planned(task: Task, runs: Runs, budgets: Array, make: Callable[..., Any]) -> list[Any]:
+    """Return what is made for each column; equal runs and budgets share it."""
+    pairs = list(zip(runs, budgets.tolist(), strict=True))
+    made = {pair: make(task.group_sizes, *pair, DELTA) for pair in set(pairs)}
+    return [made[pair] for pair in pairs]
+
+
 def _descend(
-    task: Task, part: Part, runs: list[Any], budgets: np.ndarray, seeds: np.ndarray, **_: bool
-) -> dict[str, np.ndarray]:
-    noise = [
-        gradient_descent.noise_std(task.group_sizes, run, float(epsilon), DELTA)
-        for run, epsilon in zip(runs, budgets, strict=True)
-    ]
+    task: Task, part: Part, runs: Runs, budgets: Array, seeds: Array, **_: bool
+) -> dict[str, Array]:
+    noise = _planned(task, runs, budgets, gradient_descent.noise_std)
     return gradient_descent.descend(task, part, runs, np.array(noise), seeds)
 
 
 def _sgd(
-    task: Task, part: Part, runs: list[Any], budgets: np.ndarray, seeds: np.ndarray, **_: bool
-) -> dict[str, np.ndarray]:
+    task: Task, part: Part, runs: Runs, budgets: Array, seeds: Array, **_: bool
+) -> dict[str, Array]:
+    noise = np.array(_planned(task, runs, budgets, group_dro.noise_of_run))
     found = {kind: np.empty((part.rows.shape[1], len(runs))) for kind in ("last", "mean")}
     for seed in np.unique(seeds):
         own = np.flatnonzero(seeds == seed)
-        noise = [
-            group_dro.unit_noise(runs[k].n_steps, runs[k].sampling_rate, float(budgets[k]), DELTA)
-            for k in own
-        ]
-        of_seed = group_dro.sgd(task, part, [runs[k] for k in own], np.array(noise), int(seed))
+        of_seed = group_dro.sgd(task, part, [runs[k] for k in own], noise[own], int(seed))
         for kind, weights in of_seed.items():
             found[kind][:, own] = weights
     return found
 
 
 def _perturb(
-    task: Task,
-    part: Part,
-    runs: list[Any],
-    budgets: np.ndarray,
-    seeds: np.ndarray,
-    *,
-    is_final: bool,
-) -> dict[str, np.ndarray]:
-    made = partial(objective_perturbation.make_plan, is_classification=task.is_classification)
-    plans = {
-        (run, epsilon): made(task.group_sizes, run, float(epsilon), DELTA, row_bound(task))
-        for run, epsilon in set(zip(runs, budgets.tolist(), strict=True))
-    }
-    own = [plans[pair] for pair in zip(runs, budgets.tolist(), strict=True)]
-    return objective_perturbation.perturb(task, part, runs, own, seeds, is_final=is_final)
+    task: Task, part: Part, runs: Runs, budgets: Array, seeds: Array, *, is_final: bool
+) -> dict[str, Array]:
+    facts = {"bound": row_bound(task), "is_classification": task.is_classification}
+    plans = _planned(task, runs, budgets, partial(objective_perturbation.make_plan, **facts))
+    return objective_perturbation.perturb(task, part, runs, plans, seeds, is_final=is_final)
 
 
 def _newton(
-    task: Task,
-    part: Part,
-    runs: list[Any],
-    budgets: np.ndarray,
-    seeds: np.ndarray,
-    *,
-    is_final: bool,
-) -> dict[str, np.ndarray]:
-    made = partial(newton.make_noise, is_classification=task.is_classification)
-    noises = {
-        (run, epsilon): made(task.group_sizes, run, float(epsilon), DELTA, row_bound(task))
-        for run, epsilon in set(zip(runs, budgets.tolist(), strict=True))
-    }
-    own = [noises[pair] for pair in zip(runs, budgets.tolist(), strict=True)]
-    return newton.newton(task, part, runs, own, seeds, is_final=is_final)
+    task: Task, part: Part, runs: Runs, budgets: Array, seeds: Array, *, is_final: bool
+) -> dict[str, Array]:
+    facts = {"bound": row_bound(task), "is_classification": task.is_classification}
+    noises = _planned(task, runs, budgets, partial(newton.make_noise, **facts))
+    return newton.newton(task, part, runs, noises, seeds, is_final=is_final)
 
 
 # A run, its kind of iterate and the weights of its seeds, with their mean excess, by ε.
@@ -123,12 +106,7 @@ def run_grid(task: Task, method: str, epsilons: Sequence[float], n_seeds: int) -
     return best_of_grid(task, peer_of(task, method), epsilons, n_seeds)
 
 
-def best_of_grid(
-    task: Task,
-    peer: Peer,
-    epsilons: Sequence[float],
-    n_seeds: int,
-) -> dict[str, Any]:
+def best_of_grid(task: Task, peer: Peer, epsilons: Sequence[float], n_seeds: int) -> dict[str, Any]:
     """Race a grid and return the cell of the best run at each ε."""
     runs = dict.fromkeys(epsilons, peer.grid)
     for stage in peer.stages:
@@ -159,13 +137,7 @@ def best_runs(judged: list[tuple[float, Any, str, np.ndarray]], n_kept: int) -> 
 
 
 def judge(
-    task: Task,
-    peer: Peer,
-    part: Part,
-    runs: dict[float, list[Any]],
-    n_seeds: int,
-    *,
-    is_final: bool,
+    task: Task, peer: Peer, part: Part, runs: dict[float, Runs], n_seeds: int, *, is_final: bool
 ) -> Judged:
     """Train runs of every budget on seeds, and return their mean excess."""
     batches: dict[Any, list[tuple[Any, float]]] = {}

@@ -104,13 +104,7 @@ def make_plan(
 
 
 def perturb(
-    task: Task,
-    part: Part,
-    runs: list[Run],
-    plans: list[Plan],
-    seeds: np.ndarray,
-    *,
-    is_final: bool,
+    task: Task, part: Part, runs: list[Run], plans: list[Plan], seeds: np.ndarray, *, is_final: bool
 ) -> dict[str, np.ndarray]:
     """Return what columns of equal weighting release; minima of tuning runs are not exact."""
     factors = record_factors(task, part, runs[0].weighting)

@@ -190,7 +190,7 @@ class Definition:
         return tuple(sorted(set(self.label_of_cell.values())))
 
 
-# What is said of a table beside its tasks, and of a task.
+# What is said of a table alone, and of a task, or of a table for all of its tasks.
 OF_TABLE = frozenset({"source", "columns", "complete"})
 OF_TASK = frozenset({"asks", "target", "groups", "uses", "without", "rows", "merged", "dropped"})
 
@@ -201,8 +201,9 @@ def read_definitions(path: Path) -> Iterator[Definition]:
         columns = columns_of(about["columns"])
         tasks = {name: task for name, task in about.items() if isinstance(task, dict)}
         for name, task in tasks.items():
-            if unknown := (set(about) - set(tasks) - OF_TABLE) | (set(task) - OF_TASK):
+            if unknown := (set(about) - set(tasks) - OF_TABLE - OF_TASK) | (set(task) - OF_TASK):
                 raise ValueError(f"{name} in {path.name} says what nobody reads: {unknown}.")
+            task = {key: about[key] for key in OF_TASK & set(about)} | task
             uses = _names(task["uses"]) if "uses" in task else tuple(columns)
             without = _names(task.get("without", ""))
             if not {*uses, *without} <= set(columns):
