@@ -1,13 +1,14 @@
-"""Group player that the solvers share: loss ceiling, rate, noise correction, weights."""
+"""Steps of both players: what group weights and weights take from releases and public facts."""
 
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.privacy.noise import LARGEST_QUOTIENT
 from sklearn_dpwg.solvers.solver import by_loss
@@ -142,32 +143,25 @@ UPHILL = 3.0
 SHORTER = 0.9
 
 
-class StepLimits(Protocol):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StepLimits:
     """Numbers of a step rule that a plan fixes."""
 
-    @property
-    def aim(self) -> float:
-        """Norm of the weights that step sizes are planned for; 0 where `step_size` is fixed."""
+    n_steps: int  # number of steps T, for which step sizes are planned
+    # distance from the first weights that step sizes are planned for; 0 where every step is
+    # `step_size` long
+    aim: float
+    # length of a planned step, as a share of `aim/(s √T)` for a coordinate's noise s
+    step_share: float = 0.0
+    # longest plain step that is safe for every data set: 1/H where planned, `aim/(L √T)` for a loss
+    # that is not smooth
+    step_size: float
+    # longest plain step that is tried; where it is longer than `step_size`, `HeavyBall` shortens it
+    # as released gradients ask for
+    longest_step: float
+    max_momentum: float  # largest heavy-ball momentum
 
-    @property
-    def step_share(self) -> float:
-        """Length of a planned step, as a share of ``aim/(s √T)`` for a coordinate's noise s."""
-
-    @property
-    def n_steps(self) -> int:
-        """Number of steps T."""
-
-    @property
-    def step_size(self) -> float:
-        """Longest plain step that is safe for every data set."""
-
-    @property
-    def longest_step(self) -> float:
-        """Longest plain step that is tried, at least `step_size`."""
-
-    @property
-    def max_momentum(self) -> float:
-        """Largest momentum."""
+    __repr__ = short_repr
 
 
 def step_and_momentum(

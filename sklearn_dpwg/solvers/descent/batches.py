@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -14,12 +13,7 @@ from sklearn_dpwg.data.problem import Problem, with_equal_groups
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.accounting import predict_multiplier
 from sklearn_dpwg.privacy.sensitivity import weighting_slack
-from sklearn_dpwg.solvers.descent.rule import (
-    MGRParameters,
-    StepRule,
-    noise_of_batches,
-    noise_of_passes,
-)
+from sklearn_dpwg.solvers.descent.rule import HedgeRule, MGRParameters, StepRule
 from sklearn_dpwg.solvers.descent.schedule import Batches
 from sklearn_dpwg.solvers.plan import first_of_least, predict_seconds
 
@@ -167,10 +161,10 @@ def options(
     """Return full passes, with no steps if none fits into the seconds, then batches that fit."""
     full = (1.0,) * problem.n_groups
     n_steps = _affordable_steps(problem, full, parameters, limit)
-    rule = StepRule.of(problem, parameters, max(1, n_steps))
-    noise_at = partial(noise_of_passes, problem, mu=budget.mu, feedback_range=rule.feedback_range)
-    share = rule.best_share(lambda at: noise_at(risk_share=at), parameters.risk_share)
-    found = [Option(rule.excess(noise_at(risk_share=share)), Sampling(full, n_steps))]
+    rule = HedgeRule.of(problem, parameters, max(1, n_steps))
+    share = rule.best_share(lambda at: rule.noise_of_passes(budget.mu, at))
+    bound = rule.excess(rule.noise_of_passes(budget.mu, share))
+    found = [Option(bound, Sampling(full, n_steps))]
     seen = {full}
     for halvings in range(1, SMALLEST_BATCH + 1):
         rates = planned_rates(problem, 0.5**halvings)
@@ -181,10 +175,9 @@ def options(
         if parameters.n_steps is None:
             n_steps = min(n_steps, LARGEST_STEPS)
         if 0 < n_steps <= min(LARGEST_STEPS, budget.delta / LEAST_DELTA_PER_STEP):
-            rule = StepRule.of(problem, parameters, n_steps)
+            rule = HedgeRule.of(problem, parameters, n_steps)
             multipliers = {rate: predict_multiplier(n_steps, rate, budget) for rate in set(rates)}
-            batches = make_batches(rule, rates, multipliers, share)
-            noise = noise_of_batches(batches, n_steps=n_steps, n_weights=problem.n_weights)
+            noise = rule.noise_of_batches(make_batches(rule, rates, multipliers, share))
             found.append(Option(rule.excess(noise), Sampling(rates, n_steps)))
     return found
 

@@ -127,28 +127,30 @@ class Limits(NamedTuple):
     # it moves the sum of its group's losses by at most this, rounding included
     feedback_range: float
     unit: float  # of gradients: it moves them by at most the plan's diameter times this
+    center: float  # losses are taken relative to this: 0 where groups are public
 
 
 def planned_limits(schedule: MGRSchedule, unit: float = 1.0) -> Limits:
     """Return the limits of the plan, for gradients in a unit."""
-    return Limits(schedule.ceiling, schedule.feedback_range, unit)
+    ceiling = schedule.ceiling
+    return Limits(ceiling, schedule.feedback_range, unit, schedule.center_of(ceiling))
 
 
 class PlannedLimits:
     """Limits of the plan in every step; the base of limits that follow releases."""
 
     # whether the risks that were pushed last are for the group player
-    is_heard = True
+    counts_for_players = True
 
-    def __init__(self, schedule: MGRSchedule) -> None:
-        self.schedule = schedule
+    def __init__(self, schedule: MGRSchedule, unit: float = 1.0) -> None:
+        self.schedule, self.planned = schedule, planned_limits(schedule, unit)
 
     def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
         """Take in the risks of a step, the variances of their noise and the weights of the step."""
 
-    def limits(self, unit: float) -> Limits:
-        """Return the limits of the next step, for gradients in a unit."""
-        return planned_limits(self.schedule, unit)
+    def limits(self) -> Limits:
+        """Return the limits of the next step."""
+        return self.planned
 
 
 # A ceiling of losses that is raised once releases show that it hides a group.
@@ -162,7 +164,7 @@ FEWEST_PROBES, MOST_PROBES, OTHERS = 3, 15, 40
 RAISE_DEVIATIONS = 3.0
 
 
-class HiddenLosses(PlannedLimits):
+class RaisedCeiling(PlannedLimits):
     """A ceiling that stays raised once a group is seen to be worse off than it looked.
 
     A group is hidden by the ceiling if its losses above it exceed those under the group weights,
@@ -170,15 +172,17 @@ class HiddenLosses(PlannedLimits):
     is well off. Risks under the raised ceiling are for the group player once it stays raised.
     """
 
-    def __init__(self, schedule: MGRSchedule) -> None:
-        super().__init__(schedule)
+    def __init__(self, schedule: MGRSchedule, unit: float = 1.0) -> None:
+        super().__init__(schedule, unit)
+        ceiling = schedule.raised_ceiling
+        self.raised = Limits(ceiling, schedule.raised_range, unit, schedule.center_of(ceiling))
         self.is_raised, self._n_steps = False, 0
         self._probes: deque[FloatArray] = deque(maxlen=MOST_PROBES)
         self._others: deque[FloatArray] = deque(maxlen=OTHERS)
 
     def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
         is_probe = self._is_probe
-        self.is_heard = self.is_raised or not is_probe
+        self.counts_for_players = self.is_raised or not is_probe
         self._n_steps += 1
         if self.is_raised:
             return
@@ -186,10 +190,8 @@ class HiddenLosses(PlannedLimits):
         if is_probe and len(self._probes) >= FEWEST_PROBES:
             self.is_raised = self._hides(group_weights)
 
-    def limits(self, unit: float) -> Limits:
-        if not (self.is_raised or self._is_probe):
-            return super().limits(unit)
-        return Limits(self.schedule.raised_ceiling, self.schedule.raised_range, unit)
+    def limits(self) -> Limits:
+        return self.raised if self.is_raised or self._is_probe else self.planned
 
     @property
     def _is_probe(self) -> bool:
@@ -206,10 +208,9 @@ class HiddenLosses(PlannedLimits):
         variances = (1.0 - 2.0 * group_weights) * variances + group_weights**2 @ variances
         least = RAISE_DEVIATIONS * np.sqrt(variances)
         # a wrong size moves a risk by its relative error times how far the centre is, in all steps
-        schedule = self.schedule
-        shift = schedule.center_of(schedule.raised_ceiling) - schedule.center_of(schedule.ceiling)
+        shift = self.raised.center - self.planned.center
         if shift:
-            least = least + RAISE_DEVIATIONS * shift * np.asarray(schedule.ratio_stds)
+            least = least + RAISE_DEVIATIONS * shift * np.asarray(self.schedule.ratio_stds)
         is_hidden = hidden - group_weights @ hidden > least
         return bool((is_hidden & (raised - group_weights @ raised > least)).any())
 
@@ -230,8 +231,8 @@ class LossLevel(PlannedLimits):
     Losses count up to a multiple of what was released of it, and never up to more than planned.
     """
 
-    def __init__(self, schedule: MGRSchedule, problem: Problem) -> None:
-        super().__init__(schedule)
+    def __init__(self, schedule: MGRSchedule, problem: Problem, unit: float = 1.0) -> None:
+        super().__init__(schedule, unit)
         self._shares = np.asarray(problem.group_sizes) / sum(problem.group_sizes)
         self._levels: deque[FloatArray] = deque(maxlen=WINDOW)
 
@@ -248,12 +249,13 @@ class LossLevel(PlannedLimits):
         deviations = np.sqrt(variances / len(self._levels))
         return float((np.maximum(means, 0.0) + DEVIATIONS * deviations).max())
 
-    def limits(self, unit: float) -> Limits:
+    def limits(self) -> Limits:
         schedule = self.schedule
         least, most = LEAST_CEILING * schedule.ceiling, schedule.ceiling
         ceiling = float(np.clip(schedule.ceiling_of_level * self.level, least, most))
         # what rounding adds to the range does not shrink with it
-        return Limits(ceiling, schedule.feedback_range - (most - ceiling), unit)
+        feedback_range = schedule.feedback_range - (most - ceiling)
+        return Limits(ceiling, feedback_range, self.planned.unit, schedule.center_of(ceiling))
 
 
 # How much of the averaged weights to keep, by what released risks say of the worst-off group.

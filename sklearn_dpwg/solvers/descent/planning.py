@@ -1,4 +1,4 @@
-"""Plans of least planning bound, calibrated to a budget."""
+"""Plans of the family: of least planning bound, and with noise by the papers' formulas."""
 
 from __future__ import annotations
 
@@ -6,24 +6,16 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.privacy import Budget, Release, calibrate
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.accounting import predict_multiplier
 from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
-from sklearn_dpwg.solvers.centring import (
-    CentredProblem,
-    centred_problem,
-    centring_releases,
-    check_centring,
-    in_words,
-    is_worth_centring,
-    least_unit,
-)
+from sklearn_dpwg.solvers import centring
 from sklearn_dpwg.solvers.descent.batches import (
     Rates,
     Sampling,
@@ -33,22 +25,181 @@ from sklearn_dpwg.solvers.descent.batches import (
 )
 from sklearn_dpwg.solvers.descent.releases import GRADIENT, GRADIENT_AND_RISKS, RISKS
 from sklearn_dpwg.solvers.descent.rule import (
+    DescentParameters,
+    HedgeRule,
     MGRParameters,
     RunNoise,
     StepRule,
-    noise_of_batches,
-    noise_of_passes,
-    without_unheard,
 )
-from sklearn_dpwg.solvers.descent.schedule import Batches, MGRSchedule
+from sklearn_dpwg.solvers.descent.schedule import Batches, DescentSchedule, MGRSchedule
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread
+from sklearn_dpwg.solvers.sums import SumSensitivity
 
-# For predicting time (benchmarks/plan_cost.py): what a fit plans, and what a step takes on top of
-# what steps are compared by, whatever the records.
-SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP = 0.01, 4e-5
-SECONDS_A_STEP, SECONDS_A_BATCH = 4e-4, 8e-4
+
+class Cost(NamedTuple):
+    """Seconds beside passes and noise, whatever the records (benchmarks/plan_cost.py)."""
+
+    a_step: float
+    to_plan: float = 0.0  # what a fit plans
+    to_plan_a_group: float = 0.0
+
+
+def plan_of(
+    solver: str,
+    problem: Problem,
+    budget: Budget,
+    releases: Sequence[Release],
+    schedule: DescentSchedule,
+    bounds: FloatArray,
+    cost: Cost,
+    *,
+    rates: Rates | None = None,
+) -> Plan:
+    """Return the plan of a schedule, whose steps read every record or batches of these rates."""
+    n_steps = schedule.n_steps
+    seconds = seconds_of(problem, rates or (1.0,) * problem.n_groups, n_steps)
+    return Plan.of(
+        solver,
+        problem,
+        budget,
+        releases=releases,
+        schedule=schedule,
+        bounds=bounds,
+        n_steps=n_steps,
+        seconds=seconds + n_steps * cost.a_step,
+        seconds_to_plan=cost.to_plan + problem.n_groups * cost.to_plan_a_group,
+    )
+
+
+# Least planning bound, calibrated to a budget.
+
+
+def is_centred(problem: Problem, parameters: Any) -> bool:
+    """Return whether rows are centred: as asked for, or where planned steps are worth its price."""
+    if parameters.centring:
+        centring.check_centring(problem, parameters.rules.owner)
+    if parameters.centring is not None:
+        return bool(parameters.centring)
+    is_fixed = getattr(parameters, "step_size", None) is not None
+    return not is_fixed and centring.is_worth_centring(problem)
+
+
+def learned_problem(problem: Problem, parameters: DescentParameters) -> Problem:
+    """Return what the weights are learned for: the problem, or that of centred rows."""
+    if not is_centred(problem, parameters):
+        return problem
+    return centring.centred_problem(problem, unit=centring.least_unit(problem.loss))
+
+
+def releases_before(rule: StepRule, mu: float) -> tuple[Release, ...]:
+    """Return what is released before the first step, at its shares of μ²."""
+    is_centred = isinstance(rule.problem, centring.CentredProblem)
+    return centring.centring_releases(mu) if is_centred else ()
+
+
+class Passes(NamedTuple):
+    """What steps that read every record release, and the noise that planning counts."""
+
+    releases: tuple[Release, ...]  # calibrated; the last ones are those of the steps
+    noise: RunNoise
+
+    def of_steps(self, rule: StepRule) -> tuple[Release, ...]:
+        """Return the gradient's and, with several groups, the risks'."""
+        return self.releases[-1 if rule.problem.n_groups == 1 else -2 :]
+
+
+def pay_for_passes(rule: StepRule, budget: Budget, *, gradient: str = GRADIENT) -> Passes:
+    """Share a budget among what comes before the steps, gradients and group risks."""
+    n_steps, visits = rule.n_steps, rule.visits
+    before = releases_before(rule, math.sqrt(n_steps))
+    left = 1.0 - sum(1.0 / release.noise_multiplier**2 for release in before) / n_steps
+    mu = math.sqrt(left) * budget.mu
+    share = rule.best_share(lambda at: rule.noise_of_passes(mu, at))
+    wanted = math.sqrt(visits / n_steps / (left * (1.0 - share)))
+    some = visits if visits < n_steps else None
+    releases = [Release(gradient, "gaussian", wanted, n_steps, draws_per_record=some)]
+    if rule.problem.n_groups > 1:
+        releases.append(Release(RISKS, "gaussian", math.sqrt(1.0 / (left * share)), n_steps))
+    calibrated = calibrate([*before, *releases], budget)
+    return Passes(calibrated, rule.noise_of_passes(mu, share))
+
+
+# Noise by the papers' formulas.
+
+
+class PaperNoise(NamedTuple):
+    """Releases with the papers' noise, and by how much accounting has them raise it."""
+
+    releases: Sequence[Release]
+    constant: float
+    sums: SumSensitivity
+    remark: str
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        budget: Budget,
+        n_steps: int,
+        sigma: float,
+        tau: float,
+        *,
+        gradient: str = GRADIENT,
+    ) -> PaperNoise:
+        """Return σ on gradients and τ on risks, with constant 1 or the least that is affordable.
+
+        They are those of the smallest group; a larger one needs less in proportion to its size.
+        """
+        n, sums = min(problem.group_sizes), paper_sums(problem)
+        releases: Sequence[Release] = [
+            Release(gradient, "gaussian", sigma * n / sums.gradient_diameter, n_steps)
+        ]
+        if problem.n_groups > 1:
+            releases = [*releases, Release(RISKS, "laplace", tau * n / sums.loss_range, n_steps)]
+        true_epsilon = PrivacyGuarantee.from_releases(releases, budget.delta).epsilon
+        constant = 1.0
+        if true_epsilon > budget.epsilon:
+            affordable = calibrate(releases, budget)
+            constant = affordable[0].noise_multiplier / releases[0].noise_multiplier
+            releases = affordable
+        remark = (
+            f"the paper's noise with constant 1 costs epsilon = {true_epsilon:.4g}; constant used: "
+            f"{constant:.4g}"
+        )
+        return cls(releases, constant, sums, remark)
+
+
+def paper_sums(problem: Problem) -> SumSensitivity:
+    """Return what one record moves of the sums where losses have no ceiling."""
+    return SumSensitivity.of(problem, ceiling=problem.constants.supremum)
+
+
+def paper_fields(
+    problem: Problem, sums: SumSensitivity, n_steps: int, *, averaged: int, step_size: float
+) -> dict[str, Any]:
+    """Return the fields of a schedule of plain steps, without a ceiling, for equal groups."""
+    return {
+        "n_steps": n_steps,
+        "aim": 0.0,
+        "step_size": step_size,
+        "longest_step": step_size,
+        "max_momentum": 0.0,
+        "averaged": averaged,
+        "gradient_diameter": sums.gradient_diameter,
+        "ceiling": problem.constants.supremum,
+        "feedback_range": sums.loss_range,
+        "grid": sums.grid,
+        "prior": (1.0 / problem.n_groups,) * problem.n_groups,
+    }
+
+
+# The plan of multiplicative group reweighting, on all records or on batches.
+
+# What a step costs on top of what steps are compared by.
+COST_OF_PASSES = Cost(4e-4, 0.01, 4e-5)
+COST_OF_BATCHES = COST_OF_PASSES._replace(a_step=8e-4)
 
 # A plan whose secure noise takes so many seconds, and a quarter of the run, says what a run with
 # so many times fewer steps would cost.
@@ -62,15 +213,13 @@ NOISE_PRICE, DEAREST = 0.2, 2.0
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
-    learned = problem
-    if is_centred(problem, parameters):
-        learned = centred_problem(problem, unit=least_unit(problem.loss))
+    learned = learned_problem(problem, parameters)
     sampling = choose_sampling(learned, budget, parameters)
     is_open = parameters.loss_ceiling is None and _adapts(problem, parameters)
     may_raise = is_open and sampling.is_full
-    rule = StepRule.of(learned, parameters, sampling.n_steps, may_raise=may_raise)
+    rule = HedgeRule.of(learned, parameters, sampling.n_steps, may_raise=may_raise)
     make = _plan_of_passes if sampling.is_full else _plan_of_batches
-    plan = make(problem, rule, budget, parameters, sampling)
+    plan = make(problem, rule, budget, sampling)
     return _with_cheaper(plan, problem, budget, parameters)
 
 
@@ -96,67 +245,30 @@ def _with_cheaper(plan: Plan, problem: Problem, budget: Budget, parameters: MGRP
     return replace(plan, schedule=replace(plan.schedule, remark=remark))
 
 
-def is_centred(problem: Problem, parameters: MGRParameters) -> bool:
-    """Return whether rows are centred: as asked for, or where it is worth its price."""
-    if parameters.centring:
-        check_centring(problem, "MGR")
-    if parameters.centring is not None:
-        return parameters.centring
-    return parameters.step_size is None and is_worth_centring(problem)
-
-
-def _plan_of_passes(
-    problem: Problem, rule: StepRule, budget: Budget, parameters: MGRParameters, sampling: Sampling
-) -> Plan:
-    """Plan for steps that read every record."""
-    n_steps, b = rule.n_steps, rule.feedback_range
-    before = _releases_before(rule, math.sqrt(n_steps))
-    left = 1.0 - sum(1.0 / release.noise_multiplier**2 for release in before) / n_steps
-    risk_share = rule.best_share(
-        lambda share: noise_of_passes(
-            rule.problem, mu=math.sqrt(left) * budget.mu, risk_share=share, feedback_range=b
-        ),
-        parameters.risk_share,
+def _plan_of_passes(problem: Problem, rule: HedgeRule, budget: Budget, sampling: Sampling) -> Plan:
+    """Plan for steps that read every record, by the μ and share of the calibrated noise."""
+    passes = pay_for_passes(rule, budget)
+    mu, *of_risks = (
+        math.sqrt(rule.n_steps) / release.noise_multiplier for release in passes.of_steps(rule)
     )
-    multipliers = [math.sqrt(1.0 / (left * (1.0 - risk_share)))]
-    releases = [Release(GRADIENT, "gaussian", multipliers[0], n_steps)]
-    if problem.n_groups > 1:
-        multipliers.append(math.sqrt(1.0 / (left * risk_share)))
-        releases.append(Release(RISKS, "gaussian", multipliers[1], n_steps))
-    calibrated = calibrate([*before, *releases], budget)
-    of_steps = calibrated[len(before) :]
-    # the μ and share of the calibrated noise
-    mu = math.sqrt(n_steps) / of_steps[0].noise_multiplier
-    risk_stds, multiplier = np.zeros(problem.n_groups), 0.0
-    if problem.n_groups > 1:
-        multiplier = of_steps[1].noise_multiplier
-        mu_of_risks = math.sqrt(n_steps) / multiplier
-        mu = math.hypot(mu, mu_of_risks)
-        risk_share = (mu_of_risks / mu) ** 2
-        risk_stds = multiplier * b / np.array(problem.group_sizes)
-    noise = noise_of_passes(rule.problem, mu=mu, risk_share=risk_share, feedback_range=b)
+    total = math.hypot(mu, *of_risks)
+    share, risk_stds = 0.0, np.zeros(problem.n_groups)
+    if of_risks:
+        share = (of_risks[0] / total) ** 2
+        multiplier = passes.releases[-1].noise_multiplier
+        risk_stds = multiplier * rule.feedback_range / np.array(problem.group_sizes)
+    noise = rule.noise_of_passes(total, share)
     scale = rule.group_rate_at(noise) * risk_stds
-    schedule = _schedule(
-        rule,
-        parameters,
-        budget,
-        gradient_multiplier=of_steps[0].noise_multiplier,
-        risk_multiplier=multiplier,
-        group_rate=rule.group_rate_at(noise),
-        noise_correction=_floats(CORRECTION * (scale**2 / 2.0)),
-        remark=sampling.remark,
-    )
-    return plan_of_schedule(problem, budget, calibrated, schedule, rule.bound(noise))
+    schedule = _schedule(rule, noise, budget, scale**2 / 2.0, remark=sampling.remark)
+    bounds = rule.bound(noise)
+    return plan_of("mgr", problem, budget, passes.releases, schedule, bounds, COST_OF_PASSES)
 
 
-def _plan_of_batches(
-    problem: Problem, rule: StepRule, budget: Budget, parameters: MGRParameters, sampling: Sampling
-) -> Plan:
+def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget, sampling: Sampling) -> Plan:
     """Plan for steps that read Poisson batches; one joint release a step."""
-    n_steps = rule.n_steps
     name = GRADIENT_AND_RISKS if problem.n_groups > 1 else GRADIENT
     before, releases = _calibrated_by_part(
-        _releases_before(rule, budget.mu), sampling.rates, n_steps, name, budget
+        releases_before(rule, budget.mu), sampling.rates, rule.n_steps, name, budget
     )
     multipliers = {release.sampling_rate: release.noise_multiplier for release in releases}
 
@@ -164,34 +276,33 @@ def _plan_of_batches(
         return make_batches(rule, sampling.rates, multipliers, share)
 
     def noise_at(share: float) -> RunNoise:
-        batches, n_weights = batches_at(share), problem.n_weights
-        noise = noise_of_batches(batches, n_steps=n_steps, n_weights=n_weights)
-        return without_unheard(noise, problem)
+        return _without_unheard(rule.noise_of_batches(batches_at(share)), problem)
 
-    risk_share = rule.best_share(noise_at, parameters.risk_share)
-    batches, noise = batches_at(risk_share), noise_at(risk_share)
-    group_rate = rule.group_rate_at(noise)
-    correction = np.zeros(problem.n_groups)
+    share = rule.best_share(noise_at)
+    batches, noise = batches_at(share), noise_at(share)
+    rate = rule.group_rate_at(noise)
+    of_noise = np.zeros(problem.n_groups)
     if problem.n_groups > 1:
-        correction = batches.log_mean_exp_of_coins(group_rate)
-        correction += (group_rate * batches.risk_stds) ** 2 / 2.0
-    schedule = _schedule(
-        rule,
-        parameters,
+        of_noise = batches.log_mean_exp_of_coins(rate) + (rate * batches.risk_stds) ** 2 / 2.0
+    schedule = _schedule(rule, noise, budget, of_noise, batches=batches, remark=sampling.remark)
+    return plan_of(
+        "mgr",
+        problem,
         budget,
-        gradient_multiplier=0.0,
-        risk_multiplier=0.0,
-        group_rate=group_rate,
-        noise_correction=_floats(CORRECTION * correction),
-        batches=batches,
-        remark=sampling.remark,
+        [*before, *releases],
+        schedule,
+        rule.bound(noise),
+        COST_OF_BATCHES,
+        rates=sampling.rates,
     )
-    return plan_of_schedule(problem, budget, [*before, *releases], schedule, rule.bound(noise))
 
 
-def _releases_before(rule: StepRule, mu: float) -> tuple[Release, ...]:
-    """Return what is released before the first step, at its shares of μ²."""
-    return centring_releases(mu) if isinstance(rule.problem, CentredProblem) else ()
+def _without_unheard(noise: RunNoise, problem: Problem) -> RunNoise:
+    """Return the noise that plans count: next to none for groups that no weight is moved to."""
+    if problem.hidden is None:
+        return noise
+    squares = (np.asarray(problem.group_sizes) / problem.sizes_to_plan_for) ** 2
+    return RunNoise(noise.gradient * squares, noise.risk * squares[: len(noise.risk)])
 
 
 def _calibrated_by_part(
@@ -227,34 +338,25 @@ def noise_price(rule: StepRule, budget: Budget) -> float:
 
 
 def _schedule(
-    rule: StepRule, parameters: MGRParameters, budget: Budget, **others: Any
+    rule: HedgeRule, noise: RunNoise, budget: Budget, log_mean_exp: FloatArray, **others: Any
 ) -> MGRSchedule:
-    """Return a schedule of the rule's limits; `others` follow from the noise."""
-    of_loss, adapts = by_loss(rule.problem.loss), _adapts(rule.problem, parameters)
+    """Return a schedule for the noise, and log E exp of what it adds to the groups' exponents."""
+    problem, parameters = rule.problem, rule.parameters
+    of_loss, adapts = by_loss(problem.loss), _adapts(problem, parameters)
     follows_level = adapts and parameters.loss_ceiling is None and others.get("batches") is None
     return MGRSchedule(
+        **rule.planned(),
+        **_of_hidden_groups(problem),
         step="weighted",
-        n_steps=rule.n_steps,
-        gradient_diameter=rule.sums.gradient_diameter,
-        ceiling=rule.ceiling,
-        feedback_range=rule.feedback_range,
-        grid=rule.sums.grid,
-        prior=rule.problem.prior,
-        aim=0.0 if rule.is_fixed else rule.aim,
-        step_size=rule.step_size,
-        longest_step=rule.longest_step,
-        max_momentum=rule.max_momentum,
-        averaged=max(1, round(parameters.averaging * rule.n_steps)),
-        step_share=of_loss.step_share,
+        group_rate=rule.group_rate_at(noise),
+        noise_correction=() if adapts else _floats(CORRECTION * log_mean_exp),
         adapts=adapts,
-        assumed_spread=risk_spread(rule.problem),
+        assumed_spread=risk_spread(problem),
         noise_price=noise_price(rule, budget),
         ceiling_of_level=of_loss.ceiling_of_level if follows_level else math.inf,
         raised_ceiling=rule.raised_ceiling,
         raised_range=rule.sums.loss_range,
         shrinks=adapts and of_loss.shrinks,
-        centring=in_words(rule.problem.loss) if isinstance(rule.problem, CentredProblem) else "",
-        **_of_hidden_groups(rule.problem),
         **others,
     )
 
@@ -278,26 +380,3 @@ def _adapts(problem: Problem, parameters: MGRParameters) -> bool:
 
 def _floats(values: FloatArray) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
-
-
-def plan_of_schedule(
-    problem: Problem,
-    budget: Budget,
-    releases: Sequence[Release],
-    schedule: MGRSchedule,
-    bounds: FloatArray,
-) -> Plan:
-    """Return the plan of a schedule."""
-    rates = (1.0,) * problem.n_groups if schedule.batches is None else schedule.batches.rates
-    return Plan.of(
-        "mgr",
-        problem,
-        budget,
-        releases=releases,
-        schedule=schedule,
-        bounds=bounds,
-        n_steps=schedule.n_steps,
-        seconds=seconds_of(problem, rates, schedule.n_steps)
-        + schedule.n_steps * (SECONDS_A_STEP if schedule.batches is None else SECONDS_A_BATCH),
-        seconds_to_plan=SECONDS_TO_PLAN + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
-    )

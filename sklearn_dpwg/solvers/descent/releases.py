@@ -1,8 +1,9 @@
-"""Releases of a step: every line at which records meet noise, for full passes and for batches.
+"""Releases of a step: every line at which records meet noise, on full passes and on batches.
 
-Both functions are given what earlier releases decided (the weights, the group weights) and hand
-over gradients and risks with the noise that public facts and those weights ask for. What
-they return is all that a run learns of the records.
+All are given what earlier releases decided (the weights, the group weights) and hand over
+gradients and risks with the noise that public facts and those weights ask for. What they return is
+all that a run learns of the records. Gradients are released in a unit of theirs: the plan counts a
+record for its diameter times it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,77 @@ from sklearn_dpwg.data.risks import ByGroup, EveryRecord, Risks, Selection
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.optimum.minimax import Released, project_to_simplex
 from sklearn_dpwg.privacy import NoiseSource, Release, SumGrid
+from sklearn_dpwg.solvers.centring import Centring, largest_clip, release_centre
 from sklearn_dpwg.solvers.descent.group_weights import Limits, planned_limits
-from sklearn_dpwg.solvers.descent.schedule import AGSSchedule, Batches, GDASchedule, MGRSchedule
+from sklearn_dpwg.solvers.descent.schedule import (
+    AGSSchedule,
+    Batches,
+    DescentSchedule,
+    GDASchedule,
+    MGRSchedule,
+)
 from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.solver import Solution
 from sklearn_dpwg.solvers.steps import heard
 
 GRADIENT = "gradient"
+GRADIENT_OF_ONE_GROUP = "gradient of one group"
 RISKS = "group risks"
 GRADIENT_AND_RISKS = "gradient and group risks"
+
+
+def releases_of_steps(plan: Plan) -> tuple[Release, ...]:
+    """Return the releases that every step makes, without those before the first."""
+    assert isinstance(plan.schedule, DescentSchedule)
+    return plan.releases[2:] if plan.schedule.centring else plan.releases
+
+
+class Beginning(NamedTuple):
+    """What a run begins with: its first weights and records, of centred rows where it centres."""
+
+    weights: FloatArray
+    data: Risks
+    unit: float  # of gradients
+    problem: Problem
+    centring: Centring | None
+
+    @classmethod
+    def of(cls, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Beginning:
+        """Release the centre, where planned; begin at 0 or at a start, drawn into the ball."""
+        problem = plan.problem
+        weights = np.zeros(problem.n_weights)
+        if start is not None:
+            weights = project_to_ball(start.weights, problem.radius)
+        if releases_of_steps(plan) == plan.releases:
+            return cls(weights, data, 1.0, problem, None)
+        centring = release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
+        unit = centring.clip / largest_clip(problem.loss)
+        weights = centring.to_centred(weights, problem)
+        return cls(weights, centring.view(data), unit, problem, centring)
+
+    def weights_of_rows(self, learned: FloatArray) -> FloatArray:
+        """Return the weights of rows as they are."""
+        if self.centring is None:
+            return learned
+        return self.centring.from_centred(learned, self.problem)
+
+
+def _noisy_risks(
+    losses: FloatArray,
+    sizes: FloatArray,
+    sensitivity: float | FloatArray,
+    release: Release,
+    noise: NoiseSource,
+) -> FloatArray:
+    """Release the groups' sums of losses, of which a record moves one, and divide them by sizes.
+
+    Dividing first would round what is released.
+    """
+    add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
+    return np.asarray(add_noise(losses, sensitivity=sensitivity, release=release) / sizes)
+
+
+# Of multiplicative group reweighting, for all groups together.
 
 
 class StepRelease(NamedTuple):
@@ -51,15 +115,13 @@ def from_pass(
 ) -> StepRelease:
     """Read all records; release the gradient and, by a release of their own, the group risks.
 
-    Limits are those of the plan unless earlier releases made them tighter. Gradients are released
-    in a unit of theirs: the plan counts a record for its diameter times it.
+    Limits are those of the plan unless earlier releases made them tighter.
     """
     schedule = plan.schedule
     assert isinstance(schedule, MGRSchedule)
-    ceiling, feedback_range, unit = limits or planned_limits(schedule)
+    ceiling, feedback_range, unit, center = limits or planned_limits(schedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-    gradient_release, *risk_releases = releases_of_steps(plan)
-    center = schedule.center_of(ceiling)
+    of_gradient, *of_risks = releases_of_steps(plan)
     relative: dict[str, Any] = {"center": center} if center else {}
     losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid, **relative)
     gradients = gradients / (unit * sizes[:, None])
@@ -73,44 +135,17 @@ def from_pass(
     gradient = noise.gaussian(
         gradient,
         sensitivity=float(schedule.gradient_diameter * influence),
-        release=gradient_release,
+        release=of_gradient,
     )
-    noisy = risk_stds = np.zeros(0)
-    for release in risk_releases:
-        add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
-        # sums, of which a record moves one: dividing them first would round them
-        noisy = add_noise(losses, sensitivity=feedback_range, release=release) / sizes
-        noisy = noisy + center if center else noisy
+    risks = risk_stds = np.zeros(0)
+    for release in of_risks:
+        risks = _noisy_risks(losses, sizes, feedback_range, release, noise)
+        risks = risks + center if center else risks
         of_sum = release.noise_multiplier * feedback_range
         risk_stds = of_sum / sizes * (1.0 if release.mechanism == "gaussian" else np.sqrt(2.0))
-    noise_std = unit * schedule.gradient_multiplier * schedule.gradient_diameter * typical
-    noisy, variances = heard(noisy, risk_stds**2, plan.problem)
-    return StepRelease(unit * gradient, noisy, noise_std, variances)
-
-
-def gradient_of_mixture(
-    data: Risks,
-    weights: FloatArray,
-    group_weights: FloatArray,
-    *,
-    gradient_diameter: float,
-    ceiling: float,
-    grid: SumGrid,
-    unit: float,
-    noise: NoiseSource,
-    release: Release,
-) -> tuple[FloatArray, float]:
-    """Read all records; release the gradient of a mixture alone, and say how loud its noise is.
-
-    Gradients are released in a unit of theirs, in which a record of group i moves them by at most
-    the diameter times its group's weight over its size.
-    """
-    sizes = np.asarray(data.group_sizes, dtype=float)
-    _, gradients = data.sums(weights, ceiling=ceiling, grid=grid)
-    gradient = group_weights @ (gradients / (unit * sizes[:, None]))
-    sensitivity = float(gradient_diameter * (group_weights / sizes).max())
-    noisy = noise.gaussian(gradient, sensitivity=sensitivity, release=release)
-    return unit * noisy, unit * release.noise_multiplier * sensitivity
+    noise_std = unit * of_gradient.noise_multiplier * schedule.gradient_diameter * typical
+    risks, variances = heard(risks, risk_stds**2, plan.problem)
+    return StepRelease(unit * gradient, risks, noise_std, variances)
 
 
 def from_batch(
@@ -151,12 +186,6 @@ def from_batch(
     return StepRelease(gradient, noisy_risks, unit * noise_std, variances)
 
 
-def releases_of_steps(plan: Plan) -> tuple[Release, ...]:
-    """Return the releases that every step makes, without those before the first."""
-    assert isinstance(plan.schedule, MGRSchedule)
-    return plan.releases[2:] if plan.schedule.is_centred else plan.releases
-
-
 def _draw(
     problem: Problem, batches: Batches, releases: Sequence[Release], noise: NoiseSource
 ) -> Selection:
@@ -172,26 +201,48 @@ def _draw(
     return ByGroup(tuple(samples[part] for part in batches.parts))
 
 
-# Releases of a step: every line at which records meet noise.
+def gradient_of_mixture(
+    data: Risks,
+    weights: FloatArray,
+    group_weights: FloatArray,
+    *,
+    gradient_diameter: float,
+    ceiling: float,
+    grid: SumGrid,
+    unit: float,
+    noise: NoiseSource,
+    release: Release,
+) -> tuple[FloatArray, float]:
+    """Read all records; release the gradient of a mixture alone, and say how loud its noise is.
 
-AGS_GRADIENT = "gradient of one group"
+    A record of group i moves it by at most the diameter times its group's weight over its size.
+    """
+    sizes = np.asarray(data.group_sizes, dtype=float)
+    _, gradients = data.sums(weights, ceiling=ceiling, grid=grid)
+    gradient = group_weights @ (gradients / (unit * sizes[:, None]))
+    sensitivity = float(gradient_diameter * (group_weights / sizes).max())
+    noisy = noise.gaussian(gradient, sensitivity=sensitivity, release=release)
+    return unit * noisy, unit * release.noise_multiplier * sensitivity
 
 
-class AGSReleased(NamedTuple):
-    """What a step releases."""
+# Of active group selection: the gradient of one group.
 
-    gradient: FloatArray  # noisy gradient of the risk of one group; (n_weights,)
+
+class OneGroup(NamedTuple):
+    """What a step that takes one group releases."""
+
+    gradient: FloatArray  # noisy gradient of the risk of the group; (n_weights,)
     group: int  # the group, chosen by released risks
     noise_std: float  # standard deviation of a coordinate of the gradient
 
 
-def ags_from_pass(
+def from_one_group(
     plan: Plan,
     data: Risks,
     weights: FloatArray,
     choose: Callable[[FloatArray], int],
     noise: NoiseSource,
-) -> AGSReleased:
+) -> OneGroup:
     """Read all records; release the group risks, and the gradient of the group chosen by them.
 
     ``choose`` is given what was released of the risks and nothing else; with one group, a zero.
@@ -200,39 +251,34 @@ def ags_from_pass(
     schedule = plan.schedule
     assert isinstance(schedule, AGSSchedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-    gradient_release, *risk_releases = plan.releases
+    of_gradient, *of_risks = releases_of_steps(plan)
     losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
     risks = np.zeros(1)
-    for release in risk_releases:
-        add_noise = noise.gaussian if release.mechanism == "gaussian" else noise.laplace
-        # sums, of which a record moves one: dividing them first would round them
-        risks = add_noise(losses, sensitivity=schedule.feedback_range, release=release) / sizes
+    for release in of_risks:
+        risks = _noisy_risks(losses, sizes, schedule.feedback_range, release, noise)
     group = choose(risks)
     sensitivity = float(schedule.gradient_diameter / sizes[group])
     gradient = noise.gaussian(
         gradients[group] / sizes[group],
         sensitivity=sensitivity,
-        release=gradient_release,
+        release=of_gradient,
         payer=group,
     )
-    return AGSReleased(gradient, group, gradient_release.noise_multiplier * sensitivity)
+    return OneGroup(gradient, group, of_gradient.noise_multiplier * sensitivity)
 
 
-# Releases of a step: the lines at which records meet noise.
+# Of descent–ascent: both players' gradients at one point.
 
 
 class GroupGame:
-    """The game of weights against group weights, ``Σ λ_i L_i(w)``, as noisy releases.
-
-    Gradients are released in a unit of theirs: the plan counts a record for its diameter times it.
-    """
+    """The game of weights against group weights, ``Σ λ_i L_i(w)``, as noisy releases."""
 
     def __init__(self, plan: Plan, data: Risks, noise: NoiseSource, *, unit: float = 1.0) -> None:
         assert isinstance(plan.schedule, GDASchedule)
         self.schedule, self.data, self.noise, self.unit = plan.schedule, data, noise, unit
         self.radius = plan.problem.radius
         self.sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-        self.of_gradient, *self.of_risks = gda_releases_of_steps(plan)
+        self.of_gradient, *self.of_risks = releases_of_steps(plan)
 
     def release(self, weights: FloatArray, dual: FloatArray) -> Released:
         """Read all records; release the gradient and, by a release of their own, the group risks.
@@ -249,16 +295,11 @@ class GroupGame:
             release=self.of_gradient,
         )
         risks = np.zeros_like(dual)
+        ratios = sizes / sizes.min() if schedule.is_paper else np.ones_like(sizes)
         for release in self.of_risks:
-            # sums, of which a record moves one: dividing them first would round them
-            ratios = sizes / sizes.min() if schedule.is_paper else np.ones_like(sizes)
-            risks = (
-                self.noise.gaussian(
-                    losses, sensitivity=schedule.feedback_range * ratios, release=release
-                )
-                / sizes
-            )
-        noise_std = schedule.gradient_multiplier * schedule.gradient_diameter * influence
+            of_sums = schedule.feedback_range * ratios
+            risks = _noisy_risks(losses, sizes, of_sums, release, self.noise)
+        noise_std = self.of_gradient.noise_multiplier * schedule.gradient_diameter * influence
         return Released(self.unit * gradient, risks, self.unit * noise_std)
 
     def project_weights(self, weights: FloatArray) -> FloatArray:
@@ -268,9 +309,3 @@ class GroupGame:
     def project_dual(self, dual: FloatArray) -> FloatArray:
         """Return the nearest group weights."""
         return project_to_simplex(dual)
-
-
-def gda_releases_of_steps(plan: Plan) -> tuple[Release, ...]:
-    """Return the releases that every step makes, without those before the first."""
-    assert isinstance(plan.schedule, GDASchedule)
-    return plan.releases[2:] if plan.schedule.is_centred else plan.releases

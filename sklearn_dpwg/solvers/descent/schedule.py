@@ -1,4 +1,4 @@
-"""Public numbers of the multiplicative group reweighting solver."""
+"""Public numbers of noisy descent: what runs of MGR, AGS and GDA need besides records and noise."""
 
 from __future__ import annotations
 
@@ -9,13 +9,44 @@ from typing import Literal
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg._repr import short_repr
-from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.privacy import SumGrid
-from sklearn_dpwg.solvers.steps import shown
+from sklearn_dpwg.solvers.plan import Plan
+from sklearn_dpwg.solvers.steps import StepLimits, shown
 from sklearn_dpwg.solvers.sums import on_step
 
-# Poisson batches of the multiplicative group reweighting solver, and their noise.
+# Where the ceiling may be raised, every so many steps try it.
+PROBE_EVERY = 10
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DescentSchedule(StepLimits):
+    """What every run of the family needs besides the records and the noise."""
+
+    averaged: int  # how many of the last iterates are averaged
+    # Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included
+    gradient_diameter: float
+    ceiling: float  # a record's loss counts for at most this much in the group risks
+    # b: a record moves the sum of its group's losses by at most this, rounding included
+    feedback_range: float
+    grid: SumGrid  # blocks and steps of the sums
+    prior: tuple[float, ...]  # π, of the groups
+    # says, where rows are taken relative to a released centre, how far slopes are limited
+    centring: str = ""
+    remark: str = ""  # what else a reader of the plan should know
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether rows are taken relative to a released centre, with limited slopes."""
+        return bool(self.centring)
+
+    def _in_words(self, averaged: str, *of_solver: str, steps: str = "") -> str:
+        """Return lines for people: what is averaged, steps, centring, what a solver has to say."""
+        limits = (
+            f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
+            + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else "")
+        )
+        lines = (averaged, steps or limits, self.centring, *of_solver, self.remark)
+        return "\n".join(line for line in lines if line)
 
 
 @dataclass(frozen=True)
@@ -112,46 +143,22 @@ class Batches:
         )
 
 
-# Where the ceiling may be raised, every so many steps try it.
-PROBE_EVERY = 10
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MGRSchedule(DescentSchedule):
+    """Everything that `MGR.run` needs besides the records and the noise.
 
-
-@dataclass(frozen=True)
-class MGRSchedule:
-    """Everything that `MGR.run` needs besides the records and the noise."""
+    With one more in `averaged` than there are steps, the first weights are averaged too.
+    """
 
     # gradient of the weighted sum of group risks, or of one group drawn from the weights
     step: Literal["weighted", "sampled"]
-    n_steps: int  # number of steps T
-    # noise per unit of sensitivity of the two releases of a full pass; 0 where there is none
-    gradient_multiplier: float
-    risk_multiplier: float
-    # Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included
-    gradient_diameter: float
-    ceiling: float  # a record's loss counts for at most this much in the group risks
-    # a record of group i moves the sum of its group's losses by at most this, rounding included
-    feedback_range: float
-    grid: SumGrid  # blocks and steps of the sums
-    prior: tuple[float, ...]  # first group weights
-    group_rate: float  # step size η_λ of the multiplicative weights
+    # step size η_λ of the multiplicative weights; where they adapt, what planning takes it to be
+    group_rate: float
     # subtracted from each group's exponent at every step: half of log E exp(η_λ N) of the noise N
-    # on its risk (0 in the paper's schedule)
-    noise_correction: tuple[float, ...]
-    aim: float  # norm of the weights that step sizes are planned for; 0 where `step_size` is fixed
-    # longest plain step that is safe for every data set: 1/H where planned, `aim/(L √T)` for a loss
-    # that is not smooth
-    step_size: float
-    # longest plain step that is tried; where it is longer than `step_size`, `HeavyBall` shortens it
-    # as released gradients ask for
-    longest_step: float
-    max_momentum: float  # largest heavy-ball momentum
-    # how many of the last iterates are averaged; with one more than there are steps the first
-    # weights, before any step, are one of them
-    averaged: int
+    # on its risk; empty where group weights adapt, and 0 in the paper's schedule
+    noise_correction: tuple[float, ...] = ()
     # who joins a step and with how much noise; by default a step reads every record
     batches: Batches | None = None
-    # length of a planned step, as a share of `aim/(s √T)` for a coordinate's noise s
-    step_share: float = 0.18
     # whether group weights follow the spread of the released risks and pay for noise
     # (`GroupWeights`), in place of `group_rate` and `noise_correction`
     adapts: bool = False
@@ -162,24 +169,18 @@ class MGRSchedule:
     # (`LossLevel`)
     ceiling_of_level: float = math.inf
     # where above `ceiling` and `feedback_range`, every tenth step counts losses up to this, and all
-    # of them do once that shows a group that the ceiling hides (`HiddenLosses`)
+    # of them do once that shows a group that the ceiling hides (`RaisedCeiling`)
     raised_ceiling: float = 0.0
     raised_range: float = 0.0
     # whether the averaged weights shrink towards 0 as far as released risks ask for it
     # (`Shrinkage`)
     shrinks: bool = False
-    # says, where rows are taken relative to a released centre, how far slopes are limited
-    centring: str = ""
-    remark: str = ""  # what else a reader of the plan should know
-    # where groups are hidden, the infimum of losses: risks are released relative to the middle
-    # between it and the ceiling
+    # where groups are hidden: the infimum of losses, as risks are released relative to the middle
+    # between it and the ceiling; which groups are told from empty ones, as the others count as
+    # doing like all; and the standard deviation of a size over what stands for it
     lowest_loss: float | None = None
-    # where groups are hidden, which are told from empty ones; the others count as doing like all
     heard: tuple[bool, ...] = ()
-    # where groups are hidden, the standard deviation of a size over what stands for it
     ratio_stds: tuple[float, ...] = ()
-
-    __repr__ = short_repr
 
     @property
     def follows_level(self) -> bool:
@@ -191,11 +192,6 @@ class MGRSchedule:
         """Whether the ceiling of losses is raised where it hides a group."""
         return self.raised_ceiling > self.ceiling
 
-    @property
-    def is_centred(self) -> bool:
-        """Whether rows are taken relative to a released centre, with limited slopes."""
-        return bool(self.centring)
-
     def center_of(self, ceiling: float) -> float:
         """Return what losses up to a ceiling are taken relative to: 0 where groups are public."""
         if self.lowest_loss is None:
@@ -203,103 +199,70 @@ class MGRSchedule:
         middle = self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
         return on_step(middle, self.grid.loss_step)
 
-    def gradient_noise(self, problem: Problem) -> FloatArray:
+    def gradient_noise(self, plan: Plan) -> FloatArray:
         """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""
         if self.batches is not None:
             return self.batches.gradient_stds / math.sqrt(self.n_steps)
-        of_sum = self.gradient_multiplier * self.gradient_diameter / math.sqrt(self.n_steps)
-        return of_sum / np.asarray(problem.group_sizes, dtype=float)
+        release = plan.releases[2 * self.is_centred]
+        of_sum = release.noise_multiplier * self.gradient_diameter / math.sqrt(self.n_steps)
+        return of_sum / np.asarray(plan.problem.group_sizes, dtype=float)
 
     def __str__(self) -> str:
         """Return a few lines for people."""
+        which = (
+            f"the last {self.averaged:,} of {self.n_steps:,}"
+            if self.averaged <= self.n_steps
+            else f"the start and all {self.n_steps:,}"
+        )
+        read = "one pass over the rows each" if self.batches is None else "one batch each"
+        return self._in_words(
+            f"{self.step} step, average of {which} iterates, {read}",
+            "" if self.batches is None else str(self.batches),
+            *(self._of_groups() if len(self.prior) > 1 else ()),
+        )
+
+    def _of_groups(self) -> list[str]:
+        """Say what the group weights and the ceiling of losses follow."""
         lines = [
-            f"{self.step} step, average of "
-            + (
-                f"the last {self.averaged:,} of {self.n_steps:,} iterates, "
-                if self.averaged <= self.n_steps
-                else f"the start and all {self.n_steps:,} iterates, "
-            )
-            + ("one pass over the rows each" if self.batches is None else "one batch each"),
-            f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
-            + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else ""),
+            f"group weights start at {shown(self.prior)}, rate {self.group_rate:.3g}"
+            f"{' at first' if self.adapts else ''}, losses counted up to {self.ceiling:.3g}"
         ]
-        if self.centring:
-            lines.append(self.centring)
-        if self.batches is not None:
-            lines.append(str(self.batches))
-        if len(self.prior) > 1:
+        if self.adapts:
             lines.append(
-                f"group weights start at {shown(self.prior)}, rate {self.group_rate:.3g}"
-                f"{' at first' if self.adapts else ''}, losses counted up to {self.ceiling:.3g}"
+                "the rate follows the spread of released risks, and weight on a group has to make "
+                "up for its noise"
             )
-            if self.adapts:
-                lines.append(
-                    "the rate follows the spread of released risks, and weight on a group has "
-                    "to make up for its noise"
-                )
-            if self.follows_level:
-                lines.append(
-                    f"losses counted up to {self.ceiling_of_level:g} times their mean, where that "
-                    "is less"
-                )
-            if self.may_raise:
-                lines.append(
-                    f"every {PROBE_EVERY}th step counts losses up to {self.raised_ceiling:.3g}, "
-                    "and all do once that shows a group to be worse off than it looked"
-                )
-            if self.shrinks:
-                lines.append(
-                    "up to half of the average is taken back, if the worst-off group gained less "
-                    "than the others"
-                )
-        if self.remark:
-            lines.append(self.remark)
-        return "\n".join(lines)
+        if self.follows_level:
+            lines.append(
+                f"losses counted up to {self.ceiling_of_level:g} times their mean, where that is "
+                "less"
+            )
+        if self.may_raise:
+            lines.append(
+                f"every {PROBE_EVERY}th step counts losses up to {self.raised_ceiling:.3g}, and "
+                "all do once that shows a group to be worse off than it looked"
+            )
+        if self.shrinks:
+            lines.append(
+                "up to half of the average is taken back, if the worst-off group gained less than "
+                "the others"
+            )
+        return lines
 
 
-# Public numbers of the solver with active group selection.
-
-
-@dataclass(frozen=True)
-class AGSSchedule:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AGSSchedule(DescentSchedule):
     """Everything that `AGS.run` needs besides the records and the noise."""
 
-    n_steps: int  # steps T
     visits: int  # V: a group is taken in at most so many steps
     # the mean of the released risks runs over about so many steps; 1 for the last ones alone
     memory: int
     # θ: a group of prior weight π_i is handicapped by `log(1/π_i)/θ`; infinity, by nothing
     sharpness: float
-    prior: tuple[float, ...]  # π
-    # noise per unit of sensitivity of the two releases; 0 where there is none
-    gradient_multiplier: float
-    risk_multiplier: float
-    # Γ: a record of the taken group i moves the gradient by at most Γ/n_i, rounding included
-    gradient_diameter: float
-    ceiling: float  # a record's loss counts for at most this much in the group risks
-    # a record moves the sum of its group's losses by at most this, rounding included
-    feedback_range: float
-    grid: SumGrid  # blocks and steps of the sums
-    # distance from the first weights that step sizes are planned for; 0 where they are fixed
-    aim: float
-    step_size: float  # longest plain step
-    longest_step: float
-    max_momentum: float  # largest heavy-ball momentum
-    averaged: int  # how many of the last iterates are averaged
-    # length of a planned step, as a share of `aim/(s √T)` for a coordinate's noise s
-    step_share: float
-    remark: str = ""  # what else a reader of the plan should know
-
-    __repr__ = short_repr
 
     def __str__(self) -> str:
         """Return a few lines for people."""
-        lines = [
-            f"average of the last {self.averaged:,} of {self.n_steps:,} iterates, one pass over "
-            "the rows each",
-            f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
-            + (f", aimed at weights {self.aim:.3g} from the first" if self.aim else ""),
-        ]
+        lines = []
         if len(self.prior) > 1:
             heard = "the last" if self.memory == 1 else f"a running mean of {self.memory:,}"
             handicap = (
@@ -314,68 +277,33 @@ class AGSSchedule:
             )
             if self.visits < self.n_steps:
                 lines.append(f"no group is taken more than {self.visits:,} times")
-        if self.remark:
-            lines.append(self.remark)
-        return "\n".join(lines)
+        return self._in_words(
+            f"average of the last {self.averaged:,} of {self.n_steps:,} iterates, one pass over "
+            "the rows each",
+            *lines,
+        )
 
 
-# Public numbers of the descent–ascent solver.
-
-
-@dataclass(frozen=True)
-class GDASchedule:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GDASchedule(DescentSchedule):
     """Everything that `GDA.run` needs besides the records and the noise."""
 
-    n_steps: int  # number of steps T
-    gradient_multiplier: float  # noise per unit of sensitivity of the gradient
-    # Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included
-    gradient_diameter: float
-    ceiling: float  # a record's loss counts for at most this much in the group risks
-    # a record of group i moves the sum of its group's losses by at most this, rounding included
-    feedback_range: float
-    grid: SumGrid  # blocks and steps of the sums
-    prior: tuple[float, ...]  # first group weights π
     weight_ridge: float  # strengths ρ_w and ρ_λ of the public regularisers
     group_ridge: float
     # whether steps are `1/(ρ t)` and noise is the same for all groups and group weights, as if
     # every group were as small as the smallest
-    is_paper: bool
-    group_step: float  # step length of the group weights; 0 where steps are `1/(ρ t)`
-    aim: float  # norm of the weights that step sizes are planned for
-    step_size: float  # limits of the weights' steps; see `HeavyBall`
-    longest_step: float
-    max_momentum: float
-    step_share: float
-    first_averaged: int  # which of the points 1, ..., T + 1 are averaged, both included
-    last_averaged: int
-    # says, where rows are taken relative to a released centre, how far slopes are limited
-    centring: str = ""
-    remark: str = ""  # what else a reader of the plan should know
-
-    __repr__ = short_repr
+    is_paper: bool = False
+    group_step: float = 0.0  # step length of the group weights; 0 where steps are `1/(ρ t)`
 
     @property
-    def averaged(self) -> range:
-        """The points that are averaged."""
-        return range(self.first_averaged, self.last_averaged + 1)
-
-    @property
-    def is_centred(self) -> bool:
-        """Whether rows are taken relative to a released centre, with limited slopes."""
-        return bool(self.centring)
+    def points(self) -> range:
+        """Which of the points 1, ..., T + 1 are averaged: the last, or all but the last."""
+        end = self.n_steps + (1 if self.is_paper else 2)
+        return range(end - self.averaged, end)
 
     def __str__(self) -> str:
         """Return a few lines for people."""
-        lines = [
-            f"both players move at once, average of points {self.first_averaged:,} to "
-            f"{self.last_averaged:,} of {self.n_steps + 1:,}, one pass over the rows a step",
-            f"steps 1/(rho t) with rho = {self.weight_ridge:.3g}"
-            if self.is_paper
-            else f"step sizes at most {self.longest_step:.3g}, momentum at most "
-            f"{self.max_momentum:.2g}, aimed at weights of norm {self.aim:.3g}",
-        ]
-        if self.centring:
-            lines.append(self.centring)
+        lines = []
         if self.weight_ridge or self.group_ridge:
             lines.append(
                 f"regularised by {self.weight_ridge:.3g}/2 |w - w1|^2 and "
@@ -387,6 +315,9 @@ class GDASchedule:
                 f"group weights start at {shown(self.prior)}{of_groups}, losses counted up to "
                 f"{self.ceiling:.3g}"
             )
-        if self.remark:
-            lines.append(self.remark)
-        return "\n".join(lines)
+        return self._in_words(
+            f"both players move at once, average of points {self.points[0]:,} to "
+            f"{self.points[-1]:,} of {self.n_steps + 1:,}, one pass over the rows a step",
+            *lines,
+            steps=f"steps 1/(rho t) with rho = {self.weight_ridge:.3g}" if self.is_paper else "",
+        )
