@@ -47,20 +47,10 @@ class AGS(DescentParameters, Solver):
     n_steps : int, optional
         Number of steps T; planned: that of the least bound, at most `max_passes`. No more than
         `visits` times the number of groups are taken.
-    selection : {"smoothed", "latest"}, default="smoothed"
-        Whether the group is taken by the running mean of all released risks or, as in the paper,
-        by the last ones alone.
-    visits : int, optional
-        Largest number V of steps that take any one group. A record pays for the gradients of its
-        own group alone, so noise on these is that of V draws. Planned: T, as fewer would forbid
-        what one group that is always the worst off needs.
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes steps, rate and noise from Zhou and Bassily's Theorems 13 and 14 with their
         constant set to 1 (the noise's larger where 1 would break the budget), the last risks with
         Laplace noise, no handicap and the average of all iterates.
-    sharpness : float, optional
-        θ: a group of prior weight π_i is taken as if its risk were smaller by ``log(1/π_i)/θ``;
-        infinity leaves that out. Planned: the least of the planning bound.
     risk_share : float, optional
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
     loss_ceiling : float, optional
@@ -68,12 +58,22 @@ class AGS(DescentParameters, Solver):
     aim : float, default=0.3
         Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
         of the radius.
-    step_size : float, optional
-        A fixed plain step size without momentum, instead of the planned rule.
     averaging : float, default=2/3
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, default=150
         Largest number of steps, of one pass over the rows each.
+    selection : {"smoothed", "latest"}, default="smoothed"
+        Whether the group is taken by the running mean of all released risks or, as in the paper,
+        by the last ones alone.
+    visits : int, optional
+        Largest number V of steps that take any one group. A record pays for the gradients of its
+        own group alone, so noise on these is that of V draws. Planned: T, as fewer would forbid
+        what one group that is always the worst off needs.
+    sharpness : float, optional
+        θ: a group of prior weight π_i is taken as if its risk were smaller by ``log(1/π_i)/θ``;
+        infinity leaves that out. Planned: the least of the planning bound.
+    step_size : float, optional
+        A fixed plain step size without momentum, instead of the planned rule.
 
     Notes
     -----
@@ -159,7 +159,7 @@ class GroupChoice:
 class ChoiceRule(StepRule):
     """The rule where each step takes one group; what the choice owes is θ's."""
 
-    boldness = 1.0
+    is_bold = False
     largest_share = 0.9
 
     @classmethod

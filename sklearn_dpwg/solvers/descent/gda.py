@@ -68,16 +68,8 @@ class GDA(DescentParameters, Solver):
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes steps 1/(ρt), T and noise from Kang et al., with the least constant that keeps
         the budget; it implies a uniform prior, plain averages, and no ceiling.
-    weight_ridge : float, optional
-        Strength ρ_w of the public ``ρ_w/2 ‖w - w₁‖²``; planned: 0, or the ρ of least bound in the
-        paper's schedule, which has one for both players.
-    group_ridge : float, optional
-        Strength ρ_λ of the public ``-ρ_λ/2 ‖λ - π‖²``; planned: 0, or as `weight_ridge`.
     risk_share : float, optional
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
-    group_step : float, optional
-        Step length of the group weights, positive; planned: by the noise on the risks and their
-        assumed spread.
     loss_ceiling : float, optional
         Each record's loss counts for at most this much in the group risks. Planned: a multiple of
         the largest loss of a model that predicts nothing. Infinity: no ceiling.
@@ -87,6 +79,14 @@ class GDA(DescentParameters, Solver):
         Share of the points, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, default=150
         Number of passes over the rows, and so of steps, where `n_steps` is planned.
+    weight_ridge : float, optional
+        Strength ρ_w of the public ``ρ_w/2 ‖w - w₁‖²``; planned: 0, or the ρ of least bound in the
+        paper's schedule, which has one for both players.
+    group_ridge : float, optional
+        Strength ρ_λ of the public ``-ρ_λ/2 ‖λ - π‖²``; planned: 0, or as `weight_ridge`.
+    group_step : float, optional
+        Step length of the group weights, positive; planned: by the noise on the risks and their
+        assumed spread.
     centring : bool, optional
         Whether rows are taken relative to a released mean row, with a limit on each record's
         gradient. Planned: for a log loss or the squared error with an intercept.

@@ -49,9 +49,6 @@ class MGR(MGRParameters, MixtureSolver):
         of one group, drawn from the group weights, Laplace noise on the risks, a uniform prior.
     risk_share : float, optional
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
-    group_rate : float, optional
-        Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
-        the released risks, and weight on a group has to make up for the noise that it brings.
     loss_ceiling : float, optional
         Each record's loss counts for at most this much in the group risks. Planned: 2.16
         times the largest loss of a model that predicts nothing, and three times that once released
@@ -60,13 +57,16 @@ class MGR(MGRParameters, MixtureSolver):
     aim : float, default=0.3
         Distance from the first weights, 0 or a start, that step sizes are planned for, as a share
         of the radius.
-    step_size : float, optional
-        A fixed plain step size without momentum, instead of the planned rule.
     averaging : float, default=2/3
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
     max_passes : int, default=150
         Largest number of passes over the rows that a planned `n_steps` may use; batches may take no
         longer than so many passes either.
+    group_rate : float, optional
+        Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
+        the released risks, and weight on a group has to make up for the noise that it brings.
+    step_size : float, optional
+        A fixed plain step size without momentum, instead of the planned rule.
     max_seconds : float, optional
         Largest predicted time of a fit's steps and calibration, in seconds on two cores with secure
         noise. What is predicted follows from public facts, and is no clock.

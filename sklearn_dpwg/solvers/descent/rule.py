@@ -92,7 +92,7 @@ class StepRule(ABC):
     max_momentum: float
     is_fixed: bool  # whether every step is `step_size`, whatever the noise
 
-    boldness: ClassVar[float] = BOLDNESS
+    is_bold: ClassVar[bool] = True  # whether steps of a smooth loss begin longer than is safe
     largest_share: ClassVar[float] = 0.5  # of μ², for the group risks, where it is planned
 
     @classmethod
@@ -121,7 +121,8 @@ class StepRule(ABC):
             # on 1/H
             step_size = aim / ((problem.lipschitz + ridge * aim) * math.sqrt(n_steps))
         else:
-            step_size, boldness = 1.0 / (problem.smoothness + ridge), cls.boldness
+            step_size = 1.0 / (problem.smoothness + ridge)
+            boldness = BOLDNESS if cls.is_bold else 1.0
             max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
         return cls(
             problem,

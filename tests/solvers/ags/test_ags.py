@@ -10,7 +10,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Square
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release
 from sklearn_dpwg.solvers import AGS, Solution
-from sklearn_dpwg.solvers.descent.ags import Course, GroupChoice
+from sklearn_dpwg.solvers.descent.ags import ChoiceRule, GroupChoice, of_choice
 from sklearn_dpwg.solvers.steps import step_and_momentum
 from tests.helpers.group_data import make_data, make_problem, naive
 from tests.helpers.mgr_cases import random_data
@@ -42,7 +42,7 @@ def stated(plan, data, answers, first, visits):
         taken[group] += 1
         asked = next(answers)
         np.testing.assert_allclose(asked.value, gradients[group], rtol=1e-7, atol=1e-12)
-        std = schedule.gradient_multiplier * schedule.gradient_diameter / sizes[group]
+        std = plan.releases[0].noise_multiplier * schedule.gradient_diameter / sizes[group]
         step, momentum = step_and_momentum(schedule, std)
         velocity = momentum * velocity - step * asked.answer
         weights = project_to_ball(weights + velocity, problem.radius)
@@ -149,12 +149,12 @@ def test_the_choice_keeps_its_bound(seed):
     p = int(rng.integers(2, 8))
     prior = rng.dirichlet(np.ones(p)) * 0.99 + 0.01 / p
     problem = make_problem(rng.integers(3, 400, size=p), prior=prior)
-    course = Course.of(problem, 1.0, AGS(selection="latest"), 10)
-    share = 0.4
-    stds = np.sqrt(course.risk_variances(share))
+    rule = ChoiceRule.of(problem, AGS(selection="latest"), 10)
+    noise = rule.noise_of_passes(1.0, 0.4)
+    stds = np.sqrt(noise.risk)
     near = 0
-    for sharpness in (course.sharpness(share), 1.0, 30.0):
-        bound = course.of_choice(share, sharpness)
+    for sharpness in (rule.sharpness(noise), 1.0, 30.0):
+        bound = of_choice(prior, noise.risk, sharpness)
         for risks in (np.zeros(p), rng.uniform(0, 2, p), *(2 * np.eye(p)), *(-2 * np.eye(p))):
             noisy = risks + stds * rng.standard_normal((4000, p))
             taken = np.argmax(noisy + np.log(prior) / sharpness, axis=1)
@@ -280,7 +280,10 @@ def test_rounding_decides_no_number_of_steps(size):
     budgets = [Budget(1.0 + k * 1e-13, 1e-6) for k in range(8)]
     taken = {solver.plan(problem, budget).n_steps for budget in budgets}
     assert len(taken) == 1
-    least = Course.of(problem, BUDGET.mu, solver, 150).excess
     (n_steps,) = taken
-    assert Course.of(problem, BUDGET.mu, solver, n_steps).excess == pytest.approx(least, rel=1e-9)
+    bounds = [
+        rule.excess(rule.noise_of_passes(BUDGET.mu, 0.0))
+        for rule in (ChoiceRule.of(problem, solver, number) for number in (n_steps, 150))
+    ]
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-9)
     assert n_steps == {100: 1, 1000: 7, 100_000: 63}[size]

@@ -171,7 +171,7 @@ def test_the_papers_schedule_is_its_formulas():
     plan = GDA(schedule="paper").plan(problem, BUDGET)
     assert plan.n_steps == math.ceil(250 ** (2 / 3)) == 40
     schedule = plan.schedule
-    assert list(schedule.averaged) == list(range(1, 41))
+    assert list(schedule.points) == list(range(1, 41))
     assert schedule.prior == (0.5, 0.5)
     assert schedule.weight_ridge == schedule.group_ridge
     assert "least constant that keeps the budget" in str(schedule)

@@ -154,7 +154,7 @@ PLANTED = {
         releases, "project_to_ball", lambda honest, weights, radius: weights
     ),
     "a start outside the ball": instead_of(
-        gda_module, "project_to_ball", lambda honest, weights, radius: 3.0 * weights
+        releases, "project_to_ball", lambda honest, weights, radius: 3.0 * weights
     ),
 }
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from sklearn_dpwg.solvers.descent import planning
+from sklearn_dpwg.solvers import centring
 
 
 @pytest.fixture(autouse=True, scope="module")
 def rows_as_they_are():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "is_worth_centring", lambda problem: False)
+        patch.setattr(centring, "is_worth_centring", lambda problem: False)
         yield

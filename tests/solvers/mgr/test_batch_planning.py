@@ -24,7 +24,7 @@ from sklearn_dpwg.solvers.descent.batches import (
     seconds_of,
 )
 from sklearn_dpwg.solvers.descent.releases import GRADIENT_AND_RISKS
-from sklearn_dpwg.solvers.descent.rule import StepRule, noise_of_batches
+from sklearn_dpwg.solvers.descent.rule import HedgeRule
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread
 from tests.helpers.group_data import make_problem
@@ -179,7 +179,7 @@ def test_planned_rates_are_powers_of_two_and_near_the_best_for_their_size(sizes,
 def test_batches_state_what_the_theory_says(rate):
     problem = make_problem((300, 40, 5000))
     rates = resolve_rates(rate, 3)
-    rule = StepRule.of(problem, MGR(), 60)
+    rule = HedgeRule.of(problem, MGR(), 60)
     multipliers = {one: 7.0 + one for one in rates}
     batches = make_batches(rule, rates, multipliers, 0.2)
     for group, size in enumerate(problem.group_sizes):
@@ -195,7 +195,7 @@ def test_batches_state_what_the_theory_says(rate):
         assert batches.parts[group] == sorted(set(rates), reverse=True).index(one)
     low = problem.constants.infimum
     assert batches.center == pytest.approx((low + rule.ceiling) / 2)
-    noise = noise_of_batches(batches, n_steps=60, n_weights=problem.n_weights)
+    noise = rule.noise_of_batches(batches)
     d = problem.n_weights
     gradient = (d * batches.gradient_stds**2 + batches.sampling_variances) / 60
     np.testing.assert_allclose(noise.gradient, gradient)
@@ -219,7 +219,7 @@ def test_batches_state_what_the_theory_says(rate):
 def test_coins_alone_do_not_raise_an_expected_weight(group_rate, rate):
     """log E exp(ηS) for losses at both ends of their range, exactly, against the correction."""
     problem = make_problem((50, 7))
-    rule = StepRule.of(problem, MGR(), 60)
+    rule = HedgeRule.of(problem, MGR(), 60)
     batches = make_batches(rule, (rate, 1.0), {rate: 1.0, 1.0: 1.0}, 0.2)
     bound = batches.log_mean_exp_of_coins(group_rate)
     assert bound[1] == 0.0
@@ -233,7 +233,7 @@ def test_coins_alone_do_not_raise_an_expected_weight(group_rate, rate):
 
 def test_plans_on_batches_keep_the_budget_and_correct_for_noise_and_coins():
     problem = make_problem((300, 40, 5000), loss=Hinge())
-    plan = MGR(n_steps=30, sampling_rate=(0.2, 1.0, 0.05)).plan(problem, BUDGET)
+    plan = MGR(n_steps=30, sampling_rate=(0.2, 1.0, 0.05), group_rate=0.3).plan(problem, BUDGET)
     schedule, batches = plan.schedule, plan.schedule.batches
     eta = schedule.group_rate
     expected = batches.log_mean_exp_of_coins(eta) + (eta * batches.risk_stds) ** 2 / 2
@@ -302,10 +302,10 @@ def test_a_wrong_ceiling_is_refused_here_too():
 
 
 def test_plans_on_batches_hold_public_facts_only():
-    fields = {field.name for field in dataclasses.fields(StepRule)}
+    fields = {field.name for field in dataclasses.fields(HedgeRule)}
     assert fields == {
-        "problem", "n_steps", "ceiling", "raised_ceiling", "aim", "step_size", "longest_step",
-        "max_momentum", "is_fixed", "group_rate",
+        "problem", "parameters", "n_steps", "ceiling", "raised_ceiling", "aim", "step_size",
+        "longest_step", "max_momentum", "is_fixed",
     }  # fmt: skip
     assert Sampling((1.0, 1.0), 3).is_full
     assert GRADIENT_AND_RISKS == "gradient and group risks"

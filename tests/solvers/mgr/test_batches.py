@@ -607,10 +607,10 @@ def test_rates_near_one_need_the_noise_of_full_passes():
     full = MGR(**options).plan(problem, BUDGET)
     near = MGR(**options, sampling_rate=1.0 - 1e-9).plan(problem, BUDGET)
     sizes = np.array(problem.group_sizes)
-    of_full = full.schedule.gradient_multiplier * problem.gradient_diameter / sizes
+    of_full = full.releases[0].noise_multiplier * problem.gradient_diameter / sizes
     ratio = 2 * problem.lipschitz / problem.gradient_diameter
     np.testing.assert_allclose(near.schedule.batches.gradient_stds, ratio * of_full, rtol=1e-4)
-    risk_stds = full.schedule.risk_multiplier * full.schedule.feedback_range / sizes
+    risk_stds = full.releases[1].noise_multiplier * full.schedule.feedback_range / sizes
     np.testing.assert_allclose(near.schedule.batches.risk_stds, risk_stds, rtol=1e-4)
 
 

@@ -18,7 +18,7 @@ from sklearn_dpwg.solvers.descent.group_weights import (
     LossLevel,
     priced_weights,
 )
-from sklearn_dpwg.solvers.descent.rule import RunNoise, best_sharpness
+from sklearn_dpwg.solvers.descent.rule import HedgeRule, RunNoise
 from sklearn_dpwg.solvers.sums import SumSensitivity
 from tests.helpers.group_data import make_problem
 
@@ -91,7 +91,7 @@ def test_the_rate_begins_as_planned_and_follows_the_spread():
     problem, plan = adapting(sizes=(500, 500))
     schedule, variances = plan.schedule, np.full(2, 1e-6)
     noise = RunNoise(np.zeros(2), variances / schedule.n_steps)
-    planned = best_sharpness(problem, noise, n_steps=50) / 50
+    planned = HedgeRule.of(problem, MGR(), 50).group_rate_at(noise)
 
     def rates(spread):
         """Return the first rate and the one after twenty steps, by how the weights move."""
@@ -168,10 +168,10 @@ def test_a_ceiling_that_was_set_stays():
 @pytest.mark.parametrize("mean", [-1.0, 0.0, 1e-6, 0.003, 0.02, 5.0, 1e9])
 def test_the_ceiling_follows_the_level_and_is_never_above_the_planned(mean):
     problem, plan = adapting()
-    schedule, found = plan.schedule, LossLevel(plan.schedule, problem)
+    schedule, found = plan.schedule, LossLevel(plan.schedule, problem, 0.7)
     for _ in range(20):
         found.push(np.full(3, mean), np.full(3, 1e-12), np.full(3, 1 / 3))
-    limits = found.limits(0.7)
+    limits = found.limits()
     assert limits.unit == 0.7
     least = LEAST_CEILING * schedule.ceiling
     assert limits.ceiling == pytest.approx(np.clip(6.0 * mean, least, schedule.ceiling), rel=1e-2)

@@ -52,6 +52,7 @@ def reference_run(plan, data, answers, drawn, start=None):
     group_weights = np.array(schedule.prior)
     if start is not None:
         weights, group_weights = start.weights, start.group_weights
+    multipliers = [release.noise_multiplier for release in plan.releases]
     ball = Ball.at_rest(schedule, problem.n_weights)
     path, group_path, heard, counted = [weights], [group_weights], [], []
     first = group_weights
@@ -66,7 +67,7 @@ def reference_run(plan, data, answers, drawn, start=None):
             if schedule.step == "weighted"
             else math.sqrt(sum(group_weights / sizes**2))
         )
-        noise = schedule.gradient_multiplier * schedule.gradient_diameter * influence
+        noise = multipliers[0] * schedule.gradient_diameter * influence
         risks, gradients = data.risks_and_gradients(weights, ceiling=ceiling)
         exact = group_weights @ gradients if drawn is None else gradients[drawn[t]]
         asked = next(answers)
@@ -77,7 +78,7 @@ def reference_run(plan, data, answers, drawn, start=None):
         if problem.n_groups > 1:
             asked = next(answers)
             np.testing.assert_allclose(asked.value, sizes * risks, rtol=1e-9)
-            of_sum = schedule.risk_multiplier * feedback_range
+            of_sum = multipliers[1] * feedback_range
             variances = (of_sum / sizes) ** 2
             if is_probe:
                 probes.append((asked.answer / sizes, variances))
@@ -94,7 +95,7 @@ def reference_run(plan, data, answers, drawn, start=None):
                 ceiling = ceiling_by_level(schedule, sizes, heard[-10:])
                 feedback_range = schedule.feedback_range - schedule.ceiling + ceiling
             if schedule.adapts:
-                noise = schedule.gradient_multiplier * schedule.gradient_diameter / sizes
+                noise = multipliers[0] * schedule.gradient_diameter / sizes
                 noise = noise / math.sqrt(schedule.n_steps)
                 group_weights = adapted_group_weights(schedule, first, heard, noise)
             else:
@@ -129,7 +130,7 @@ def reference_run(plan, data, answers, drawn, start=None):
 def test_a_weighted_run_is_the_stated_algorithm(solver, loss, sizes):
     problem = make_problem(sizes, loss=loss)
     plan = solver.plan(problem, Budget(1e6, 1e-6) if solver.n_steps == 60 else BUDGET)
-    noise_std = plan.schedule.gradient_multiplier * plan.schedule.gradient_diameter
+    noise_std = plan.releases[0].noise_multiplier * plan.schedule.gradient_diameter
     _, momentum = step_and_momentum(plan.schedule, noise_std / min(sizes))
     assert (momentum > 0) == (solver.n_steps == 60)
     data = make_data(problem, *random_data(problem, 0))
@@ -390,7 +391,9 @@ def test_the_worst_group_gains_from_reweighting():
     assert plan.schedule.adapts
     for rate in (plan.schedule.group_rate, 0.0, -plan.schedule.group_rate):
         adapts = rate > 0.0
-        schedule = dataclasses.replace(plan.schedule, group_rate=rate, adapts=adapts)
+        schedule = dataclasses.replace(
+            plan.schedule, group_rate=rate, noise_correction=(0.0,) * 3, adapts=adapts
+        )
         found = solver.run(
             dataclasses.replace(plan, schedule=schedule), data, seeded(0, plan.releases)
         )

@@ -182,11 +182,6 @@ def last_risk_leaves(run, plan, data, noise, start):
     )
 
 
-def start_outside(honest, problem, schedule, start):
-    weights, log_group_weights = honest(problem, schedule, start)
-    return 2.0 * weights, log_group_weights
-
-
 def diameter(schedule):
     return schedule.gradient_diameter
 
@@ -226,7 +221,9 @@ PLANTED = {
     "weights leave the ball": instead_of(
         mgr_module, "project_to_ball", lambda honest, weights, radius: weights
     ),
-    "a warm start outside the ball": instead_of(mgr_module, "_first_weights", start_outside),
+    "a warm start outside the ball": instead_of(
+        releases, "project_to_ball", lambda honest, weights, radius: 2.0 * honest(weights, radius)
+    ),
 }
 
 
@@ -341,9 +338,6 @@ def test_a_run_releases_what_was_planned(solver, sizes):
     assert_releases_match(noise, plan)
     assert [release.name for release in plan.releases] == ["gradient", "group risks"][: len(sizes)]
     assert {release.max_count for release in plan.releases} == {plan.n_steps}
-    multipliers = [release.noise_multiplier for release in plan.releases]
-    assert multipliers[0] == plan.schedule.gradient_multiplier
-    assert [*multipliers[1:], 0.0][0] == plan.schedule.risk_multiplier
     assert not plan.early_stop
 
 

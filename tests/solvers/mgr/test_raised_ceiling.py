@@ -9,7 +9,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent import releases
-from sklearn_dpwg.solvers.descent.group_weights import HiddenLosses
+from sklearn_dpwg.solvers.descent.group_weights import RaisedCeiling
 from sklearn_dpwg.solvers.sums import SumSensitivity
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.mgr_cases import bad_case
@@ -30,12 +30,12 @@ def planned(loss=None, budget=BUDGET, **parameters):
 def pushed(usual, raised, variance, *, n_steps=60, weights=(0.6, 0.3, 0.1)):
     """Return limits after steps with these risks under the usual and the raised ceiling."""
     _, plan = planned()
-    limits, group_weights = HiddenLosses(plan.schedule), np.array(weights)
+    limits, group_weights = RaisedCeiling(plan.schedule, 0.7), np.array(weights)
     heard = []
     for _ in range(n_steps):
-        is_high = limits.limits(1.0).ceiling > plan.schedule.ceiling
+        is_high = limits.limits().ceiling > plan.schedule.ceiling
         limits.push(np.array(raised if is_high else usual), np.full(3, variance), group_weights)
-        heard.append(limits.is_heard)
+        heard.append(limits.counts_for_players)
     return limits, heard
 
 
@@ -44,7 +44,8 @@ def test_a_group_that_looks_well_off_and_is_not_raises_the_ceiling_for_good():
     assert limits.is_raised
     # steps 6, 16 and 26 try the raised ceiling; from then on all have it, and are heard
     assert [t for t, each in enumerate(heard) if not each] == [5, 15, 25]
-    assert limits.limits(0.7) == (limits.schedule.raised_ceiling, limits.schedule.raised_range, 0.7)
+    schedule = limits.schedule
+    assert limits.limits() == (schedule.raised_ceiling, schedule.raised_range, 0.7, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_noise_alone_seldom_raises_it():
     _, plan = planned(n_steps=150)
     rng, raised = np.random.default_rng(0), 0
     for _ in range(100):
-        limits = HiddenLosses(plan.schedule)
+        limits = RaisedCeiling(plan.schedule)
         for _ in range(150):
             limits.push(0.5 + rng.standard_normal(3), np.ones(3), np.full(3, 1 / 3))
         raised += limits.is_raised
