@@ -23,7 +23,6 @@ from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.estimators import auc as auc_classifier
-from sklearn_dpwg.estimators import auc_plan
 from sklearn_dpwg.optimum.minimax import AUCGame, ClassMoments, Regulariser, descent_ascent
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 
@@ -32,7 +31,7 @@ ignore_warnings()
 # of moments there are more seeds, as a fit takes no time
 N_SEEDS, N_FITS, N_STEPS = 6, 30, 100
 DATA = ("law-school", "adult", "compas", "german-credit")
-CHOSEN_CONSTANT = auc_plan.CONSTANT
+CHOSEN_CONSTANT = auc_classifier.CONSTANT
 
 
 class PlainSteps:
@@ -122,7 +121,7 @@ def varied(what: str, values: tuple[float, ...], default: float) -> None:
                 model.set_params(ridge=value)
             # both modules read it
             constant = value if what == "constant" else CHOSEN_CONSTANT
-            with constants((auc_plan, auc_classifier), CONSTANT=constant):
+            with constants(auc_classifier, CONSTANT=constant):
                 star = "*" if value == default else ""
                 cells.append(f"{value:g}{star} {np.mean(task.of_model(model)):.4f}")
         print(f"{name:>15} {what}  " + "  ".join(cells), flush=True)

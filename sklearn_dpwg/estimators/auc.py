@@ -1,45 +1,131 @@
-"""Private ranking of two classes."""
+"""Private ranking of two classes, from one release of the moments of both."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.estimators.auc_plan import CONSTANT, AUCPlan, guarantee_of, releases_within
-from sklearn_dpwg.estimators.encode import (
-    advice_on_missing_values,
-    check_columns,
-    check_targets,
-    positive_whole,
-)
-from sklearn_dpwg.estimators.learn import NO_PROTECTION, linear_of, precisions, warn_of_row_norm
-from sklearn_dpwg.estimators.spending import spending, unchanged_on_failure
+from sklearn_dpwg.estimators.encode import positive_whole
+from sklearn_dpwg.estimators.learn import PrivateEstimator, unchanged_on_failure
 from sklearn_dpwg.estimators.targets import ClassTargets, find_classes
-from sklearn_dpwg.exceptions import NoProtectionWarning, warn
-from sklearn_dpwg.ledger.costs import StartCost
-from sklearn_dpwg.ledger.ledger import join_ledgers, with_ledgers
 from sklearn_dpwg.losses import BinaryLogLoss
-from sklearn_dpwg.optimum.minimax.auc import ClassMoments, auc_weights, covariances
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
-from sklearn_dpwg.privacy.release import check_delta
+from sklearn_dpwg.optimum.minimax.auc import (
+    ClassMoments,
+    auc_weights,
+    class_moment_sensitivity,
+    covariances,
+)
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
+from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
 
+PUBLIC_FACTS = (
+    "the number of records, all of which are one group, and the two classes, not who is in which",
+    "the number and names of the features",
+    "data_norm and every other parameter of the estimator",
+)
+
+# Last entry of a record's vector. From a half to 1 it makes no difference on four data sets, and
+# below that counts are loud (benchmarks/auc.py constant).
+CONSTANT = 0.75
+
+# For predicting time: adding up an outer product takes so long an entry.
+SECONDS_PER_ENTRY = 1e-9
 # Of scores along a unit vector of weights: where all rows of a class are one and the same.
 LEAST_VARIANCE = 1e-9
 
 RULES = Rules("DPAUCClassifier", ridge=at_least_zero())
 
 
-class DPAUCClassifier(ClassifierMixin, BaseEstimator):
+@dataclass(frozen=True)
+class AUCPlan:
+    """What a fit of `DPAUCClassifier` will release, from public facts alone; print it."""
+
+    n_records: int  # numbers of records and of columns
+    n_features: int
+    budget: Budget
+    releases: tuple[Release, ...]  # the moments of both classes, once; nothing where ε is infinite
+    records_per_person: int  # rows of one person, whom the budget is for
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """What the release costs."""
+        return guarantee_of(self.releases, self.budget, self.records_per_person)
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise on an entry of the diagonal of the sums."""
+        if not self.releases:
+            return 0.0
+        sensitivity = class_moment_sensitivity(self.n_records, self.n_features, CONSTANT)
+        return self.releases[0].noise_multiplier * sensitivity
+
+    @property
+    def mean_noise(self) -> float:
+        """Norm of the noise on the mean row of a class that has half of the records."""
+        of_entry = self.noise_std / (math.sqrt(2.0) * CONSTANT * max(self.n_records / 2.0, 1.0))
+        return of_entry * math.sqrt(self.n_features)
+
+    @property
+    def predicted_seconds(self) -> float:
+        """Expected time of a fit on two cores with noise from the secure sampler."""
+        entries = float(self.n_features + 1) ** 2
+        of_noise = SECONDS_PER_SECURE_COORDINATE * entries if self.releases else 0.0
+        return 0.01 + of_noise + SECONDS_PER_ENTRY * self.n_records * entries
+
+    def __str__(self) -> str:
+        """Return a preview for people: release, noise, guarantee."""
+        lines = [
+            f"Plan of DPAUCClassifier: {self.n_records:,} records, {self.n_features:,} columns",
+            "",
+            "Releases (noise is per unit of sensitivity, fixed before any record is read):",
+        ]
+        lines += [
+            f"  {each.name}: {each.max_count:,} x {each.mechanism}, noise multiplier "
+            f"{each.noise_multiplier:.4g}"
+            for each in self.releases
+        ] or ["  none: the exact solution, without any privacy"]
+        lines += [
+            "",
+            "Predicted:",
+            f"  noise of norm {self.mean_noise:.3g} on the mean row of a class that has half of "
+            f"the records, where rows have norm at most 1",
+            f"  about {self.predicted_seconds:.2g} seconds",
+            "",
+            str(self.guarantee),
+        ]
+        return "\n".join(lines)
+
+
+def releases_within(budget: Budget, rows_per_person: int) -> tuple[Release, ...]:
+    """Return the release that costs a person with so many rows the budget: k rows move kΔ."""
+    if budget.epsilon == math.inf:
+        return ()
+    (release,) = calibrate([Release("class moments", "gaussian", 1.0, max_count=1)], budget)
+    return (release.scaled(float(rows_per_person)),)
+
+
+def guarantee_of(
+    releases: tuple[Release, ...], budget: Budget, rows_per_person: int
+) -> PrivacyGuarantee:
+    """Return what releases cost a person with so many rows."""
+    if not releases:
+        found = PrivacyGuarantee.non_private(budget.delta, public=PUBLIC_FACTS)
+        return found.for_records(rows_per_person)
+    of_row = PrivacyGuarantee.from_releases(releases, budget.delta, public=PUBLIC_FACTS)
+    return replace(of_row.for_records(rows_per_person), requested_epsilon=budget.epsilon)
+
+
+class DPAUCClassifier(ClassifierMixin, PrivateEstimator):
     """Linear classifier for the area under the ROC curve, with differential privacy.
 
     Releases the second moments of the rows of each of two classes, once, and computes from them the
@@ -118,9 +204,6 @@ class DPAUCClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    _groupings: tuple[str, ...] = ()
-    _start_costs: tuple[StartCost, ...] = ()  # it has no start
-
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -180,51 +263,36 @@ class DPAUCClassifier(ClassifierMixin, BaseEstimator):
         A fit that fails leaves the estimator as it was. If noise had been released by then, the
         error carries a note that the budget is spent.
         """
-        for name in refused:
-            reasons = {
-                "sample_weight": "a weight would let one record count for many",
-                "groups": "it ranks all records alike; use DPWorstGroupClassifier",
-            }
-            raise TypeError(
-                f"fit of DPAUCClassifier refuses {name}: "
-                f"{reasons.get(name, 'fit takes X and y alone')}."
-            )
+        self._refuse(
+            refused,
+            "X and y alone",
+            sample_weight="a weight would let one record count for many",
+            groups="it ranks all records alike; use DPWorstGroupClassifier",
+        )
         with unchanged_on_failure(self):
             self._fit(X, y)
         return self
 
     def _fit(self, X: Any, y: ArrayLike) -> None:
-        budget, rows_per_person = self._check_parameters()
-        check_columns(X)
-        check_targets(y, is_classifier=True)
-        with advice_on_missing_values(X):
-            rows, labels = validate_data(self, X, y, dtype=precisions(X), accept_sparse="csr")
-        known = self._classes(np.asarray(labels))
+        budget = self._check_parameters()
+        rows, labels = self._validated(X, y)
+        known = self._classes(labels)
         stated = known.tolist() if self.classes is None else self.classes
-        encoded = ClassTargets(known, BinaryLogLoss(), stated).encode(np.asarray(labels))
-        n_records, n_features = rows.shape
-        plan = self._plan(budget, rows_per_person, n_records, n_features)
-        if self.data_norm is None:
-            warn_of_row_norm()
+        encoded = ClassTargets(known, BinaryLogLoss(), stated).encode(labels)
+        plan = self._plan(budget, *rows.shape)
+        self._begin_fit()
         if plan.releases:
-            check_delta(budget.delta, n_records)
-        if NO_PROTECTION < budget.epsilon < math.inf:
-            warn(
-                f"epsilon={budget.epsilon:g} is no protection: whoever knows all records but one "
-                f"can tell that one from any other; values from 0.1 to 10 are usual.",
-                NoProtectionWarning,
-            )
+            self._warn_about_budget(budget, plan.n_records)
         noise = NoiseSource(self.random_state if plan.releases else None, plan.releases)
-        one_group = np.zeros(n_records, dtype=np.intp)
-        self._fit_key = uuid4().hex
-        with spending(noise, budget, plan, self, self._fit_key) as guarantee:
-            records = RecordEncoder(1, self._row_norm).encode(rows, encoded, one_group)
+        one_group = np.zeros(plan.n_records, dtype=np.intp)
+        with self._spending(noise, budget, plan.guarantee) as guarantee:
+            records = RecordEncoder(1, float(self._row_norm)).encode(rows, encoded, one_group)
             moments = ClassMoments.of(records, records.targets > 0.0, constant=CONSTANT)
             for release in plan.releases:
                 moments = moments.released(noise, release)
             weights, intercept = _scores(moments, self.ridge)
         self.classes_ = known
-        self.coef_ = weights[None] / self._row_norm
+        self.coef_ = weights[None] / float(self._row_norm)
         self.intercept_ = np.array([intercept])
         self.class_counts_ = moments.counts
         self.plan_ = plan
@@ -250,13 +318,9 @@ class DPAUCClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If an argument or a parameter of the estimator is wrong.
         """
-        budget, rows_per_person = self._check_parameters()
-        return self._plan(
-            budget,
-            rows_per_person,
-            positive_whole(n_records, "n_records"),
-            positive_whole(n_features, "n_features"),
-        )
+        budget = self._check_parameters()
+        n_records = positive_whole(n_records, "n_records")
+        return self._plan(budget, n_records, positive_whole(n_features, "n_features"))
 
     def planned_guarantee(self) -> PrivacyGuarantee:
         """Return what a fit will cost.
@@ -266,8 +330,10 @@ class DPAUCClassifier(ClassifierMixin, BaseEstimator):
         PrivacyGuarantee
             The ``privacy_`` of a fit, whatever the records.
         """
-        budget, rows_per_person = self._check_parameters()
-        return guarantee_of(releases_within(budget, rows_per_person), budget, rows_per_person)
+        budget = self._check_parameters()
+        return guarantee_of(
+            releases_within(budget, self.rows_per_person), budget, self.rows_per_person
+        )
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores ``X @ coef_.T + intercept_``; no row is shortened.
@@ -283,7 +349,7 @@ class DPAUCClassifier(ClassifierMixin, BaseEstimator):
             Scores; positive where the second class is the likelier one.
         """
         check_is_fitted(self, "plan_")
-        return np.asarray((linear_of(self, X, self.coef_) + self.intercept_)[:, 0])
+        return np.asarray((self._linear(X, self.coef_) + self.intercept_)[:, 0])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likelier class of each row.
@@ -333,32 +399,12 @@ class DPAUCClassifier(ClassifierMixin, BaseEstimator):
         scores = self.decision_function(X)
         return np.column_stack([log_expit(-scores), log_expit(scores)])
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickles; inside ledgers, with what lets a worker count to them."""
-        return with_ledgers(super().__getstate__())
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and charge fits to the ledgers that it names."""
-        super().__setstate__(join_ledgers(state))
-
-    @property
-    def _row_norm(self) -> float:
-        """Bound on the norm of a row: what is said, or else 1."""
-        return 1.0 if self.data_norm is None else float(self.data_norm)
-
-    def _check_parameters(self) -> tuple[Budget, int]:
-        """Check what needs no records; return the budget and a person's number of rows."""
+    def _check_parameters(self) -> Budget:
+        """Check what needs no records, before any budget is spent."""
         RULES.check(self)
-        value: Any = 1.0 if self.data_norm is None else self.data_norm
-        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not is_number or not 1e-50 <= float(value) <= 1e50:
-            raise ValueError(
-                f"data_norm must be a positive finite number, got {value!r}; "
-                f"allowed are 1e-50 to 1e50."
-            )
-        rows = positive_whole(self.rows_per_person, "rows_per_person")
-        budget = Budget(self.epsilon, self.delta)
-        return budget, rows
+        self._check_sizes("data_norm")
+        positive_whole(self.rows_per_person, "rows_per_person")
+        return Budget(self.epsilon, self.delta)
 
     def _classes(self, y: NDArray[Any]) -> NDArray[Any]:
         known = find_classes(y, self.classes)
@@ -369,15 +415,12 @@ class DPAUCClassifier(ClassifierMixin, BaseEstimator):
             )
         return known
 
-    def _plan(
-        self, budget: Budget, rows_per_person: int, n_records: int, n_features: int
-    ) -> AUCPlan:
-        releases = releases_within(budget, rows_per_person)
-        return AUCPlan(n_records, n_features, budget, releases, rows_per_person)
+    def _plan(self, budget: Budget, n_records: int, n_features: int) -> AUCPlan:
+        rows = int(self.rows_per_person)
+        return AUCPlan(n_records, n_features, budget, releases_within(budget, rows), rows)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.classifier_tags.multi_class = False
         # with the few records of a common test, noise drowns the signal
         tags.classifier_tags.poor_score = self.epsilon != float("inf")

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
-from sklearn_dpwg.estimators.partitions.scores import by_block, score_by_block
-from sklearn_dpwg.estimators.partitions.survey import is_elsewhere
+from sklearn_dpwg.estimators.elsewhere import ScoredByBlock, by_block
 from sklearn_dpwg.estimators.targets import ClassTargets, find_classes
 from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
@@ -37,7 +36,7 @@ def _has_probabilities(estimator: DPWorstGroupClassifier) -> bool:
     return True
 
 
-class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
+class DPWorstGroupClassifier(ScoredByBlock, ClassifierMixin, DPWorstGroupEstimator):
     """Linear classifier for the worst-off group, with differential privacy.
 
     Minimises the largest mean loss of any group, over weights in a ball, such that replacing one
@@ -283,29 +282,6 @@ class DPWorstGroupClassifier(ClassifierMixin, DPWorstGroupEstimator):
         """
         with np.errstate(divide="ignore"):  # a probability that underflows is log 0 = -inf
             return np.log(self.predict_proba(X))
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy on rows, exactly: on private records it is no release.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
-            Rows.
-        y : array-like of shape (n_records,)
-            Targets; a collection of dask where X is one, None with a source.
-        sample_weight : array-like of shape (n_records,), optional
-            Weights of the records, in memory alone.
-
-        Returns
-        -------
-        float
-            Accuracy of ``predict(X)``.
-        """
-        if not is_elsewhere(X, y, sample_weight):
-            return float(super().score(X, y, sample_weight))
-        if sample_weight is not None:
-            raise ValueError("sample_weight must be None with records that are not in memory.")
-        return score_by_block(self, X, y)
 
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> ClassTargets:
         known = find_classes(y, classes if self.classes is None else self.classes)

@@ -111,6 +111,13 @@ def _kind(values: NDArray[Any]) -> str | None:
     return None
 
 
+def precisions(X: Any) -> list[Any]:
+    """Return the types that rows are taken in as they are; anything else becomes the first."""
+    # scikit-learn does not look into the types of a polars frame
+    is_single = hasattr(X, "columns") and np.asarray(X[:0]).dtype == np.float32
+    return [np.float32, np.float64] if is_single else [np.float64, np.float32]
+
+
 @contextmanager
 def advice_on_missing_values(X: Any) -> Iterator[None]:
     """Say in own words, with the column, what scikit-learn says of NaN, infinity and shapes.

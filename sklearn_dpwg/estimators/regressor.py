@@ -12,15 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
-from sklearn_dpwg.estimators.partitions.scores import by_block, score_by_block
-from sklearn_dpwg.estimators.partitions.survey import is_elsewhere
+from sklearn_dpwg.estimators.elsewhere import ScoredByBlock, by_block
 from sklearn_dpwg.estimators.targets import BoundedTargets, numeric_targets, refuse_classes
 from sklearn_dpwg.losses import Loss, make_loss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Solver
 
 
-class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
+class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator):
     """Linear regression for the worst-off group, with differential privacy.
 
     Minimises the largest mean loss of any group, over weights in a ball, such that replacing one
@@ -225,29 +224,6 @@ class DPWorstGroupRegressor(RegressorMixin, DPWorstGroupEstimator):
                 f"{self.target_bounds!r}."
             )
         return super()._check_parameters()
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return R² on rows, exactly: on private records it is no release.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
-            Rows.
-        y : array-like of shape (n_records,)
-            Targets; a collection of dask where X is one, None with a source.
-        sample_weight : array-like of shape (n_records,), optional
-            Weights of the records, in memory alone.
-
-        Returns
-        -------
-        float
-            R² of ``predict(X)``.
-        """
-        if not is_elsewhere(X, y, sample_weight):
-            return float(super().score(X, y, sample_weight))
-        if sample_weight is not None:
-            raise ValueError("sample_weight must be None with records that are not in memory.")
-        return score_by_block(self, X, y)
 
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> BoundedTargets:
         refuse_classes(classes)

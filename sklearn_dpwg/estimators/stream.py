@@ -1,4 +1,4 @@
-"""Learning from sample oracles, and from records that come in parts."""
+"""Learning from records that are used once: those of an oracle, and those that come in parts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import MethodType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,12 +17,12 @@ from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.data.oracles import EncodingOracle, SampleOracle
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.estimators.encode import group_size, positive_whole
-from sklearn_dpwg.estimators.learn import Fitting
-from sklearn_dpwg.estimators.spending import check_solution, spending, unchanged_on_failure
+from sklearn_dpwg.estimators.learn import Facts, Fitting, unchanged_on_failure
+from sklearn_dpwg.estimators.planning import check_solution
 from sklearn_dpwg.estimators.targets import Targets
 from sklearn_dpwg.exceptions import UnusedRecordsWarning, warn
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.solvers import SOLVERS, FreshSolver, Game, Plan
+from sklearn_dpwg.solvers import SOLVERS, FreshSolver, Game, Plan, Solution, make_solver
 
 
 class FreshMethod:
@@ -71,7 +71,6 @@ class OpenGame:
     noise: NoiseSource
     targets: Targets
     parameters: str  # of the estimator, on the first call
-    key: str  # under which ledgers know the plan
     # whether a call failed between releases, so that the state is unknown
     is_lost: bool = field(default=False, init=False)
     _process: int = field(default_factory=os.getpid, init=False)
@@ -98,144 +97,204 @@ class OpenGame:
             self._lock.release()
 
 
-def fit_oracle(
-    estimator: Fitting,
-    oracle: SampleOracle,
-    group_sizes: Sequence[float] | Mapping[Any, float],
-    n_features: int,
-    group_labels: Sequence[Any] | None,
-    classes: Sequence[Any] | None,
-) -> None:
-    """Fit an estimator to records that an oracle draws."""
-    with unchanged_on_failure(estimator):
-        budget = estimator._check_parameters()
-        labels, given = labelled_sizes(group_sizes, group_labels, estimator.group_labels)
-        sizes = [group_size(size) for size in given]
-        n_features = positive_whole(n_features, "n_features")
-        estimator._groupings = ("groups of the oracle",)
-        targets = estimator._targets(None, classes)
-        problem = estimator._problem(targets.loss, sizes, n_features)
-        encoded = EncodingOracle(
-            oracle, labels.tolist(), n_features, float(estimator._row_norm), targets.encode
-        )
-        solver = estimator._make_solver(budget)
-        assert isinstance(solver, FreshSolver)
-        first = estimator._first_weights(targets, problem)
-        plan = estimator._plan_for(solver, problem, labels, budget, first)
-        noise = NoiseSource(estimator.random_state, plan.releases)
-        with spending(noise, budget, plan, estimator, estimator._fit_key) as guarantee:
-            of_solver = replace(plan)  # what it does to its own does not reach `plan_`
-            solution = estimator._with_progress(
-                plan, noise, lambda: solver.run(of_solver, encoded, noise, start=first)
+class Streaming(Fitting):
+    """The methods that an estimator has with a solver for fresh records."""
+
+    _open: OpenGame
+    _why_closed: str  # said where no game can go on
+
+    @FreshMethod
+    def fit_oracle(
+        self,
+        oracle: SampleOracle,
+        *,
+        group_sizes: Sequence[float] | Mapping[Any, float],
+        n_features: int,
+        group_labels: Sequence[Any] | None = None,
+        classes: Sequence[Any] | None = None,
+    ) -> Self:
+        """Learn from records that an oracle draws, each used once.
+
+        Only with a solver for fresh records, such as ``solver="oco"``.
+
+        Parameters
+        ----------
+        oracle : SampleOracle
+            Anything with a method ``draw(group, size)`` that returns X and y of `size` fresh
+            records of the group with that label. Longer rows are shortened to norm `data_norm`.
+        group_sizes : sequence, or mapping from label to number
+            How many records the oracle has of each group, a public fact; infinity for a group
+            without end, and then the solver's `n_rounds` must be set.
+        n_features : int
+            Number of columns of X.
+        group_labels : sequence, optional
+            Labels of a sequence of sizes; by default those of the estimator.
+        classes : sequence, optional
+            Classes of y, for a classifier that has no parameter `classes`.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is wrong; no budget is spent then.
+        OracleError
+            If the oracle fails, runs dry, or gives anything but finite records with known
+            targets. The estimator is left as it was, and a note says whether the budget is spent.
+
+        Notes
+        -----
+        The guarantee is about records that are drawn once; see `SampleOracle` for what an oracle
+        has to promise.
+        """
+        with unchanged_on_failure(self):
+            budget = self._check_parameters()
+            labels, given = labelled_sizes(group_sizes, group_labels, self.group_labels)
+            sizes = [group_size(size) for size in given]
+            n_features = positive_whole(n_features, "n_features")
+            self._groupings = ("groups of the oracle",)
+            facts = Facts(self._targets(None, classes), sizes, sum(sizes), n_features, labels)
+            # of what the fit before had
+            self.__dict__.pop("feature_names_in_", None)
+            self.n_features_in_ = n_features
+            encoded = EncodingOracle(
+                oracle, labels.tolist(), n_features, float(self._row_norm), facts.targets.encode
             )
-            check_solution(plan, solution, estimator.solver)
-        estimator.__dict__.pop("feature_names_in_", None)
-        estimator.n_features_in_ = n_features
-        estimator._keep_outcome(plan, guarantee, targets, labels, np.asarray(sizes), solution)
+            self._learn(budget, facts, lambda _: nullcontext(encoded))
+        return self
 
+    @FreshMethod
+    def partial_fit(
+        self, X: Any, y: Any = None, groups: Any = None, classes: Sequence[Any] | None = None
+    ) -> Self:
+        """Go on learning from records that were never seen before.
 
-def partial_fit(
-    estimator: Fitting, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None
-) -> None:
-    """Begin a game on records that come in parts, or go on with the one that is open."""
-    opened: OpenGame | None = getattr(estimator, "_open", None)
-    with nullcontext() if opened is None else opened.one_call():
-        try:
-            with unchanged_on_failure(estimator):
-                if hasattr(estimator, "_why_closed"):
-                    raise RuntimeError(
-                        f"partial_fit cannot go on, as {estimator._why_closed}: predict still "
-                        f"works, and clone gives an estimator that can begin anew."
-                    )
-                go_on = _go_on if hasattr(estimator, "_open") else _begin
-                go_on(estimator, X, y, groups, classes)
-        except BaseException:
-            if opened is not None and opened.is_lost:
-                estimator.__dict__.pop("_open", None)
-                estimator._why_closed = "an earlier call failed when values had been released"
-            raise
+        Only with a solver for fresh records, such as ``solver="oco"``. The first call makes the
+        plan, for `horizon` (of the solver) calls with as many records of each group as it has
+        itself, and the budget is that of all calls together. Each call plays as many rounds as
+        its records allow; those that are left over are not kept.
 
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows. Longer ones are shortened to norm `data_norm`.
+        y : array-like of shape (n_records,)
+            Targets. They may not be left out: what says them itself, a source, is refused.
+        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
+            Public group of each record. The first call must have records of every group.
+        classes : sequence, optional
+            All classes, for a classifier that has no parameter `classes`; by default those that
+            the first call holds.
 
-def _begin(
-    estimator: Fitting, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None
-) -> None:
-    """Plan for all calls, and play the first one's rounds."""
-    budget = estimator._check_parameters()
-    rows, encoded, codes, labels, targets = estimator._encode(X, y, groups, classes)
-    sizes = np.bincount(codes)
-    solver = estimator._make_solver(budget)
-    assert isinstance(solver, FreshSolver)
-    horizon = positive_whole(solver.horizon, "horizon of the solver")
-    all_sizes = [horizon * int(size) for size in sizes]
-    problem = estimator._problem(targets.loss, all_sizes, rows.shape[1])
-    first = estimator._first_weights(targets, problem)
-    plan = estimator._plan_for(solver, problem, labels, budget, first)
-    noise = NoiseSource(estimator.random_state, plan.releases)
-    key = estimator._fit_key
-    with spending(noise, budget, plan, estimator, key) as guarantee:
-        game = solver.begin(replace(plan), noise, start=first)
-        opened = OpenGame(game, plan, budget, noise, targets, _parameters(estimator), key)
-        data = estimator._group_risks(rows, encoded, codes, problem)
-        n_played = _play(estimator, opened, data, sizes)
-        solution = game.finish()
-        check_solution(plan, solution, estimator.solver)
-    estimator._keep_outcome(plan, guarantee, targets, labels, sizes, solution)
-    estimator._open = opened
-    _warn_if_unused(n_played, False)
+        Returns
+        -------
+        self : object
+            The estimator, fitted to all calls so far.
 
+        Raises
+        ------
+        ValueError
+            If an input is wrong, or a parameter has changed since the first call.
+        RuntimeError
+            If the game was lost: running sums and unused noise are secrets and not part of a copy
+            or pickle, and a call that fails after its first release ends the game. Prediction
+            works all the same, and ``clone`` gives an estimator that can begin anew. Also in a
+            forked process, and while another thread's call runs.
 
-def _go_on(
-    estimator: Fitting, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None
-) -> None:
-    """Play the rounds of a later call."""
-    opened: OpenGame = estimator._open
-    if _parameters(estimator) != opened.parameters:
-        raise ValueError(
-            "parameters must not change between calls of partial_fit, as the plan was made on "
-            "the first: set them back, or clone the estimator to begin anew."
-        )
-    plan, noise = opened.plan, opened.noise
-    rows, encoded, codes, labels, targets = estimator._encode(
-        X, y, groups, classes, first=opened.targets
-    )
-    sizes = np.bincount(codes, minlength=plan.problem.n_groups)
-    # a ledger that was opened since the first call is charged for the whole plan
-    with spending(noise, opened.budget, plan, estimator, opened.key) as guarantee:
-        opened.is_lost = True  # until the rounds are through
-        data = estimator._group_risks(rows, encoded, codes, plan.problem)
-        was_over = opened.game.is_over
-        n_played = _play(estimator, opened, data, sizes)
-        solution = opened.game.finish()
-        check_solution(plan, solution, estimator.solver)
-        opened.is_lost = False
-    # records of a call without a round were not looked at, and may come again
-    total = estimator.group_sizes_ + sizes * (n_played > 0)
-    estimator._keep_outcome(plan, guarantee, targets, labels, total, solution)
-    estimator._open = opened
-    _warn_if_unused(n_played, was_over)
+        Warns
+        -----
+        UnusedRecordsWarning
+            If no round could be played with these records.
 
+        Notes
+        -----
+        A record that is passed in k calls pays k times: that is up to the caller. After `fit` or
+        `fit_oracle` the next call begins anew, with a new budget.
+        """
+        opened: OpenGame | None = getattr(self, "_open", None)
+        with nullcontext() if opened is None else opened.one_call():
+            try:
+                with unchanged_on_failure(self):
+                    if hasattr(self, "_why_closed"):
+                        raise RuntimeError(
+                            f"partial_fit cannot go on, as {self._why_closed}: predict still "
+                            f"works, and clone gives an estimator that can begin anew."
+                        )
+                    go_on = self._go_on if hasattr(self, "_open") else self._begin
+                    go_on(X, y, groups, classes)
+            except BaseException:
+                if opened is not None and opened.is_lost:
+                    self.__dict__.pop("_open", None)
+                    self._why_closed = "an earlier call failed when values had been released"
+                raise
+        return self
 
-def _play(estimator: Fitting, opened: OpenGame, data: GroupRisks, sizes: np.ndarray) -> int:
-    """Play as many rounds as the records of one call allow, and return their number."""
-    game, noise = opened.game, opened.noise
-    return estimator._with_progress(
-        opened.plan, noise, lambda: game.advance(data.as_oracle(noise.rng), sizes.tolist())
-    )
+    def _begin(self, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None) -> None:
+        """Plan for all calls, and play the first one's rounds."""
+        budget = self._check_parameters()
+        facts, records = self._encode(X, y, groups, classes)
+        of_call = facts.sizes
+        solver = make_solver(self.solver, epsilon=budget.epsilon)
+        assert isinstance(solver, FreshSolver)
+        horizon = positive_whole(solver.horizon, "horizon of the solver")
+        of_all = [horizon * size for size in of_call]
+        begun: list[tuple[Game, NoiseSource, int]] = []
 
+        def play(
+            solver: Any, plan: Plan, data: GroupRisks, noise: NoiseSource, first: Solution | None
+        ) -> Solution:
+            game = solver.begin(plan, noise, start=first)
+            begun.append((game, noise, game.advance(data.as_oracle(noise.rng), of_call)))
+            return game.finish()
 
-def _parameters(estimator: Fitting) -> str:
-    """Return all parameters as text: some may be arrays, which do not compare to one truth."""
-    return repr(sorted(estimator.get_params().items(), key=lambda item: str(item[0])))
+        self._learn(budget, replace(facts, sizes=of_all), records, play)
+        self.group_sizes_ = np.asarray(of_call)
+        ((game, noise, n_played),) = begun
+        self._open = OpenGame(game, self.plan_, budget, noise, facts.targets, self._as_text())
+        _warn_if_unused(n_played, False)
 
+    def _go_on(self, X: Any, y: ArrayLike, groups: Any, classes: Sequence[Any] | None) -> None:
+        """Play the rounds of a later call."""
+        opened = self._open
+        if self._as_text() != opened.parameters:
+            raise ValueError(
+                "parameters must not change between calls of partial_fit, as the plan was made on "
+                "the first: set them back, or clone the estimator to begin anew."
+            )
+        game, plan, noise = opened.game, opened.plan, opened.noise
+        facts, records = self._encode(X, y, groups, classes, first=opened.targets)
+        # a ledger that was opened since the first call is charged for the whole plan
+        with self._spending(noise, opened.budget, plan.guarantee) as guarantee:
+            opened.is_lost = True  # until the rounds are through
+            was_over = game.is_over
+            with records(plan.problem) as data:
+                n_played = self._with_progress(
+                    plan, noise, lambda: game.advance(data.as_oracle(noise.rng), facts.sizes)
+                )
+            solution = game.finish()
+            check_solution(plan, solution, self.solver)
+            opened.is_lost = False
+        # records of a call without a round were not looked at, and may come again
+        total = self.group_sizes_ + np.asarray(facts.sizes) * (n_played > 0)
+        self._keep(plan, guarantee, replace(facts, sizes=total), solution)
+        self._open = opened
+        _warn_if_unused(n_played, was_over)
 
-def without_secrets(state: Any) -> dict[str, Any]:
-    """Return an estimator's state for a pickle, without the game that is open."""
-    state = dict(state)
-    if state.pop("_open", None) is not None:
-        state["_why_closed"] = (
-            "running sums and unused noise are secrets, which a copy or a pickle leaves out"
-        )
-    return state
+    def _as_text(self) -> str:
+        """Return all parameters as text: some may be arrays, which do not compare to one truth."""
+        return repr(sorted(self.get_params().items(), key=lambda item: str(item[0])))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickles, without the game that is open."""
+        state = dict(super().__getstate__())
+        if state.pop("_open", None) is not None:
+            state["_why_closed"] = (
+                "running sums and unused noise are secrets, which a copy or a pickle leaves out"
+            )
+        return state
 
 
 def _warn_if_unused(n_played: int, was_over: bool) -> None:

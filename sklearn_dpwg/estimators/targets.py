@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.estimators.encode import check_found_classes
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss
+from sklearn_dpwg.solvers import Solution
 
 
 class Targets(ABC):
@@ -173,3 +175,94 @@ def refuse_classes(classes: ArrayLike | None) -> None:
     """Refuse classes of a regressor."""
     if classes is not None:
         raise InputError(f"classes must be None for a regressor, got {classes!r}.")
+
+
+# First weights of a fit, from weights in the units of the caller.
+
+# What a message calls a start that is none.
+_START = (
+    "a fitted linear model with coef_ and intercept_, or a pair (coef, intercept) in the units of "
+    "X and y"
+)
+
+
+def first_weights(
+    start: Any,
+    targets: Targets,
+    n_features: int,
+    *,
+    row_norm: float,
+    intercept_scaling: float,
+    names: Any = None,
+) -> Solution:
+    """Return the weights that a run begins with, for rows divided by their largest norm.
+
+    They may lie outside the ball: a run projects them to it.
+    """
+    coef, intercept = _coef_and_intercept(start)
+    classes = targets.attributes.get("classes_")
+    of_start = getattr(start, "classes_", None)
+    if classes is None and of_start is not None:
+        raise ValueError(
+            f"start must be a regressor where y holds numbers, got {type(start).__name__}, which "
+            f"knows the classes {np.asarray(of_start).tolist()!r}."
+        )
+    if classes is not None and of_start is not None and not np.array_equal(classes, of_start):
+        raise ValueError(
+            f"start must know the classes {np.asarray(classes).tolist()!r}, in this order, got "
+            f"{np.asarray(of_start).tolist()!r}."
+        )
+    known = getattr(start, "feature_names_in_", None)
+    if names is not None and known is not None and list(names) != list(known):
+        raise ValueError(
+            f"start must be fitted to columns of the names {list(names)!r}, got {list(known)!r}."
+        )
+    n_outputs = targets.loss.n_outputs
+    wanted = (n_outputs, n_features)
+    matrix, constants = np.atleast_2d(coef), np.ravel(intercept)
+    if matrix.shape != wanted or constants.size not in {1, n_outputs}:
+        raise ValueError(
+            f"start must have a coef of shape {wanted} and one intercept or {n_outputs}, got "
+            f"shapes {coef.shape} and {intercept.shape}."
+        )
+    matrix, constants = targets.encode_weights(matrix, np.broadcast_to(constants, n_outputs))
+    with np.errstate(all="ignore"):
+        matrix = matrix * row_norm
+        if intercept_scaling > 0.0:
+            matrix = np.column_stack([matrix, constants / intercept_scaling])
+        elif np.any(np.abs(constants) > 1e-9):
+            raise ValueError(
+                "start must have the intercept of a model that predicts nothing with "
+                f"fit_intercept=False, got {np.ravel(intercept).tolist()!r}."
+            )
+        is_usable = np.isfinite(np.linalg.norm(matrix))
+    if not is_usable:
+        raise ValueError("start must be finite in the units of the fit, got infinite or NaN.")
+    return Solution(matrix.ravel(), None, 0)
+
+
+def _coef_and_intercept(start: Any) -> tuple[FloatArray, FloatArray]:
+    """Return both as arrays of finite numbers, or refuse what has none."""
+    if hasattr(start, "coef_") and not isinstance(start, type):
+        given = start.coef_, getattr(start, "intercept_", 0.0)
+    elif isinstance(start, BaseEstimator):
+        raise ValueError(
+            f"start must be {_START}, got {type(start).__name__}, which is not fitted or is not "
+            "linear: a search clones the values of its grid, which forgets a fit, so pass "
+            "FrozenEstimator(model) there."
+        )
+    elif isinstance(start, tuple | list) and len(start) == 2:
+        given = start[0], start[1]
+    else:
+        raise ValueError(f"start must be {_START}, got {type(start).__name__}.")
+    found = []
+    for each in given:
+        try:
+            plain = each.toarray() if hasattr(each, "toarray") else each
+            array = np.asarray(plain, dtype=float)
+        except (TypeError, ValueError):
+            array = np.array(np.nan)
+        if not np.isfinite(array).all():
+            raise ValueError(f"start must hold finite numbers, got {each!r}.")
+        found.append(array)
+    return found[0], found[1]

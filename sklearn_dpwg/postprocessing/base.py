@@ -22,7 +22,7 @@ from sklearn_dpwg.data.groups import encode_groups, find_groups, grouping_names,
 from sklearn_dpwg.data.lazy import refuse_lazy
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.encode import check_found_groups
-from sklearn_dpwg.estimators.spending import unchanged_on_failure
+from sklearn_dpwg.estimators.learn import unchanged_on_failure
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.ledger.costs import learning_steps

@@ -9,7 +9,7 @@ import pytest
 
 from sklearn_dpwg.cli.models import load_model
 from sklearn_dpwg.data.sources import table as partition
-from sklearn_dpwg.estimators.partitions import survey
+from sklearn_dpwg.estimators import partitions
 from sklearn_dpwg.ledger import PrivacyLedger
 from tests.cli.conftest import SCHEMA, make_table, run
 
@@ -51,8 +51,12 @@ def fit(output, *options, schema="schema.toml"):
 )
 def test_parts_give_the_model_and_the_words_of_the_whole(here, monkeypatch, options, schema):
     n_parts = []
-    read_labels = survey.survey_partition.__globals__["_survey"]
-    monkeypatch.setattr(survey, "_survey", lambda *args: n_parts.append(1) or read_labels(*args))
+    survey = partitions.survey_partition
+    monkeypatch.setattr(
+        partitions,
+        "survey_partition",
+        lambda part, **facts: n_parts.append(1) or survey(part, **facts),
+    )
     model, said, rows = fit("one.skops", *options, schema=schema)
     assert not n_parts
     other, others, other_rows = fit("two.skops", *options, "--spool", "scratch", schema=schema)
@@ -70,13 +74,13 @@ def test_parts_give_the_model_and_the_words_of_the_whole(here, monkeypatch, opti
 
 
 def test_a_file_that_changes_is_refused_before_anything_is_spent(here, monkeypatch):
-    known = survey.survey_partition.__globals__["_survey"]
+    known = partitions.survey_partition
 
-    def change(*args):
+    def change(part, **facts):
         make_table(1201).to_parquet("people.parquet", index=False, row_group_size=250)
-        return known(*args)
+        return known(part, **facts)
 
-    monkeypatch.setattr(survey, "_survey", change)
+    monkeypatch.setattr(partitions, "survey_partition", change)
     result = run(
         *("fit", "people.parquet", "--schema", "schema.toml", "-o", "m.skops"),
         *("--ledger", "l.db", "--ledger-epsilon", 2, "--ledger-delta", 1e-6),

@@ -16,7 +16,7 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data import distributed
 from sklearn_dpwg.data.distributed import DaskEngine
 from sklearn_dpwg.data.sources import ParquetSource
-from sklearn_dpwg.estimators.partitions import fit as in_blocks
+from sklearn_dpwg.estimators import learn
 from sklearn_dpwg.exceptions import ChangedDataError, PublicTargetWarning
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import NoiseSource
@@ -64,7 +64,7 @@ def draws(monkeypatch):
             super().__init__(*args, **kwargs)
             sources.append(self)
 
-    monkeypatch.setattr(in_blocks, "NoiseSource", WatchedSource)
+    monkeypatch.setattr(learn, "NoiseSource", WatchedSource)
     return lambda: [draw.release.name for source in sources for draw in source.draws]
 
 

@@ -22,8 +22,8 @@ from sklearn_dpwg.data.distributed.cluster import (
 )
 from sklearn_dpwg.data.distributed.collections import MakeTable
 from sklearn_dpwg.data.groups import find_groups
+from sklearn_dpwg.estimators.elsewhere import checked_targets
 from sklearn_dpwg.estimators.encode import advice_on_missing_values
-from sklearn_dpwg.estimators.partitions.survey import checked_targets
 from sklearn_dpwg.exceptions import InputError, WorkerError
 
 

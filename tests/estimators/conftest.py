@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.estimators import base
-from sklearn_dpwg.estimators import stream as fresh
-from sklearn_dpwg.estimators.partitions import fit as in_blocks
+from sklearn_dpwg.estimators import learn
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR
 
@@ -86,6 +84,5 @@ def draws(monkeypatch):
             super().__init__(*args, **kwargs)
             sources.append(self)
 
-    for module in (base, fresh, in_blocks):
-        monkeypatch.setattr(module, "NoiseSource", WatchedSource)
+    monkeypatch.setattr(learn, "NoiseSource", WatchedSource)
     return lambda: [draw for source in sources for draw in source.draws]

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.risks import RecordBlock
-from sklearn_dpwg.estimators.partitions import fit as encoding
+from sklearn_dpwg.estimators import partitions as encoding
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
     DeltaWarning,

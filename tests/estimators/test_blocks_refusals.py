@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles import InMemoryOracle
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource
-from sklearn_dpwg.estimators.partitions import survey
+from sklearn_dpwg.estimators import partitions
 from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
@@ -144,7 +144,7 @@ def test_other_columns_in_one_partition(binary, draws):
 
 def test_more_labels_than_anybody_has(binary, monkeypatch):
     X, y, groups = binary.data
-    monkeypatch.setattr(survey, "MOST_LABELS", 2)
+    monkeypatch.setattr(partitions, "MOST_LABELS", 2)
     with pytest.raises(ValueError, match="groups must be labels that records share, got 3 diff"):
         binary.make().fit(Partitioned(X, y, groups))
     with pytest.raises(ValueError, match="y must hold classes, got 90 different ones"):

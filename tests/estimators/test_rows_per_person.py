@@ -194,7 +194,8 @@ def test_a_search_is_planned_and_charged_for_persons():
         assert ledger.guarantee.records_per_person == 3
         with pytest.raises(ValueError, match=r"set rows_per_person=3 everywhere"):
             clone(inside).set_params(rows_per_person=1).fit(X, y)
-        mixed = GridSearchCV(inside, {"rows_per_person": [1, 3]}, cv=2, scoring="accuracy")
+        grid = {"rows_per_person": [1, 3]}
+        mixed = GridSearchCV(inside, grid, cv=2, scoring="accuracy", error_score="raise")
         with pytest.raises(ValueError, match=r"set rows_per_person=3 everywhere"):
             mixed.fit(X, y)
         assert len(ledger.rows) == planned.n_fits

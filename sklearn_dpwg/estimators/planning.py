@@ -1,0 +1,224 @@
+"""Plans that cost a person at most the budget, and outcomes that are none of a plan."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from sklearn_dpwg.data.problem import Problem, with_equal_groups
+from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate, gdp_epsilon
+from sklearn_dpwg.solvers import SOLVERS, Plan, Solution, Solver
+from sklearn_dpwg.solvers.counts import COUNTS, RESERVED, CountStage
+
+# By how much two computations of the same epsilon may differ.
+_ROUNDING = 1e-9
+# Share of a budget by which a plan that samples, of which the cost is not known before, is planned
+# again, at most so often; a person's budget it uses at least to the last share.
+_SHADE, _MOST_PLANS, _CLOSE = 0.999, 12, 0.995
+
+
+def plan_within(budget: Budget, solver: Solver, problem: Problem, rows_per_person: int = 1) -> Plan:
+    """Return a copy of a solver's plan, refused if its releases cost more than the budget.
+
+    What is returned shares neither releases nor budget with what the solver holds.
+    """
+    epsilon, delta = budget.epsilon, budget.delta
+    if problem.hidden is not None:
+        return _plan_in_stages(budget, solver, problem, rows_per_person)
+    if rows_per_person > 1 and epsilon < math.inf:
+        return _plan_for_persons(budget, solver, problem, rows_per_person)
+    plan = solver.plan(problem, Budget(epsilon, delta))
+    if type(plan) is not Plan:
+        raise TypeError(f"plan of solver {solver!r} must return a Plan, got {plan!r}.")
+    releases = tuple(replace(release) for release in plan.releases)
+    cost = PrivacyGuarantee.from_releases(releases, delta).epsilon if releases else math.inf
+    if not cost <= epsilon * (1.0 + _ROUNDING):
+        raise PlanExceededError(
+            f"the plan of solver {plan.solver!r} must cost at most epsilon={epsilon!r} at "
+            f"delta={delta!r}, the budget of the estimator, got epsilon={cost!r}."
+        )
+    return replace(
+        plan,
+        releases=releases,
+        budget=Budget(epsilon, delta),
+        records_per_person=rows_per_person,
+    )
+
+
+def told(plan: Plan, solver: Solver, first: Solution | None) -> Plan:
+    """Return a plan that says where its run begins."""
+    if first is None:
+        return plan
+    radius, norm = plan.problem.radius, float(np.linalg.norm(first.weights))
+    if SOLVERS.get(plan.solver, type(solver)).uses_start:
+        text = f"begins at the weights of start, of norm {min(norm, radius):.3g} in the ball"
+        if norm > radius:
+            text += f" to which they are projected, {norm:.3g} before"
+        text += "; aim is the distance from them"
+    else:
+        text = f"start has no influence on solver {plan.solver!r}"
+    return replace(plan, remark="; ".join(each for each in (plan.remark, text) if each))
+
+
+def check_solution(plan: Plan, solution: Solution, solver: object) -> None:
+    """Refuse what is no outcome of a plan; the budget is spent by then."""
+    problem = plan.problem
+    if not isinstance(solution, Solution):
+        raise RuntimeError(f"solver {solver!r} must return a Solution, got {type(solution)!r}.")
+    weights = np.asarray(solution.weights, dtype=float)
+    if weights.shape != (problem.n_weights,) or not np.isfinite(weights).all():
+        raise RuntimeError(
+            f"solver {solver!r} must return {problem.n_weights} weights, all finite, got "
+            f"an array of shape {weights.shape}."
+        )
+    if plan.releases and np.linalg.norm(weights) > problem.radius * (1.0 + 1e-6):
+        raise RuntimeError(f"solver {solver!r} must return weights in the ball of its problem.")
+    if solution.group_weights is not None:
+        group_weights = np.asarray(solution.group_weights, dtype=float)
+        if group_weights.shape != (problem.n_groups,) or not (group_weights >= 0.0).all():
+            raise RuntimeError(
+                f"solver {solver!r} must return {problem.n_groups} group weights of at least 0, "
+                f"got an array of shape {group_weights.shape}."
+            )
+    if plan.releases and not 0 <= solution.n_iter <= plan.n_steps:
+        raise RuntimeError(
+            f"solver {solver!r} must take at most the {plan.n_steps} planned steps, got "
+            f"n_iter={solution.n_iter!r}."
+        )
+
+
+# Plans for persons with several rows each.
+
+
+def _plan_for_persons(
+    budget: Budget, solver: Solver, problem: Problem, rows_per_person: int
+) -> Plan:
+    """Return a plan whose releases cost a person with so many rows at most the budget.
+
+    It is the solver's plan for the budget of a row whose group privacy is the person's: exactly μ
+    over the number of rows where all noise is Gaussian, and otherwise found by planning again.
+    """
+    epsilon, delta = budget.epsilon, budget.delta
+    solver = solver.for_persons()
+    of_row = _budget_of_row(budget, rows_per_person).epsilon
+    best: Plan | None = None
+    for _ in range(_MOST_PLANS):
+        if not of_row > 0.0:
+            break
+        plan = plan_within(Budget(of_row, delta), solver, problem)
+        try:
+            cost = plan.guarantee.for_records(rows_per_person).epsilon
+        except UnsupportedMechanismError as error:
+            raise _no_batches(rows_per_person) from error
+        if cost <= epsilon:
+            best = plan
+            if cost >= _CLOSE * epsilon:
+                break
+        # the logarithms of both change by about as much
+        of_row *= _SHADE * epsilon / cost
+    if best is None:
+        raise _too_many_rows(budget, rows_per_person)
+    return replace(best, budget=Budget(epsilon, delta), records_per_person=rows_per_person)
+
+
+def _budget_of_row(budget: Budget, rows_per_person: int) -> Budget:
+    """Return the budget of a row whose group privacy is the person's, where noise is Gaussian."""
+    epsilon = gdp_epsilon(budget.delta, budget.mu / rows_per_person)
+    if not epsilon > 0.0:
+        raise _too_many_rows(budget, rows_per_person)
+    return Budget(epsilon, budget.delta)
+
+
+def _too_many_rows(budget: Budget, rows_per_person: int) -> ValueError:
+    return ValueError(
+        f"rows_per_person must be small enough for a row to have a budget at epsilon="
+        f"{budget.epsilon!r} and delta={budget.delta!r}, got {rows_per_person!r}."
+    )
+
+
+def _no_batches(rows_per_person: int) -> UnsupportedMechanismError:
+    return UnsupportedMechanismError(
+        "rows_per_person must be 1 where steps read Poisson batches, of which no guarantee for "
+        f"several rows is known, got {rows_per_person!r}: choose a solver that reads all "
+        "records, such as MGR(sampling_rate=1.0) or 'phased-erm'."
+    )
+
+
+# Plans for hidden groups: what is fixed before their counts, and what follows them.
+
+
+def _plan_in_stages(budget: Budget, solver: Solver, problem: Problem, rows_per_person: int) -> Plan:
+    """Return the plan of a fit whose first release are the counts of hidden groups.
+
+    What both stages cost follows from public facts other than the sizes, which may be released
+    counts or a guess.
+    """
+    of_row = budget
+    if rows_per_person > 1:
+        solver, of_row = solver.for_persons(), _budget_of_row(budget, rows_per_person)
+    stage = _fixed_before_counts(of_row, solver, with_equal_groups(problem))
+    if rows_per_person > 1 and stage.reserved[0].name != RESERVED:
+        raise _no_batches(rows_per_person)
+    plan = solver.plan(_with_noise(problem, stage), stage.budget)
+    bounds = _bounds(plan)
+    return replace(
+        plan,
+        budget=Budget(budget.epsilon, budget.delta),
+        releases=(*stage.releases, *map(replace, plan.releases)),
+        counts=stage,
+        records_per_person=rows_per_person,
+        predicted_excess=float(np.asarray(problem.prior) @ bounds),
+        predicted_excess_if_worst=tuple(bounds.tolist()),
+    )
+
+
+def _fixed_before_counts(budget: Budget, solver: Solver, problem: Problem) -> CountStage:
+    """Return what is fixed before the counts, given groups of equal size in place of the real."""
+    assert problem.hidden is not None
+    share = problem.hidden.count_share if problem.n_groups > 1 else 0.0
+    wanted = [Release(RESERVED, "gaussian", 1.0 / math.sqrt(1.0 - share), 1)]
+    if share > 0.0:
+        wanted.insert(0, Release(COUNTS, "gaussian", 1.0 / math.sqrt(share), 1))
+    *counts, after = calibrate(wanted, budget)
+    release = counts[0] if counts else None
+    epsilon = gdp_epsilon(budget.delta, 1.0 / after.noise_multiplier)
+    for _ in range(_MOST_PLANS):
+        if not epsilon > 0.0:
+            break
+        stage = CountStage(release, (after,), Budget(epsilon, budget.delta))
+        plan = solver.plan(_with_noise(problem, stage), stage.budget)
+        if stage.covers(plan.releases):
+            return stage
+        # samples have another profile than the Gaussian that was planned for
+        cost = PrivacyGuarantee.from_releases([*counts, *plan.releases], budget.delta).epsilon
+        if cost <= budget.epsilon:
+            return replace(stage, reserved=plan.releases)
+        epsilon *= _SHADE * budget.epsilon / cost
+    raise ValueError(
+        f"count_share must leave a budget for what comes after the counts, got {share!r} of "
+        f"epsilon={budget.epsilon!r} at delta={budget.delta!r}."
+    )
+
+
+def _with_noise(problem: Problem, stage: CountStage) -> Problem:
+    """Return the problem with the noise that is on its sizes."""
+    assert problem.hidden is not None
+    return replace(problem, hidden=replace(problem.hidden, count_std=stage.count_std))
+
+
+def _bounds(plan: Plan) -> np.ndarray:
+    """Return a plan's bounds with what wrong sizes add, which for groups not heard is all of it.
+
+    A risk that is summed over m in place of n is wrong by the ratio's error times its distance from
+    the centre, counted as half of what predicting nothing costs.
+    """
+    problem, bounds = plan.problem, np.asarray(plan.predicted_excess_if_worst)
+    assert problem.hidden is not None
+    nothing = problem.constants.zero_score
+    ratios = problem.hidden.count_std / np.asarray(problem.group_sizes, dtype=float)
+    errors = math.sqrt(2.0 / math.pi) * ratios * nothing / 2.0
+    bounds = bounds + errors + float(np.asarray(problem.prior) @ errors)
+    return np.where(problem.is_heard, bounds, np.maximum(bounds, nothing))
