@@ -82,9 +82,8 @@ class LossConstants:
         Returns
         -------
         float
-            The smaller of ceiling and supremum, minus the infimum. For scores near zero the two
-            are nearly equal and their difference is rounding, so some units in the last place are
-            added: it is never below the true range.
+            The smaller of ceiling and supremum, minus the infimum, never below the true range: for
+            scores near zero the difference is rounding, so some units in the last place are added.
         """
         highest = min(ceiling, self.supremum)
         return highest - self.infimum + _ROUNDING_UNITS * math.ulp(highest)
@@ -100,14 +99,15 @@ class Loss(ABC):
     that a user may choose come first, and ``rules`` (or ``__post_init__``) check them. A loss whose
     scores mean probabilities has a method ``probabilities(scores)``, and a classifier with it has
     ``predict_proba``. ``kernel`` names the branch of the compiled pass (`data.kernels`)
-    that computes this very loss, with ``kernel_parameter``; every class states its own, and one
-    without is computed by its methods, block by block.
+    that computes this very loss, and ``kernel_field`` the parameter that it needs, if any; every
+    class states its own, and one without is computed by its methods, block by block.
     """
 
     name: ClassVar[str]
     task: ClassVar[Task]
     smooth: ClassVar[bool] = True
     kernel: ClassVar[str | None] = None
+    kernel_field: ClassVar[str | None] = None
     rules: ClassVar[Rules] = Rules("Loss")
     n_outputs: int = 1
 
@@ -116,8 +116,8 @@ class Loss(ABC):
 
     @property
     def kernel_parameter(self) -> float:
-        """The number that the kernel's formula needs, if any."""
-        return 0.0
+        """The number that the kernel's formula needs, 0 if none."""
+        return float(getattr(self, self.kernel_field)) if self.kernel_field else 0.0
 
     @abstractmethod
     def value_and_derivative(
@@ -134,10 +134,8 @@ class Loss(ABC):
 
         Returns
         -------
-        values : ndarray of shape (n_records,)
-            Losses.
-        derivatives : ndarray of the shape of ``scores``
-            Derivatives in the score.
+        values, derivatives : ndarray
+            Losses, and derivatives in the score of the shape of ``scores``.
         """
 
     @abstractmethod
@@ -195,8 +193,7 @@ class Loss(ABC):
         Returns
         -------
         Loss
-            One of the same scores and targets that fits of little budget do better with: this loss
-            itself, unless it says otherwise.
+            Of the same scores and targets; this loss itself, unless it says otherwise.
         """
         return self
 
@@ -214,11 +211,6 @@ class Loss(ABC):
         -------
         SmoothedLoss
             A loss that tends to this one with the width.
-
-        Raises
-        ------
-        TypeError
-            If the loss states none.
         """
         raise TypeError(f"{type(self).__name__} has no smoothed() and cannot be solved exactly.")
 
@@ -248,12 +240,7 @@ class Loss(ABC):
         Returns
         -------
         Loss
-            This loss.
-
-        Raises
-        ------
-        ValueError
-            If a name is unknown or a value out of range; nothing is changed then.
+            This loss, not changed at all where a name is unknown or a value out of range.
         """
         known = self.get_params()
         for name in parameters:
@@ -285,12 +272,10 @@ class SmoothedLoss(Loss):
         Returns
         -------
         ndarray of shape (n_records,)
-            For each record, the value at its score of a line whose slope is the derivative of the
-            smooth loss there, and which is nowhere above the original loss.
+            The value there of a line, for each record, whose slope is the derivative of the smooth
+            loss and which is nowhere above the original loss.
         """
 
-
-# Certified diameter of the set of gradients of a linear model's loss.
 
 # Keeps the search below a second and some hundred MiB.
 _MOST_CELLS = 2**20
@@ -329,18 +314,14 @@ def gradient_diameter(
 
     Notes
     -----
-    It is enough to bound the distance for ``‖w‖ = r``, in every dimension: with one more
-    coordinate, 0 in u and v and ``√(r² - ‖w‖²)`` in w, a shorter w has norm r and every gradient
-    is the same.
-
-    Write ``u = sin(s) w/‖w‖ + o`` with o orthogonal to w. For given s and t the distance is
-    largest when the two orthogonal parts are opposite and as long as they can be, cos(s) and
-    cos(t). With ``F = f(r sin s)`` and ``G = f(r sin t)`` the squared distance is then
-    ``(F sin s - G sin t)² + (|F| cos s + |G| cos t)²``, a function of two angles. The curve
+    It is enough to bound the distance for ``‖w‖ = r``, in every dimension, and as a function of the
+    angles s and t of u and v against w: with ``F = f(r sin s)`` and ``G = f(r sin t)`` the largest
+    squared distance is ``(F sin s - G sin t)² + (|F| cos s + |G| cos t)²``. The curve
     ``s -> (F sin s, |F| cos s)`` has speed at most ``sup |f| + r * derivative_slope``, so the
     distance anywhere in a square cell exceeds that at its centre by at most speed times width.
     Branch and bound drops the cells that cannot hold the maximum and halves the others; the
     largest distance at a centre plus the slack is a bound at every level.
+    ``docs/theory/losses.md`` has the proof.
     """
 
     def curve(angle: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -372,14 +353,59 @@ def gradient_diameter(
         second = (second[alive, None] + [-step, step, -step, step]).ravel()
 
 
-# Losses with a kink where the score meets the target.
+@dataclass(frozen=True)
+class CutLine:
+    """The derivative ``f(t) = (t + shift)/width``, cut to [low, high], of a loss in the score.
+
+    Equal ones are equal keys of the cache of `gradient_diameter`.
+    """
+
+    shift: float
+    width: float = 1.0
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __call__(self, scores: FloatArray) -> FloatArray:
+        return np.clip((scores + self.shift) / self.width, self.low, self.high)
+
+
+def constants_at_the_ends(
+    loss: Loss,
+    score_bound: float,
+    *,
+    lipschitz: float | None = None,
+    smoothness: float = math.inf,
+    derivative: Callable[[FloatArray], FloatArray] | None = None,
+) -> LossConstants:
+    """Return the constants of a loss that falls with a margin, or grows with a residual.
+
+    It is convex, so it is largest and steepest where the score and the target are at their ends.
+    All gradients are at most 2L apart, or less where a search among gradients ``u f(<w, u>)`` says
+    so; their derivative f is Lipschitz with the smoothness.
+    """
+    if loss.task == "binary":
+        scores, targets = np.array([-score_bound, 0.0, score_bound]), np.ones(3)
+        values, slopes = loss.value_and_derivative(scores, targets)
+        supremum, zero_score, infimum = values.tolist()
+    else:
+        bound: float = loss.target_bound  # type: ignore[attr-defined]
+        end = score_bound + bound
+        values, slopes = loss.value_and_derivative(
+            np.array([end, -end, bound, -bound]), np.zeros(4)
+        )
+        supremum, zero_score, infimum = float(values.max()), float(values[2:].max()), 0.0
+    steepest = float(np.abs(slopes).max()) if lipschitz is None else lipschitz
+    diameter = 2.0 * steepest
+    if derivative is not None:
+        searched = gradient_diameter(derivative, score_bound, derivative_slope=smoothness)
+        diameter = min(diameter, searched)
+    return LossConstants(score_bound, steepest, infimum, supremum, zero_score, smoothness, diameter)
 
 
 class KinkedLoss(Loss):
     """A loss ``max(p e, q e)`` of the residual ``e = a - y``, with slopes ``p <= 0 <= q``.
 
-    Hinge, absolute and quantile loss are of this kind; a new one states its slopes and its
-    constants.
+    A new one states its slopes and its constants.
 
     Notes
     -----
@@ -418,7 +444,6 @@ class KinkedLoss(Loss):
         return slope * residual, slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return zeros, the second derivative wherever there is one."""
         return np.zeros_like(scores)
 
     def smoothed(self, width: float) -> SmoothedLoss:

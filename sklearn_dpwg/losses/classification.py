@@ -1,4 +1,4 @@
-"""Logistic loss of two classes."""
+"""Losses of two and of more classes; docs/theory/losses.md proves their constants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
 from sklearn_dpwg._checks import FloatArray, Rules, above, positive, whole
-from sklearn_dpwg.losses.base import KinkedLoss, Loss, LossConstants, Task, gradient_diameter
+from sklearn_dpwg.losses.base import (
+    CutLine,
+    KinkedLoss,
+    Loss,
+    LossConstants,
+    Task,
+    constants_at_the_ends,
+)
 
 # Slopes that `solver="auto"` counts at most: 0.8 to 0.9 do equally well on six data sets
 # (benchmarks/mgr_defaults.py).
@@ -25,10 +32,8 @@ class BinaryLogLoss(Loss):
     -c, and ``c (m_c - m) - log(1-c)`` below; for c = 1 it is logistic everywhere. The derivative in
     the score is ``-y f(-m)`` with ``f(t) = min(expit(t), c)``. As f does not fall, for
     ``|a| <= r``: L = f(r), the value lies between that of m = r and that of m = -r (for c = 1
-    exactly r apart), and H = 1/4.
-
-    The gradient in the weights is ``u f(<w, u>)`` with ``u = -y x`` in the unit ball, and f is
-    1/4-Lipschitz, which is what :func:`gradient_diameter` needs.
+    exactly r apart), and H = 1/4. The gradient in the weights is ``u f(<w, u>)`` with ``u = -y x``
+    in the unit ball, and f is 1/4-Lipschitz.
     """
 
     # a slope c above 1/2, at most 1. Where the logistic loss is steeper, this one goes on as a line
@@ -37,12 +42,8 @@ class BinaryLogLoss(Loss):
     name: ClassVar[str] = "log_loss"
     task: ClassVar[Task] = "binary"
     kernel: ClassVar[str | None] = "binary_log"
+    kernel_field: ClassVar[str | None] = "largest_slope"
     rules: ClassVar[Rules] = Rules("BinaryLogLoss", largest_slope=above(0.5, most=1.0))
-
-    @property
-    def kernel_parameter(self) -> float:
-        """The largest slope."""
-        return float(self.largest_slope)
 
     @property
     def edge(self) -> float:
@@ -51,13 +52,11 @@ class BinaryLogLoss(Loss):
         return -math.inf if slope == 1.0 else math.log((1.0 - slope) / slope)
 
     def with_bounded_slope(self) -> BinaryLogLoss:
-        """Return the loss with slopes up to 0.85, or fewer if it has fewer."""
         return replace(self, largest_slope=min(self.largest_slope, BOUNDED_SLOPE))
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the loss and ``-y min(expit(-y a), c)``."""
         largest, edge = self.kernel_parameter, self.edge
         margin = targets * scores
         held = np.maximum(margin, edge)
@@ -67,7 +66,6 @@ class BinaryLogLoss(Loss):
         return np.logaddexp(0.0, -held) + line, -targets * slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return ``expit(a) expit(-a)``, and 0 on the line."""
         curvature = expit(scores) * expit(-scores)
         return np.asarray(np.where(targets * scores > self.edge, curvature, 0.0))
 
@@ -76,35 +74,24 @@ class BinaryLogLoss(Loss):
         return np.column_stack([expit(-scores), expit(scores)])
 
     def constants(self, score_bound: float) -> LossConstants:
-        lipschitz = min(float(expit(score_bound)), float(self.largest_slope))
-        lowest, highest = self.value(np.array([score_bound, -score_bound]), np.ones(2)).tolist()
-        return LossConstants(
-            score_bound=score_bound,
-            lipschitz=lipschitz,
-            infimum=lowest,
-            supremum=highest,
-            zero_score=float(np.log(2.0)),
+        largest = self.kernel_parameter
+        return constants_at_the_ends(
+            self,
+            score_bound,
+            lipschitz=min(float(expit(score_bound)), largest),
             smoothness=0.25,
-            gradient_diameter=min(
-                2.0 * lipschitz,
-                gradient_diameter(
-                    _LogSlope(float(self.largest_slope)), score_bound, derivative_slope=0.25
-                ),
-            ),
+            derivative=_LogSlope(largest),
         )
 
 
 @dataclass(frozen=True)
 class _LogSlope:
-    """The function f of the class notes; equal slopes are equal keys of the cache."""
+    """The function f of the class notes, as a key of the cache."""
 
     largest_slope: float
 
     def __call__(self, score: FloatArray) -> FloatArray:
         return np.asarray(np.minimum(expit(score), self.largest_slope))
-
-
-# Hinge loss of two classes.
 
 
 @dataclass(frozen=True)
@@ -122,22 +109,10 @@ class Hinge(KinkedLoss):
     kernel: ClassVar[str | None] = "hinge"
 
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return 0 where the margin is kept and -y where it is not."""
         return np.minimum(-targets, 0.0), np.maximum(-targets, 0.0)
 
     def constants(self, score_bound: float) -> LossConstants:
-        return LossConstants(
-            score_bound=score_bound,
-            lipschitz=1.0,
-            infimum=max(0.0, 1.0 - score_bound),
-            supremum=1.0 + score_bound,
-            zero_score=1.0,
-            smoothness=np.inf,
-            gradient_diameter=2.0,
-        )
-
-
-# Hinge loss with a parabola in place of the kink.
+        return constants_at_the_ends(self, score_bound)
 
 
 @dataclass(frozen=True)
@@ -147,81 +122,43 @@ class SmoothedHinge(Loss):
     It is 0 for m >= 1, ``(1 - m)²/(2 width)`` down to ``m = 1 - width``, and
     ``1 - m - width/2`` below.
 
-    The derivative in the score is ``-y f(-m)`` with ``f(t) = min(1, max(0, 1+t)/width)``. As f
-    does not fall, for ``|a| <= r``: L = f(r), the value lies between that of m = r and that of
-    m = -r, and H = 1/width.
-
-    The gradient in the weights is ``u f(<w, u>)`` with ``u = -y x`` in the unit ball, and f is
-    1/width-Lipschitz, which is what :func:`gradient_diameter` needs. But f is 1 from width - 1 on,
-    so where width - 1 <= r two rows with that score, opposite across w, have gradients
-    ``2 √(1 - ((width-1)/r)²)`` apart (2 at w = 0 where width <= 1). For width - 1 <= r/8 that is
-    more than 0.99 · 2, and Γ = 2L = 2 is stated without a search.
-
-    ``benchmarks/loss_defaults.py`` found the default: on four data sets it has, within the spread
-    of the seeds, the smallest error rate of the worst-off group and the smallest excess. Narrower
-    parabolas mean shorter steps, and a width of 2 or more is a squared error for most records.
-    (Shalev-Shwartz and Zhang 2013, Stochastic dual coordinate ascent methods, section 5; width 1 is
-    Rennie's smooth hinge)
+    The derivative in the score is ``-y f(-m)`` with ``f(t) = min(1, max(0, 1+t)/width)``. As f does
+    not fall, for ``|a| <= r``: L = f(r), the value lies between that of m = r and that of m = -r,
+    and H = 1/width. The gradient in the weights is ``u f(<w, u>)`` with ``u = -y x`` in the unit
+    ball, and f is 1/width-Lipschitz. But f is 1 from width - 1 on, so where width - 1 <= r two rows
+    with that score, opposite across w, have gradients ``2 √(1 - ((width-1)/r)²)`` apart (2 at w = 0
+    where width <= 1). For width - 1 <= r/8 that is more than 0.99 · 2, and Γ = 2L = 2 is stated
+    without a search. (Shalev-Shwartz and Zhang 2013, section 5; width 1 is Rennie's smooth hinge)
     """
 
-    width: float = 0.5  # width of the parabola, in units of the decision value; positive
+    # width of the parabola, in units of the decision value; positive. benchmarks/loss_defaults.py:
+    # narrower ones mean shorter steps, and one of 2 or more is a squared error for most records
+    width: float = 0.5
     name: ClassVar[str] = "smoothed_hinge"
     task: ClassVar[Task] = "binary"
     kernel: ClassVar[str | None] = "smoothed_hinge"
+    kernel_field: ClassVar[str | None] = "width"
     rules: ClassVar[Rules] = Rules("SmoothedHinge", width=positive())
-
-    @property
-    def kernel_parameter(self) -> float:
-        """The width."""
-        return self.width
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the loss and ``-y min(1, max(0, 1 - y a)/width)``."""
         missing = np.maximum(1.0 - targets * scores, 0.0)
         slope = np.minimum(missing / self.width, 1.0)
         # slope · (missing - slope · width/2) is the parabola, and the line from slope 1 on
         return slope * (missing - 0.5 * self.width * slope), -targets * slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return 1/width on the parabola and 0 elsewhere."""
         missing = 1.0 - targets * scores
         inside = (missing > 0.0) & (missing < self.width)
         return np.where(inside, 1.0 / self.width, 0.0)
 
     def constants(self, score_bound: float) -> LossConstants:
-        extremes = np.array([score_bound, 0.0, -score_bound])
-        lowest, zero, highest = self.value(extremes, np.ones(3)).tolist()
-        lipschitz = min(1.0, (1.0 + score_bound) / self.width)
-        diameter = 2.0 * lipschitz
-        if self.width - 1.0 > score_bound / 8.0:
-            searched = gradient_diameter(
-                _HingeSlope(self.width), score_bound, derivative_slope=1.0 / self.width
-            )
-            diameter = min(diameter, searched)
-        return LossConstants(
-            score_bound=score_bound,
-            lipschitz=lipschitz,
-            infimum=lowest,
-            supremum=highest,
-            zero_score=zero,
-            smoothness=1.0 / self.width,
-            gradient_diameter=diameter,
+        is_near = self.width - 1.0 <= score_bound / 8.0
+        slope = None if is_near else CutLine(1.0, self.width, 0.0, 1.0)
+        return constants_at_the_ends(
+            self, score_bound, smoothness=1.0 / self.width, derivative=slope
         )
-
-
-@dataclass(frozen=True)
-class _HingeSlope:
-    """The function f of the class notes."""
-
-    width: float
-
-    def __call__(self, score: FloatArray) -> FloatArray:
-        return np.clip((1.0 + score) / self.width, 0.0, 1.0)
-
-
-# Squared hinge loss of two classes.
 
 
 @dataclass(frozen=True)
@@ -230,9 +167,8 @@ class SquaredHinge(Loss):
 
     The derivative in the score is ``-y f(-y a)`` with ``f(t) = 2 max(0, 1+t)``. As f does not
     fall, for ``|a| <= r``: L = f(r) = 2(1+r), the value lies in [max(0, 1-r)², (1+r)²], and H = 2.
-
     The gradient in the weights is ``u f(<w, u>)`` with ``u = -y x`` in the unit ball, and f is
-    2-Lipschitz, which is what :func:`gradient_diameter` needs.
+    2-Lipschitz.
     """
 
     name: ClassVar[str] = "squared_hinge"
@@ -242,35 +178,16 @@ class SquaredHinge(Loss):
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return ``max(0, 1 - y a)²`` and ``-2 y max(0, 1 - y a)``."""
         missing = np.maximum(1.0 - targets * scores, 0.0)
         return missing * missing, -2.0 * targets * missing
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return 2 where the margin is missed and 0 elsewhere."""
         return np.where(targets * scores < 1.0, 2.0, 0.0)
 
     def constants(self, score_bound: float) -> LossConstants:
-        lipschitz = 2.0 * (1.0 + score_bound)
-        return LossConstants(
-            score_bound=score_bound,
-            lipschitz=lipschitz,
-            infimum=max(0.0, 1.0 - score_bound) ** 2,
-            supremum=(1.0 + score_bound) ** 2,
-            zero_score=1.0,
-            smoothness=2.0,
-            gradient_diameter=min(
-                2.0 * lipschitz, gradient_diameter(_slope, score_bound, derivative_slope=2.0)
-            ),
-        )
+        slope = CutLine(1.0, 0.5, low=0.0)
+        return constants_at_the_ends(self, score_bound, smoothness=2.0, derivative=slope)
 
-
-def _slope(score: FloatArray) -> FloatArray:
-    """Return the function f of the class notes."""
-    return 2.0 * np.maximum(1.0 + score, 0.0)
-
-
-# Logistic loss of three or more classes.
 
 # The supremum is searched at so many points; it comes out too large by at most 0.01 % of r.
 _ARC_POINTS = 4096 + 1
@@ -302,7 +219,6 @@ class MultinomialLogLoss(Loss):
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return ``logsumexp(a) - a_y`` and ``softmax(a) - e_y``."""
         label = targets.astype(np.intp)[:, None]
         normaliser = logsumexp(scores, axis=1, keepdims=True)
         values = (normaliser - np.take_along_axis(scores, label, axis=1))[:, 0]
@@ -312,7 +228,6 @@ class MultinomialLogLoss(Loss):
         return values, derivatives
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return ``diag(p) - p pᵀ`` with p the softmax."""
         probability = softmax(scores, axis=1)
         curvature = -probability[:, :, None] * probability[:, None, :]
         diagonal = np.arange(self.n_outputs)

@@ -5,27 +5,20 @@ from __future__ import annotations
 from copy import copy
 from typing import Literal, get_args
 
+from sklearn_dpwg.losses import classification, regression
 from sklearn_dpwg.losses.base import Loss, Task
-from sklearn_dpwg.losses.classification import (
-    BinaryLogLoss,
-    Hinge,
-    MultinomialLogLoss,
-    SmoothedHinge,
-    SquaredHinge,
-)
-from sklearn_dpwg.losses.regression import AbsoluteError, Huber, Quantile, SquaredError
 
 # one line a loss; of each kind the first is the estimators' default
 LOSSES: tuple[type[Loss], ...] = (
-    BinaryLogLoss,
-    Hinge,
-    SmoothedHinge,
-    SquaredHinge,
-    MultinomialLogLoss,
-    SquaredError,
-    Huber,
-    AbsoluteError,
-    Quantile,
+    classification.BinaryLogLoss,
+    classification.Hinge,
+    classification.SmoothedHinge,
+    classification.SquaredHinge,
+    classification.MultinomialLogLoss,
+    regression.SquaredError,
+    regression.Huber,
+    regression.AbsoluteError,
+    regression.Quantile,
 )
 
 
@@ -47,13 +40,6 @@ def make_loss(
     -------
     Loss
         A new loss, or a copy of the instance, which may be changed later.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown, or the loss is not one for such targets.
-    TypeError
-        If `loss` is neither a name nor a loss.
     """
     task = "regression" if kind == "regressor" else "binary" if n_classes == 2 else "multiclass"
     of_kind = [known for known in LOSSES if (known.task == "regression") == (kind == "regressor")]

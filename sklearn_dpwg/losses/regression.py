@@ -1,4 +1,4 @@
-"""Half squared error of a bounded target."""
+"""Losses of bounded targets; docs/theory/losses.md proves their constants."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ from typing import ClassVar
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray, Rules, inside, positive
-from sklearn_dpwg.losses.base import KinkedLoss, Loss, LossConstants, Task, gradient_diameter
+from sklearn_dpwg.losses.base import (
+    CutLine,
+    KinkedLoss,
+    Loss,
+    LossConstants,
+    Task,
+    constants_at_the_ends,
+)
 
 
 @dataclass(frozen=True)
 class SquaredError(Loss):
     """Half squared error ``(a - y)²/2`` of a score a and a target y in [-Y, Y].
 
-    For ``|a| <= r``: L = r + Y, the value lies in [0, (r+Y)²/2], H = 1.
-
-    The gradient (a - y)x is affine in y, so the diameter is attained at y = -Y or Y; it is the
-    same for (x, y) and (-x, -y), so every such gradient is ``u (<w, u> + Y)`` for a u in the
-    unit ball, which is what :func:`gradient_diameter` needs.
+    For ``|a| <= r``: L = r + Y, the value lies in [0, (r+Y)²/2], H = 1. The gradient (a - y)x is
+    affine in y, so the diameter is attained at y = -Y or Y; it is the same for (x, y) and (-x, -y),
+    so every such gradient is ``u (<w, u> + Y)`` for a u in the unit ball.
     """
 
     target_bound: float = 1.0  # the bound Y on the absolute value of the target; positive
@@ -31,43 +36,15 @@ class SquaredError(Loss):
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return ``(a - y)²/2`` and ``a - y``."""
         residual = scores - targets
         return 0.5 * residual * residual, residual
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return ones."""
         return np.ones_like(scores)
 
     def constants(self, score_bound: float) -> LossConstants:
-        lipschitz = score_bound + self.target_bound
-        return LossConstants(
-            score_bound=score_bound,
-            lipschitz=lipschitz,
-            infimum=0.0,
-            supremum=0.5 * lipschitz * lipschitz,
-            zero_score=0.5 * self.target_bound**2,
-            smoothness=1.0,
-            gradient_diameter=min(
-                2.0 * lipschitz,
-                gradient_diameter(
-                    _ShiftedScore(self.target_bound), score_bound, derivative_slope=1.0
-                ),
-            ),
-        )
-
-
-@dataclass(frozen=True)
-class _ShiftedScore:
-    """The derivative as a function of the score; equal bounds are equal keys of the cache."""
-
-    target_bound: float
-
-    def __call__(self, score: FloatArray) -> FloatArray:
-        return score + self.target_bound
-
-
-# Huber's loss of a bounded target.
+        slope = CutLine(self.target_bound)
+        return constants_at_the_ends(self, score_bound, smoothness=1.0, derivative=slope)
 
 
 @dataclass(frozen=True)
@@ -83,75 +60,38 @@ class Huber(Loss):
     For given w and x the gradient ``ψ(a - y) x`` is affine in ψ, which lies between its values at
     y = ±Y, so the norm of a difference is largest at one of these for either record. As ψ is odd,
     (x, y) and (-x, -y) have the same gradient. So every gradient that matters is
-    ``u f(<w, u>)`` with ``f(a) = ψ(a + Y)``, which is 1-Lipschitz: :func:`gradient_diameter`
-    applies. But f is κ from a = κ - Y on, so where κ - Y <= r two rows with that score, opposite
-    across w, have gradients ``2κ √(1 - ((κ-Y)/r)²)`` apart (2κ at w = 0 where κ <= Y). For
-    κ - Y <= r/8 that is more than 0.99 · 2κ, and Γ = 2L is stated without a search.
-
-    ``benchmarks/loss_defaults.py`` found the default: on two data sets thresholds of 0.25 and 0.5
-    give the smallest absolute error in the worst-off group, within the spread of the seeds of each
-    other, and smaller and larger ones, squared error among them, a larger one.
+    ``u f(<w, u>)`` with ``f(a) = ψ(a + Y)``, which is 1-Lipschitz. But f is κ from a = κ - Y on, so
+    where κ - Y <= r two rows with that score, opposite across w, have gradients
+    ``2κ √(1 - ((κ-Y)/r)²)`` apart (2κ at w = 0 where κ <= Y). For κ - Y <= r/8 that is more than
+    0.99 · 2κ, and Γ = 2L is stated without a search.
     """
 
     # where the loss turns linear, in units of the target; positive. The regressor maps
-    # `target_bounds` to [-1, 1], so its unit is half their distance
+    # `target_bounds` to [-1, 1], so its unit is half their distance (benchmarks/loss_defaults.py)
     threshold: float = 0.25
     target_bound: float = 1.0  # the bound Y on the absolute value of the target
     name: ClassVar[str] = "huber"
     task: ClassVar[Task] = "regression"
     kernel: ClassVar[str | None] = "huber"
+    kernel_field: ClassVar[str | None] = "threshold"
     rules: ClassVar[Rules] = Rules("Huber", threshold=positive(), target_bound=positive())
-
-    @property
-    def kernel_parameter(self) -> float:
-        """The threshold."""
-        return self.threshold
 
     def value_and_derivative(
         self, scores: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the loss and the residual cut to the threshold."""
         residual = scores - targets
         slope = np.clip(residual, -self.threshold, self.threshold)
         return slope * (residual - 0.5 * slope), slope
 
     def curvature(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return 1 up to the threshold and 0 beyond."""
         return np.where(np.abs(scores - targets) < self.threshold, 1.0, 0.0)
 
     def constants(self, score_bound: float) -> LossConstants:
-        residuals = np.array([self.target_bound, score_bound + self.target_bound])
-        zero, highest = self.value(residuals, np.zeros(2)).tolist()
-        lipschitz = min(score_bound + self.target_bound, self.threshold)
-        diameter = 2.0 * lipschitz
-        if self.threshold - self.target_bound > score_bound / 8.0:
-            searched = gradient_diameter(
-                _Slope(self.threshold, self.target_bound), score_bound, derivative_slope=1.0
-            )
-            diameter = min(diameter, searched)
-        return LossConstants(
-            score_bound=score_bound,
-            lipschitz=lipschitz,
-            infimum=0.0,
-            supremum=highest,
-            zero_score=zero,
-            smoothness=1.0,
-            gradient_diameter=diameter,
+        is_near = self.threshold - self.target_bound <= score_bound / 8.0
+        slope = CutLine(self.target_bound, low=-self.threshold, high=self.threshold)
+        return constants_at_the_ends(
+            self, score_bound, smoothness=1.0, derivative=None if is_near else slope
         )
-
-
-@dataclass(frozen=True)
-class _Slope:
-    """The function f of the class notes."""
-
-    threshold: float
-    target_bound: float
-
-    def __call__(self, score: FloatArray) -> FloatArray:
-        return np.clip(score + self.target_bound, -self.threshold, self.threshold)
-
-
-# Absolute error of a bounded target.
 
 
 @dataclass(frozen=True)
@@ -170,22 +110,10 @@ class AbsoluteError(KinkedLoss):
     rules: ClassVar[Rules] = Rules("AbsoluteError", target_bound=positive())
 
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return -1 and 1."""
         return np.full_like(targets, -1.0), np.ones_like(targets)
 
     def constants(self, score_bound: float) -> LossConstants:
-        return LossConstants(
-            score_bound=score_bound,
-            lipschitz=1.0,
-            infimum=0.0,
-            supremum=score_bound + self.target_bound,
-            zero_score=self.target_bound,
-            smoothness=np.inf,
-            gradient_diameter=2.0,
-        )
-
-
-# Quantile loss of a bounded target.
+        return constants_at_the_ends(self, score_bound)
 
 
 @dataclass(frozen=True)
@@ -204,25 +132,11 @@ class Quantile(KinkedLoss):
     name: ClassVar[str] = "quantile"
     task: ClassVar[Task] = "regression"
     kernel: ClassVar[str | None] = "quantile"
+    kernel_field: ClassVar[str | None] = "level"
     rules: ClassVar[Rules] = Rules("Quantile", level=inside(0.0, 1.0), target_bound=positive())
 
-    @property
-    def kernel_parameter(self) -> float:
-        """The level."""
-        return self.level
-
     def slopes(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return -level and 1 - level."""
         return np.full_like(targets, -self.level), np.full_like(targets, 1.0 - self.level)
 
     def constants(self, score_bound: float) -> LossConstants:
-        lipschitz = max(self.level, 1.0 - self.level)
-        return LossConstants(
-            score_bound=score_bound,
-            lipschitz=lipschitz,
-            infimum=0.0,
-            supremum=lipschitz * (score_bound + self.target_bound),
-            zero_score=lipschitz * self.target_bound,
-            smoothness=np.inf,
-            gradient_diameter=2.0 * lipschitz,
-        )
+        return constants_at_the_ends(self, score_bound)

@@ -172,7 +172,7 @@ def test_the_folder_of_ledgers_goes_with_its_process_and_not_with_a_fork():
     code = """if True:
         import os
         import sys
-        from sklearn_dpwg.ledger.privacy_ledger import _folder
+        from sklearn_dpwg.ledger.ledger import _folder
 
         folder = _folder(os.getpid())
         child = os.fork()

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_dpwg.losses import BinaryLogLoss, SquaredError, gradient_diameter
+from sklearn_dpwg.losses import (
+    BinaryLogLoss,
+    Huber,
+    SmoothedHinge,
+    SquaredError,
+    SquaredHinge,
+    gradient_diameter,
+)
 
 SLACK = 2e-3
 
@@ -133,8 +140,10 @@ def test_a_search_cut_short_is_still_certified():
     assert on_a_grid(spike, 3.0, extra=[np.pi / 3]) <= bound
 
 
-@pytest.mark.parametrize("module", ["binary_log_loss", "squared_error"])
-def test_losses_state_a_true_slope(module, monkeypatch):
+@pytest.mark.parametrize(
+    "loss", [BinaryLogLoss(), SquaredError(2.0), SmoothedHinge(50.0), SquaredHinge(), Huber(50.0)]
+)
+def test_losses_state_a_true_slope(loss, monkeypatch):
     stated = []
 
     def spy(derivative, score_bound, *, derivative_slope):
@@ -143,8 +152,7 @@ def test_losses_state_a_true_slope(module, monkeypatch):
         stated.append(derivative_slope / steepest)
         return 0.0
 
-    monkeypatch.setattr(f"sklearn_dpwg.losses.{module}.gradient_diameter", spy)
-    loss = BinaryLogLoss() if module == "binary_log_loss" else SquaredError(2.0)
+    monkeypatch.setattr("sklearn_dpwg.losses.base.gradient_diameter", spy)
     for score_bound in (0.1, 3.0, 20.0):
         loss.constants(score_bound)
     assert len(stated) == 3
