@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_dpwg.inspection.audit_rows import result_from_dict, result_to_dict, smallest_ratio
-from sklearn_dpwg.inspection.verdicts import (
-    RATES,
-    Comparison,
-    CountedRates,
-    GroupRate,
-    LossSums,
-    Verdict,
-    WorstGroups,
-    answer_of,
-    in_sentence,
-    mean_interval,
-    text_of,
-    visible_line,
-)
+from sklearn_dpwg.inspection import verdicts, words
+from sklearn_dpwg.inspection.audit_rows import smallest_ratio
+from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, LossSums, Verdict, WorstGroups
 from sklearn_dpwg.metrics.intervals import Interval, impact_ratios, ratio_interval, worst_group_set
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
 
@@ -34,32 +23,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# Result of an audit as lines for a terminal.
-
-
-def table_in_lines(listed: dict[str, tuple[GroupRate, ...]]) -> list[str]:
-    """Return a line a group: each number with the limits of its interval."""
-    groups = zip(*listed.values(), strict=True)
-    rows = [["group", *listed], *([text_of(row[0].group), *map(_cell, row)] for row in groups)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-        for row in rows
-    ]
-
-
-def _cell(rate: GroupRate) -> str:
-    if rate.metric == "size":
-        return f"{rate.estimate:,.0f}"
-    if math.isnan(rate.estimate):
-        return "cannot tell"
-    return f"{rate.estimate:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
-
-
 # Estimated records below so many deviations of their noise tell next to nothing.
 _LOUD = 3.0
 # Categories of a smaller share may be left out of impact ratios: 6 RCNY 5-301(d).
 _SMALL_SHARE = 0.02
+# Fields in the order of the JSON object.
+_IN_JSON = (
+    *("group_name", "threshold", "confidence", "created", "n_cells", "epsilon", "privacy_"),
+    *("model_privacy_", "group_labels", "classes", "counts", "sizes", "score_edges", "noise"),
+    *("versions", "losses"),
+)
 
 
 @dataclass(frozen=True)
@@ -179,12 +152,7 @@ class AuditResult:
         tuple of GroupRate
             One a group, with a note where little is known.
         """
-        return tuple(
-            GroupRate(label, metric, one.estimate, one.low, one.high, self._note(metric, i))
-            for i, (label, one) in enumerate(
-                zip(self.group_labels, self._intervals(metric, confidence), strict=True)
-            )
-        )
+        return self._named(metric, metric, self._intervals(metric, confidence))
 
     def group_sizes(self) -> tuple[GroupRate, ...]:
         """Return how many records each group has.
@@ -197,12 +165,17 @@ class AuditResult:
         """
         sizes, half = self._counted.group_sizes(), self._counted.size_error(self.confidence)
         least = _SMALL_SHARE * sum(sizes)
-        found = []
-        for label, size in zip(self.group_labels, sizes, strict=True):
-            note = "under 2 % of the records" if size < least else ""
-            low, high = max(0.0, size - half), max(0.0, size + half)
-            found.append(GroupRate(label, "size", max(0.0, size), low, high, note))
-        return tuple(found)
+        return tuple(
+            GroupRate(
+                label,
+                "size",
+                max(0.0, size),
+                max(0.0, size - half),
+                max(0.0, size + half),
+                "under 2 % of the records" if size < least else "",
+            )
+            for label, size in zip(self.group_labels, sizes, strict=True)
+        )
 
     def impact_ratios(
         self, metric: str = "selection_rate", *, confidence: float | None = None
@@ -226,12 +199,7 @@ class AuditResult:
         """
         rates = self._intervals(metric, confidence)
         ratios = impact_ratios(rates, reference=self._reference(metric))
-        return tuple(
-            GroupRate(
-                label, f"{metric} ratio", one.estimate, one.low, one.high, self._note(metric, i)
-            )
-            for i, (label, one) in enumerate(zip(self.group_labels, ratios, strict=True))
-        )
+        return self._named(f"{metric} ratio", metric, ratios)
 
     def worst_groups(self, metric: str = "error_rate") -> WorstGroups:
         """Return the groups that may be worst by a metric.
@@ -247,8 +215,8 @@ class AuditResult:
             A set that holds the worst group with the audit's confidence.
         """
         found = worst_group_set(
-            [self._at(metric, i) for i in range(len(self.group_labels))],
-            greater_is_worse=metric not in RATES or RATES[metric].greater_is_worse,
+            [partial(self._interval, metric, i) for i in range(len(self.group_labels))],
+            greater_is_worse=verdicts.greater_is_worse(metric),
             confidence=self.confidence,
         )
         groups = tuple(self.group_labels[i] for i in found.members)
@@ -315,17 +283,12 @@ class AuditResult:
         if group not in self.group_labels:
             raise ValueError(f"group must be one of {self.group_labels!r}, got {group!r}.")
         negatives, positives = self.counts[self.group_labels.index(group)]
-        found = []
-        for misses, hits in zip(negatives, positives, strict=True):
-            one = ratio_interval(
-                hits,
-                misses,
-                noise=self.noise,
-                n_cells=(self.n_cells, self.n_cells),
-                confidence=self.confidence,
-            )
-            found.append(GroupRate(group, "calibration", one.estimate, one.low, one.high))
-        return tuple(found)
+        cells = (self.n_cells, self.n_cells)
+        rate = partial(ratio_interval, noise=self.noise, n_cells=cells, confidence=self.confidence)
+        return tuple(
+            GroupRate(group, "calibration", one.estimate, one.low, one.high)
+            for one in starmap(rate, zip(positives, negatives, strict=True))
+        )
 
     def table(self) -> pd.DataFrame:
         """Return a row a group.
@@ -343,9 +306,8 @@ class AuditResult:
         listed["impact_ratio"] = self.impact_ratios()
         columns: dict[str, list[Any]] = {}
         for name, rates in listed.items():
-            columns[name] = [rate.estimate for rate in rates]
-            columns[f"{name}_low"] = [rate.low for rate in rates]
-            columns[f"{name}_high"] = [rate.high for rate in rates]
+            for end, said in (("estimate", ""), ("low", "_low"), ("high", "_high")):
+                columns[f"{name}{said}"] = [getattr(rate, end) for rate in rates]
         notes = zip(listed["size"], listed["selection_rate"], strict=True)
         columns["note"] = ["; ".join(filter(None, (a.note, b.note))) for a, b in notes]
         index = pd.Index(self.group_labels, tupleize_cols=False, dtype=object, name=self.group_name)
@@ -358,7 +320,7 @@ class AuditResult:
         """Return the verdict and a line a group, for people."""
         listed = {"size": self.group_sizes(), "impact_ratio": self.impact_ratios()}
         listed |= {name: self.rates(name) for name in ("selection_rate", "error_rate")}
-        return "\n".join([str(self.verdict()), "", *table_in_lines(listed)])
+        return "\n".join([str(self.verdict()), "", *_in_lines(listed)])
 
     def to_json(self) -> str:
         """Return the result as a JSON object.
@@ -368,7 +330,11 @@ class AuditResult:
         str
             Standard JSON with everything that was released.
         """
-        return json.dumps(result_to_dict(self), allow_nan=False, indent=1)
+        plain = {name: getattr(self, name) for name in _IN_JSON}
+        plain["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
+        for name in ("group_labels", "classes"):
+            plain[name] = [_label_to_plain(label) for label in plain[name]]
+        return json.dumps(plain, allow_nan=False, indent=1, default=_to_plain)
 
     @classmethod
     def from_json(cls, text: str) -> AuditResult:
@@ -386,30 +352,33 @@ class AuditResult:
         """
         try:
             described = json.loads(text)
-            return cls(**result_from_dict(described))
+            return cls(**_from_plain({name: described[name] for name in _IN_JSON}))
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
             raise ValueError("text must be what AuditResult.to_json wrote, and is not.") from None
 
     @cached_property
-    def _counted(self) -> CountedRates:
+    def _counted(self) -> verdicts.CountedRates:
         counts = np.array(self.counts, dtype=np.int64)
-        n_bins = counts.shape[2]
         positive = 1
         if self.score_edges is not None:
-            positive = n_bins - 1 - self.score_edges.index(self.threshold)
-        split = n_bins - positive
-        cells = np.stack(
-            [counts[:, :, :split].sum(axis=2), counts[:, :, split:].sum(axis=2)], axis=2
-        )
+            positive = counts.shape[2] - 1 - self.score_edges.index(self.threshold)
+        split = counts.shape[2] - positive
+        parts = (counts[:, :, :split], counts[:, :, split:])
+        cells = np.stack([part.sum(axis=2) for part in parts], axis=2)
         n_noisy = (split * self.n_cells, positive * self.n_cells)
-        return CountedRates(cells, n_noisy, self.noise, self.sizes)
+        return verdicts.CountedRates(cells, n_noisy, self.noise, self.sizes)
 
     @cached_property
     def _losses(self) -> dict[str, LossSums]:
         return {loss.name: loss for loss in self.losses}
 
-    def _at(self, metric: str, group: int) -> Callable[[float], Interval]:
-        return lambda confidence: self._interval(metric, group, confidence)
+    def _named(
+        self, name: str, metric: str, intervals: Iterable[Interval]
+    ) -> tuple[GroupRate, ...]:
+        return tuple(
+            GroupRate(label, name, one.estimate, one.low, one.high, self._note(metric, i))
+            for i, (label, one) in enumerate(zip(self.group_labels, intervals, strict=True))
+        )
 
     def _intervals(self, metric: str, confidence: float | None) -> tuple[Interval, ...]:
         level = self.confidence if confidence is None else confidence
@@ -425,7 +394,7 @@ class AuditResult:
     def _compute(self, metric: str, group: int, confidence: float) -> Interval:
         if metric in self._losses:
             size, std = self._counted.group_sizes()[group], self._counted.size_std
-            return mean_interval(self._losses[metric], group, size, std, confidence)
+            return verdicts.mean_interval(self._losses[metric], group, size, std, confidence)
         if metric not in RATES:
             known = ", ".join([*RATES, *self._losses])
             raise ValueError(f"metric must be one of {known}, got {metric!r}.")
@@ -435,7 +404,7 @@ class AuditResult:
         if metric not in RATES:
             return ""
         rate = RATES[metric]
-        total, n_noisy = self._counted.total(group, rate.hits | rate.misses)
+        total, n_noisy = self._counted.total(group, (*rate.hits, *rate.misses))
         if self.sizes is not None and rate.is_of_all:
             return "" if self.sizes[group] else "no records"
         if self.noise is None:
@@ -453,10 +422,10 @@ class AuditResult:
         large = [i for i in quiet if sizes[i] >= least]
         return max(large or quiet or known or [0], key=lambda i: rates[i].estimate)
 
-    def _comparison(self, metric: str, at_least: float) -> Comparison:
+    def _comparison(self, metric: str, at_least: float) -> verdicts.Comparison:
         n_compared = max(1, len(self.group_labels) - 1)
         strict = 1.0 - (1.0 - self.confidence) / n_compared
-        return Comparison(
+        return verdicts.Comparison(
             labels=tuple(map(str, self.group_labels)),
             metric=metric,
             at_least=smallest_ratio(at_least),
@@ -469,79 +438,73 @@ class AuditResult:
         )
 
 
-# Words and numbers of audits that people read.
-
-NOT_PRIVATE = "not private"
-
-
-def words_of(metric: str) -> str:
-    """Return the name of a metric as words: "error rate"."""
-    if metric.endswith(" ratio"):
-        return f"impact ratio of the {words_of(metric.removesuffix(' ratio'))}"
-    return metric.replace("_", " ")
-
-
-def greater_is_worse(metric: str) -> bool:
-    """Whether a large value is bad for a group: losses, errors; not scores."""
-    return metric != "score" and (metric not in RATES or RATES[metric].greater_is_worse)
-
-
 def overall_rate(result: AuditResult, metric: str) -> float | None:
     """Return a rate of all groups together, from the same released counts; None for a loss."""
     if metric not in RATES:
         return None
     table = result.cells().sum(axis=0)
-    hits = sum(int(table[cell]) for cell in RATES[metric].hits)
-    misses = sum(int(table[cell]) for cell in RATES[metric].misses)
+    hits, misses = (
+        sum(int(table[cell]) for cell in cells)
+        for cells in (RATES[metric].hits, RATES[metric].misses)
+    )
     total = hits + misses
     return min(1.0, max(0.0, hits / total)) if total > 0 else None
 
 
-def number(value: float | None, *, in_percent: bool) -> str:
-    """Write a rate in percent, another number with two decimals."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    return f"{100 * value:.1f}\u00a0%" if in_percent else f"{value:.2f}"
+def _in_lines(listed: dict[str, tuple[GroupRate, ...]]) -> list[str]:
+    """Return a line a group: each number with the limits of its interval."""
+    groups = zip(*listed.values(), strict=True)
+    named = ([words.text_of(row[0].group), *map(_cell, row)] for row in groups)
+    rows = [["group", *listed], *named]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+        for row in rows
+    ]
 
 
-def interval(low: float | None, high: float | None, *, in_percent: bool) -> str:
-    """Write both ends of an interval."""
-    if low is None or high is None or not math.isfinite(low + high):
-        return "unknown"
-    if in_percent:
-        return f"{100 * low:.1f} to {100 * high:.1f}\u00a0%"
-    return f"{low:.2f} to {high:.2f}"
+def _cell(rate: GroupRate) -> str:
+    if rate.metric == "size":
+        return f"{rate.estimate:,.0f}"
+    if math.isnan(rate.estimate):
+        return "cannot tell"
+    return f"{rate.estimate:.2f} [{rate.low:.2f}, {rate.high:.2f}]"
 
 
-def answers_of(ratios: Sequence[GroupRate], at_least: float) -> list[str]:
-    """Return what `AuditResult.group_verdicts` answers, without what would tell."""
-    intervals = [Interval(one.estimate, one.low, one.high, 0.0) for one in ratios]
-    return [answer_of(one, at_least) for one in intervals]
+# Results as plain values, and back.
 
 
-def smallest(rates: Sequence[GroupRate]) -> GroupRate:
-    """Return the rate with the smallest estimate, of those that have one if any has."""
-    return min(rates, key=lambda one: (math.isnan(one.estimate), one.estimate))
+def _to_plain(value: Any) -> Any:
+    return json.loads(value.to_json()) if isinstance(value, PrivacyGuarantee) else asdict(value)
 
 
-def with_short_names(text: str, result: AuditResult) -> str:
-    """Return a sentence with the labels in it as short text in which every character shows."""
-    for label in sorted(result.group_labels, key=lambda one: -len(str(one))):
-        name = in_sentence(text_of(label))
-        if len(str(label)) > 1 and name != str(label):
-            text = text.replace(str(label), name)
-    return visible(text)
+def _from_plain(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a result."""
+    found = {name: _in_tuples(value) for name, value in plain.items()}
+    found["epsilon"] = float(plain["epsilon"])
+    for name in ("group_labels", "classes"):
+        found[name] = tuple(_label_from_plain(label) for label in plain[name])
+    for name in ("privacy_", "model_privacy_"):
+        if plain[name] is not None:
+            found[name] = PrivacyGuarantee.from_json(json.dumps(plain[name]))
+    if plain["noise"] is not None:
+        found["noise"] = IntegerNoise(**plain["noise"])
+    losses = ({name: _in_tuples(value) for name, value in one.items()} for one in plain["losses"])
+    return found | {"losses": tuple(LossSums(**one) for one in losses)}
 
 
-def listed(texts: list[str] | tuple[str, ...], conjunction: str = "and", most: int = 6) -> str:
-    """Join texts as a sentence does; of many the first ones."""
-    if len(texts) > most:
-        texts = [*texts[: most - 1], f"{len(texts) - most + 1} others"]
-    if len(texts) < 2:
-        return "".join(texts)
-    return f"{', '.join(texts[:-1])} {conjunction} {texts[-1]}"
+def _in_tuples(value: Any) -> Any:
+    return tuple(map(_in_tuples, value)) if isinstance(value, list) else value
 
 
-def visible(text: str) -> str:
-    """Return text in which every character shows; lines stay lines."""
-    return "\n".join(visible_line(line) for line in str(text).split("\n"))
+def _label_to_plain(label: Hashable) -> Any:
+    if isinstance(label, tuple):
+        return {"tuple": [_label_to_plain(part) for part in label]}
+    return label
+
+
+def _label_from_plain(plain: Any) -> Hashable:
+    if isinstance(plain, dict):
+        return tuple(_label_from_plain(part) for part in plain["tuple"])
+    found: Hashable = plain
+    return found

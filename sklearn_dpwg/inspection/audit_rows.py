@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import version
 from numbers import Real
@@ -20,9 +19,11 @@ from sklearn_dpwg.data.groups import GroupBy, encode_groups, select_groups
 from sklearn_dpwg.data.lazy import refuse_lazy
 from sklearn_dpwg.inspection.verdicts import LossSums
 from sklearn_dpwg.ledger import privacy_of
-from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee, Release
+from sklearn_dpwg.privacy import PrivacyGuarantee, Release
 
 Codes = NDArray[np.signedinteger[Any]]
+# Of a loss the sum in each group, and that of the squares.
+Sums = tuple[NDArray[np.int64], ...]
 
 # Rows that are read at a time: a few megabytes of labels.
 _BLOCK = 50_000
@@ -219,6 +220,11 @@ class AuditedRows:
             counts += np.bincount(cells, minlength=counts.size)
         return counts.reshape(shape)
 
+    def sums_of(self, loss: str) -> Sums:
+        """Return the exact sums of a loss and of its squares in each group."""
+        assert self.score is not None
+        return whole_sums(loss, self.positive, self.score, self.codes, len(self.labels))
+
     def of_models(self, counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Return the counts of each model, of joint ones."""
         if self.n_models == 1:
@@ -264,7 +270,7 @@ LOSSES: Mapping[str, tuple[Loss, float]] = MappingProxyType(
 
 def loss_sums(
     names: Sequence[str],
-    sums: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    sums: Sequence[Sums],
     releases: Sequence[tuple[Release, Release]],
 ) -> tuple[LossSums, ...]:
     """Return released sums and squares in the units of the losses; without releases exact ones."""
@@ -292,7 +298,7 @@ def whole_sums(
     score: FloatArray,
     codes: Codes,
     n_groups: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> Sums:
     """Return for each group the sums of centred losses and of centred squares, in units.
 
     A centred loss is within half the bound of 0, its square within an eighth of the squared bound
@@ -352,15 +358,7 @@ def _n_fitted(model: Any) -> int | None:
     return None if sizes is None else round(float(np.sum(sizes)))
 
 
-# Results of audits as JSON.
-
-_PLAIN = (
-    "group_name",
-    "threshold",
-    "confidence",
-    "created",
-    "n_cells",
-)
+# What a result says of itself.
 
 
 def plain_label(label: Any) -> Hashable:
@@ -370,65 +368,6 @@ def plain_label(label: Any) -> Hashable:
     if isinstance(label, tuple):
         return tuple(plain_label(part) for part in label)
     return label if isinstance(label, str | bool | int | float) else str(label)
-
-
-def result_to_dict(result: Any) -> dict[str, Any]:
-    """Return plain values."""
-    plain: dict[str, Any] = {name: getattr(result, name) for name in _PLAIN}
-    plain["epsilon"] = "inf" if math.isinf(result.epsilon) else result.epsilon
-    for name in ("privacy_", "model_privacy_"):
-        guarantee = getattr(result, name)
-        plain[name] = None if guarantee is None else json.loads(guarantee.to_json())
-    noise = result.noise
-    edges = result.score_edges
-    return plain | {
-        "group_labels": [_label_to_plain(label) for label in result.group_labels],
-        "classes": [_label_to_plain(label) for label in result.classes],
-        "counts": [[list(row) for row in table] for table in result.counts],
-        "sizes": None if result.sizes is None else list(result.sizes),
-        "score_edges": None if edges is None else list(edges),
-        "noise": noise and {field.name: getattr(noise, field.name) for field in fields(noise)},
-        "versions": dict(result.versions),
-        "losses": [asdict(loss) for loss in result.losses],
-    }
-
-
-def result_from_dict(described: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the result that `result_to_dict` described."""
-    found: dict[str, Any] = {name: described[name] for name in _PLAIN}
-    found["epsilon"] = float(described["epsilon"])
-    for name in ("privacy_", "model_privacy_"):
-        one = described[name]
-        found[name] = None if one is None else PrivacyGuarantee.from_json(json.dumps(one))
-    for name in ("group_labels", "classes"):
-        found[name] = tuple(_label_from_plain(label) for label in described[name])
-    for name in ("sizes", "score_edges"):
-        found[name] = None if described[name] is None else tuple(described[name])
-    noise = described["noise"]
-    return found | {
-        "counts": tuple(tuple(map(tuple, table)) for table in described["counts"]),
-        "noise": None if noise is None else IntegerNoise(**noise),
-        "versions": dict(described["versions"]),
-        "losses": tuple(_loss_from_plain(loss) for loss in described["losses"]),
-    }
-
-
-def _label_to_plain(label: Hashable) -> Any:
-    if isinstance(label, tuple):
-        return {"tuple": [_label_to_plain(part) for part in label]}
-    return label
-
-
-def _loss_from_plain(plain: dict[str, Any]) -> LossSums:
-    sums, squares = tuple(plain["sums"]), tuple(plain["squares"])
-    return LossSums(**(plain | {"sums": sums, "squares": squares}))
-
-
-def _label_from_plain(plain: Any) -> Hashable:
-    if isinstance(plain, dict):
-        return tuple(_label_from_plain(part) for part in plain["tuple"])
-    found: Hashable = plain
-    return found
 
 
 def versions_now() -> dict[str, str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,37 +15,10 @@ from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.data.groups import GroupBy, find_groups, grouping_names, labelled_sizes
-from sklearn_dpwg.inspection.audit_plan import (
-    AuditPlan,
-    PlannedReleases,
-    PlannedWidth,
-    expected_widths,
-    plan_releases,
-)
+from sklearn_dpwg.inspection import audit_plan, audit_rows
+from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases, PlannedWidth
 from sklearn_dpwg.inspection.audit_result import AuditResult
-from sklearn_dpwg.inspection.audit_rows import (
-    UNITS,
-    AuditedRows,
-    are_predictions,
-    check_choices,
-    check_labels,
-    check_several,
-    class_codes,
-    group_codes,
-    group_name,
-    is_predicted,
-    joint_bins,
-    loss_names,
-    loss_sums,
-    model_guarantee,
-    plain_label,
-    probabilities,
-    refuse_lazy_data,
-    threshold_and_edges,
-    two_classes,
-    versions_now,
-    whole_sums,
-)
+from sklearn_dpwg.inspection.audit_rows import AuditedRows
 from sklearn_dpwg.inspection.verdicts import LossSums
 from sklearn_dpwg.ledger.ledger import charge, note_of_spending
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
@@ -59,7 +32,6 @@ PUBLIC_FACTS = (
 # Sizes of groups that a preview shows where none are guessed.
 _SIZES = (100, 1_000, 10_000)
 
-Sums = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 Scores = ArrayLike | Mapping[str, ArrayLike]
 
 
@@ -193,7 +165,7 @@ class GroupAudit(BaseEstimator):
             groups = list(zip(labels, guessed, strict=True))
         noise = None if facts.planned is None else facts.planned.noise
         known = {
-            size: expected_widths(
+            size: audit_plan.expected_widths(
                 size,
                 base_rate,
                 noise,
@@ -267,10 +239,10 @@ class GroupAudit(BaseEstimator):
         """
         if n_boot is not None:
             raise ValueError(f"n_boot must be left out, as intervals are exact, got {n_boot!r}.")
-        refuse_lazy_data(y_true, scores, groups)
+        audit_rows.refuse_lazy_data(y_true, scores, groups)
         facts = self._facts()
         rows = self._rows(facts, y_true, scores, groups)
-        before = model_guarantee(
+        before = audit_rows.model_guarantee(
             same_records_as, model, len(rows.codes), is_private=facts.planned is not None
         )
         guarantee, noise = facts.guarantee, self._noise(facts)
@@ -280,10 +252,10 @@ class GroupAudit(BaseEstimator):
             guarantee = replace(guarantee, seeded=noise.seeded, groupings=named)
         # what cannot be stated together is refused while nothing is spent
         total = guarantee if before is None else joint_guarantee([before, guarantee], self.delta)
-        released = self._release(facts, rows, guarantee, noise)
+        counts, losses = self._release(facts, rows, guarantee, noise)
         whole = AuditResult(
-            group_labels=tuple(plain_label(label) for label in rows.labels),
-            group_name=group_name(groups, self.group_by),
+            group_labels=tuple(audit_rows.plain_label(label) for label in rows.labels),
+            group_name=audit_rows.group_name(groups, self.group_by),
             classes=facts.classes,
             counts=(),
             noise=None if facts.planned is None else facts.planned.noise,
@@ -294,26 +266,26 @@ class GroupAudit(BaseEstimator):
             privacy_=total,
             model_privacy_=before,
             created=datetime.now(UTC).date().isoformat(),
-            versions=versions_now(),
-            losses=released.losses,
+            versions=audit_rows.versions_now(),
+            losses=losses,
             n_cells=rows.n_cells,
             epsilon=float(self.epsilon),
         )
         found = {
-            name: replace(whole, counts=_nested(counts))
-            for name, counts in zip(rows.names, rows.of_models(released.counts), strict=True)
+            name: replace(whole, counts=_nested(own))
+            for name, own in zip(rows.names, rows.of_models(counts), strict=True)
         }
         return found if isinstance(scores, Mapping) else found[""]
 
     def _facts(self) -> _Facts:
         """Return what follows from the parameters alone, all of them checked."""
         budget = Budget(self.epsilon, self.delta)
-        check_choices(self)
+        audit_rows.check_choices(self)
         is_private = budget.epsilon < math.inf
-        check_labels(self.group_labels, is_private=is_private)
-        classes = two_classes(self.classes)
-        threshold, edges = threshold_and_edges(self.threshold, self.score_edges)
-        losses = loss_names(self.losses)
+        audit_rows.check_labels(self.group_labels, is_private=is_private)
+        classes = audit_rows.two_classes(self.classes)
+        threshold, edges = audit_rows.threshold_and_edges(self.threshold, self.score_edges)
+        losses = audit_rows.loss_names(self.losses)
         relation = Relation.REPLACE_ANY
         public: tuple[str, ...] = PUBLIC_FACTS
         if self.sizes == "public":
@@ -324,7 +296,7 @@ class GroupAudit(BaseEstimator):
         if not is_private:
             none = PrivacyGuarantee.non_private(budget.delta, public=public, relation=relation)
             return _Facts(classes, threshold, edges, losses, n_bins, None, none, "")
-        planned, words = plan_releases(budget, losses, self.mechanism, self.n_audits)
+        planned, words = audit_plan.plan_releases(budget, losses, self.mechanism, self.n_audits)
         guarantee = PrivacyGuarantee.from_releases(
             planned.all, budget, public=public, relation=relation
         )
@@ -332,12 +304,12 @@ class GroupAudit(BaseEstimator):
 
     def _rows(self, facts: _Facts, y_true: ArrayLike, scores: Scores, groups: Any) -> AuditedRows:
         """Return the records as codes, all of them checked."""
-        positive = class_codes(y_true, facts.classes, "y_true")
+        positive = audit_rows.class_codes(y_true, facts.classes, "y_true")
         n_records = len(positive)
         if n_records == 0:
             raise ValueError("y_true must have at least one record, got none.")
-        codes, labels = group_codes(groups, n_records, self.group_labels, self.group_by)
-        check_several(len(labels))
+        codes, labels = audit_rows.group_codes(groups, n_records, self.group_labels, self.group_by)
+        audit_rows.check_several(len(labels))
         sizes = tuple(np.bincount(codes, minlength=len(labels)).tolist())
         if isinstance(scores, Mapping):
             if facts.edges is not None or facts.losses:
@@ -345,19 +317,21 @@ class GroupAudit(BaseEstimator):
                     f"scores of several models must be audited without score_edges and losses, or "
                     f"each by itself with n_audits={len(scores)}."
                 )
-            bins = joint_bins(scores, n_records, facts.classes, facts.threshold)
+            bins = audit_rows.joint_bins(scores, n_records, facts.classes, facts.threshold)
             return AuditedRows(
                 codes, labels, sizes, positive, bins, None, tuple(scores), len(scores)
             )
         array = np.asarray(scores)
         if facts.edges is None and not facts.losses:
-            selected = is_predicted(array, n_records, facts.classes, facts.threshold, "scores")
+            selected = audit_rows.is_predicted(
+                array, n_records, facts.classes, facts.threshold, "scores"
+            )
             return AuditedRows(codes, labels, sizes, positive, selected, None, ("",), 1)
-        if are_predictions(array, facts.classes):
+        if audit_rows.are_predictions(array, facts.classes):
             raise ValueError(
                 f"scores must be probabilities for score_edges and losses, got {array.dtype}."
             )
-        score = probabilities(array, n_records, "scores")
+        score = audit_rows.probabilities(array, n_records, "scores")
         edges = facts.edges or (facts.threshold,)
         bins = np.searchsorted(np.array(edges), score, side="right").astype(np.int16)
         return AuditedRows(codes, labels, sizes, positive, bins, score, ("",), 1)
@@ -372,27 +346,27 @@ class GroupAudit(BaseEstimator):
         rows: AuditedRows,
         guarantee: PrivacyGuarantee,
         noise: NoiseSource | None,
-    ) -> _Released:
-        """Return the counts and sums of losses with noise, charged to every open ledger."""
-        n_bins = 2**rows.n_models if rows.n_models > 1 else sum(facts.n_bins)
-        counts = rows.counts(n_bins)
-        sums: Sums = [
-            whole_sums(loss, rows.positive, rows.score, rows.codes, len(rows.labels))
-            for loss in facts.losses
-            if rows.score is not None
-        ]
-        with self._charged(guarantee, noise):
-            return _with_noise(facts, counts, sums, noise)
-
-    @contextmanager
-    def _charged(self, guarantee: PrivacyGuarantee, noise: NoiseSource | None) -> Iterator[None]:
-        """Charge every open ledger, and say in errors whether the budget is spent."""
-        drawn = noise or _Exact()
+    ) -> tuple[NDArray[np.int64], tuple[LossSums, ...]]:
+        """Return counts and sums of losses with noise, charged to every open ledger."""
+        counts = rows.counts(2**rows.n_models if rows.n_models > 1 else sum(facts.n_bins))
+        sums = [rows.sums_of(loss) for loss in facts.losses]
+        # exact counts are a release too
+        drawn = noise or SimpleNamespace(draws=("exact counts",))
         with (
             note_of_spending(lambda: drawn.draws, self, "audit", "counts"),
             charge(guarantee, drawn, type(self).__name__),
         ):
-            yield
+            if noise is None or facts.planned is None:
+                return counts, audit_rows.loss_sums(facts.losses, sums, ())
+            counts = noise.integers(counts, release=facts.planned.counts)
+            noisy = [
+                tuple(
+                    noise.integers(one, release=release, sensitivity=audit_rows.UNITS)
+                    for one, release in zip(pair, releases, strict=True)
+                )
+                for pair, releases in zip(sums, facts.planned.losses, strict=True)
+            ]
+        return counts, audit_rows.loss_sums(facts.losses, noisy, facts.planned.losses)
 
 
 @dataclass(frozen=True)
@@ -407,38 +381,6 @@ class _Facts:
     planned: PlannedReleases | None
     guarantee: PrivacyGuarantee
     other_mechanism: str
-
-
-@dataclass(frozen=True)
-class _Released:
-    """What an audit released."""
-
-    counts: NDArray[np.int64]
-    losses: tuple[LossSums, ...]
-
-
-def _with_noise(
-    facts: _Facts, counts: NDArray[np.int64], sums: Sums, noise: NoiseSource | None
-) -> _Released:
-    """Return counts and sums of losses with the noise that is planned, if any is."""
-    planned = facts.planned
-    if noise is None or planned is None:
-        return _Released(counts, loss_sums(facts.losses, sums, ()))
-    counts = noise.integers(counts, release=planned.counts)
-    noisy: Sums = [
-        (
-            noise.integers(first, release=of_sums, sensitivity=UNITS),
-            noise.integers(second, release=of_squares, sensitivity=UNITS),
-        )
-        for (first, second), (of_sums, of_squares) in zip(sums, planned.losses, strict=True)
-    ]
-    return _Released(counts, loss_sums(facts.losses, noisy, planned.losses))
-
-
-class _Exact:
-    """What draws nothing, but has released something all the same."""
-
-    draws = ("exact counts",)
 
 
 def _nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:

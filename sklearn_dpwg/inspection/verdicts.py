@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import unicodedata
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from sklearn_dpwg.inspection.words import of_metric, text_of
 from sklearn_dpwg.metrics.intervals import Interval, impact_ratios, rate_interval, ratio_interval
 from sklearn_dpwg.privacy import IntegerNoise
 
@@ -81,46 +81,41 @@ class GroupRate:
 
 # A cell is (is truly of the second class, is predicted to be).
 Cell = tuple[int, int]
-TRUE_NEGATIVE, FALSE_POSITIVE, FALSE_NEGATIVE, TRUE_POSITIVE = (0, 0), (0, 1), (1, 0), (1, 1)
-CELLS = (TRUE_NEGATIVE, FALSE_POSITIVE, FALSE_NEGATIVE, TRUE_POSITIVE)
+_TN, _FP, _FN, _TP = CELLS = ((0, 0), (0, 1), (1, 0), (1, 1))
 
 
 @dataclass(frozen=True)
 class CellRate:
     """A rate: hits over hits and misses; cells that are in neither do not count."""
 
-    hits: frozenset[Cell]
-    misses: frozenset[Cell]
-    greater_is_worse: bool
-    words: str
+    hits: tuple[Cell, ...]
+    misses: tuple[Cell, ...]
+    greater_is_worse: bool = False
 
     @property
     def is_of_all(self) -> bool:
         """Whether every record counts."""
-        return len(self.hits | self.misses) == len(CELLS)
+        return {*self.hits, *self.misses} == set(CELLS)
 
-
-def _rate(
-    hits: tuple[Cell, ...], misses: tuple[Cell, ...], greater_is_worse: bool, words: str
-) -> CellRate:
-    return CellRate(frozenset(hits), frozenset(misses), greater_is_worse, words)
-
-
-_TN, _FP, _FN, _TP = TRUE_NEGATIVE, FALSE_POSITIVE, FALSE_NEGATIVE, TRUE_POSITIVE
 
 RATES: Mapping[str, CellRate] = MappingProxyType(
     {
-        "selection_rate": _rate((_TP, _FP), (_TN, _FN), False, "share that is selected"),
-        "error_rate": _rate((_FP, _FN), (_TP, _TN), True, "share of wrong predictions"),
-        "true_positive_rate": _rate((_TP,), (_FN,), False, "selected among the positive"),
-        "false_positive_rate": _rate((_FP,), (_TN,), True, "selected among the negative"),
-        "base_rate": _rate((_TP, _FN), (_TN, _FP), False, "share that is truly positive"),
-        "accuracy": _rate((_TP, _TN), (_FP, _FN), False, "share of right predictions"),
-        "false_negative_rate": _rate((_FN,), (_TP,), True, "not selected among the positive"),
-        "true_negative_rate": _rate((_TN,), (_FP,), False, "not selected among the negative"),
-        "precision": _rate((_TP,), (_FP,), False, "truly positive among the selected"),
+        "selection_rate": CellRate((_TP, _FP), (_TN, _FN)),
+        "error_rate": CellRate((_FP, _FN), (_TP, _TN), greater_is_worse=True),
+        "true_positive_rate": CellRate((_TP,), (_FN,)),
+        "false_positive_rate": CellRate((_FP,), (_TN,), greater_is_worse=True),
+        "base_rate": CellRate((_TP, _FN), (_TN, _FP)),
+        "accuracy": CellRate((_TP, _TN), (_FP, _FN)),
+        "false_negative_rate": CellRate((_FN,), (_TP,), greater_is_worse=True),
+        "true_negative_rate": CellRate((_TN,), (_FP,)),
+        "precision": CellRate((_TP,), (_FP,)),
     }
 )
+
+
+def greater_is_worse(metric: str) -> bool:
+    """Whether a large value is bad for a group: losses, errors; not scores."""
+    return metric != "score" and (metric not in RATES or RATES[metric].greater_is_worse)
 
 
 # Intervals of rates from the counts of truth and prediction in each group.
@@ -156,7 +151,7 @@ class CountedRates:
             hits, misses, noise=self.noise, n_cells=(n_hits, n_misses), confidence=confidence
         )
 
-    def total(self, group: int, cells: frozenset[Cell]) -> tuple[int, int]:
+    def total(self, group: int, cells: Sequence[Cell]) -> tuple[int, int]:
         """Return the sum of some cells of a group, and of how many noisy numbers it is."""
         table = self.cells[group]
         total = sum(int(table[cell]) for cell in cells)
@@ -206,6 +201,11 @@ def answer_of(ratio: Interval, at_least: float) -> Answer:
     if ratio.low >= at_least:
         return "passes"
     return "fails" if ratio.high < at_least else "cannot tell"
+
+
+def answers_of(ratios: Sequence[GroupRate], at_least: float) -> list[Answer]:
+    """Return the answer about each group by itself, without what would tell."""
+    return [answer_of(Interval(one.estimate, one.low, one.high, 0.0), at_least) for one in ratios]
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ class Comparison:
         number = f"{ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}] times"
         if math.isnan(ratio.estimate):
             number = "an unknown multiple of"
-        name = self.metric.replace("_", " ")
+        name = of_metric(self.metric)
         return f"{self.labels[group]} has {number} the {name} of {self.labels[self.reference]}"
 
 
@@ -415,92 +415,6 @@ def mean_interval(
     half = z * math.hypot(math.sqrt(variance / size), noise)
     mean = min(max(0.5 * loss.bound + shift, 0.0), loss.bound)
     return Interval(mean, max(0.0, mean - half), min(loss.bound, mean + half), confidence)
-
-
-# Group labels as text that shows what they are made of and cannot act as anything else.
-
-# Joiners belong to emoji and to Persian; every other character of format is shown by its number.
-_JOINERS = "\u200c\u200d"
-_CONTROLS = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\0": r"\0"}
-_UNSHOWN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
-# About what stands beside an axis of five inches without taking half of it.
-WIDTH = 22
-# About what a reader takes in without stumbling.
-_WIDTH_IN_SENTENCE = 48
-
-
-def text_of(label: Hashable) -> str:
-    """Return a label as text in which nothing is invisible; cells of several columns are joined."""
-    if isinstance(label, tuple):
-        return " × ".join(text_of(part) for part in label)
-    text = str(label)
-    if not text:
-        return "(empty)"
-    inner = text.strip()
-    before = text[: len(text) - len(text.lstrip())]
-    after = text[len(before) + len(inner) :]
-    return "".join([*map(_outer_space, before), *map(_visible, inner), *map(_outer_space, after)])
-
-
-def visible_line(text: str) -> str:
-    """Return a line in which every character shows."""
-    return "".join(map(_visible, text))
-
-
-def _visible(character: str) -> str:
-    if character in _CONTROLS:
-        return _CONTROLS[character]
-    number = ord(character)
-    if unicodedata.category(character) in _UNSHOWN and character not in _JOINERS:
-        return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
-    return character
-
-
-def _outer_space(character: str) -> str:
-    """Show a space that would be lost where text is trimmed."""
-    shown = _visible(character)
-    if character == " ":
-        return "\u2423"
-    return f"\\u{ord(character):04x}" if shown == character else shown
-
-
-def texts_of(labels: Iterable[Hashable]) -> tuple[str, ...]:
-    """Return a text a label, no two the same; 1 and "1" are told apart by a number."""
-    return _numbered([text_of(label) for label in labels])
-
-
-def in_sentence(text: str) -> str:
-    """Return a name as it may stand in a sentence: short, and with its own direction of writing."""
-    name = _cut(text, _WIDTH_IN_SENTENCE)
-    if any(unicodedata.bidirectional(character) in ("R", "AL") for character in name):
-        return f"\u2068{name}\u2069"
-    return name
-
-
-def shortened(texts: Sequence[str], width: int = WIDTH) -> tuple[str, ...]:
-    """Return texts of at most about that many characters, no two the same."""
-    return _numbered([_cut(text, width) for text in texts])
-
-
-def _cut(text: str, width: int) -> str:
-    if len(text) <= width:
-        return text
-    # names of a family often differ at their end alone
-    tail = width // 4
-    return f"{text[: width - tail - 1].rstrip()}…{text[-tail:].lstrip()}"
-
-
-def _numbered(texts: Sequence[str]) -> tuple[str, ...]:
-    """Tell equal texts apart by numbers that no other text has."""
-    found: dict[str, None] = {}
-    given = set(texts)
-    for text in texts:
-        distinct, number = text, 1
-        while distinct in found or (number > 1 and distinct in given):
-            number += 1
-            distinct = f"{text} ({number})"
-        found[distinct] = None
-    return tuple(found)
 
 
 # The groups that may be worst off.

@@ -18,7 +18,7 @@ from sklearn_dpwg.inspection import (
     PrivacyUtilityDisplay,
     UtilityPoint,
 )
-from sklearn_dpwg.inspection.displays.drawing import spread
+from sklearn_dpwg.inspection.drawing import spread
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR

@@ -225,9 +225,9 @@ def test_intervals_of_losses_cover():
         y = (rng.random(1000) < 0.3).astype(int)
         score = rng.beta(2.0, 3.0, 1000)
         rows = made._rows(facts, y, score, groups)
-        released = made._release(facts, rows, facts.guarantee, made._noise(facts))
+        counts, losses = made._release(facts, rows, facts.guarantee, made._noise(facts))
         std = facts.planned.noise.std * 2.0
-        found = mean_interval(released.losses[0], 0, float(released.counts[0].sum()), std, 0.95)
+        found = mean_interval(losses[0], 0, float(counts[0].sum()), std, 0.95)
         # E(y − s)² with mean 0.4 and variance 0.04 of the score
         caught += found.low <= 0.3 * 0.7 + 0.04 + 0.01 <= found.high
     assert 0.92 <= caught / n_runs <= 0.99

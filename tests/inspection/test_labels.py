@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from sklearn_dpwg.inspection.verdicts import in_sentence, shortened, text_of, texts_of
+from sklearn_dpwg.inspection.words import in_sentence, shortened, text_of, texts_of
 from tests.helpers.audit_cases import HOSTILE
 
 

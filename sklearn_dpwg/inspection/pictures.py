@@ -10,16 +10,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from sklearn_dpwg.inspection.audit_result import AuditResult, interval, number, words_of
-from sklearn_dpwg.inspection.displays.drawing import height_of, pyplot
-from sklearn_dpwg.inspection.displays.groups import GroupMetricDisplay
-from sklearn_dpwg.inspection.displays.privacy import (
+from sklearn_dpwg.inspection import words
+from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.drawing import height_of, pyplot
+from sklearn_dpwg.inspection.group_displays import GroupMetricDisplay, shown_of
+from sklearn_dpwg.inspection.privacy_displays import (
     PrivacyProfileDisplay,
     PrivacyUtilityDisplay,
+    points_of,
     tradeoff_points,
-    worst_value,
 )
-from sklearn_dpwg.inspection.verdicts import RATES, texts_of
+from sklearn_dpwg.inspection.verdicts import RATES
 from sklearn_dpwg.privacy.statement import rounded_up
 
 if TYPE_CHECKING:
@@ -135,103 +136,87 @@ def _serialised(root: ElementTree.Element) -> str:
 _HEIGHT = 3.9  # inches of a picture with two axes of numbers
 _TABLED = 10  # points of a curve that its table lists
 
+# What is drawn, title, sentence, header and rows of its table.
+_Picture = tuple[Any, str, str, list[str], list[list[str]]]
+
 
 def pictures_of(
     results: Mapping[str, AuditResult], *, metric: str, at_least: float
 ) -> list[dict[str, Any]]:
     """Return the pictures: a title, a sentence, the SVG, and a table."""
     result = next(iter(results.values()))
-    losses = [loss.name for loss in result.losses]
+    metrics = dict.fromkeys([metric, "selection_rate", *(loss.name for loss in result.losses)])
     found = [
-        _of_groups(result, name, at_least, prefix=f"p{place}")
-        for place, name in enumerate(dict.fromkeys([metric, "selection_rate", *losses]), start=1)
+        _of_groups(
+            result,
+            shown_of(result, name, ratio=False, at_least=at_least),
+            f"{words.capital(words.of_metric(name))} of each group",
+            "A diamond and the words stand by every group that may be worst. The dashed line is "
+            "the rate of all records together.",
+        )
+        for name in metrics
     ]
-    found.append(_of_ratios(result, at_least, prefix=f"p{len(found) + 1}"))
+    found.append(
+        _of_groups(
+            result,
+            shown_of(result, "selection_rate", ratio=True, at_least=at_least),
+            "Impact ratio of each group",
+            f"A group passes where its whole interval is right of {at_least:g}, and fails where "
+            f"it is left of it.",
+        )
+    )
     if len(results) > 1 and all(one.model_privacy_ is not None for one in results.values()):
-        found.append(_of_models(results, metric, prefix=f"p{len(found) + 1}"))
-    found.append(_of_attackers(result, prefix=f"p{len(found) + 1}"))
-    return found
+        found.append(_of_models(results, metric))
+    found.append(_of_attackers(result))
+    return [_drawn(f"p{place}", *each) for place, each in enumerate(found, start=1)]
 
 
-def _of_groups(result: AuditResult, metric: str, at_least: float, *, prefix: str) -> dict[str, Any]:
-    words = words_of(metric)
-    return _picture(
-        result,
-        GroupMetricDisplay.of(result, metric, ratio=False, at_least=at_least),
-        prefix=prefix,
-        title=f"{words[:1].upper()}{words[1:]} of each group",
-        text="A diamond and the words stand by every group that may be worst. The dashed line is "
-        "the rate of all records together.",
-    )
-
-
-def _of_ratios(result: AuditResult, at_least: float, *, prefix: str) -> dict[str, Any]:
-    return _picture(
-        result,
-        GroupMetricDisplay.of(result, "selection_rate", ratio=True, at_least=at_least),
-        prefix=prefix,
-        title="Impact ratio of each group",
-        text=f"A group passes where its whole interval is right of {at_least:g}, and fails where "
-        f"it is left of it.",
-    )
-
-
-def _picture(
-    result: AuditResult, display: GroupMetricDisplay, *, prefix: str, title: str, text: str
+def _drawn(
+    prefix: str, display: Any, title: str, text: str, header: list[str], rows: list[list[str]]
 ) -> dict[str, Any]:
-    height = height_of(len(result.group_labels))
+    height = height_of(len(rows)) if isinstance(display, GroupMetricDisplay) else _HEIGHT
     svg = svg_of(lambda ax: display.plot(ax, title=""), prefix=prefix, height=height, title=title)
-    in_percent = display.rates[0].metric in RATES
-    texts = texts_of(result.group_labels)
-    rows = []
-    for place in display.order:
-        rate = display.rates[place]
-        estimate = number(rate.estimate, in_percent=in_percent)
-        limits = interval(rate.low, rate.high, in_percent=in_percent)
-        rows.append([texts[place], estimate, limits, display.answers[place]])
-    header = ["group", "estimate", f"{100 * result.confidence:g} % interval", "answer"]
     return {"title": title, "text": text, "svg": svg, "header": header, "rows": rows}
 
 
-def _of_models(results: Mapping[str, AuditResult], metric: str, *, prefix: str) -> dict[str, Any]:
-    names = dict(zip(results, texts_of(results), strict=True))
-    display = PrivacyUtilityDisplay.of(results, metric)
-    title = f"{words_of(metric).capitalize()} of the worst group, by model"
+def _of_groups(result: AuditResult, shown: dict[str, Any], title: str, text: str) -> _Picture:
+    display = GroupMetricDisplay(**shown)
+    in_percent = display.rates[0].metric in RATES
+    texts = words.texts_of(result.group_labels)
     rows = []
-    for name, result in results.items():
-        value, low, high = worst_value(result, metric)
-        in_percent = metric in RATES
-        shown = number(value, in_percent=in_percent), interval(low, high, in_percent=in_percent)
-        model = result.model_privacy_
-        epsilon = "" if model is None else rounded_up(model.epsilon)
-        rows.append([names[name], epsilon, *shown])
-    return {
-        "title": title,
-        "text": "Further left is more private. The bar is where the worst group's value may lie.",
-        "svg": svg_of(
-            lambda ax: display.plot(ax, title=""), prefix=prefix, height=_HEIGHT, title=title
-        ),
-        "header": ["model", "ε of the model", "worst group", "interval"],
-        "rows": rows,
-    }
+    for place in display.order:
+        rate = display.rates[place]
+        estimate = words.number(rate.estimate, in_percent=in_percent)
+        limits = words.interval(rate.low, rate.high, in_percent=in_percent)
+        rows.append([texts[place], estimate, limits, display.answers[place]])
+    header = ["group", "estimate", f"{100 * result.confidence:g} % interval", "answer"]
+    return display, title, text, header, rows
 
 
-def _of_attackers(result: AuditResult, *, prefix: str) -> dict[str, Any]:
-    title = "What an attacker can find out about one record"
-    display = PrivacyProfileDisplay(result.privacy_)
+def _of_models(results: Mapping[str, AuditResult], metric: str) -> _Picture:
+    display = PrivacyUtilityDisplay(**points_of(results, metric))
+    in_percent = metric in RATES
+    rows = []
+    for name, point in zip(words.texts_of(results), display.points, strict=True):
+        value = words.number(point.value, in_percent=in_percent)
+        limits = words.interval(point.low, point.high, in_percent=in_percent)
+        rows.append([name, rounded_up(point.epsilon), value, limits])
+    title = f"{words.of_metric(metric).capitalize()} of the worst group, by model"
+    text = "Further left is more private. The bar is where the worst group's value may lie."
+    return display, title, text, ["model", "ε of the model", "worst group", "interval"], rows
+
+
+def _of_attackers(result: AuditResult) -> _Picture:
     alarms, caught = tradeoff_points(result.privacy_)
     step = max(1, len(alarms) // _TABLED)
     rows = [
         [f"{100 * alarm:.1f} %", f"{math.ceil(1000 * found - 1e-9) / 10:.1f} %"]
         for alarm, found in zip(alarms[::step].tolist(), caught[::step].tolist(), strict=True)
     ]
-    return {
-        "title": title,
-        "text": "Who raises a false alarm so often detects a record at most so often; on the "
-        "dashed line an attacker only guesses.",
-        "svg": svg_of(
-            lambda ax: display.plot(ax, title=""), prefix=prefix, height=_HEIGHT, title=title
-        ),
-        "header": ["false alarms", "detections, at most"],
-        "rows": rows,
-    }
+    title = "What an attacker can find out about one record"
+    text = (
+        "Who raises a false alarm so often detects a record at most so often; on the dashed line "
+        "an attacker only guesses."
+    )
+    header = ["false alarms", "detections, at most"]
+    return PrivacyProfileDisplay(result.privacy_), title, text, header, rows

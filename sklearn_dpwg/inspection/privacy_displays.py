@@ -9,16 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from sklearn_dpwg.inspection.audit_result import (
-    NOT_PRIVATE,
-    AuditResult,
-    greater_is_worse,
-    words_of,
-)
-from sklearn_dpwg.inspection.displays import drawing
-from sklearn_dpwg.inspection.displays.drawing import Look
+from sklearn_dpwg.inspection import drawing, words
+from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.drawing import Display, Look
 from sklearn_dpwg.inspection.group_audit import audit_estimator
-from sklearn_dpwg.inspection.verdicts import RATES, shortened, texts_of
+from sklearn_dpwg.inspection.verdicts import RATES, greater_is_worse
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up
@@ -158,7 +153,7 @@ class PrivacyProfileDisplay:
         """
         if kind not in ("tradeoff", "profile"):
             raise ValueError(f"kind must be 'tradeoff' or 'profile', got {kind!r}.")
-        self.ax_, self.figure_ = drawing.axes_for(type(self).__name__, ax)
+        self.ax_, self.figure_ = drawing.axes_for(type(self).__name__, ax, 4.0)
         drawing.bare(self.ax_)
         if kind == "tradeoff":
             self._draw_tradeoff()
@@ -170,17 +165,15 @@ class PrivacyProfileDisplay:
 
     def _draw_tradeoff(self) -> None:
         self.false_alarms_, self.detections_ = tradeoff_points(self.guarantee)
-        line: Look = {"color": drawing.FAINT, "linestyle": "--", "linewidth": 1.2}
-        self.ax_.plot([0, 1], [0, 1], label="only guesses", **line)
+        self.ax_.plot([0, 1], [0, 1], label="only guesses", **drawing.DASHED)
         name = self.name or "the best attacker"
         self.ax_.plot(
             self.false_alarms_, self.detections_, color=drawing.BLUE, linewidth=2.2, label=name
         )
         caught = detection(self.guarantee)
-        mark: Look = {"marker": "D", "color": drawing.VERMILION, "linestyle": "none"}
         caught_at_most = math.ceil(1000.0 * caught - 1e-9) / 10.0
         said = f"{100 * FALSE_ALARM:g} % false alarms: {caught_at_most:g} % detected"
-        self.ax_.plot([FALSE_ALARM], [caught], label=said, **mark)
+        self.ax_.plot([FALSE_ALARM], [caught], label=said, **drawing.DIAMONDS)
         drawing.percents(self.ax_.xaxis)
         drawing.percents(self.ax_.yaxis)
         self.ax_.set(xlim=(0, 1), ylim=(0, 1.02))
@@ -196,19 +189,14 @@ class PrivacyProfileDisplay:
         guarantee = self.guarantee
         self.epsilons_, self.deltas_ = profile_points(guarantee)
         bottom = guarantee.delta / 100.0
-        curve: Look = {
-            "color": drawing.BLUE,
-            "linewidth": 2.2,
-            "label": self.name or "δ(ε)",
-        }
+        curve: Look = {"color": drawing.BLUE, "linewidth": 2.2, "label": self.name or "δ(ε)"}
         # a pure guarantee falls to zero, which a logarithm cannot show
         self.ax_.plot(self.epsilons_, np.maximum(self.deltas_, bottom / 100.0), **curve)
         self.ax_.set_ylim(0.0, 1.02)
         title = "No privacy: no ε is promised"
         if guarantee.is_private:
             said = f"stated: ε = {rounded_up(guarantee.epsilon)} at δ = {guarantee.delta:.3g}"
-            point: Look = {"marker": "D", "color": drawing.VERMILION, "linestyle": "none"}
-            self.ax_.plot([guarantee.epsilon], [guarantee.delta], label=said, **point)
+            self.ax_.plot([guarantee.epsilon], [guarantee.delta], label=said, **drawing.DIAMONDS)
             title = "Privacy profile: for each ε the δ that it holds at"
             self.ax_.set_yscale("log")
             self.ax_.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")
@@ -274,7 +262,7 @@ _BEYOND = 2.0
 _STEP = 0.012
 
 
-class PrivacyUtilityDisplay:
+class PrivacyUtilityDisplay(Display):
     """The worst group's metric against ε, a point a model; models of one name are joined.
 
     Parameters
@@ -285,13 +273,6 @@ class PrivacyUtilityDisplay:
         What the values are.
     is_private : bool, default=True
         Whether the values were released with noise; if not, the picture says "not private".
-
-    Attributes
-    ----------
-    ax_ : matplotlib axes
-        What it was drawn on.
-    figure_ : matplotlib figure
-        The figure of the axes.
 
     Examples
     --------
@@ -340,40 +321,7 @@ class PrivacyUtilityDisplay:
         PrivacyUtilityDisplay
             The display, drawn.
         """
-        return cls.of(results, metric, epsilons=epsilons).plot(ax)
-
-    @classmethod
-    def of(
-        cls,
-        results: Mapping[str, AuditResult | Sequence[AuditResult]],
-        metric: str,
-        *,
-        epsilons: Mapping[str, float | Sequence[float]] | None = None,
-    ) -> Self:
-        """Return the display of audits without drawing it.
-
-        Parameters
-        ----------
-        results : mapping from name to AuditResult, or to a sequence of them
-            The audits.
-        metric : str
-            A rate, or a loss of all audits.
-        epsilons : mapping from name to float, or to a sequence of them, optional
-            ε of the models.
-
-        Returns
-        -------
-        PrivacyUtilityDisplay
-            The display, to be drawn by `plot`.
-        """
-        points, is_private = [], True
-        for name, given in results.items():
-            audits = [given] if isinstance(given, AuditResult) else list(given)
-            costs = _epsilons_of(name, audits, epsilons)
-            for audit, epsilon in zip(audits, costs, strict=True):
-                points.append(UtilityPoint(name, epsilon, *worst_value(audit, metric)))
-                is_private = is_private and audit.is_private
-        return cls(points, metric=metric, is_private=is_private)
+        return cls(**points_of(results, metric, epsilons)).plot(ax)
 
     @classmethod
     def from_estimator(
@@ -447,52 +395,26 @@ class PrivacyUtilityDisplay:
                 points.append(UtilityPoint(name, search.privacy_.epsilon, score, score, score))
         return cls(points, metric="score").plot(ax)
 
-    def plot(self, ax: Axes | None = None, *, title: str | None = None) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
-        title : str, optional
-            What to write above.
-
-        Returns
-        -------
-        PrivacyUtilityDisplay
-            The display.
-        """
+    def _draw(self) -> tuple[str, str, str]:
         series: dict[str, list[UtilityPoint]] = {}
         for point in self.points:
             series.setdefault(point.name, []).append(point)
         named, others = self._best_first(series)
-        self.ax_, self.figure_ = drawing.axes_for(type(self).__name__, ax)
         places = self._places()
         for name in others:
             self._draw_series(series[name], places, color=drawing.FAINT, linewidth=0.7, alpha=0.6)
         shifted = [self._shifted(places, number, len(named)) for number in range(len(named))]
         for number, name in enumerate(named):
-            look: Look = {
-                "color": drawing.PALETTE[number],
-                "marker": drawing.MARKERS[number],
-            }
+            look: Look = {"color": drawing.PALETTE[number], "marker": drawing.MARKERS[number]}
             self._draw_series(series[name], shifted[number], linewidth=1.4, **look)
         last = [max(series[name], key=lambda point: point.epsilon) for name in named]
         ends = [(own[point.epsilon], point.value) for own, point in zip(shifted, last, strict=True)]
-        drawing.name_lines(self.ax_, shortened(texts_of(named)), ends)
+        drawing.name_lines(self.ax_, words.shortened(named), ends)
         self._scale(places)
-        drawing.bare(self.ax_)
-        metric = f"{words_of(self.metric)} of the worst group"
-        said = f"{metric[:1].upper()}{metric[1:]} against ε"
-        if not self.is_private:
-            said = f"{said} – {NOT_PRIVATE}"
-        drawing.titles(
-            self.ax_,
-            said if title is None else title,
-            f"ε of the model{f' (grey: {len(others)} others)' if others else ''}",
-            metric,
-        )
-        return self
+        metric = f"{words.of_metric(self.metric)} of the worst group"
+        said = f"{words.capital(metric)} against ε"
+        said = said if self.is_private else f"{said} – {words.NOT_PRIVATE}"
+        return said, f"ε of the model{f' (grey: {len(others)} others)' if others else ''}", metric
 
     def _best_first(self, series: dict[str, list[UtilityPoint]]) -> tuple[list[str], list[str]]:
         """Return the names to write, those of the best models, and all others."""
@@ -544,6 +466,22 @@ class PrivacyUtilityDisplay:
             self.ax_.set_xticks([places[tick] for tick in ticks], texts)
         if self.metric in RATES:
             drawing.percents(self.ax_.yaxis)
+
+
+def points_of(
+    results: Mapping[str, AuditResult | Sequence[AuditResult]],
+    metric: str,
+    epsilons: Mapping[str, float | Sequence[float]] | None = None,
+) -> dict[str, Any]:
+    """Return what a `PrivacyUtilityDisplay` of audits is made with."""
+    points, is_private = [], True
+    for name, given in results.items():
+        audits = [given] if isinstance(given, AuditResult) else list(given)
+        costs = _epsilons_of(name, audits, epsilons)
+        for audit, epsilon in zip(audits, costs, strict=True):
+            points.append(UtilityPoint(name, epsilon, *worst_value(audit, metric)))
+            is_private = is_private and audit.is_private
+    return {"points": points, "metric": metric, "is_private": is_private}
 
 
 def worst_value(result: AuditResult, metric: str) -> tuple[float, float, float]:

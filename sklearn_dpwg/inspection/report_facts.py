@@ -6,19 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sklearn_dpwg.inspection.audit_result import (
-    AuditResult,
-    answers_of,
-    greater_is_worse,
-    listed,
-    number,
-    overall_rate,
-    smallest,
-    visible,
-    with_short_names,
-    words_of,
-)
-from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, in_sentence, texts_of
+from sklearn_dpwg.inspection import words
+from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
+from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, answers_of, greater_is_worse
+from sklearn_dpwg.inspection.words import texts_of, visible
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up, sections
 
@@ -44,11 +35,11 @@ def banner(results: Mapping[str, AuditResult]) -> dict[str, Any]:
     state, guarantee = states[name], results[name].privacy_
     said = {section.title: section.text for section in sections(guarantee)}
     gains = said.get("What an attacker gains", said.get("No privacy", ""))
-    sentences = [_capital(gains)]
+    sentences = [words.capital(gains)]
     if state == "unprotected" and guarantee.is_private:
         sentences = ["The counts were released without noise and may reveal any record."]
     if state == "seeded":
-        sentences.append(_capital(said["Randomness"]))
+        sentences.append(words.capital(said["Randomness"]))
     covers = "the audit alone"
     if results[name].model_privacy_ is not None:
         covers = "the audit and the model together, as both read the same records"
@@ -97,7 +88,7 @@ def proof(result: AuditResult) -> dict[str, Any]:
     """Return code that computes ε without this library."""
     for section in sections(result.privacy_):
         if section.title == _PROOF:
-            return {"text": _capital(section.text), "code": "\n".join(section.code)}
+            return {"text": words.capital(section.text), "code": "\n".join(section.code)}
     return {"text": "Nothing is promised, so there is nothing to check.", "code": ""}
 
 
@@ -113,14 +104,10 @@ def _of_all(
     return [
         {
             "title": title if len(which) == len(results) else f"{title} ({', '.join(which)})",
-            "text": visible(_capital(text)),
+            "text": visible(words.capital(text)),
         }
         for (title, text), which in by_text.items()
     ]
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 COLUMNS = (
@@ -205,10 +192,10 @@ def report_facts(
 def verdict_facts(result: AuditResult, metric: str, at_least: float) -> dict[str, Any]:
     """Return who may be worst off by how much, and whether impact ratios are large enough."""
     names = dict(zip(result.group_labels, texts_of(result.group_labels), strict=True))
-    worst, shown = result.worst_groups(metric), words_of(metric)
+    worst, shown = result.worst_groups(metric), words.of_metric(metric)
     in_percent = metric in RATES
-    low, high = (number(value, in_percent=in_percent) for value in (worst.low, worst.high))
-    found = listed([in_sentence(names[label]) for label in worst.groups], "or")
+    low, high = (words.number(value, in_percent=in_percent) for value in (worst.low, worst.high))
+    found = words.listed([words.in_sentence(names[label]) for label in worst.groups], "or")
     n_groups = len(result.group_labels)
     if len(worst.groups) == n_groups and n_groups > 1:
         who = f"By {shown}, any of the {n_groups} groups may be the worst off."
@@ -232,8 +219,8 @@ def verdict_facts(result: AuditResult, metric: str, at_least: float) -> dict[str
         "may_be_worst": [names[label] for label in worst.groups],
         "answer": verdict.answer,
         "impact": ANSWERS[verdict.answer],
-        "deciding": with_short_names(verdict.sentence, result),
-        "would_tell": with_short_names(verdict.would_tell, result),
+        "deciding": words.with_short_names(verdict.sentence, result.group_labels),
+        "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
     }
 
 
@@ -265,7 +252,7 @@ def group_facts(result: AuditResult, metric: str, at_least: float) -> dict[str, 
     return {
         "name": visible(result.group_name),
         "columns": [
-            {"key": name, "words": words_of(name), "in_percent": name in RATES}
+            {"key": name, "words": words.of_metric(name), "in_percent": name in RATES}
             for name in listed_rates
         ],
         "rows": rows,
@@ -286,9 +273,9 @@ def _notes(text: str, of_size: str, rates: Mapping[str, GroupRate]) -> list[str]
     said: dict[str, list[str]] = {}
     for name, rate in rates.items():
         if rate.note:
-            said.setdefault(visible(rate.note), []).append(words_of(name))
+            said.setdefault(visible(rate.note), []).append(words.of_metric(name))
     for note, names in said.items():
-        of_some = f"{listed(names)}: " if len(names) < len(rates) - 1 else ""
+        of_some = f"{words.listed(names)}: " if len(names) < len(rates) - 1 else ""
         notes.append(f"{of_some}{note}")
     return notes
 
@@ -303,7 +290,8 @@ def _model_facts(
     name: str, result: AuditResult, metric: str, verdict: Mapping[str, Any]
 ) -> dict[str, Any]:
     worst = result.worst_groups(metric)
-    ratio = smallest(result.impact_ratios())
+    # the smallest, of those that are known if any is
+    ratio = min(result.impact_ratios(), key=lambda one: (math.isnan(one.estimate), one.estimate))
     model, audit = result.model_privacy_, result.privacy_
     return {
         "model": name,

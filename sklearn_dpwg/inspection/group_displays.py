@@ -9,19 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_dpwg.inspection.audit_result import (
-    NOT_PRIVATE,
-    AuditResult,
-    answers_of,
-    greater_is_worse,
-    overall_rate,
-    words_of,
-)
+from sklearn_dpwg.inspection import drawing, words
+from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
 from sklearn_dpwg.inspection.audit_rows import smallest_ratio
-from sklearn_dpwg.inspection.displays import drawing
-from sklearn_dpwg.inspection.displays.drawing import Look
+from sklearn_dpwg.inspection.drawing import Display, Look
 from sklearn_dpwg.inspection.group_audit import audit_estimator, audit_predictions
-from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, shortened, texts_of
+from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, answers_of, greater_is_worse
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +31,7 @@ _LOOKS = {
 }
 
 
-class GroupMetricDisplay:
+class GroupMetricDisplay(Display):
     """A dot a group with the interval around it, and which groups may be the worst.
 
     Make one by `from_audit`, `from_estimator` or `from_predictions`.
@@ -59,13 +52,6 @@ class GroupMetricDisplay:
         What the line is.
     greater_is_worse : bool, default=True
         Which end is on top: the worst group is.
-
-    Attributes
-    ----------
-    ax_ : matplotlib axes
-        What it was drawn on.
-    figure_ : matplotlib figure
-        The figure of the axes.
 
     See Also
     --------
@@ -132,43 +118,7 @@ class GroupMetricDisplay:
         GroupMetricDisplay
             The display, drawn.
         """
-        return cls.of(result, metric, ratio=ratio, at_least=at_least).plot(ax)
-
-    @classmethod
-    def of(cls, result: AuditResult, metric: str, *, ratio: bool, at_least: float) -> Self:
-        """Return the display of an audit without drawing it.
-
-        Parameters
-        ----------
-        result : AuditResult
-            The audit.
-        metric : str
-            A rate, or a loss of the audit.
-        ratio : bool
-            Whether of each group's rate over the largest one.
-        at_least : float
-            What ratios are held against.
-
-        Returns
-        -------
-        GroupMetricDisplay
-            The display, to be drawn by `plot`.
-        """
-        facts: dict[str, Any] = {
-            "is_private": result.is_private,
-            "confidence": result.confidence,
-            "greater_is_worse": not ratio and greater_is_worse(metric),
-        }
-        if ratio:
-            rates = result.impact_ratios(metric)
-            facts["answers"] = answers_of(rates, smallest_ratio(at_least))
-            facts |= {"reference": at_least, "reference_name": f"{at_least:g}"}
-        else:
-            rates = result.rates(metric)
-            worst = result.worst_groups(metric).groups
-            facts["answers"] = [MAY_BE_WORST if one.group in worst else "" for one in rates]
-            facts["reference"] = overall_rate(result, metric)
-        return cls(rates, **facts)
+        return cls(**shown_of(result, metric, ratio=ratio, at_least=at_least)).plot(ax)
 
     @classmethod
     def from_estimator(
@@ -258,63 +208,29 @@ class GroupMetricDisplay:
         sign = -1.0 if self.greater_is_worse else 1.0
         return np.argsort(sign * estimates, kind="stable").tolist()
 
-    def plot(self, ax: Axes | None = None, *, title: str | None = None) -> Self:
-        """Draw the display.
+    def _height(self) -> float:
+        return drawing.height_of(len(self.rates))
 
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
-        title : str, optional
-            What to write above.
-
-        Returns
-        -------
-        GroupMetricDisplay
-            The display.
-        """
-        n_groups = len(self.rates)
-        height = drawing.height_of(n_groups)
-        self.ax_, self.figure_ = drawing.axes_for(type(self).__name__, ax, height)
-        labels = shortened(texts_of(rate.group for rate in self.rates))
+    def _draw(self) -> tuple[str, str, str]:
+        names = words.shortened(rate.group for rate in self.rates)
         self._draw_reference()
         for answer in dict.fromkeys(self.answers):
-            self._draw(answer)
-        names = [labels[place] for place in self.order]
-        size = drawing.letters(n_groups)
-        self.ax_.set_yticks(range(n_groups), names, parse_math=False, fontsize=size)
-        self.ax_.set_ylim(n_groups - 0.5, -0.5)
-        if self._is_rate:
+            self._draw_answered(answer)
+        drawing.name_rows(self.ax_, [names[place] for place in self.order])
+        metric = words.of_metric(self.rates[0].metric) if self.rates else ""
+        if self.rates and self.rates[0].metric in RATES:
             drawing.percents(self.ax_.xaxis)
-        drawing.bare(self.ax_)
-        self.ax_.tick_params(axis="y", length=0)
-        said = self._title() if title is None else title
-        drawing.titles(self.ax_, said, self._metric(), over_line=self.reference is not None)
-        return self
+        said = f"{words.capital(metric)} by group, {100 * self.confidence:g} % intervals"
+        return (said if self.is_private else f"{said} – {words.NOT_PRIVATE}"), metric, ""
 
     @property
-    def _is_rate(self) -> bool:
-        return bool(self.rates) and self.rates[0].metric in RATES
-
-    def _metric(self) -> str:
-        return words_of(self.rates[0].metric) if self.rates else ""
-
-    def _title(self) -> str:
-        metric = self._metric()
-        intervals = f"{100 * self.confidence:g} % intervals"
-        said = f"{metric[:1].upper()}{metric[1:]} by group, {intervals}"
-        return said if self.is_private else f"{said} – {NOT_PRIVATE}"
+    def _is_over_line(self) -> bool:  # type: ignore[override]
+        return self.reference is not None
 
     def _draw_reference(self) -> None:
         if self.reference is None:
             return
-        style: Look = {
-            "color": drawing.FAINT,
-            "linestyle": "--",
-            "linewidth": 1.2,
-            "zorder": 1,
-        }
-        self.ax_.axvline(self.reference, **style)
+        self.ax_.axvline(self.reference, zorder=1, **drawing.DASHED)
         where: Look = {
             "transform": self.ax_.get_xaxis_transform(),
             "ha": "center",
@@ -323,7 +239,7 @@ class GroupMetricDisplay:
         }
         drawing.write(self.ax_, self.reference, 1.005, self.reference_name, **where)
 
-    def _draw(self, answer: str) -> None:
+    def _draw_answered(self, answer: str) -> None:
         """Draw the groups about which the answer is this one."""
         rows = [row for row, place in enumerate(self.order) if self.answers[place] == answer]
         rates = [self.rates[self.order[row]] for row in rows]
@@ -332,12 +248,7 @@ class GroupMetricDisplay:
         edge = max([1.0, *ends])  # of a group without records nothing is known
         highs = [min(rate.high, edge) for rate in rates]
         self.ax_.hlines(rows, [rate.low for rate in rates], highs, colors=colour, linewidth=2.2)
-        dot: Look = {
-            "marker": marker,
-            "color": colour,
-            "markersize": 6.5,
-            "linestyle": "none",
-        }
+        dot: Look = {"marker": marker, "color": colour, "markersize": 6.5, "linestyle": "none"}
         if marker == "x":  # a cross has less ink, and a line of its own colour behind it
             dot |= {"markersize": 9.0, "markeredgewidth": 2.4}
         self.ax_.plot([rate.estimate for rate in rates], rows, **dot)
@@ -350,10 +261,26 @@ class GroupMetricDisplay:
             drawing.write(self.ax_, 1.01, row, answer, **where)
 
 
+def shown_of(result: AuditResult, metric: str, *, ratio: bool, at_least: float) -> dict[str, Any]:
+    """Return what a `GroupMetricDisplay` of an audit is made with."""
+    shown: dict[str, Any] = {"is_private": result.is_private, "confidence": result.confidence}
+    if ratio:
+        rates = result.impact_ratios(metric)
+        answers: Sequence[str] = answers_of(rates, smallest_ratio(at_least))
+        shown |= {"reference": at_least, "reference_name": f"{at_least:g}"}
+    else:
+        rates = result.rates(metric)
+        worst = result.worst_groups(metric).groups
+        answers = [MAY_BE_WORST if one.group in worst else "" for one in rates]
+        shown["reference"] = overall_rate(result, metric)
+    is_worse = not ratio and greater_is_worse(metric)
+    return shown | {"rates": rates, "answers": answers, "greater_is_worse": is_worse}
+
+
 # Which groups a worst-group model learned from most.
 
 
-class GroupWeightsDisplay:
+class GroupWeightsDisplay(Display):
     """Group weights of a fitted model as bars, or of several models as lines.
 
     Make one by `from_estimator`.
@@ -370,13 +297,6 @@ class GroupWeightsDisplay:
         Where the rows of a path stand, such as the ε of each model.
     point_name : str, default="ε"
         What the points are.
-
-    Attributes
-    ----------
-    ax_ : matplotlib axes
-        What it was drawn on.
-    figure_ : matplotlib figure
-        The figure of the axes.
 
     Examples
     --------
@@ -443,42 +363,31 @@ class GroupWeightsDisplay:
         points = [float(point) for point in models]
         return cls(path, group_labels=labels, points=points, point_name=point_name).plot(ax)
 
-    def plot(self, ax: Axes | None = None, *, title: str | None = None) -> Self:
-        """Draw the display.
+    @property
+    def _is_path(self) -> bool:
+        return np.ndim(self.weights) == 2
 
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
-        title : str, optional
-            What to write above.
+    @property
+    def _is_over_line(self) -> bool:  # type: ignore[override]
+        return not self._is_path and self.shares is not None
 
-        Returns
-        -------
-        GroupWeightsDisplay
-            The display.
-        """
-        weights = np.asarray(self.weights, dtype=np.float64)
-        if weights.ndim not in (1, 2) or weights.shape[-1] != len(self.group_labels):
+    def _height(self) -> float:
+        shape = np.shape(self.weights)
+        if len(shape) not in (1, 2) or shape[-1] != len(self.group_labels):
             raise ValueError(
-                f"weights must have one entry a group, {len(self.group_labels)}, got shape "
-                f"{weights.shape}."
+                f"weights must have one entry a group, {len(self.group_labels)}, got shape {shape}."
             )
-        names = shortened(texts_of(self.group_labels))
-        height = drawing.height_of(len(names)) if weights.ndim == 1 else 4.0
-        self.ax_, self.figure_ = drawing.axes_for(type(self).__name__, ax, height)
-        drawing.bare(self.ax_)
-        if weights.ndim == 1:
+        return super()._height() if self._is_path else drawing.height_of(shape[0])
+
+    def _draw(self) -> tuple[str, str, str]:
+        weights = np.asarray(self.weights, dtype=np.float64)
+        names = words.shortened(self.group_labels)
+        if not self._is_path:
             self._draw_bars(weights, names)
-            said, labels = "Weight of each group in the fit", ("weight", "")
-        else:
-            unnamed = self._draw_paths(weights, names)
-            said = f"Weight of each group by {self.point_name}"
-            labels = (f"{self.point_name}{unnamed}", "weight")
-        over_line = weights.ndim == 1 and self.shares is not None
-        said = said if title is None else title
-        drawing.titles(self.ax_, said, *labels, over_line=over_line)
-        return self
+            return "Weight of each group in the fit", "weight", ""
+        unnamed = self._draw_paths(weights, names)
+        said = f"Weight of each group by {self.point_name}"
+        return said, f"{self.point_name}{unnamed}", "weight"
 
     def _draw_bars(self, weights: Any, names: tuple[str, ...]) -> None:
         order = np.argsort(-weights, kind="stable")
@@ -486,14 +395,10 @@ class GroupWeightsDisplay:
         self.ax_.barh(rows, weights[order], height=0.7, color=drawing.BLUE, label="weight")
         if self.shares is not None:
             shares = np.asarray(self.shares, dtype=np.float64)[order]
-            mark: Look = {"marker": "D", "color": drawing.VERMILION, "linestyle": "none"}
-            self.ax_.plot(shares, rows, label="share of the records", markersize=5, **mark)
+            said = "share of the records"
+            self.ax_.plot(shares, rows, label=said, markersize=5, **drawing.DIAMONDS)
             drawing.legend(self.ax_)
-        size = drawing.letters(len(names))
-        shown = [names[place] for place in order]
-        self.ax_.set_yticks(rows, shown, parse_math=False, fontsize=size)
-        self.ax_.set_ylim(len(order) - 0.5, -0.5)
-        self.ax_.tick_params(axis="y", length=0)
+        drawing.name_rows(self.ax_, [names[place] for place in order])
         self.ax_.grid(visible=False, axis="y")
         drawing.percents(self.ax_.xaxis)
 
@@ -507,10 +412,7 @@ class GroupWeightsDisplay:
         for place in others:
             self.ax_.plot(points, weights[:, place], color=drawing.FAINT, linewidth=0.7, alpha=0.6)
         for number, place in enumerate(named):
-            look: Look = {
-                "color": drawing.PALETTE[number],
-                "marker": drawing.MARKERS[number],
-            }
+            look: Look = {"color": drawing.PALETTE[number], "marker": drawing.MARKERS[number]}
             self.ax_.plot(points, weights[:, place], linewidth=1.8, markersize=5, **look)
         if drawing.log_scale(points.tolist()):
             self.ax_.set_xscale("log")

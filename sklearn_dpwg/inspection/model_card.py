@@ -11,10 +11,10 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from sklearn_dpwg.inspection.audit_result import AuditResult, visible
-from sklearn_dpwg.inspection.report.facts import group_facts, verdict_facts
-from sklearn_dpwg.inspection.report.page import cut, escape_markdown, groups_as_markdown
-from sklearn_dpwg.inspection.verdicts import texts_of
+from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.report import escape_markdown, groups_as_markdown
+from sklearn_dpwg.inspection.report_facts import group_facts, verdict_facts
+from sklearn_dpwg.inspection.words import cut, texts_of, visible
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import sections

@@ -1,10 +1,11 @@
-"""What the displays share: axes, colours that everybody can tell apart, and labels."""
+"""What the displays share: a base, axes, colours that everybody can tell apart, and labels."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -23,6 +24,8 @@ PALETTE = (BLUE, VERMILION, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#808080
 Look = dict[str, Any]
 MARKERS = "osD^vPX"
 FAINT = "#808080"
+DASHED: Look = {"color": FAINT, "linestyle": "--", "linewidth": 1.2}
+DIAMONDS: Look = {"marker": "D", "color": VERMILION, "linestyle": "none"}
 # Inches: a picture as wide as a column of text, whose rows are as high as a line.
 WIDTH, ROW, MARGINS = 6.4, 0.24, 1.3
 MANY = 12  # rows from which on letters get smaller
@@ -43,17 +46,61 @@ def pyplot(owner: str) -> Any:
     return plt
 
 
+class Display(ABC):
+    """A picture of numbers that are known, to be drawn by `plot`."""
+
+    def plot(self, ax: Axes | None = None, *, title: str | None = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        title : str, optional
+            What to write above.
+
+        Returns
+        -------
+        Display
+            The display itself, with the axes as ``ax_`` and their figure as ``figure_``.
+        """
+        self.ax_, self.figure_ = axes_for(type(self).__name__, ax, self._height())
+        bare(self.ax_)
+        said, xlabel, ylabel = self._draw()
+        said = said if title is None else title
+        titles(self.ax_, said, xlabel, ylabel, over_line=self._is_over_line)
+        return self
+
+    # Whether a line of other text stands between the title and the axes.
+    _is_over_line = False
+
+    def _height(self) -> float:
+        """Return the height of a figure of its own, in inches."""
+        return 4.0
+
+    @abstractmethod
+    def _draw(self) -> tuple[str, str, str]:
+        """Draw on the axes, and return title and labels of the axes."""
+
+
 def height_of(n_rows: int) -> float:
     """Return the inches that a picture with so many rows needs."""
     return MARGINS + ROW * max(n_rows, 4)
 
 
-def axes_for(owner: str, ax: Axes | None, height: float = 4.0) -> tuple[Axes, Figure | SubFigure]:
+def axes_for(owner: str, ax: Axes | None, height: float) -> tuple[Axes, Figure | SubFigure]:
     """Return the axes to draw on, by default those of a new figure, and their figure."""
     plt = pyplot(f"{owner}.plot")
     if ax is None:
         _, ax = plt.subplots(figsize=(WIDTH, height), layout="constrained")
     return ax, ax.figure
+
+
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Write a name beside each row, the first on top."""
+    ax.set_yticks(range(len(names)), names, parse_math=False, fontsize=letters(len(names)))
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
 
 
 def letters(n_rows: int) -> str:

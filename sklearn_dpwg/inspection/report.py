@@ -16,10 +16,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from sklearn_dpwg.inspection.audit_result import AuditResult, interval, listed, number, words_of
-from sklearn_dpwg.inspection.report.facts import report_facts
-from sklearn_dpwg.inspection.report.pictures import pictures_of
-from sklearn_dpwg.inspection.verdicts import shortened
+from sklearn_dpwg.inspection import words
+from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.pictures import pictures_of
+from sklearn_dpwg.inspection.report_facts import report_facts
 
 # Pages made of templates, which get the facts of a report and nothing else.
 
@@ -39,8 +39,6 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]|~$])")
 _IN_FRONT = re.compile(r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#+=.)>-])")
 # What GitHub makes into links.
 _LINKS = {"://": "&#58;//", "www.": "www&#46;", "@": "&#64;"}
-# Characters of a name in a table, unless the template says otherwise.
-_CUT = 60
 
 
 def as_html(facts: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]) -> str:
@@ -89,11 +87,6 @@ def escape_markdown(text: object) -> str:
     return escaped
 
 
-def cut(text: str, width: int = _CUT) -> str:
-    """Return the beginning and the end of a long text."""
-    return shortened([text], width)[0]
-
-
 @cache
 def _environment(kind: str) -> Any:
     try:
@@ -112,16 +105,16 @@ def _environment(kind: str) -> Any:
         keep_trailing_newline=True,
         **of_kind,
     )
-    made.filters.update(cut=cut, words=words_of, listed=listed, shown=_shown, interval=_interval)
+    made.filters.update(
+        cut=words.cut,
+        words=words.of_metric,
+        listed=words.listed,
+        shown=lambda value, in_percent: words.number(value, in_percent=in_percent),
+        interval=lambda rate, in_percent: words.interval(
+            rate["low"], rate["high"], in_percent=in_percent
+        ),
+    )
     return made
-
-
-def _shown(value: float | None, in_percent: bool) -> str:
-    return number(value, in_percent=in_percent)
-
-
-def _interval(rate: Mapping[str, float | None], in_percent: bool) -> str:
-    return interval(rate["low"], rate["high"], in_percent=in_percent)
 
 
 @cache

@@ -1,1 +1,0 @@
-"""Pictures of group metrics, group weights and privacy."""

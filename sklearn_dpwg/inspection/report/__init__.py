@@ -1,1 +1,0 @@
-"""The page of an audit and the card of a model."""
