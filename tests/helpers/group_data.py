@@ -64,11 +64,16 @@ def make_problem(sizes, *, loss=None, n_features=2, radius=3.0, prior=None, scal
     return Problem(loss, sizes, n_features, radius, tuple(float(q) for q in prior), scaling)
 
 
-def make_data(problem: Problem, rows, targets) -> GroupRisks:
-    """Return the group risks of rows that are sorted by group; long rows are shortened to 1."""
-    codes = np.repeat(np.arange(problem.n_groups), problem.group_sizes)
-    encoder = RecordEncoder(problem.n_groups, data_norm=1.0)
-    records = encoder.encode(np.array(rows, dtype=float), np.array(targets, dtype=float), codes)
+def make_data(problem: Problem, rows, targets, codes=None) -> GroupRisks:
+    """Return the group risks of rows, sorted by group unless codes are given; norms end at 1.
+
+    Where a problem hides groups, its sizes are not those of the records, which need codes.
+    """
+    if codes is None:
+        codes = np.repeat(np.arange(problem.n_groups), problem.group_sizes)
+    encoder = RecordEncoder(problem.n_groups, 1.0, hides_groups=problem.hidden is not None)
+    rows, targets = np.array(rows, dtype=float), np.array(targets, dtype=float)
+    records = encoder.encode(rows, targets, np.asarray(codes))
     return GroupRisks(records, problem.loss, problem.intercept_scaling)
 
 

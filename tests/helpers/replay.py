@@ -21,6 +21,8 @@ class Asked(NamedTuple):
     value: np.ndarray
     sensitivity: np.ndarray
     answer: np.ndarray
+    # whether it is a row of a matrix, which is one release
+    is_row: bool = False
 
     @property
     def noise_scale(self) -> np.ndarray:
@@ -90,12 +92,12 @@ class Recorder:
     def gaussian_rows(self, shape, *, release):
         return RecordedRows(self, release, shape)
 
-    def _add_noise(self, value, sensitivity, release, mechanism):
+    def _add_noise(self, value, sensitivity, release, mechanism, is_row=False):
         assert release.mechanism == mechanism
         value, sensitivity = np.array(value, dtype=float), np.array(sensitivity, dtype=float)
         assert sensitivity.shape in ((), value.shape)
         answer = self.answer_with(release, value, sensitivity)
-        self.asked.append(Asked(release, value, sensitivity, np.array(answer)))
+        self.asked.append(Asked(release, value, sensitivity, np.array(answer), is_row))
         return answer
 
 
@@ -112,7 +114,8 @@ class RecordedRows:
         assert np.shape(row) == self.shape[1:]
         assert self.n_rows < self.shape[0]
         self.n_rows += 1
-        return self.recorder.gaussian(row, sensitivity=sensitivity, release=self.release)
+        self.recorder.payers.append(None)
+        return self.recorder._add_noise(row, sensitivity, self.release, "gaussian", is_row=True)
 
 
 def silent(rng: Any = 0) -> Recorder:
@@ -164,21 +167,26 @@ def replayed(asked: list[Asked], rng: Any = 0) -> Recorder:
     return Recorder(lambda release, value, sensitivity: next(answers).answer, rng)
 
 
-def distances(first: list[Asked], second: list[Asked]) -> list[tuple[str, float]]:
-    """Return how far two neighbours' releases are apart, in units of the stated sensitivity.
+def distance(one: Asked, other: Asked) -> float:
+    """Return how far two neighbours' values are apart, in units of the stated sensitivity.
 
-    Infinite where the neighbours differ in what is released or in the sensitivity stated, which
-    must follow from public facts and earlier answers.
+    Infinite where that differs: it must follow from public facts and earlier answers.
     """
+    if not np.array_equal(one.sensitivity, other.sensitivity):
+        return math.inf
+    gap = np.atleast_1d(one.value - other.value)
+    stated = np.broadcast_to(one.sensitivity, gap.shape)
+    moved = np.divide(gap, stated, out=np.where(gap == 0.0, 0.0, math.inf), where=stated > 0.0)
+    return float(np.linalg.norm(moved, 2 if one.release.mechanism == "gaussian" else 1))
+
+
+def distances(first: list[Asked], second: list[Asked]) -> list[tuple[str, float]]:
+    """Return the distances of what two neighbours released; infinite where that differs."""
     if [asked.release for asked in first] != [asked.release for asked in second]:
         return [("transcript", math.inf)]
-    found = []
-    for one, other in zip(first, second, strict=True):
-        same = np.array_equal(one.sensitivity, other.sensitivity)
-        moved = np.atleast_1d((one.value - other.value) / one.sensitivity)
-        norm = np.linalg.norm(moved, 2 if one.release.mechanism == "gaussian" else 1)
-        found.append((one.release.name, float(norm) if same else math.inf))
-    return found
+    return [
+        (one.release.name, distance(one, other)) for one, other in zip(first, second, strict=True)
+    ]
 
 
 def row_distance(first: list[Asked], second: list[Asked]) -> float:
@@ -198,6 +206,48 @@ class Instead:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
+
+
+def tampered(noise: Any, name: str, change: Callable[..., Any]) -> Any:
+    """Return a source for which ``change(draw, value, stated)`` stands in for draws of a name.
+
+    ``draw(value, stated)`` is the honest one.
+    """
+
+    def through(draw):
+        def add_noise(value, *, sensitivity, release, **payer):
+            def honest(value, sensitivity):
+                return draw(value, sensitivity=sensitivity, release=release, **payer)
+
+            return (change if name == release.name else _unchanged)(honest, value, sensitivity)
+
+        return add_noise
+
+    def rows(shape, *, release):
+        found = noise.gaussian_rows(shape, release=release)
+        faulty = change if name == release.name else _unchanged
+        return Instead(found, add=lambda row, stated: faulty(found.add, row, stated))
+
+    return Instead(
+        noise,
+        gaussian=through(noise.gaussian),
+        laplace=through(noise.laplace),
+        gaussian_rows=rows,
+    )
+
+
+def _unchanged(draw, value, sensitivity):
+    return draw(value, sensitivity)
+
+
+def wrap(patch: pytest.MonkeyPatch, owner: Any, name: str, faulty: Callable[..., Any]) -> None:
+    """Put ``faulty(real, *args, **named)`` in place of what a module or a class names so."""
+    real = getattr(owner, name)
+
+    def wrapped(*args, **named):
+        return faulty(real, *args, **named)
+
+    patch.setattr(owner, name, wrapped)
 
 
 def misstated(noise: Any, change: Callable[..., tuple[Any, Any]]) -> Any:

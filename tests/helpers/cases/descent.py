@@ -1,0 +1,606 @@
+"""Cases of the solvers that descend: MGR on passes, centred, on batches and for hidden groups."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.losses import (
+    AbsoluteError,
+    BinaryLogLoss,
+    Hinge,
+    MultinomialLogLoss,
+    SquaredError,
+)
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.solvers import AGS, GDA, MGR, SumSensitivity
+from sklearn_dpwg.solvers import centring as centring_module
+from sklearn_dpwg.solvers.descent import ags as ags_module
+from sklearn_dpwg.solvers.descent import gda as gda_module
+from sklearn_dpwg.solvers.descent import mgr as mgr_module
+from sklearn_dpwg.solvers.descent import releases
+from sklearn_dpwg.solvers.descent.releases import GroupGame
+from sklearn_dpwg.solvers.descent.schedule import Batches, MGRSchedule
+from tests.helpers.contract import (
+    Case,
+    exact,
+    half,
+    instead,
+    leaks,
+    moves_of_batches,
+    no_ceiling,
+    output,
+    planned,
+    states,
+    stops,
+)
+from tests.helpers.neighbours import hidden_problem, random_budget, random_problem
+from tests.helpers.replay import Instead, tampered
+from tests.helpers.selections import chosen
+
+LOSSES = (
+    BinaryLogLoss(),
+    BinaryLogLoss(0.85),
+    MultinomialLogLoss(3),
+    MultinomialLogLoss(6),
+    SquaredError(),
+    SquaredError(0.3),
+)
+OF_HIDDEN_GROUPS = (*LOSSES[:3], *LOSSES[4:], Hinge(), AbsoluteError())
+
+
+def _low(problem, share):
+    """Return a ceiling that is a share of the way from the infimum to the supremum."""
+    low, high = problem.constants.infimum, problem.constants.supremum
+    return low + share * (high - low)
+
+
+def _diameter(plan):
+    return plan.schedule.gradient_diameter
+
+
+def _sizes(plan):
+    return np.array(plan.problem.group_sizes, dtype=float)
+
+
+def _exact(plan, data, weights):
+    return data.risks_and_gradients(weights, ceiling=plan.schedule.ceiling)
+
+
+def _outside(real, weights, radius):
+    return weights
+
+
+# --- MGR on passes -----------------------------------------------------------------------------
+
+
+def mgr_plans(n_plans=48, **parameters):
+    rng = np.random.default_rng(0)
+    for index in range(n_plans):
+        problem = random_problem(rng, LOSSES[index % len(LOSSES)])
+        ceiling: Any = rng.choice([None, np.inf, _low(problem, 0.1), _low(problem, 0.7)])
+        solver = MGR(
+            n_steps=3,
+            schedule="planned" if index % 3 else "paper",
+            loss_ceiling=ceiling,
+            risk_share=0.3,
+            max_passes=3,
+            centring=False,
+        ).set_params(**parameters)
+        yield solver.plan(problem, random_budget(rng)), solver
+
+
+def higher_ceilings():
+    """Yield plans with the range of one ceiling and runs with another."""
+    for plan, solver in mgr_plans(24, schedule="planned", loss_ceiling=None):
+        supremum = plan.problem.constants.supremum
+        if plan.problem.n_groups > 1 and plan.schedule.ceiling < supremum:
+            higher = dataclasses.replace(plan.schedule, ceiling=supremum)
+            yield dataclasses.replace(plan, schedule=higher), solver
+
+
+def _in_a_step(fault):
+    return instead(releases, "from_pass", fault)
+
+
+def _states_in_a_step(wrong, *, step="weighted"):
+    """Plant a gradient's sensitivity that is stated as ``wrong(plan, group weights)``."""
+
+    def fault(real, plan, data, weights, group_weights, noise, *limits):
+        def change(draw, value, stated):
+            return draw(value, wrong(plan, group_weights, stated))
+
+        is_meant = plan.schedule.step == step
+        source = tampered(noise, "gradient", change) if is_meant else noise
+        return real(plan, data, weights, group_weights, source, *limits)
+
+    return _in_a_step(fault)
+
+
+def _after_an_update(real, plan, data, weights, group_weights, noise, *limits):
+    """State the gradient for the group weights after an update by exact risks."""
+    risks, _ = _exact(plan, data, weights)
+    after = np.maximum(group_weights, 1e-300) * np.exp(plan.schedule.group_rate * risks)
+    after = after / after.sum()
+
+    def change(draw, value, stated):
+        return draw(value, _diameter(plan) * (after / _sizes(plan)).max())
+
+    is_meant = plan.schedule.step == "weighted"
+    source = tampered(noise, "gradient", change) if is_meant else noise
+    return real(plan, data, weights, group_weights, source, *limits)
+
+
+def _worst_group_drawn(real, plan, data, weights, group_weights, noise, *limits):
+    risks, _ = _exact(plan, data, weights)
+    rng = Instead(noise.rng, choice=lambda *_, **__: int(risks.argmax()))
+    return real(plan, data, weights, group_weights, Instead(noise, rng=rng), *limits)
+
+
+def _outside_first(real, problem, schedule, start):
+    weights, *others = real(problem, schedule, start)
+    return 2.0 * weights, *others
+
+
+MGR_FAULTS = {
+    "half the gradient's sensitivity": half(MGR, "gradient"),
+    "half the risks' sensitivity": half(MGR, "group risks"),
+    "gradient without its diameter": states(
+        MGR, "gradient", lambda stated, plan: stated / _diameter(plan)
+    ),
+    "no ceiling": no_ceiling,
+    "a ceiling above the planned one": planned,
+    "means with the range of sums": states(
+        MGR, "group risks", lambda stated, plan: stated / _sizes(plan).sum()
+    ),
+    "K for n_i in the gradient": _states_in_a_step(
+        lambda plan, weights, stated: _diameter(plan) / _sizes(plan).sum()
+    ),
+    "the mean group": _states_in_a_step(
+        lambda plan, weights, stated: _diameter(plan) * (weights / _sizes(plan)).mean()
+    ),
+    "the weighted mean group": _states_in_a_step(
+        lambda plan, weights, stated: _diameter(plan) * (weights @ (weights / _sizes(plan)))
+    ),
+    "the prior for the weights": _states_in_a_step(
+        lambda plan, weights, stated: (
+            _diameter(plan) * (np.array(plan.schedule.prior) / _sizes(plan)).max()
+        )
+    ),
+    "the largest group drawn": _states_in_a_step(
+        lambda plan, weights, stated: _diameter(plan) / _sizes(plan).max(), step="sampled"
+    ),
+    "group weights after an update by exact risks": _in_a_step(_after_an_update),
+    "a draw that reads the risks": _in_a_step(_worst_group_drawn),
+    "exact risks move the group weights": exact(MGR, "group risks"),
+    "the exact gradient leaks into the step": leaks(MGR, "gradient"),
+    "early stop on an exact risk": stops(
+        MGR,
+        releases,
+        "from_pass",
+        lambda plan, data, weights, *others: _exact(plan, data, weights)[0].max() > 2.0,
+    ),
+    "an exact last risk": output(
+        MGR,
+        lambda found, data, plan: {
+            "weights": found.weights + _exact(plan, data, found.weights)[0].max()
+        },
+    ),
+    "weights leave the ball": instead(mgr_module, "project_to_ball", _outside),
+    "a warm start outside the ball": instead(mgr_module, "_first_weights", _outside_first),
+}
+
+
+# --- MGR on centred rows -----------------------------------------------------------------------
+
+
+def centred_plans():
+    rng = np.random.default_rng(0)
+    for index in range(60):
+        loss = [*LOSSES, Hinge()][index % (len(LOSSES) + 1)]
+        radius, scaling = float(rng.choice([0.05, 0.2, 3.0, 20.0])), rng.choice([0.3, 1.0, 5.0])
+        problem = random_problem(rng, loss, radius=radius, scaling=float(scaling), most=3)
+        solver = MGR(n_steps=3, centring=True)
+        yield solver.plan(problem, Budget(2.0, 1e-6)), solver
+
+
+def low_ceilings():
+    """Yield plans whose ceiling follows released risks; noise that is planned would raise it."""
+    rng = np.random.default_rng(1)
+    for index in range(40):
+        loss = SquaredError((1.0, 0.1)[index % 2])
+        problem = random_problem(rng, loss, scaling=float(rng.choice([0.3, 1.0, 5.0])), most=3)
+        solver = MGR(n_steps=3, centring=True)
+        yield solver.plan(problem, Budget(1e6, 1e-6)), solver
+
+
+def _unlimited(real, data, center, *, constant, clip):
+    risks = real(data, center, constant=constant, clip=clip)
+    block = copy(risks.handles[0])
+    block.records = dataclasses.replace(block.records, slope_limits=None)
+    risks.handles = [block]
+    return risks
+
+
+def _first_ceiling(real, data, weights, *, ceiling, grid):
+    return real(data, weights, ceiling=0.5 * data.loss.target_bound**2, grid=grid)
+
+
+CENTRING_FAULTS = {
+    "slopes without limits": instead(GroupRisks, "centred", _unlimited),
+    "limits for rows of another length": instead(
+        GroupRisks,
+        "centred",
+        lambda real, data, center, *, constant, clip: real(
+            data, center, constant=constant, clip=1.5 * clip
+        ),
+    ),
+    "a spread of three": instead(
+        GroupRisks,
+        "spread",
+        lambda real, data, center, *, step: 3.0 * real(data, center, step=step),
+    ),
+    "half the sensitivity of the mean row": instead(
+        centring_module, "row_sum_sensitivity", lambda real, problem: 1.0
+    ),
+    "a diameter of one clip": lambda patch: patch.setattr(
+        centring_module.CentredProblem, "gradient_diameter", property(lambda self: self.clip)
+    ),
+}
+
+
+# --- MGR on batches ----------------------------------------------------------------------------
+
+
+def batch_plans(n_plans=24):
+    rng = np.random.default_rng(0)
+    for index in range(n_plans):
+        is_centred = index % 3 == 0
+        facts = {"scaling": float(rng.choice([0.3, 1.0]))} if is_centred else {}
+        problem = random_problem(
+            rng,
+            LOSSES[index % len(LOSSES)],
+            radius=float(rng.choice([0.1, 1.0, 3.0, 20.0])),
+            **facts,
+        )
+        rates = rng.choice([0.1, 0.3, 0.9, 1.0], size=problem.n_groups)
+        rates[rng.integers(problem.n_groups)] = rng.choice([0.1, 0.3, 0.9])
+        ceiling: Any = rng.choice([None, np.inf, _low(problem, 0.1)])
+        solver = MGR(
+            n_steps=3,
+            sampling_rate=tuple(float(rate) for rate in rates),
+            loss_ceiling=None if is_centred else ceiling,
+            risk_share=float(rng.choice([0.05, 0.5, 0.95])),
+            centring=is_centred,
+        )
+        yield solver.plan(problem, Budget(0.5, 1e-5)), solver
+
+
+def with_batches(plan, **changes: Any):
+    """Return a plan with other numbers in its batches."""
+    batches = dataclasses.replace(plan.schedule.batches, **changes)
+    return dataclasses.replace(plan, schedule=dataclasses.replace(plan.schedule, batches=batches))
+
+
+def diameters_for_norms():
+    """Yield plans with Γ < 2L, which bounds a replacement; to join or not is another matter."""
+    for plan, solver in batch_plans():
+        problem, rates = plan.problem, plan.schedule.batches.rates
+        if problem.gradient_diameter < 1.9 * problem.lipschitz and not plan.schedule.is_centred:
+            bounds = (problem.gradient_diameter,) * len(rates)
+            yield with_batches(plan, gradient_bounds=bounds), solver
+
+
+def _stds(name, wrong):
+    """Plant ``wrong(batches, right)`` for the noise that batches state."""
+
+    def plant(patch):
+        right = vars(Batches)[name].fget
+        patch.setattr(Batches, name, property(lambda batches: wrong(batches, right(batches))))
+
+    return plant
+
+
+def _gradient_std(wrong):
+    """Plant ``wrong(group weights, needed by group)`` for the noise of a gradient."""
+
+    def std(real, batches, coefficients):
+        return wrong(coefficients, coefficients * batches.gradient_stds)
+
+    return instead(Batches, "gradient_std", std)
+
+
+def _reads(**wrong):
+    """Plant other facts in what is asked of a batch."""
+
+    def read(real, risks, weights, batch, **facts):
+        return real(risks, weights, batch, **facts | wrong)
+
+    return instead(GroupRisks, "sampled_sums", read)
+
+
+def _means_of_the_batch(real, risks, weights, batch, **facts):
+    """Divide sums by how many joined: each record changes the weight of all."""
+    losses, gradients = real(risks, weights, batch, **facts)
+    joined = chosen(batch, risks.group_sizes)
+    shares = risks.group_sizes / np.maximum([len(of_group) for of_group in joined], 1)
+    return losses * shares, gradients * shares[:, None]
+
+
+def _batch_beside_the_noise(real, plan, data, *others):
+    seen = []
+
+    def sampled(*arguments, **facts):
+        seen.append(data.sampled_sums(*arguments, **facts))
+        return seen[-1]
+
+    found = real(plan, Instead(data, sampled_sums=sampled), *others)
+    return found._replace(gradient=found.gradient + 1e-9 * seen[0][1][0])
+
+
+BATCH_FAULTS = {
+    "noise for n_i, not for q_i n_i": _stds("gradient_stds", lambda b, right: right * b.rates),
+    "the mean group": _gradient_std(lambda coefficients, needed: needed.mean()),
+    "the weighted mean group": _gradient_std(lambda coefficients, needed: coefficients @ needed),
+    "gradient spends the whole": _stds(
+        "gradient_stds", lambda b, right: right * np.sqrt(1.0 - b.risk_share)
+    ),
+    "risks spend the whole": _stds("risk_stds", lambda b, right: right * np.sqrt(b.risk_share)),
+    "half the noise on risks": _stds("risk_stds", lambda b, right: right / 2.0),
+    "no ceiling": _reads(ceiling=np.inf),
+    "risks that are not centred": _reads(center=0.0),
+    "the same coins tell the divisor": instead(GroupRisks, "sampled_sums", _means_of_the_batch),
+    "the batch beside the noise": instead(releases, "from_batch", _batch_beside_the_noise),
+    "the diameter for twice the norm": planned,
+}
+
+
+# --- MGR where groups are hidden ---------------------------------------------------------------
+
+
+def hidden_plans(n_plans=63):
+    rng = np.random.default_rng(0)
+    for index in range(n_plans):
+        is_centred = index % 3 == 0
+        loss = OF_HIDDEN_GROUPS[index % (5 if is_centred else 7)]
+        problem = hidden_problem(rng, loss, scaling=0.5 if is_centred else None)
+        ceiling = None if index % 2 else problem.constants.zero_score * rng.choice([1.01, 2.0])
+        solver = MGR(
+            n_steps=int(rng.choice([3, 12])),
+            risk_share=0.3,
+            loss_ceiling=ceiling,
+            centring=is_centred,
+        )
+        yield solver.plan(problem, random_budget(rng)), solver
+
+
+def hidden_batch_plans():
+    rng = np.random.default_rng(0)
+    for index in range(42):
+        problem = hidden_problem(rng, OF_HIDDEN_GROUPS[index % 7], n_groups=int(rng.integers(2, 5)))
+        rate, share = float(rng.choice([0.1, 0.3, 0.9])), float(rng.choice([0.05, 0.5]))
+        is_centred = index % 2 == 0 and problem.intercept_scaling > 0.0
+        solver = MGR(n_steps=3, sampling_rate=rate, risk_share=share, centring=is_centred)
+        yield solver.plan(problem, Budget(0.5, 1e-5)), solver
+
+
+def _true_sizes(real, plan, data, *others):
+    """Divide the last group's gradients by its true size; all noise is as it should be."""
+
+    def sums(*arguments, **facts):
+        losses, gradients = data.sums(*arguments, **facts)
+        gradients[-1] *= plan.problem.group_sizes[-1] / max(1, data.group_sizes[-1])
+        return losses, gradients
+
+    return real(plan, Instead(data, sums=sums), *others)
+
+
+def _sizes_decide_the_order(real, data, *arguments, **facts):
+    losses, gradients = real(data, *arguments, **facts)
+    order = np.argsort(data.group_sizes, kind="stable")
+    return losses[order], gradients[order]
+
+
+def _the_largest_group_pays(patch):
+    right = Problem.pair_diameter.fget
+    patch.setattr(Problem, "pair_diameter", property(lambda problem: 0.4 * right(problem)))
+
+
+HIDDEN_FAULTS = {
+    "true sizes in one normaliser": _in_a_step(_true_sizes),
+    "uncentred risks": instead(MGRSchedule, "center_of", lambda real, schedule, ceiling: 0.0),
+    "a centre at the end": instead(
+        MGRSchedule, "center_of", lambda real, schedule, ceiling: schedule.lowest_loss or 0
+    ),
+    "half of what two groups move": instead(
+        SumSensitivity,
+        "of",
+        lambda real, *arguments, **facts: dataclasses.replace(
+            real(*arguments, **facts), loss_range=1e-3
+        ),
+    ),
+    "sizes decide the order": instead(GroupRisks, "sums", _sizes_decide_the_order),
+    "the largest group pays": _the_largest_group_pays,
+}
+
+
+# --- AGS ---------------------------------------------------------------------------------------
+
+TAKEN = "gradient of one group"
+
+
+def ags_plans():
+    rng = np.random.default_rng(0)
+    for index in range(60):
+        problem = random_problem(
+            rng,
+            [*LOSSES, Hinge()][index % (len(LOSSES) + 1)],
+            sizes=[1, 2, 3, 4, 25, 400],
+            radius=float(rng.choice([0.2, 1.0, 3.0, 20.0, 1e3])),
+        )
+        solver = AGS(
+            n_steps=4,
+            visits=[None, 1, 2, 3][index % 4],
+            selection="latest" if index % 5 == 0 else "smoothed",
+            schedule="paper" if index % 11 == 0 else "planned",
+            sharpness=[None, math.inf, 3.0][index % 3],
+            loss_ceiling=rng.choice([None, np.inf, _low(problem, 0.3)]),
+            risk_share=0.3,
+            max_passes=4,
+        )
+        yield solver.plan(problem, random_budget(rng)), solver
+
+
+def _gradient_of_all(real, data, *arguments, **facts):
+    losses, gradients = real(data, *arguments, **facts)
+    return losses, np.broadcast_to(gradients.sum(axis=0), gradients.shape)
+
+
+AGS_FAULTS = {
+    "half the gradient's sensitivity": half(AGS, TAKEN),
+    "half the risks' sensitivity": half(AGS, "group risks"),
+    "K for n_i in the gradient": states(
+        AGS, TAKEN, lambda stated, plan: _diameter(plan) / _sizes(plan).sum()
+    ),
+    "the largest group": states(
+        AGS, TAKEN, lambda stated, plan: _diameter(plan) / _sizes(plan).max()
+    ),
+    "means with the range of sums": states(
+        AGS, "group risks", lambda stated, plan: stated / _sizes(plan).sum()
+    ),
+    "exact risks choose": exact(AGS, "group risks"),
+    "a gradient of all groups": instead(GroupRisks, "sums", _gradient_of_all),
+    "no ceiling": no_ceiling,
+    "the exact gradient leaks into the step": leaks(AGS, TAKEN),
+    "visits not enforced": instead(
+        ags_module,
+        "GroupChoice",
+        lambda real, schedule: real(dataclasses.replace(schedule, visits=10**6)),
+    ),
+    "weights leave the ball": instead(ags_module, "project_to_ball", _outside),
+}
+
+
+# --- GDA ---------------------------------------------------------------------------------------
+
+
+def gda_plans():
+    rng = np.random.default_rng(0)
+    for index in range(60):
+        problem = random_problem(rng, LOSSES[index % len(LOSSES)])
+        is_paper = index % 4 == 0
+        ridge = float(rng.choice([1e-3, 0.1, 10.0]))
+        ceiling: Any = rng.choice([None, np.inf, _low(problem, 0.1)])
+        weight_ridge: Any = rng.choice([None, ridge])
+        group_ridge: Any = rng.choice([None, ridge])
+        solver = GDA(
+            n_steps=3,
+            schedule="paper" if is_paper else "planned",
+            loss_ceiling=None if is_paper else ceiling,
+            weight_ridge=weight_ridge,
+            group_ridge=group_ridge,
+            risk_share=None if is_paper else 0.3,
+        )
+        yield solver.plan(problem, random_budget(rng)), solver
+
+
+def _states_in_a_game(wrong):
+    """Plant a gradient's sensitivity that is stated as ``wrong(game, group weights)``."""
+
+    def release(real, game, weights, dual):
+        def change(draw, value, stated):
+            return draw(value, game.schedule.gradient_diameter * wrong(game, dual))
+
+        true, game.noise = game.noise, tampered(game.noise, "gradient", change)
+        try:
+            return real(game, weights, dual)
+        finally:
+            game.noise = true
+
+    return instead(GroupGame, "release", release)
+
+
+GDA_FAULTS = {
+    "half the gradient's sensitivity": half(GDA, "gradient"),
+    "half the risks' sensitivity": half(GDA, "group risks"),
+    "K for n_i in the gradient": states(
+        GDA, "gradient", lambda stated, plan: _diameter(plan) / _sizes(plan).sum()
+    ),
+    "the mean group": _states_in_a_game(lambda game, dual: (dual / game.sizes).mean()),
+    "the prior for the weights": _states_in_a_game(
+        lambda game, dual: (np.array(game.schedule.prior) / game.sizes).max()
+    ),
+    "means with the range of sums": states(
+        GDA, "group risks", lambda stated, plan: stated / _sizes(plan)
+    ),
+    "no ceiling": no_ceiling,
+    "exact risks move the group weights": exact(GDA, "group risks"),
+    "the exact gradient leaks into the step": leaks(GDA, "gradient"),
+    "weights leave the ball": instead(releases, "project_to_ball", _outside),
+    "a start outside the ball": instead(
+        gda_module, "project_to_ball", lambda real, weights, radius: 3.0 * weights
+    ),
+}
+
+CENTRED = {"mean row": 0.8, "mean squared distance from it": 0.8}
+CASES = {
+    "mgr": Case(
+        MGR,
+        mgr_plans,
+        {"gradient": 0.9, "group risks": 0.9},
+        MGR_FAULTS,
+        {"a ceiling above the planned one": higher_ceilings},
+        n_pairs=480,
+    ),
+    "mgr on centred rows": Case(
+        MGR,
+        centred_plans,
+        CENTRED | {"gradient": 0.8, "group risks": 0.8},
+        CENTRING_FAULTS,
+        {"a diameter of one clip": centred_plans},
+    ),
+    "mgr below a ceiling that follows risks": Case(
+        MGR,
+        low_ceilings,
+        CENTRED | {"gradient": 0.8, "group risks": 0.8},
+        {"a ceiling that only the noise follows": instead(GroupRisks, "sums", _first_ceiling)},
+    ),
+    "mgr on batches": Case(
+        MGR,
+        batch_plans,
+        {"replaced": 0.9, "joined": 0.9},
+        BATCH_FAULTS,
+        {"the diameter for twice the norm": diameters_for_norms},
+        moves=moves_of_batches,
+    ),
+    "mgr for hidden groups": Case(
+        MGR,
+        hidden_plans,
+        CENTRED | {"gradient": 0.8, "group risks": 0.8},
+        HIDDEN_FAULTS,
+        dict.fromkeys(HIDDEN_FAULTS, lambda: hidden_plans(21)),
+    ),
+    "mgr on batches for hidden groups": Case(
+        MGR, hidden_batch_plans, {"joined": 0.9}, n_pairs=252, moves=moves_of_batches
+    ),
+    "ags": Case(
+        AGS,
+        ags_plans,
+        {TAKEN: 0.9, "group risks": 0.9, "all of μ": 0.7},
+        AGS_FAULTS,
+        n_pairs=480,
+    ),
+    "gda": Case(
+        GDA,
+        gda_plans,
+        CENTRED | {"gradient": 0.9, "group risks": 0.9},
+        GDA_FAULTS,
+        n_pairs=480,
+    ),
+}

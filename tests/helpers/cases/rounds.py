@@ -1,0 +1,445 @@
+"""Cases of the solvers that work in rounds: PhasedERM, Moments, BestResponse."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.losses import (
+    AbsoluteError,
+    BinaryLogLoss,
+    Hinge,
+    MultinomialLogLoss,
+    Quantile,
+    SquaredError,
+)
+from sklearn_dpwg.solvers import MGR, BestResponse, FreshPhasedERM, Moments, PhasedERM
+from sklearn_dpwg.solvers.descent import mgr as mgr_module
+from sklearn_dpwg.solvers.rounds import best_response as response_module
+from sklearn_dpwg.solvers.rounds import moments as moments_module
+from sklearn_dpwg.solvers.rounds import phased_erm as phased_module
+from sklearn_dpwg.solvers.rounds import releases
+from sklearn_dpwg.solvers.rounds import schedule as schedule_module
+from sklearn_dpwg.solvers.rounds.schedule import PhasedERMSchedule
+from tests.helpers.cases.descent import CENTRED, LOSSES, OF_HIDDEN_GROUPS
+from tests.helpers.contract import Case, draws, exact, half, instead, output, stops
+from tests.helpers.neighbours import hidden_problem, random_budget, random_problem
+from tests.helpers.replay import Instead, wrap
+
+OF_PHASES = (*LOSSES[:3], SquaredError(), Hinge(), AbsoluteError(), Quantile(0.2))
+OF_STEPS = (BinaryLogLoss(), BinaryLogLoss(0.85), MultinomialLogLoss(3), SquaredError(0.3))
+# of solutions at points where their gap is certified
+CERTIFIED = 1e-6
+# what the paper's schedule sets itself
+SET_BY_PAPER = ("n_phases", "mu_weights", "sharpening", "mu_groups", "risk_share")
+
+
+def _smooth(problem):
+    """Return what is of the order of the smoothness of all these losses."""
+    return problem.row_norm**2
+
+
+# --- PhasedERM ---------------------------------------------------------------------------------
+
+
+def phased_plans(seed=0, n_plans=60, *, losses=OF_PHASES, facts=None, **parameters):
+    rng = np.random.default_rng(seed)
+    for index in range(n_plans):
+        n_phases, loss = int(rng.integers(1, 4)), losses[index % len(losses)]
+        problem = random_problem(rng, loss, least=n_phases, most=3, **facts or {})
+        solver = PhasedERM(
+            n_phases,
+            mu_weights=float(rng.choice([1e-2, 1.0, 30.0, 300.0])) * _smooth(problem),
+            mu_groups=float(rng.choice([np.inf, problem.loss_range, problem.loss_range / 30])),
+            sharpening=float(rng.choice([1.0, 2.0])),
+            risk_share=0.3,
+            smoothing_width=float(rng.choice([0.05, 1.0])),
+            centring=False,
+        ).set_params(**parameters)
+        yield solver.plan(problem, random_budget(rng)), solver
+
+
+def all_phased_plans():
+    """Yield every third by the paper's schedule, on disjoint parts."""
+    yield from phased_plans()
+    yield from phased_plans(2, 30, schedule="paper", **dict.fromkeys(SET_BY_PAPER))
+
+
+def planned_strengths():
+    return phased_plans(1, 18, mu_weights=None, mu_groups=None)
+
+
+def centred_phases():
+    return phased_plans(4, 30, losses=LOSSES[:2], facts={"scaling": 1.0}, centring=True)
+
+
+def fresh_plans():
+    rng = np.random.default_rng(0)
+    for index in range(30):
+        problem = random_problem(rng, OF_PHASES[index % 7], sizes=[8, 12, 25], most=3)
+        solver = FreshPhasedERM(smoothing_width=float(rng.choice([0.05, 1.0])))
+        yield solver.plan(problem, random_budget(rng)), solver
+
+
+def hidden_phases(seed=0, n_plans=70, **parameters):
+    rng = np.random.default_rng(seed)
+    for index in range(n_plans):
+        loss = OF_HIDDEN_GROUPS[index % 7]
+        problem = hidden_problem(rng, loss, n_groups=int(rng.integers(1, 4)))
+        solver = PhasedERM(
+            int(rng.integers(1, 4)),
+            mu_weights=float(rng.choice([1e-1, 1.0, 30.0])) * _smooth(problem),
+            mu_groups=float(rng.choice([np.inf, problem.loss_range, problem.loss_range / 30])),
+            risk_share=0.3,
+            smoothing_width=1.0,
+            centring=False,
+        ).set_params(**parameters)
+        yield solver.plan(problem, random_budget(rng)), solver
+
+
+def _schedule(change):
+    """Plant a run that reads another schedule than the plan's."""
+
+    def run(real, solver, plan, *others):
+        schedule = dataclasses.replace(plan.schedule, **change(plan.schedule))
+        return real(solver, dataclasses.replace(plan, schedule=schedule), *others)
+
+    return instead(PhasedERM, "_run", run)
+
+
+def phases(**factors: float):
+    """Plant phases some numbers of which are multiplied, such as their sensitivity."""
+
+    def changed(real, *arguments):
+        phase = real(*arguments)
+        return phase._replace(**{name: getattr(phase, name) * by for name, by in factors.items()})
+
+    return instead(PhasedERMSchedule, "phase", changed)
+
+
+def _fewer_strengths(real, *arguments):
+    phase = real(*arguments)
+    return phase._replace(mu_groups=min(phase.mu_groups, 0.01))
+
+
+def _largest_group(real, read, weights, schedule, noise, release):
+    """State the largest group's size for all risks."""
+    sizes = np.full(read.n_groups, max(read.group_sizes))
+    value = read.risks(weights, ceiling=schedule.ceiling)
+    return noise.gaussian(value, sensitivity=schedule.feedback_range / sizes, release=release)
+
+
+def _first_prior(real, schedule, index, prior):
+    return real(schedule, index, np.asarray(schedule.prior))
+
+
+def _watched(patch: pytest.MonkeyPatch) -> list:
+    """Return a list that gets every exact solution of a phase."""
+    found: list = []
+
+    def solve(real, *arguments, **named):
+        found.append(real(*arguments, **named))
+        return found[-1]
+
+    wrap(patch, releases, "solve_saddle_point", solve)
+    return found
+
+
+def _best_response_is_the_prior(patch):
+    found = _watched(patch)
+
+    def normalised(real, log_weights, **named):
+        return real(np.log(found[-1].group_weights + 1e-9) if found else log_weights, **named)
+
+    def run(real, *arguments):
+        found.clear()
+        return real(*arguments)
+
+    wrap(patch, phased_module, "normalised", normalised)
+    wrap(patch, PhasedERM, "_run", run)
+
+
+def _group_weights_leave(patch):
+    found = _watched(patch)
+    output(PhasedERM, lambda *_: {"group_weights": found[-1].group_weights})(patch)
+
+
+def _newton_steps_leave(patch):
+    found = _watched(patch)
+    output(PhasedERM, lambda *_: {"n_iter": found[-1].n_newton_steps})(patch)
+
+
+def _shared_part(real, *arguments):
+    parts = real(*arguments)
+    return [parts[t // 2] for t in range(len(parts))]
+
+
+def _parts_by_value(patch):
+    drawn: list = []
+
+    def draw(real, *arguments):
+        drawn[:] = real(*arguments)
+        return tuple(range(len(drawn)))  # so that `part` is told which one, and reads the records
+
+    def part(real, risks, t):
+        return real(risks, drawn[t if risks.records.targets[-1] > 0 else -1 - t])
+
+    wrap(patch, phased_module, "keyed_parts", draw)
+    wrap(patch, GroupRisks, "part", part)
+
+
+PHASED_FAULTS = {
+    "half the sensitivity of the weights": phases(sensitivity=1 / 2),
+    "half the sensitivity of the risks": half(PhasedERM, "group risks"),
+    "the largest group in all risks": instead(phased_module, "release_risks", _largest_group),
+    "no ceiling": _schedule(lambda schedule: {"ceiling": math.inf}),
+    "the first prior's sensitivity": instead(PhasedERMSchedule, "phase", _first_prior),
+    "less regularisation than accounted for": phases(mu_weights=1 / 4),
+    "a smaller regularisation of the group weights": instead(
+        PhasedERMSchedule, "phase", _fewer_strengths
+    ),
+    "the exact minimiser is the next centre": exact(PhasedERM, "phase weights"),
+    "exact risks move the prior": exact(PhasedERM, "group risks"),
+    "the best response is the next prior": _best_response_is_the_prior,
+    "group weights leave": _group_weights_leave,
+    "the number of Newton steps leaves": _newton_steps_leave,
+    "every phase reads all records": instead(
+        GroupRisks, "part", lambda real, risks, positions: risks
+    ),
+    "two phases share a part": instead(phased_module, "keyed_parts", _shared_part),
+    "parts by value": _parts_by_value,
+    "early stop on an exact risk": stops(
+        PhasedERM,
+        phased_module,
+        "release_weights",
+        lambda read, weights, *others: read.risks(weights).max() > 2.0,
+    ),
+}
+
+
+def _still_group_weights(real, **facts):
+    return real(**facts | {"entropy_weight": np.inf})
+
+
+def _true_sizes(real, data, normalisers, *, loss_center):
+    return real(data, np.maximum(1, data.group_sizes), loss_center=loss_center)
+
+
+HIDDEN_FAULTS = {
+    "as if group weights stood still": instead(
+        schedule_module, "hidden_group_sensitivities", _still_group_weights
+    ),
+    "true sizes": instead(GroupRisks, "over", _true_sizes),
+    "uncentred risks": lambda patch: patch.setattr(PhasedERMSchedule, "center", 0.0),
+}
+HIDDEN_PLANS = {
+    "as if group weights stood still": lambda: hidden_phases(1, 28, mu_groups=0.3),
+    "true sizes": lambda: hidden_phases(1, 28),
+    "uncentred risks": lambda: hidden_phases(1, 28, n_phases=2),
+}
+
+
+# --- Moments -----------------------------------------------------------------------------------
+
+
+def moments_plans(is_hidden=False):
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        loss = SquaredError(float(rng.choice([0.3, 1.0, 7.0])))
+        problem = hidden_problem(rng, loss) if is_hidden else random_problem(rng, loss)
+        solver = Moments(int(rng.integers(1, 4)), clip=float(rng.choice([0.1, 2.0])))
+        yield solver.plan(problem, random_budget(rng)), solver
+
+
+MOMENTS = "second moments"
+
+
+def _reads(name, factor=1.0, wrong=None):
+    """Plant moments that are read with another fact than the sensitivity is for."""
+
+    def read(real, data, center, **facts):
+        return real(
+            data, center, **facts | {name: factor * facts[name] if wrong is None else wrong}
+        )
+
+    return instead(GroupRisks, "residual_moments", read)
+
+
+def _exact_residuals_bound(patch):
+    seen: list = []
+
+    def read(real, *arguments, **facts):
+        seen.append(real(*arguments, **facts))
+        return seen[-1]
+
+    def learned(real, *arguments, **facts):
+        weights, mixture, _ = real(*arguments, **facts)
+        return weights, mixture, 0.01 * seen[-1][:, -1, -1].sum()
+
+    wrap(patch, GroupRisks, "residual_moments", read)
+    wrap(patch, moments_module, "_learned", learned)
+
+
+MOMENTS_FAULTS = {
+    "half the sensitivity": half(Moments, MOMENTS),
+    "residuals clipped later than stated": _reads("length", 1.2),
+    "a longer constant": _reads("constant", 1.5),
+    "coarse steps": _reads("step", wrong=1.0),
+    "the exact moments are learned from": exact(Moments, MOMENTS),
+    "divided by what is in the records": draws(
+        Moments, MOMENTS, lambda draw, value, stated, plan: draw(value * 3, stated)
+    ),
+    "noise that follows the records": draws(
+        Moments,
+        MOMENTS,
+        lambda draw, value, stated, plan: draw(value, stated * (1 + 1e-3 * np.abs(value).max())),
+    ),
+    "exact residuals are the next bound": _exact_residuals_bound,
+}
+
+
+# --- BestResponse ------------------------------------------------------------------------------
+
+
+def _random_base(rng, name, problem):
+    """Return a base with whatever makes its sensitivity hard to keep."""
+    if name == "phased-erm":
+        return PhasedERM(
+            mu_weights=float(rng.choice([1e-2, 1.0, 300.0])) * _smooth(problem),
+            sharpening=float(rng.choice([1.0, 2.0])),
+            averaging=float(rng.choice([0.1, 1.0])),
+            smoothing_width=float(rng.choice([0.05, 1.0])),
+        )
+    if name == "mgr":
+        steps = {"step_size": 1.0} if rng.random() < 0.3 else {}
+        return MGR(n_steps=4, averaging=float(rng.choice([0.1, 1.0])), **steps)
+    return Moments(clip=float(rng.choice([0.1, 2.0])), ridge=float(rng.choice([0.0, 0.25])))
+
+
+def response_plans(seed=0, n_plans=150, names=("phased-erm", "mgr", "moments", "mgr", "moments")):
+    rng = np.random.default_rng(seed)
+    for index in range(n_plans):
+        name = names[index % len(names)]
+        losses = {"phased-erm": OF_PHASES, "mgr": OF_STEPS}.get(name, (SquaredError(0.3),))
+        problem = random_problem(rng, losses[int(rng.integers(len(losses)))], most=3)
+        solver = BestResponse(
+            _random_base(rng, name, problem), n_rounds=int(rng.integers(1, 4)), risk_share=0.3
+        )
+        yield solver.plan(problem, random_budget(rng)), solver
+
+
+def phases_that_move_a_mixture():
+    for plan, solver in response_plans(3, 40, ("phased-erm",)):
+        if any(release.name == "group risks" for release in plan.releases):
+            yield plan, solver
+
+
+def _exact_answers(patch):
+    """Plant bases whose answers to a mixture have no noise."""
+    for owner in (PhasedERM, MGR, Moments):
+        wrap(patch, owner, "run_mixture", _answer_without_noise)
+
+
+def _answer_without_noise(real, solver, *arguments, **named):
+    *others, noise = arguments
+
+    def gaussian(value, **facts):
+        noise.gaussian(value, **facts)
+        return value
+
+    return real(solver, *others, Instead(noise, gaussian=gaussian), **named)
+
+
+def _half_the_diameter(real, *arguments, gradient_diameter, **named):
+    return real(*arguments, gradient_diameter=gradient_diameter / 2, **named)
+
+
+def _pooled(real, release, schedule, group_weights, data, *others):
+    """State the sensitivity of a pooled mean, whatever the mixture is."""
+    sizes = np.asarray(data.group_sizes, dtype=float)
+    ratio = (group_weights / sizes).max() * sizes.sum()
+    change = dataclasses.replace(schedule, sensitivity=schedule.sensitivity / ratio)
+    return real(release, change, group_weights, data, *others)
+
+
+def _high_ceiling(real, read, weights, schedule, *others):
+    return real(read, weights, dataclasses.replace(schedule, ceiling=math.inf), *others)
+
+
+def _exact_risks_tell(real, plan, group_weights, center, data, noise, risks):
+    return real(
+        plan, group_weights, center, data, noise, None if risks is None else data.risks(center)
+    )
+
+
+RESPONSE_FAULTS = {
+    "exact answers are the next centre": _exact_answers,
+    "exact risks move the mixture": exact(BestResponse, "group risks"),
+    "the first mixture's sensitivity": instead(PhasedERMSchedule, "phase", _first_prior),
+    "half the diameter of gradients": instead(
+        mgr_module, "gradient_of_mixture", _half_the_diameter
+    ),
+    "moments pay for all records alike": instead(moments_module, "from_pass_of_mixture", _pooled),
+    "the largest group in all risks": instead(
+        response_module, "release_round_risks", _largest_group
+    ),
+    "no ceiling": instead(response_module, "release_round_risks", _high_ceiling),
+    "exact risks tell the clip": instead(moments_module, "run_call", _exact_risks_tell),
+    "an exact mixture leaves": output(
+        BestResponse, lambda found, data, plan: {"group_weights": data.risks(found.weights)}
+    ),
+}
+
+CASES = {
+    "phased-erm": Case(
+        PhasedERM,
+        all_phased_plans,
+        {"phase weights": 0.9, "group risks": 0.6},
+        PHASED_FAULTS,
+        n_pairs=300,
+        rounding=CERTIFIED,
+    ),
+    "phased-erm of planned strengths": Case(
+        PhasedERM, planned_strengths, {"phase weights": 0.3}, n_pairs=72, rounding=CERTIFIED
+    ),
+    "phased-erm on centred rows": Case(
+        PhasedERM, centred_phases, CENTRED | {"phase weights": 0.5}, n_pairs=120, rounding=CERTIFIED
+    ),
+    "phased-erm on fresh records": Case(
+        FreshPhasedERM, fresh_plans, {"phase weights": 0.1}, n_pairs=90, rounding=CERTIFIED
+    ),
+    "phased-erm for hidden groups": Case(
+        PhasedERM,
+        hidden_phases,
+        {"phase weights": 0.9, "group risks": 0.6},
+        HIDDEN_FAULTS,
+        HIDDEN_PLANS,
+        n_pairs=350,
+        rounding=CERTIFIED,
+    ),
+    "phased-erm of planned strengths for hidden groups": Case(
+        PhasedERM,
+        lambda: hidden_phases(1, 14, mu_weights=None, mu_groups=None),
+        {},
+        n_pairs=84,
+        rounding=CERTIFIED,
+    ),
+    "moments": Case(Moments, moments_plans, {MOMENTS: 0.9}, MOMENTS_FAULTS, n_pairs=160),
+    "moments for hidden groups": Case(
+        Moments, lambda: moments_plans(is_hidden=True), {MOMENTS: 0.8}, n_pairs=200
+    ),
+    "best-response": Case(
+        BestResponse,
+        response_plans,
+        CENTRED
+        | {"phase weights": 0.9, "gradient": 0.9, "second moments": 0.6, "group risks": 0.6},
+        RESPONSE_FAULTS,
+        {"the first mixture's sensitivity": phases_that_move_a_mixture},
+        n_pairs=600,
+        rounding=CERTIFIED,
+    ),
+}

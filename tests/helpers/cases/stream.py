@@ -1,0 +1,295 @@
+"""Cases of the solvers that use each record once: OCO in both plays, OnlineToBatch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.data.oracles.base import RecordOracle
+from sklearn_dpwg.losses import (
+    BinaryLogLoss,
+    Huber,
+    MultinomialLogLoss,
+    SmoothedHinge,
+    SquaredError,
+    SquaredHinge,
+)
+from sklearn_dpwg.privacy import Budget
+from sklearn_dpwg.solvers import OCO, OnlineToBatch
+from sklearn_dpwg.solvers.stream import games
+from sklearn_dpwg.solvers.stream.games import (
+    OCOGame,
+    OnlineToBatchGame,
+    SampledGame,
+    WeightedGame,
+)
+from sklearn_dpwg.solvers.stream.learners import (
+    FTRL,
+    Learner,
+    OnlineGradientDescent,
+    OptimisticFTRL,
+    ParameterFree,
+)
+from sklearn_dpwg.solvers.stream.releases import DifferenceSums
+from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity
+from tests.helpers.contract import Case, draws, exact, half, instead, leaks, states
+from tests.helpers.group_data import make_problem
+from tests.helpers.neighbours import random_problem
+from tests.helpers.replay import wrap
+
+LOSSES = (
+    BinaryLogLoss(),
+    SquaredError(),
+    MultinomialLogLoss(3),
+    SmoothedHinge(0.3),
+    Huber(0.5),
+    SquaredHinge(),
+)
+NOISES = ("toeplitz", "honaker", "tree", "independent")
+BUDGET = Budget(1.0, 1e-6)
+SIZES = range(2, 12)
+
+
+def _start_outside(patch):
+    """Plant a start that is not brought back, and a learner whose ball is larger."""
+
+    def start(real, learner, n_weights, radius, strength, **named):
+        return real(learner, n_weights, 9 * radius, strength, **named)
+
+    wrap(patch, games, "project_to_ball", lambda real, weights, radius: weights)
+    wrap(patch, Learner, "start", start)
+
+
+# --- OCO ---------------------------------------------------------------------------------------
+
+
+def oco_plans(play, noise=None):
+    rng = np.random.default_rng(2)
+    for index in range(48):
+        problem = random_problem(
+            rng,
+            LOSSES[index % 3],
+            sizes=SIZES,
+            most=3,
+            n_features=2,
+            radius=float(rng.choice([0.3, 3.0, 20.0])),
+            scaling=float(rng.choice([0.0, 0.5])),
+        )
+        solver = OCO(
+            str(rng.choice(["ftrl", "gradient-descent"])),
+            play=play,
+            noise=noise or str(rng.choice(NOISES)),
+            n_rounds=int(rng.integers(1, 6)),
+        )
+        yield solver.plan(problem, BUDGET), solver
+
+
+def _both_roles(real, problem, rows, slopes, n_weight):
+    return real(problem, rows, slopes, len(rows))
+
+
+def _not_divided(real, problem, rows, slopes, n_weight):
+    return n_weight * real(problem, rows, slopes, n_weight)
+
+
+def _mean_influence(real, game, group_weights):
+    return float((group_weights / np.asarray(game._schedule.weight_rates)).mean())
+
+
+def _first_influence(real, game, group_weights):
+    return vars(game).setdefault("first_influence", real(game, group_weights))
+
+
+def _sums_of_losses(draw, value, stated, plan):
+    """Release sums for means."""
+    rates = np.asarray(plan.schedule.feedback_rates)
+    return draw(value * (rates if np.ndim(value) else rates[0]), stated)
+
+
+def _by_target(real, oracle, records, rng):
+    """The order is outside the game, so the attack sees it too: both roles move."""
+    real(oracle, records, rng)
+    oracle._order = [order[np.argsort(records.targets[order])] for order in oracle._order]
+
+
+def _ends_on_a_target(patch):
+    def play_round(real, game, oracle, group):
+        draw, drawn = oracle.draw, []
+
+        def watched(*arguments):
+            drawn.append(draw(*arguments))
+            return drawn[-1]
+
+        with pytest.MonkeyPatch.context() as watching:
+            watching.setattr(oracle, "draw", watched)
+            real(game, oracle, group)
+        game.has_ended = drawn[0][1][0] > 0
+
+    over = OCOGame.is_over.fget
+    wrap(patch, SampledGame, "_play_round", play_round)
+    patch.setattr(
+        OCOGame, "is_over", property(lambda game: getattr(game, "has_ended", False) or over(game))
+    )
+
+
+OCO_FAULTS = {
+    "gradients of both roles": instead(games, "gradient_sum", _both_roles),
+    "losses of both roles": instead(
+        games,
+        "clipped_losses",
+        lambda real, schedule, values, n_weight: real(schedule, values, 0),
+    ),
+    "no ceiling": instead(
+        games, "clipped_losses", lambda real, schedule, values, n_weight: values[n_weight:]
+    ),
+    "batch not divided": instead(games, "gradient_sum", _not_divided),
+    "half the sensitivity": half(OCO, "gradient sums"),
+    "losses not divided": draws(OCO, "group losses", _sums_of_losses),
+    "half the sensitivity of the losses": half(OCO, "group losses"),
+    "exact losses move the groups": exact(OCO, "group losses"),
+    "an exact sum leaks": leaks(OCO, "gradient sums"),
+    "an order that follows values": instead(RecordOracle, "__init__", _by_target),
+}
+WEIGHTED_FAULTS = {
+    "the mean influence": instead(WeightedGame, "_influence", _mean_influence),
+    "the first influence for ever": instead(WeightedGame, "_influence", _first_influence),
+}
+SAMPLED_FAULTS = {
+    "no diameter": states(
+        OCO, "gradient sums", lambda stated, plan: stated / plan.schedule.gradient_diameter
+    ),
+    "play ends on a target": _ends_on_a_target,
+    "a start outside the ball": _start_outside,
+}
+
+
+# --- OnlineToBatch -----------------------------------------------------------------------------
+
+
+def batch_plans(noise=None):
+    rng = np.random.default_rng(5)
+    learners = (FTRL(), OnlineGradientDescent(), OptimisticFTRL(), ParameterFree())
+    for index in range(60):
+        facts = {"prior": None} if rng.random() < 0.5 else {}
+        problem = random_problem(
+            rng,
+            LOSSES[index % 6],
+            sizes=range(1, 12),
+            most=3,
+            n_features=2,
+            radius=float(rng.choice([1e-3, 0.3, 3.0, 20.0, 1e3])),
+            scaling=float(rng.choice([0.0, 0.5])),
+            **facts,
+        )
+        solver = OnlineToBatch(
+            learners[int(rng.integers(4))],
+            power=float(rng.choice([0.0, 0.5, 1.0, 2.0, 3.0])),
+            noise=noise or str(rng.choice(NOISES)),
+            n_rounds=int(rng.integers(1, 8)),
+            schedule="planned" if rng.random() < 0.8 else "paper",
+            convexity=float(rng.choice([0.0, 0.0, 0.5])),
+        )
+        yield solver.plan(problem, BUDGET), solver
+
+
+def far_moves():
+    """Yield plans whose weights cross the ball, so that residuals change their sign."""
+    for n_records in (2, 3, 9):
+        problem = make_problem(
+            (n_records,), loss=SquaredError(), n_features=1, radius=20.0, scaling=0.0
+        )
+        solver = OnlineToBatch(FTRL(), n_rounds=2, power=1.0, noise="independent")
+        yield solver.plan(problem, BUDGET), solver
+
+
+def _wrong_batch(patch):
+    """The gradient at the point before is that of the batch before: a record moves two rounds."""
+    seen = {}
+
+    def other_batch(real, problem, rows, targets, here, before):
+        found = real(problem, rows, targets, here, (0.0, before[1]))
+        if before[0] and "last" in seen:
+            found = found - real(problem, *seen["last"], before, (0.0, before[1]))
+        if not before[0]:
+            seen.clear()
+        seen["last"] = rows, targets
+        return found
+
+    wrap(patch, games, "difference_sum", other_batch)
+
+
+def _no_weight_for_the_first(patch):
+    """0^0 = 1: the first difference would have nothing but the gradients' change."""
+
+    def nothing_at_first(real, self, weight, before, moved):
+        return real(self, weight, before if before else weight, moved)
+
+    wrap(patch, games, "round_weight", lambda real, step, power: float(step) ** power)
+    wrap(patch, DifferenceSensitivity, "of_round", nothing_at_first)
+
+
+def _influence(of_game):
+    """Plant an influence that a game takes as ``of_game(game, schedule)``."""
+
+    def begin(real, game, plan, schedule, *others):
+        real(game, plan, schedule, *others)
+        game._influence = float(of_game(game, schedule))
+
+    return instead(OnlineToBatchGame, "__init__", begin)
+
+
+def _exact_sum(real, self, difference, sensitivity):
+    self.exact = getattr(self, "exact", 0.0) + difference
+    real(self, difference, sensitivity)
+    return self.exact
+
+
+def _leaking_difference(real, self, difference, sensitivity):
+    return real(self, difference, sensitivity) + 1e-9 * difference
+
+
+BATCH_FAULTS = {
+    "the wrong batch in the difference": _wrong_batch,
+    "no smoothness": instead(
+        DifferenceSensitivity,
+        "of_round",
+        lambda real, self, weight, before, moved: real(self, weight, before, 0.0),
+    ),
+    "half the diameter": half(OnlineToBatch, "sums of gradient differences"),
+    "no weight for the first round of all": _no_weight_for_the_first,
+    "batch not divided": instead(
+        games,
+        "difference_sum",
+        lambda real, problem, rows, *others: len(rows) * real(problem, rows, *others),
+    ),
+    "the mean influence": _influence(lambda game, schedule: game._shares.mean()),
+    "the planned mixture for another": _influence(
+        lambda game, schedule: (np.asarray(schedule.mixture) / np.asarray(schedule.rates)).max()
+    ),
+    "an exact sum teaches": instead(DifferenceSums, "release", _exact_sum),
+    "an exact difference leaks": instead(DifferenceSums, "release", _leaking_difference),
+    "a start outside the ball": _start_outside,
+}
+
+CASES = {
+    "oco, weighted": Case(
+        OCO,
+        lambda: oco_plans("weighted"),
+        {"gradient sums": 0.9, "group losses": 0.9},
+        OCO_FAULTS | WEIGHTED_FAULTS,
+    ),
+    "oco, sampled": Case(
+        OCO,
+        lambda: oco_plans("sampled"),
+        {"gradient sums": 0.9, "group losses": 0.9},
+        OCO_FAULTS | SAMPLED_FAULTS,
+    ),
+    "online-to-batch": Case(
+        OnlineToBatch,
+        batch_plans,
+        {"sums of gradient differences": 0.9},
+        BATCH_FAULTS,
+        {"no smoothness": far_moves},
+        n_pairs=600,
+    ),
+}

@@ -1,0 +1,187 @@
+"""Solvers' loops in plain arithmetic, one record and one line of their pages at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from sklearn_dpwg.data.risks import GroupRisks
+from sklearn_dpwg.privacy import SumGrid
+from sklearn_dpwg.solvers.steps import step_and_momentum
+
+# --- steps -------------------------------------------------------------------------------------
+
+
+class Ball(NamedTuple):
+    """Velocity, longest step and last gradient of the step rule in plain arithmetic."""
+
+    velocity: np.ndarray
+    longest: float
+    gradient: np.ndarray
+
+    @classmethod
+    def at_rest(cls, schedule, n_weights) -> Ball:
+        return cls(np.zeros(n_weights), schedule.longest_step, np.zeros(n_weights))
+
+    def pushed(self, schedule, gradient, noise) -> Ball:
+        velocity, longest, last = self
+        uphill = gradient @ velocity > 3.0 * noise * np.linalg.norm(velocity)
+        if uphill and schedule.longest_step > schedule.step_size:
+            curvature = (gradient - last) @ velocity / (velocity @ velocity)
+            limits = [0.9 * longest, *([2.0 / curvature] if curvature > 0 else [])]
+            longest = max(min(limits), schedule.step_size)
+            velocity = 0.0 * velocity
+        step, momentum = step_and_momentum(schedule, noise, longest=longest)
+        return Ball(momentum * velocity - step * gradient, longest, gradient)
+
+
+def gaussian_log_mean_exp(rate, variances):
+    return rate**2 * variances / 2.0
+
+
+def adapted_group_weights(
+    schedule, first, heard, noise, log_mean_exp=gaussian_log_mean_exp
+) -> np.ndarray:
+    """Weights after so many steps, from the conditions for the maximum that their page states.
+
+    What was heard are the weights, the released risks and their variances of each step; noise is
+    that of the mean gradient.
+    """
+    n_steps = schedule.n_steps
+    spread, count, total = 10.0 * schedule.assumed_spread**2, 10.0, 0.0
+    exponents = np.log(first)
+    entropy = -sum(first * np.log(first))
+    for weights, risks, variances in heard:
+        found = max(spread / count, (schedule.assumed_spread / 30) ** 2)
+        rate = math.sqrt(entropy / (found * n_steps + variances.mean() * n_steps / 2))
+        mean = weights @ risks
+        spread = 0.9 * spread + weights @ (risks - mean) ** 2
+        spread -= weights @ (variances * (1.0 - weights))
+        count = 0.9 * count + 1.0
+        exponents = exponents + rate * risks - 0.5 * log_mean_exp(rate, variances)
+        total += rate
+    price = total * schedule.noise_price
+
+    def at(most):
+        """Weights with no ``λ_i s_i`` above a number, and what the last of it is worth."""
+        capped = np.zeros(len(first), dtype=bool)
+        for _ in first:
+            left = 1.0 - (most / noise)[capped].sum()
+            free = np.exp(exponents - exponents[~capped].max()) * ~capped
+            found = np.where(capped, most / noise, left * free / free.sum())
+            above = ~capped & (found * noise > most * (1.0 + 1e-15))
+            if not above.any() or (capped | above).all():
+                break
+            capped |= above
+        slack = exponents - np.log(found)
+        return found, ((slack - slack[~capped][0]) / noise)[capped].sum()
+
+    least, largest = 1.0 / (1.0 / noise).sum(), noise.max()
+    if at(least * (1.0 + 1e-12))[1] <= price:
+        return (1.0 / noise) / (1.0 / noise).sum()
+    most = brentq(
+        lambda most: at(most)[1] - price, least * (1.0 + 1e-12), largest, xtol=1e-300, rtol=1e-15
+    )
+    return at(most)[0]
+
+
+def kept_share(of_nothing, counted):
+    """Section 4b: half, and half of the worst-off group's drop over the mean one."""
+    drop = np.mean([of_nothing - weights @ risks for weights, risks, _ in counted])
+    risks, variances = (np.mean([each[part] for each in counted], axis=0) for part in (1, 2))
+    worst = max(0.0, min(of_nothing - risks + 0.5 * np.sqrt(variances / len(counted))))
+    return 0.5 if drop <= 0.0 else 0.5 + 0.5 * min(1.0, worst / drop)
+
+
+def estimates(risks, weights, batch, *, expected_sizes, ceiling, center):
+    """Return the group risks and gradients that a batch shows, without noise or a grid."""
+    losses, gradients = risks.sampled_sums(
+        weights, batch, ceiling=ceiling, center=center, grid=SumGrid(0.0, 0.0)
+    )
+    expected_sizes = np.asarray(expected_sizes)
+    return center + losses / expected_sizes, gradients / expected_sizes[:, None]
+
+
+# --- descent and ascent ------------------------------------------------------------------------
+
+
+def nearest_distribution(point: np.ndarray) -> np.ndarray:
+    """Project onto the simplex by bisection on the level, apart from the code's sorting."""
+    low, high = point.min() - 1.0, point.max()
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        if np.maximum(point - middle, 0.0).sum() > 1.0:
+            low = middle
+        else:
+            high = middle
+    return np.maximum(point - high, 0.0)
+
+
+def paper_points(data: GroupRisks, problem, schedule):
+    """Return the points of the paper's loop without noise, from exact risks, one step at a time."""
+    w, mixture = np.zeros(problem.n_weights), np.full(problem.n_groups, 1.0 / problem.n_groups)
+    prior, points = mixture, []
+    for t in range(1, schedule.n_steps + 1):
+        points.append((w, mixture))
+        risks, gradients = data.risks_and_gradients(w)
+        of_w = mixture @ gradients + schedule.weight_ridge * w
+        of_mixture = risks - schedule.group_ridge * (mixture - prior)
+        w = w - of_w / (schedule.weight_ridge * t)
+        w = w / max(1.0, np.linalg.norm(w) / problem.radius)
+        mixture = nearest_distribution(mixture + of_mixture / (schedule.group_ridge * t))
+    return points
+
+
+# --- online to batch ---------------------------------------------------------------------------
+
+
+def plain_gradient(problem, rows, targets, weights) -> np.ndarray:
+    """Return the mean gradient of records, one at a time."""
+    matrix = weights.reshape(problem.loss.n_outputs, -1)
+    total = np.zeros(problem.n_weights)
+    for row, target in zip(rows, targets, strict=True):
+        full = np.append(row, problem.intercept_scaling) if problem.intercept_scaling else row
+        scores = matrix @ full
+        scores = scores if len(scores) == 1 else scores[None, :]
+        _, slope = problem.loss.value_and_derivative(scores, np.array([target]))
+        total += np.outer(np.ravel(slope), full).ravel()
+    return total / len(rows)
+
+
+def algorithm_1(problem, batches, *, power, strength, optimistic=False, noises=None):
+    """Return x_T and all that the learner hears, as the paper has it: T - 1 batches, one group.
+
+    Projected FTRL from the origin, written down line by line; `noises` come on the sums.
+    """
+    n = len(batches)
+    beta = [0.0, *(float(t) ** power for t in range(1, n + 2))]
+    heard, g = [], np.zeros(problem.n_weights)
+    x = [np.zeros(problem.n_weights)]
+    for t in range(1, n + 2):
+        total = sum(heard, np.zeros(problem.n_weights))
+        if optimistic and heard:
+            total = total + heard[-1]
+        w = -total / strength
+        w *= min(1.0, problem.radius / max(np.linalg.norm(w), 1e-300))
+        b = sum(beta[: t + 1])
+        x.append(((b - beta[t]) * x[-1] + beta[t] * w) / b)
+        if t == n + 1:
+            break
+        rows, targets = batches[t - 1]
+        delta = beta[t] * plain_gradient(problem, rows, targets, x[t])
+        if t > 1:
+            delta = delta - beta[t - 1] * plain_gradient(problem, rows, targets, x[t - 1])
+        g = g + delta
+        heard.append(g if noises is None else g + noises[t - 1])
+    return x[-1], heard
+
+
+def papers_node_std(problem, *, rho, power, n_total, step, farthest) -> float:
+    """Return σ_t of equation (6)."""
+    reach = problem.lipschitz + problem.smoothness * farthest
+    return (2.0 * (power + 1.0) / rho * reach * math.sqrt(math.log2(2.0 * n_total))) * step ** (
+        power - 1.0
+    )

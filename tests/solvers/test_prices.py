@@ -1,0 +1,299 @@
+"""What a record pays for: visits, rounds, both players of a game; noise of sums, step by step."""
+
+import dataclasses
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.exceptions import PlanExceededError
+from sklearn_dpwg.losses import SquaredError
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, gdp_mu
+from sklearn_dpwg.privacy.noise.source import Payers
+from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
+from sklearn_dpwg.solvers import (
+    AGS,
+    GDA,
+    MGR,
+    OCO,
+    BestResponse,
+    Calls,
+    Moments,
+    OnlineToBatch,
+    PhasedERM,
+    Solution,
+)
+from sklearn_dpwg.solvers.rounds import phased_erm as phased_module
+from sklearn_dpwg.solvers.stream.releases import release_losses
+from tests.helpers.cases import descent, rounds
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.neighbours import neighbours, random_data
+from tests.helpers.replay import fixed_transcript, recorded, wrap
+from tests.helpers.sources import seeded
+
+BUDGET = Budget(1.0, 1e-6)
+
+
+# --- visits ------------------------------------------------------------------------------------
+
+
+def one_group_is_worst(visits):
+    """Return plan, data and solver where the second of three groups is always the worst."""
+    problem = make_problem((40, 60, 50))
+    solver = AGS(n_steps=12, visits=visits, sharpness=math.inf, loss_ceiling=math.inf)
+    rows, targets = random_data(problem, 0)
+    rows[:] = np.array([1.0, 0.0])
+    targets[:] = 1.0
+    targets[40:70], targets[:40] = -1.0, 1.0  # every second record of the group contradicts
+    return solver.plan(problem, Budget(1e6, 1e-6)), make_data(problem, rows, targets), solver
+
+
+ALONG = Solution(np.array([2.0, 0.0, 0.0]), None, 0)
+
+
+@pytest.mark.parametrize("visits", [4, 5, 12])
+def test_a_group_that_always_wins_is_taken_so_often_and_no_more(visits):
+    plan, data, solver = one_group_is_worst(visits)
+    noise = recorded(seeded(0, plan.releases))
+    found = solver.run(plan, data, noise, start=ALONG)
+    taken = [payer for payer in noise.payers if payer is not None]
+    assert taken[:visits] == [1] * visits
+    assert Counter(taken)[1] == visits
+    assert len(taken) == plan.n_steps == 12
+    assert found.group_weights == pytest.approx(np.bincount(taken, minlength=3) / 12)
+
+
+def test_the_source_refuses_the_visit_that_the_loop_forgets(monkeypatch):
+    plan, data, solver = one_group_is_worst(4)
+    descent.AGS_FAULTS["visits not enforced"](monkeypatch)
+    noise = seeded(0, plan.releases)
+    with pytest.raises(PlanExceededError, match=r"pays for 4 draws of .* by a group, and group 1"):
+        solver.run(plan, data, noise, start=ALONG)
+    assert [draw.release.name for draw in noise.draws].count(descent.TAKEN) == 4
+    # a source that forgets it too, and what would have become of the promise
+    monkeypatch.setattr(Payers, "check", lambda *_: None)
+    noise = recorded(seeded(0, plan.releases))
+    solver.run(plan, data, noise, start=ALONG)
+    assert Counter(noise.payers)[1] == 12
+
+
+def test_a_source_is_told_who_pays():
+    some = Release("g", "gaussian", 2.0, 6, draws_per_record=2)
+    noise = seeded(0, [some, Release("all", "gaussian", 2.0, 2)])
+    with pytest.raises(PlanExceededError, match="each must name its payer, got None"):
+        noise.gaussian([1.0], sensitivity=1.0, release=some)
+    for wrong, error in ((True, TypeError), (1.5, TypeError), (-1, ValueError)):
+        with pytest.raises(error, match="payer must be"):
+            noise.gaussian([1.0], sensitivity=1.0, release=some, payer=wrong)
+    with pytest.raises(PlanExceededError, match="name its payer"):
+        noise.gaussian_rows((2, 2), release=some)
+    with pytest.raises(PlanExceededError, match="name its payer"):
+        noise.shared_gaussian([1.0], units=[1.0], sensitivities=[1.0], releases=[some])
+    assert noise.draws == ()
+    for payer in (0, np.int64(1), 0, 1):
+        noise.gaussian([1.0], sensitivity=1.0, release=some, payer=payer)
+    for payer in (0, 1, np.int64(0)):
+        with pytest.raises(PlanExceededError, match="pays for 2 draws of 'g' by a group"):
+            noise.gaussian(1.0, sensitivity=1.0, release=some, payer=payer)
+    assert len(noise.draws) == 4
+    noise.gaussian(1.0, sensitivity=1.0, release=some, payer=2)
+    noise.gaussian(1.0, sensitivity=1.0, release=Release("all", "gaussian", 2.0, 2))
+
+
+@pytest.mark.parametrize("visits", [None, 1, 5, 20, 300])
+@pytest.mark.parametrize("sizes", [(50,), (40, 70), (5, 5, 90)])
+def test_a_record_pays_for_its_groups_visits(visits, sizes):
+    plan = AGS(n_steps=20, visits=visits).plan(make_problem(sizes), BUDGET)
+    n_steps = 20 if visits is None else min(20, visits * len(sizes))
+    paid = n_steps if visits is None else min(visits, n_steps)
+    assert plan.n_steps == n_steps
+    gradient, *risks = plan.releases
+    assert (gradient.max_count, gradient.paid_count) == (n_steps, paid)
+    spent = paid / gradient.noise_multiplier**2
+    spent += sum(n_steps / release.noise_multiplier**2 for release in risks)
+    assert 0.99999 < spent / gdp_mu(1.0, 1e-6) ** 2 <= 1.0
+    assert plan.guarantee.epsilon <= 1.0
+    quiet = [dataclasses.replace(release, draws_per_record=None) for release in plan.releases]
+    assert (PrivacyGuarantee.from_releases(quiet, 1e-6).epsilon > 1.001) == (paid < n_steps)
+    assert not plan.early_stop
+
+
+@pytest.mark.parametrize("sizes", [(5,), (4, 9), (1, 2, 30)])
+@pytest.mark.parametrize("visits", [None, 3])
+def test_the_group_that_is_taken_pays(visits, sizes):
+    problem = make_problem(sizes)
+    solver = AGS(n_steps=7, visits=visits)
+    plan = solver.plan(problem, BUDGET)
+    noise = recorded(seeded(0, plan.releases))
+    solver.run(plan, make_data(problem, *random_data(problem, 0)), noise)
+    payers = iter(payer for payer in noise.payers if payer is not None)
+    for asked in noise.asked:
+        if asked.release.name == descent.TAKEN:
+            wanted = plan.schedule.gradient_diameter / sizes[next(payers)]
+            assert asked.sensitivity == pytest.approx(wanted, rel=1e-15)
+            assert asked.sensitivity >= problem.gradient_diameter / max(sizes)
+        else:
+            assert asked.sensitivity == plan.schedule.feedback_range
+
+
+# --- passes and rounds -------------------------------------------------------------------------
+
+
+def test_laplace_releases_cost_no_more_than_the_budget_by_renyi_accounting_too():
+    """Another accountant on the same events; Rényi is looser, so it may exceed, but not by much."""
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.rdp import RdpAccountant
+
+    plan = MGR(schedule="paper", max_passes=7).plan(make_problem((4, 9)), BUDGET)
+    accountant = RdpAccountant(neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
+    (event,) = plan.guarantee.events
+    renyi = accountant.compose(event).get_epsilon(BUDGET.delta)
+    assert plan.guarantee.epsilon <= BUDGET.epsilon
+    assert plan.guarantee.epsilon <= renyi <= 1.3 * BUDGET.epsilon
+
+
+def test_both_players_of_the_paper_are_paid_for():
+    """Theorem 1 lets each spend half of the epsilon and adds nothing up; here both are added."""
+    plan = GDA(n_steps=30, schedule="paper").plan(make_problem((50, 90)), BUDGET)
+    one, other = plan.releases
+    schedule, smallest = plan.schedule, 50
+    sigma = one.noise_multiplier * schedule.gradient_diameter / smallest
+    assert other.noise_multiplier * schedule.feedback_range / smallest == pytest.approx(sigma)
+    moved = math.hypot(schedule.gradient_diameter, schedule.feedback_range) / smallest
+    assert sigma == pytest.approx(math.sqrt(30) * moved / BUDGET.mu, rel=1e-5)
+
+
+BASES = {"phased-erm": PhasedERM, "mgr": MGR, "moments": Moments}
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_call_costs_what_it_may(base):
+    """The second half of (C), whatever the caller does with the rest of the budget."""
+    problem = make_problem((400, 90), loss=SquaredError())
+    release = BASES[base]().plan_mixture(problem, Calls(3, 0.2)).release
+    spent = release.max_count / release.noise_multiplier**2
+    assert math.sqrt(spent / 3) == pytest.approx(0.2, rel=1e-12)
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("n_rounds", [1, 4])
+def test_rounds_on_all_records_add_up_to_the_budget(base, n_rounds):
+    problem = make_problem((400, 90), loss=SquaredError())
+    plan = BestResponse(base, n_rounds=n_rounds).plan(problem, BUDGET)
+    spent = math.fsum(release.max_count / release.noise_multiplier**2 for release in plan.releases)
+    assert 0.99999 < math.sqrt(spent) / gdp_mu(1.0, 1e-6) <= 1.0
+    assert {release.part for release in plan.releases} == {None}
+    assert plan.children == ()
+
+
+def test_a_phase_that_is_not_solved_is_an_error(monkeypatch):
+    """Not an answer: a run that returned one all the same would break what was planned."""
+    plan, solver = next(rounds.response_plans(3, 1, ("phased-erm",)))
+    wrap(
+        monkeypatch,
+        phased_module,
+        "release_weights",
+        lambda real, *args: real(*args[:3], args[3]._replace(tolerance=-1.0), *args[4:]),
+    )
+    source = fixed_transcript(0, {})
+    with pytest.raises(ArithmeticError, match="bug"):
+        solver.run(plan, neighbours(plan.problem, 0).data, source)
+
+
+# --- games -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_each_player_has_the_whole_budget(epsilon):
+    """Disjoint records: the two guarantees do not add up, and neither is wasted."""
+    budget = Budget(epsilon, 1e-6)
+    plan = OCO().plan(make_problem((300, 500)), budget)
+    sums, losses = plan.releases
+    assert math.isclose(1.0 / sums.noise_multiplier, gdp_mu(epsilon, 1e-6), rel_tol=1e-5)
+    # one Laplace draw has delta(eps) = 1 - exp((eps - 1/multiplier)/2)
+    pure = epsilon - 2.0 * math.log1p(-1e-6)
+    assert math.isclose(1.0 / losses.noise_multiplier, pure, rel_tol=1e-5)
+    assert (sums.part, losses.part) == (0, 1)
+    assert losses.max_count == plan.n_steps
+    assert losses.draws_per_record == 1
+    assert epsilon * (1 - 1e-4) < plan.guarantee.epsilon <= epsilon
+    assert len(plan.guarantee.events) == 2
+
+
+def test_one_group_pays_for_its_gradients_only():
+    plan = OCO().plan(make_problem((300,)), BUDGET)
+    (sums,) = plan.releases
+    assert sums.part is None
+    assert sums.max_count == 1
+    assert all(rate == 0.0 for rate in plan.schedule.feedback_rates)
+
+
+@pytest.mark.parametrize("name", ["toeplitz", "honaker", "tree", "independent"])
+def test_noise_of_the_sums_has_the_scale_of_the_plan(name):
+    """Exact gradients are zero where all losses are flat, so what is played is noise."""
+    problem = make_problem((400,), radius=1e6, scaling=0.0, n_features=1)
+    solver = OCO("ftrl", noise=name, n_rounds=8, play="sampled", averaging=0.0)
+    plan = solver.plan(problem, BUDGET)
+    rows, targets = np.zeros((400, 1)), np.ones(400)
+    played = []
+    for seed in range(200):
+        game = solver.begin(plan, seeded(seed, plan.releases))
+        oracle = make_data(problem, rows, targets).as_oracle(np.random.default_rng(0))
+        game.advance(oracle, problem.group_sizes)
+        played.append(game._player.predict()[0])
+    mechanism = make_prefix_sums(name, n_steps=8, n_dimensions=1)
+    unit = plan.releases[0].noise_multiplier * plan.schedule.gradient_diameter
+    unit /= plan.schedule.weight_rates[0] * game._strength
+    expected = unit * mechanism.standard_deviations()[7]
+    assert 0.85 < np.std(played) / expected < 1.15
+
+
+def test_a_group_that_was_not_read_has_a_loss_of_zero_without_noise():
+    plan = OCO(n_rounds=10).plan(make_problem((60, 90, 50)), BUDGET)
+    losses = next(one for one in plan.releases if one.mechanism == "laplace")
+    is_read, found = np.array([True, False, True]), []
+    for seed in range(2):
+        noise = seeded(seed, plan.releases)
+        found.append(release_losses(np.zeros(3), is_read, plan.schedule, noise, losses))
+        assert (found[-1] != 0.0).tolist() == is_read.tolist()
+    assert np.all((found[0] != found[1]) == is_read)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_the_sums_are_one_release_for_the_whole_budget(epsilon):
+    plan = OnlineToBatch().plan(make_problem((300, 500)), Budget(epsilon, 1e-6))
+    (sums,) = plan.releases
+    assert math.isclose(1.0 / sums.noise_multiplier, gdp_mu(epsilon, 1e-6), rel_tol=1e-5)
+    assert (sums.max_count, sums.part) == (1, None)
+    assert epsilon * (1 - 1e-4) < plan.guarantee.epsilon <= epsilon
+
+
+class Listens:
+    """A player that stays where it is, and keeps the last loss."""
+
+    def update(self, linear):
+        self.heard = linear[0]
+
+    def predict(self):
+        return np.zeros(1)
+
+
+@pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
+def test_noise_of_the_differences_has_the_scale_of_the_plan(name):
+    """Records without gradients, so what is heard is noise; one group, batches of ten."""
+    problem = make_problem((80,), loss=SquaredError(), radius=1e-9, scaling=0.0, n_features=1)
+    solver = OnlineToBatch("ftrl", noise=name, n_rounds=8)
+    plan = solver.plan(problem, BUDGET)
+    heard = []
+    for seed in range(200):
+        game = solver.begin(plan, seeded(seed, plan.releases))
+        oracle = make_data(problem, np.zeros((80, 1)), np.zeros(80)).as_oracle(
+            np.random.default_rng(0)
+        )
+        game._player = Listens()
+        game.advance(oracle, problem.group_sizes)
+        heard.append(game._player.heard)
+    deviation = make_prefix_sums(name, n_steps=8, n_dimensions=1).standard_deviations()[7]
+    unit = plan.schedule.multiplier * problem.gradient_diameter / 10.0
+    assert 0.85 < np.std(heard) / (unit * deviation) < 1.15

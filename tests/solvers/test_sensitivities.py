@@ -1,0 +1,469 @@
+"""How near single records come to what is stated, and sensitivities written down by hand."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sklearn_dpwg.data.problem import HiddenGroups, Problem
+from sklearn_dpwg.losses import (
+    AbsoluteError,
+    BinaryLogLoss,
+    Hinge,
+    MultinomialLogLoss,
+    SquaredError,
+    SquaredHinge,
+)
+from sklearn_dpwg.privacy import Budget, SumGrid, moment_sensitivity
+from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
+from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, Moments, OnlineToBatch, Solution
+from sklearn_dpwg.solvers.centring import CONSTANT
+from sklearn_dpwg.solvers.descent.releases import GroupGame
+from sklearn_dpwg.solvers.rounds import moments as moments_module
+from sklearn_dpwg.solvers.stream.releases import difference_sum
+from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity, round_weight
+from tests.helpers.cases import descent, stream
+from tests.helpers.contract import moves_on_a_transcript, on_a_transcript
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.neighbours import Neighbours, neighbours, random_data, random_records
+from tests.helpers.reference import papers_node_std
+from tests.helpers.replay import distance, distances, fixed_transcript, silent, wrap
+
+BUDGET = Budget(1.0, 1e-6)
+ROUNDING = 1e-9
+
+
+# --- steps -------------------------------------------------------------------------------------
+
+
+def directed_pair(problem, angle):
+    """Return two rows at one angle to the axis of the weights, opposite across it."""
+    along, across = np.eye(problem.n_features)[:2]
+    return (
+        np.sin(angle) * along + np.cos(angle) * across,
+        np.sin(angle) * along - np.cos(angle) * across,
+    )
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets", "radius", "tightness"),
+    [
+        (BinaryLogLoss(), (-1.0, -1.0), 20.0, 0.99),
+        (BinaryLogLoss(), (-1.0, -1.0), 3.0, 0.99),
+        (BinaryLogLoss(), (-1.0, -1.0), 0.1, 0.99),
+        (SquaredError(), (-1.0, -1.0), 2.0, 0.99),
+        (MultinomialLogLoss(3), (0.0, 0.0), 20.0, 0.7),
+    ],
+)
+def test_the_gradient_bound_is_nearly_attained(loss, targets, radius, tightness):
+    """A group of one record, weights on the sphere: how much of the noise is needed."""
+    problem = make_problem((1, 40), loss=loss, radius=radius, scaling=0.0)
+    plan = MGR(n_steps=1, risk_share=0.1).plan(problem, BUDGET)
+    rows, labels = random_data(problem, 0)
+    # two classes of the multinomial loss pull against each other along the first axis
+    weights = np.zeros((loss.n_outputs, 2))
+    weights[:, 0] = {1: [radius], 3: np.array([-1.0, 1.0, 0.0]) * radius / math.sqrt(2)}[
+        loss.n_outputs
+    ]
+    start = Solution(weights.ravel(), np.array([1.0, 0.0]), 0)
+    best = 0.0
+    for angle in np.linspace(0.0, np.pi / 2, 60):
+        asked = []
+        for row, target in zip(directed_pair(problem, angle), targets, strict=True):
+            rows[0], labels[0] = row, target
+            source = fixed_transcript(0, {})
+            MGR().run(plan, make_data(problem, rows, labels), source, start=start)
+            asked.append(source.asked)
+        best = max(best, distances(*asked)[0][1])
+    assert tightness < best <= 1.0 + ROUNDING
+
+
+@pytest.mark.parametrize("loss", descent.LOSSES, ids=repr)
+def test_the_risk_bound_is_nearly_attained(loss):
+    """One record, best against worst label at the end of the ball."""
+    problem = make_problem((1, 40), loss=loss, radius=20.0, scaling=0.0)
+    plan = MGR(n_steps=1, risk_share=0.5).plan(problem, BUDGET)
+    rows, labels = random_data(problem, 0)
+    weights = np.zeros((loss.n_outputs, 2))
+    spread = np.full(loss.n_outputs, -1.0)
+    spread[0] = max(loss.n_outputs - 1.0, 1.0)
+    weights[:, 0] = 20.0 * spread / np.linalg.norm(spread)
+    start = Solution(weights.ravel(), np.array([0.5, 0.5]), 0)
+    first, second = {
+        "log_loss": (1.0, -1.0) if loss.n_outputs == 1 else (0.0, 1.0),
+        "squared_error": (-getattr(loss, "target_bound", 0.0), 0.0),
+    }[loss.name]
+    asked = []
+    for row, target in ((1.0, first), (1.0 if loss.name == "log_loss" else 0.0, second)):
+        rows[0], labels[0] = (row, 0.0), target
+        source = fixed_transcript(0, {})
+        MGR().run(plan, make_data(problem, rows, labels), source, start=start)
+        asked.append(source.asked)
+    distance = distances(*asked)[1][1]
+    assert 0.99 < distance <= 1.0 + ROUNDING
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 10.0])
+def test_regularisers_carry_no_noise_and_change_no_sensitivity(ridge, monkeypatch):
+    """What is handed over for noise is the gradient of the records alone."""
+    problem = make_problem((4, 9), loss=BinaryLogLoss(), radius=2.0)
+    data = make_data(problem, *random_data(problem, 0))
+    solver = GDA(n_steps=6, schedule="paper", weight_ridge=ridge)
+    plan = solver.plan(problem, BUDGET)
+    source, points = fixed_transcript(0, {}), []
+
+    def watched(real, game, *point):
+        points.append(point)
+        return real(game, *point)
+
+    wrap(monkeypatch, GroupGame, "release", watched)
+    solver.run(plan, data, source)
+    stated = {(asked.release.name, float(np.max(asked.sensitivity))) for asked in source.asked}
+    assert len(stated) == 2  # the same in every step, and for every ridge
+    of_gradient = [asked.value for asked in source.asked if asked.release.name == "gradient"]
+    of_risks = [asked.value for asked in source.asked if asked.release.name == "group risks"]
+    for (weights, dual), gradient, losses in zip(points, of_gradient, of_risks, strict=True):
+        risks, gradients = data.risks_and_gradients(weights)
+        np.testing.assert_allclose(gradient, dual @ gradients, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(losses, risks * [4, 9], rtol=0, atol=1e-8)
+
+
+def test_records_of_a_group_that_is_never_taken_move_no_gradient():
+    problem = make_problem((30, 40, 50))
+    solver = AGS(n_steps=6, sharpness=1e-3)
+    plan = solver.plan(problem, BUDGET)
+    rows, targets = random_data(problem, 0)
+    others = rows.copy()
+    others[0] = -3.0 * rows[0] + 1.0
+    start, found = Solution(np.array([2.0, 0.0, 0.0]), None, 0), []
+    for each in (rows, others):
+        source = fixed_transcript(3, {})
+        solver.run(plan, make_data(problem, each, targets), source, start=start)
+        found.append(source)
+    assert 0 not in found[0].payers  # its handicap is the largest
+    for one, other in zip(found[0].asked, found[1].asked, strict=True):
+        if one.release.name == descent.TAKEN:
+            np.testing.assert_array_equal(one.value, other.value)
+        else:
+            assert not np.array_equal(one.value, other.value)
+
+
+@pytest.mark.parametrize("radius", [0.05, 0.5, 3.0])
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), Hinge(), SquaredHinge()], ids=repr)
+def test_a_limited_loss_stays_within_the_stated_range(loss, radius):
+    """Far below what the ball allows, where the slope of a record reaches its limit at once."""
+    problem = make_problem((1, 1), loss=loss, n_features=1, radius=radius, scaling=1.0)
+    schedule = MGR(n_steps=1, centring=True).plan(problem, Budget(1.0, 1e-6)).schedule
+    found = []
+    for target in (-1.0, 1.0):
+        for x in (-1.0, 1.0):
+            data = make_data(problem, np.full((2, 1), x), np.full(2, target))
+            risks = data.centred(np.array([1.0]), constant=CONSTANT, clip=0.9 * CONSTANT)
+            for sign in (-1.0, 1.0):
+                weights = np.array([sign * radius, 0.0])
+                losses, _ = risks.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
+                found.append(losses[0])
+    assert np.ptp(found) <= schedule.feedback_range * (1.0 + ROUNDING)
+
+
+# --- moments -----------------------------------------------------------------------------------
+
+
+def coordinates(vector):
+    rows, columns = np.triu_indices(len(vector))
+    outer = np.outer(vector, vector)
+    return np.where(rows == columns, 1.0, math.sqrt(2.0)) * outer[rows, columns]
+
+
+@given(st.integers(1, 6), st.integers(0, 10_000), st.floats(-3, 3))
+@settings(deadline=None, max_examples=60)
+def test_no_two_vectors_are_farther_apart(n_columns, seed, log_norm):
+    rng, norm = np.random.default_rng(seed), 10.0**log_norm
+    one, other = rng.standard_normal((2, n_columns))
+    if n_columns > 1 and seed % 2:
+        other = other - (other @ one) / (one @ one) * one  # at right angles
+    one, other = (norm * v / np.linalg.norm(v) for v in (one, other))
+    moved = np.linalg.norm(coordinates(one) - coordinates(other))
+    assert moved <= moment_sensitivity(norm) * (1 + 1e-9)
+    if n_columns > 1 and seed % 2:
+        assert moved == pytest.approx(moment_sensitivity(norm))
+    with pytest.raises(ValueError, match="norm"):
+        moment_sensitivity(-norm)
+
+
+@pytest.mark.parametrize("scaling", [0.0, 0.5])
+def test_opposite_targets_of_one_row_attain_it(scaling):
+    """With residuals as long as √(1 + constant²) they are at right angles."""
+    problem = make_problem((3, 4), loss=SquaredError(), scaling=scaling)
+    rows, targets = random_data(problem, 0)
+    plan, found = Moments(1).plan(problem, BUDGET), []
+    for sign in (1.0, -1.0):
+        rows, targets = rows.copy(), targets.copy()
+        rows[0], targets[0] = (0.6, 0.8), sign
+        source = fixed_transcript(0, {})
+        Moments(1).run(plan, make_data(problem, rows, targets), source)
+        found.append(source.asked)
+    ((_, distance),) = distances(*found)
+    assert distance == pytest.approx(1.0 / (1.0 + moments_module.ROUNDING), rel=1e-4)
+
+
+def test_the_square_of_the_constant_is_not_released():
+    problem = make_problem((5, 5), loss=SquaredError(), n_features=2)
+    rows, targets = random_data(problem, 0)
+    source = fixed_transcript(0, {})
+    Moments(1).run(Moments(1).plan(problem, BUDGET), make_data(problem, rows, targets), source)
+    assert source.asked[0].value.shape == (2, 9)
+
+
+# --- games -------------------------------------------------------------------------------------
+
+
+def test_the_bound_of_a_game_is_nearly_attained():
+    """All rows across the weights: opposite records move a vector by nearly the diameter."""
+    problem = make_problem((2, 30), radius=20.0, scaling=0.0)
+    rows, targets = random_records(problem, np.random.default_rng(0))
+    angle = 0.2
+    rows[:2], targets[:] = (math.sin(angle), math.cos(angle)), -1.0
+    other = rows.copy()
+    other[0] = math.sin(angle), -math.cos(angle)
+    pair = Neighbours(
+        make_data(problem, rows, targets),
+        make_data(problem, other, targets),
+        place=0,
+        group=0,
+        rank=0,
+        start=Solution(np.array([20.0, 0.0]), np.array([1 - 1e-9, 1e-9]), 0),
+    )
+    solver = OCO(n_rounds=1, noise="independent")
+    plan = solver.plan(problem, BUDGET)
+    found = [moves_on_a_transcript(plan, solver, pair, seed)["gradient sums"] for seed in range(8)]
+    assert 0.9 < max(found) <= 1.0 + ROUNDING
+
+
+@pytest.mark.parametrize(
+    "plans",
+    [
+        lambda: stream.oco_plans("weighted", "independent"),
+        lambda: stream.oco_plans("sampled", "independent"),
+        lambda: stream.batch_plans("independent"),
+    ],
+    ids=["oco, weighted", "oco, sampled", "online-to-batch"],
+)
+def test_with_independent_noise_one_vector_moves_at_most(plans):
+    counts = set()
+    for seed, (plan, solver) in enumerate(plans()):
+        pair = neighbours(plan.problem, seed)
+        (first, _), (second, _) = on_a_transcript(plan, solver, pair, seed)
+        moved = [distance(*both) for both in zip(first.asked, second.asked, strict=True)]
+        counts.add(sum(far > 0 for far, one in zip(moved, first.asked, strict=True) if one.is_row))
+    assert counts == {0, 1}
+
+
+def numbers_of(problem, batch=1.0):
+    mechanism = make_prefix_sums("toeplitz", n_steps=8, n_dimensions=problem.n_weights)
+    return DifferenceSensitivity.of(problem, mechanism, np.full(problem.n_groups, batch))
+
+
+@pytest.mark.parametrize("loss", stream.LOSSES, ids=lambda loss: loss.name)
+def test_the_sensitivity_holds_for_all_records_and_points(loss):
+    """Differences of random pairs of records at random pairs of points, near and far."""
+    rng = np.random.default_rng(0)
+    for radius in (0.3, 3.0, 30.0):
+        problem = make_problem((9,), loss=loss, radius=radius, n_features=3)
+        numbers, largest = numbers_of(problem), 0.0
+        for _ in range(150):
+            rows, targets = random_records(problem, rng)
+            rows = rows[:2] / np.maximum(1.0, np.linalg.norm(rows[:2], axis=1))[:, None]
+            if rng.random() < 0.5:
+                rows[1] = -rows[0] if rng.random() < 0.7 else 0.0
+            here, before = rng.normal(size=(2, problem.n_weights))
+            here *= radius * rng.random() / np.linalg.norm(here)
+            before *= radius * rng.random() / np.linalg.norm(before)
+            before = here + 10.0 ** rng.uniform(-6, 0) * (before - here)
+            step, power = int(rng.integers(1, 20)), float(rng.choice([0.0, 1.0, 3.0]))
+            weight, last = round_weight(step, power), round_weight(step - 1, power)
+            stated = numbers.of_round(weight, last, float(np.linalg.norm(here - before)))
+            one, other = (
+                difference_sum(
+                    problem, rows[i : i + 1], targets[i : i + 1], (weight, here), (last, before)
+                )
+                for i in (0, 1)
+            )
+            largest = max(largest, float(np.linalg.norm(one - other)) / stated)
+        assert 0.2 < largest <= 1.0, radius
+
+
+def one_smoothness_is_stated(problem, numbers) -> bool:
+    """Whether two records of which one curves and one does not move by just what is stated."""
+    here, before = np.array([0.5, 0.0]), np.array([0.1, 0.0])
+    rows = np.array([[1.0, 0.0], [0.0, 0.0]])
+    one, other = (
+        difference_sum(problem, rows[i : i + 1], np.ones(1), (1.0, here), (1.0, before))
+        for i in (0, 1)
+    )
+    moved = float(np.linalg.norm(one - other))
+    assert moved == pytest.approx(problem.smoothness * 0.4)
+    return moved <= numbers.of_round(1.0, 1.0, 0.4) <= moved * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(("factor", "holds"), [(1.0, True), (2.0, False), (0.5, False)])
+def test_one_smoothness_is_needed_and_enough(factor, holds):
+    """Planted: two H for one would be twice the noise, half of it too little."""
+    problem = make_problem((9,), loss=SquaredError(), radius=2.0, scaling=0.0)
+    numbers = replace(numbers_of(problem), smoothness=factor * problem.smoothness)
+    assert one_smoothness_is_stated(problem, numbers) == holds
+
+
+def test_one_diameter_is_needed_and_enough():
+    """The first round: two opposite records, at the point where the diameter is attained."""
+    problem = make_problem((9,), loss=BinaryLogLoss(), radius=20.0, scaling=0.0)
+    numbers, best = numbers_of(problem), 0.0
+    for angle in np.linspace(0.0, 1.5, 60):
+        rows = np.array([[math.sin(angle), math.cos(angle)], [math.sin(angle), -math.cos(angle)]])
+        here = np.array([20.0, 0.0])
+        one, other = (
+            difference_sum(problem, rows[i : i + 1], -np.ones(1), (1.0, here), (0.0, here))
+            for i in (0, 1)
+        )
+        best = max(best, float(np.linalg.norm(one - other)))
+    assert 0.99 * numbers.of_round(1.0, 0.0, 0.0) < best <= numbers.of_round(1.0, 0.0, 0.0)
+
+
+def test_the_sensitivity_is_the_one_written_down():
+    problem = make_problem((9, 5), radius=4.0)
+    numbers, diameter = numbers_of(problem), problem.gradient_diameter
+    curve = problem.smoothness
+    for weight, before, moved in [(1.0, 0.0, 3.0), (5.0, 4.0, 0.2), (5.0, 4.0, 1e9), (1.0, 1.0, 0)]:
+        change = min(curve * moved, 2.0 * diameter) if before else 0.0
+        exact = (weight - before) * diameter + before * change
+        found = numbers.of_round(weight, before, moved)
+        assert exact <= found <= exact * (1.0 + 1e-9) + 1e-10
+
+
+def test_weights_of_rounds():
+    """β_0 is 0 for every power, also 0."""
+    for power in (0.0, 0.5, 1.0, 3.0):
+        assert round_weight(0, power) == 0.0
+        assert [round_weight(t, power) for t in (1, 4)] == [1.0, 4.0**power]
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_stated_noise_is_far_below_the_papers(power, batch):
+    """What the paper's formula asks is at least twice as much, node by node."""
+    problem = make_problem((64,), radius=3.0)
+    found = {}
+    for schedule in ("planned", "paper"):
+        solver = OnlineToBatch(
+            "ftrl", noise="tree", power=power, n_rounds=15, batch_size=batch, schedule=schedule
+        )
+        plan, source = solver.plan(problem, BUDGET), silent()
+        data = make_data(problem, *random_records(problem, np.random.default_rng(0)))
+        game = solver.begin(plan, source)
+        game.advance(data.as_oracle(np.random.default_rng(0)), problem.group_sizes)
+        found[schedule] = np.array([float(asked.sensitivity) for asked in source.asked])
+        farthest, rho = game._farthest, 1.0 / plan.schedule.multiplier
+    largest = papers_node_std(
+        problem, rho=rho, power=power, n_total=16, step=15 if power > 1 else 1, farthest=farthest
+    )
+    multiplier = plan.schedule.multiplier
+    assert multiplier * found["paper"].max() <= largest / batch * (1 + 1e-9)
+    if power == 1.0:
+        assert multiplier * found["paper"].max() > 0.8 * largest / batch
+        assert 2.0 * found["planned"].max() < found["paper"].max()
+
+
+def test_a_mixture_of_the_start_is_paid_for():
+    """Another mixture than the planned one has its own largest share."""
+    problem = make_problem((30, 60))
+    solver = OnlineToBatch(n_rounds=3, noise="independent")
+    plan, source = solver.plan(problem, BUDGET), silent()
+    data = make_data(problem, *random_records(problem, np.random.default_rng(1)))
+    start = Solution(np.zeros(problem.n_weights), np.array([0.75, 0.25]), 0)
+    solver.run(plan, data, source, start=start)
+    first = plan.schedule.sensitivity.of_round(1.0, 0.0, 0.0)
+    assert source.asked[0].sensitivity == pytest.approx(0.75 / 10.0 * first)
+
+
+# --- hidden groups -----------------------------------------------------------------------------
+
+
+def sums_of_neighbours(read):
+    """Return how far a record that changes its group moves sums on a coarse grid."""
+    rng = np.random.default_rng(0)
+    problem = Problem(
+        BinaryLogLoss(), (500, 500), 2, 3.0, (0.5, 0.5), 0.5, HiddenGroups(1000, 0.03)
+    )
+    rows, targets = rng.standard_normal((1000, 2)), rng.choice([-1.0, 1.0], size=1000)
+    codes = rng.integers(2, size=1000)
+    others = codes.copy()
+    others[3] = 1 - codes[3]
+    pair = [make_data(problem, rows, targets, each) for each in (codes, others)]
+    return [read(data) for data in pair]
+
+
+COARSE = SumGrid(loss_step=0.25, gradient_step=0.25)
+
+
+def read_sums(data):
+    return data.sums(np.array([0.3, -0.7, 0.2]), ceiling=9.0, grid=COARSE)[0]
+
+
+def read_rows(data):
+    return data.row_sum(grid=COARSE)
+
+
+def read_moments(data):
+    facts = {"clip": 1.0, "constant": 0.75, "length": 1.25, "step": 2.0**-8}
+    regression = data.with_loss(SquaredError())
+    return regression.residual_moments(
+        np.array([0.3, -0.7, 0.2]), **facts, sum_step=4.0, block_size=8
+    )
+
+
+@pytest.mark.parametrize("read", [read_sums, read_rows, read_moments])
+def test_a_record_that_changes_its_group_takes_along_what_it_adds(read):
+    """No other record is rounded anew, on however coarse a grid: what one loses another gains."""
+    one, other = sums_of_neighbours(read)
+    if read is read_rows:
+        assert np.array_equal(one, other)
+    else:
+        assert not np.array_equal(one, other)
+        assert np.array_equal(one.sum(axis=0), other.sum(axis=0))
+
+
+def test_rows_lie_alike_whatever_the_groups():
+    """Sorted columns in Fortran order are not copied where groups are public."""
+    rows = np.asfortranarray(np.random.default_rng(0).standard_normal((6, 2)))
+    problem = Problem(BinaryLogLoss(), (3, 3), 2, 3.0, (0.5, 0.5), 0.5, HiddenGroups(6, 0.03))
+    for codes in ([0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 1, 1]):
+        records = make_data(problem, rows, np.ones(6), codes).records
+        assert records.rows.flags.c_contiguous
+        assert np.array_equal(records.rows, rows[records.places])
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), AbsoluteError()])
+def test_risks_are_sums_over_what_stands_for_sizes(loss):
+    rng = np.random.default_rng(0)
+    hidden = HiddenGroups(90, 0.03)
+    problem = Problem(loss, (50, 20, 5), 2, 3.0, (0.6, 0.3, 0.1), 0.5, hidden)
+    codes = np.repeat([0, 1, 2], [60, 29, 1])
+    targets = rng.integers(2, size=90).astype(float)
+    data = make_data(problem, rng.standard_normal((90, 2)), targets, rng.permutation(codes))
+    weights, center = rng.standard_normal(problem.n_weights), 0.8
+    risks, gradients = data.risks_and_gradients(weights)
+    ratios = np.array([60, 29, 1]) / problem.group_sizes
+    over = data.over(problem.group_sizes, loss_center=center)
+    found, slopes = over.risks_and_gradients(weights)
+    assert found == pytest.approx(center + ratios * (risks - center))
+    assert over.risks(weights) == pytest.approx(found)
+    assert slopes == pytest.approx(ratios[:, None] * gradients)
+    mixture = np.array([0.2, 0.3, 0.5])
+    if loss.smooth:
+        hessian = data.hessian(weights, ratios * mixture)
+        assert over.hessian(weights, mixture) == pytest.approx(hessian)
+    alike = data.over(data.group_sizes, loss_center=center)
+    assert alike.risks(weights) == pytest.approx(risks)
