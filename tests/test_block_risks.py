@@ -29,8 +29,7 @@ from sklearn_dpwg.privacy.noise import PoissonSample
 from sklearn_dpwg.privacy.sensitivity import grid_step, summation_slack
 from sklearn_dpwg.solvers import MGR, Exact, Moments, PhasedERM
 from tests.helpers.group_data import make_data, make_problem, make_risks
-from tests.helpers.hidden_cases import Records
-from tests.helpers.mgr_cases import random_data
+from tests.helpers.neighbours import random_data
 from tests.helpers.selections import Listed
 from tests.helpers.sources import seeded
 from tests.helpers.storage import RestlessEngine, in_blocks
@@ -58,7 +57,7 @@ def hidden_risks(loss=None, n=128, seed=0) -> GroupRisks:
         HiddenGroups(n, 0.03),
     )
     codes = (rng.random(n) < 0.3).astype(int)
-    return Records(rng.standard_normal((n, 3)), rng.choice([-1.0, 1.0], n), codes).data(problem)
+    return make_data(problem, rng.standard_normal((n, 3)), rng.choice([-1.0, 1.0], n), codes)
 
 
 def answers(risks, weights, *, exact):

@@ -11,8 +11,7 @@ from sklearn_dpwg.privacy import gdp_mu
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent import releases as mgr_releases
 from tests.helpers.lower_bounds import DELTA, audited_mu, verdict
-from tests.helpers.planted import wrap
-from tests.helpers.replay import Instead
+from tests.helpers.replay import Instead, wrap
 
 pytestmark = [
     pytest.mark.audit,

@@ -26,15 +26,15 @@ from tests.helpers.lower_bounds import (
     say,
     verdict,
 )
-from tests.helpers.mgr_cases import random_data
+from tests.helpers.neighbours import random_data
 from tests.helpers.replay import (
     Instead,
     distances,
     faulty,
-    misstated,
     recorded,
     replayed,
     silent,
+    tampered,
 )
 
 pytestmark = pytest.mark.audit
@@ -56,11 +56,10 @@ def drawn_twice(run, plan, data, noise, start):
 
 
 def without_the_diameter(run, plan, data, noise, start):
-    def change(release, value, stated):
-        is_gradient = release == plan.releases[0]
-        return value, stated / (plan.schedule.gradient_diameter if is_gradient else 1.0)
+    def undivided(draw, value, stated):
+        return draw(value, stated / plan.schedule.gradient_diameter)
 
-    return run(plan, data, misstated(noise, change), start)
+    return run(plan, data, tampered(noise, "gradient", undivided), start)
 
 
 SECOND_DRAW = faulty(MGR, drawn_twice)

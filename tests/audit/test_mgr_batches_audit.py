@@ -19,7 +19,7 @@ from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.privacy.noise import PoissonSample
 from sklearn_dpwg.solvers import MGR, Solution
-from tests.helpers.batch_cases import FAULTS, with_batches
+from tests.helpers.cases.descent import BATCH_FAULTS, with_batches
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.replay import recorded
 
@@ -146,7 +146,7 @@ def test_a_sampler_at_another_rate_is_caught():
 
 def test_noise_for_whole_groups_is_caught(monkeypatch):
     solver, plan = planned(risk_share=0.01)
-    FAULTS["noise for n_i, not for q_i n_i"](monkeypatch)
+    BATCH_FAULTS["noise for n_i, not for q_i n_i"](monkeypatch)
     runs = [scores(solver, plan, targets, seed) for seed, targets in enumerate(PAIR)]
     assert verdict("planted: noise for whole groups", *runs, plan)[0]
 

@@ -11,8 +11,8 @@ from sklearn_dpwg.solvers import Moments
 from sklearn_dpwg.solvers.rounds.releases import triangle
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.lower_bounds import DELTA, audited_mu, quiet_source, verdict
-from tests.helpers.mgr_cases import random_data
-from tests.helpers.replay import Instead, faulty, misstated, recorded
+from tests.helpers.neighbours import random_data
+from tests.helpers.replay import Instead, faulty, recorded, tampered
 
 pytestmark = pytest.mark.audit
 
@@ -60,7 +60,7 @@ def test_outputs_of_runs(n_rounds, released):
 
 
 def half_the_sensitivity(run, plan, data, noise, start):
-    source = misstated(noise, lambda release, value, stated: (value, stated / 2))
+    source = tampered(noise, "second moments", lambda draw, value, stated: draw(value, stated / 2))
     return run(plan, data, source, start)
 
 

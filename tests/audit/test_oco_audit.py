@@ -17,6 +17,7 @@ from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.privacy import Budget, gdp_mu
 from sklearn_dpwg.solvers import OCO, Solution
 from sklearn_dpwg.solvers.stream.learners import FTRL
+from tests.helpers.cases.stream import OCO_FAULTS
 from tests.helpers.group_data import make_problem
 from tests.helpers.lower_bounds import (
     DELTA,
@@ -26,7 +27,6 @@ from tests.helpers.lower_bounds import (
     say,
     verdict,
 )
-from tests.helpers.oco_cases import Fault, batch_not_divided
 
 pytestmark = pytest.mark.audit
 
@@ -194,7 +194,7 @@ def test_a_record_of_the_groups(play):
 
 @pytest.mark.parametrize("play", ["weighted", "sampled"])
 def test_planted_batch_that_is_not_divided(play, monkeypatch):
-    batch_not_divided(Fault(monkeypatch, play))
+    OCO_FAULTS["batch not divided"](monkeypatch)
     scores, _ = audited(play, "weights", n_runs=N_RUNS // 2)
     assert verdict(f"planted: {play}, undivided", audited_mu(*scores), gdp_mu(EPSILON, DELTA))
 

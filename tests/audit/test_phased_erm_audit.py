@@ -7,10 +7,10 @@ import pytest
 
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import PhasedERM, Solution
+from tests.helpers.cases.rounds import phases
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.lower_bounds import DELTA, audited_mu, quiet_source, verdict
-from tests.helpers.mgr_cases import random_data
-from tests.helpers.phased_cases import change_phases
+from tests.helpers.neighbours import random_data
 
 pytestmark = pytest.mark.audit
 
@@ -76,7 +76,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_faults(name, monkeypatch):
-    change_phases(monkeypatch, **PLANTED[name])
+    phases(**PLANTED[name])(monkeypatch)
     solver = PhasedERM(mu_weights=1.0, **SETTINGS["one phase"])
     mu, claimed = audited(solver, 4.0, N_RUNS // 2)
     assert verdict(f"planted: {name}", mu, claimed)

@@ -56,7 +56,7 @@ def answers(plan: Plan, seed: int) -> dict[str, float]:
 def moves_on_a_transcript(plan: Plan, solver: Solver, pair: Neighbours, seed: int) -> Moves:
     """Return how far a record moves each release, over what is paid; infinity where it may not."""
     try:
-        return _compared(plan, *on_a_transcript(plan, solver, pair, seed))
+        return compared(plan, *on_a_transcript(plan, solver, pair, seed))
     except ArithmeticError:
         return {"not solved": math.inf}
 
@@ -72,7 +72,7 @@ def on_a_transcript(
     return runs
 
 
-def _compared(plan: Plan, first: tuple[Recorder, Solution], second: tuple[Any, Any]) -> Moves:
+def compared(plan: Plan, first: tuple[Recorder, Solution], second: tuple[Any, Any]) -> Moves:
     (source, solution), (other_source, other) = first, second
     if not _is_same(solution, other):
         return {"output": math.inf}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -271,14 +270,3 @@ def faulty(of: type[Solver], fault: Callable[..., Any]) -> type[Any]:
             return fault(super()._run, plan, data, noise, start)
 
     return Faulty
-
-
-def instead_of(module: Any, name: str, fault: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a fault of a run: in it a function f of a module is ``fault(f, *arguments)``."""
-
-    def through(run, *arguments):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, name, partial(fault, getattr(module, name)))
-            return run(*arguments)
-
-    return through

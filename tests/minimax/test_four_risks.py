@@ -18,8 +18,8 @@ from sklearn_dpwg.optimum.minimax import (
     strong_gap,
     weak_gap,
 )
-from tests.helpers.gda_cases import nearest_distribution
 from tests.helpers.group_data import make_risks
+from tests.helpers.reference import nearest_distribution
 
 RADIUS = 2.0
 

@@ -11,7 +11,8 @@ from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import Budget, Release
 from sklearn_dpwg.solvers import MGR, SOLVERS, Auto, FreshPhasedERM, Moments, PhasedERM
 from sklearn_dpwg.solvers.counts import CountStage, whole_sizes
-from tests.helpers.hidden_cases import Records, hidden_case, hidden_problem
+from tests.helpers.group_data import make_data
+from tests.helpers.neighbours import hidden_problem, neighbours
 from tests.helpers.replay import silent
 from tests.helpers.selections import Listed, with_records
 
@@ -97,11 +98,11 @@ def test_every_other_solver_refuses_in_one_sentence():
 
 def test_a_plan_for_hidden_groups_refuses_others_without_telling_sizes():
     plan, solver = planned()
-    case = hidden_case(plan, solver, 0)
-    data = with_records(case.pair[0], places=None)
+    pair = neighbours(plan.problem, 0)
+    data = with_records(pair.data, places=None)
     with pytest.raises(ValueError, match="groups are hidden"):
         solver.run(plan, data, None)
-    fewer = case.pair[0].part(Listed([]))
+    fewer = pair.data.part(Listed([]))
     with pytest.raises(ValueError, match=r"\(records, groups, loss, weights\)"):
         solver.run(plan, fewer, None)
 
@@ -119,7 +120,7 @@ def test_groups_that_may_be_empty_are_not_learned_for():
     )
     rng = np.random.default_rng(0)
     rows, codes = rng.standard_normal((1000, 2)), (np.arange(1000) < 100).astype(int)
-    data = Records(rows, np.where(rows[:, 0] > 0, 1.0, -1.0), codes).data(problem)
+    data = make_data(problem, rows, np.where(rows[:, 0] > 0, 1.0, -1.0), codes)
     for solver in (MGR(n_steps=60), PhasedERM(4)):
         plan = solver.plan(problem, Budget(1e4, 1e-6))
         assert problem.is_heard.tolist() == [True, True, False]

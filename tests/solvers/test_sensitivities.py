@@ -17,8 +17,9 @@ from sklearn_dpwg.losses import (
     SquaredError,
     SquaredHinge,
 )
-from sklearn_dpwg.privacy import Budget, SumGrid, moment_sensitivity
+from sklearn_dpwg.privacy import Budget, SumGrid
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
+from sklearn_dpwg.privacy.sensitivity import moment_sensitivity
 from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, Moments, OnlineToBatch, Solution
 from sklearn_dpwg.solvers.centring import CONSTANT
 from sklearn_dpwg.solvers.descent.releases import GroupGame

@@ -13,7 +13,7 @@ from sklearn_dpwg.solvers import AGS, Solution
 from sklearn_dpwg.solvers.descent.ags import ChoiceRule, GroupChoice, of_choice
 from sklearn_dpwg.solvers.steps import step_and_momentum
 from tests.helpers.group_data import make_data, make_problem, naive
-from tests.helpers.mgr_cases import random_data
+from tests.helpers.neighbours import random_data
 from tests.helpers.replay import recorded, silent
 from tests.helpers.sources import seeded
 

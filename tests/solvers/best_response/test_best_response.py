@@ -25,8 +25,9 @@ from sklearn_dpwg.solvers.descent import mgr as mgr_mixture
 from sklearn_dpwg.solvers.mixture import as_mixture_solver, mixture_solvers
 from sklearn_dpwg.solvers.steps import CORRECTION
 from tests.helpers.group_data import make_data, make_problem, make_risks
-from tests.helpers.mgr_cases import Ball, random_data
+from tests.helpers.neighbours import random_data
 from tests.helpers.plan_check import assert_releases_match
+from tests.helpers.reference import Ball
 from tests.helpers.replay import fixed_transcript, recorded
 from tests.helpers.sources import seeded
 

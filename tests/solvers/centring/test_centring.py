@@ -23,8 +23,7 @@ from sklearn_dpwg.solvers.centring import (
 )
 from sklearn_dpwg.solvers.rounds import releases as phased_releases
 from tests.helpers.group_data import make_data, make_problem, make_risks
-from tests.helpers.planted import wrap
-from tests.helpers.replay import Recorder, silent
+from tests.helpers.replay import Recorder, silent, wrap
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)

@@ -20,7 +20,7 @@ from sklearn_dpwg.losses import (
     SquaredError,
     SquaredHinge,
 )
-from tests.helpers.mgr_cases import random_targets
+from tests.helpers.neighbours import random_targets
 from tests.helpers.selections import Listed
 
 ONE_OUTPUT = (

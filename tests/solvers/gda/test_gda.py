@@ -22,9 +22,9 @@ from sklearn_dpwg.solvers import GDA, MGR, Solution
 from sklearn_dpwg.solvers.descent import gda as gda_module
 from sklearn_dpwg.solvers.descent.gda import best_ridge, strong_gap_bound
 from sklearn_dpwg.solvers.descent.releases import GroupGame
-from tests.helpers.gda_cases import paper_points
 from tests.helpers.group_data import make_data, make_problem, make_risks
-from tests.helpers.mgr_cases import random_data
+from tests.helpers.neighbours import random_data
+from tests.helpers.reference import paper_points
 from tests.helpers.replay import Instead, silent
 
 BUDGET = Budget(1.0, 1e-6)

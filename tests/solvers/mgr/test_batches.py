@@ -1,4 +1,4 @@
-"""Steps on Poisson batches: sensitivity, accounting, noise, and the run as it is stated.
+"""Steps on Poisson batches: accounting, noise, and the run as it is stated.
 
 docs/theory/mgr.md, section 8. Planning has a file of its own.
 """
@@ -18,78 +18,17 @@ from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning, Unsup
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, delta_of
 from sklearn_dpwg.solvers import MGR, Solution
-from tests.helpers.batch_cases import (
-    FAULTS,
-    batch_problems,
-    canary_case,
-    estimates,
-    moves,
-    with_batches,
-)
 from tests.helpers.group_data import make_data, make_problem, make_risks
-from tests.helpers.mgr_cases import Ball, adapted_group_weights, kept_share, random_data
+from tests.helpers.neighbours import random_data
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.plan_check import assert_releases_match
+from tests.helpers.reference import Ball, adapted_group_weights, estimates, kept_share
 from tests.helpers.replay import recorded
 from tests.helpers.selections import Listed, chosen, everybody
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
 ROUNDING = 1e-9
-
-
-# --- sensitivity -------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def plans():
-    return list(batch_problems(0, 12))
-
-
-def worst_moves(plans, seeds, *, until_caught=False):
-    """Return the furthest that a record moves a step, over what is stated, in many cases."""
-    worst = {"replaced": 0.0, "joined": 0.0}
-    for seed in seeds:
-        plan, solver = plans[seed % len(plans)]
-        for name, distance in moves(canary_case(plan, solver, seed), seed).items():
-            worst[name] = max(worst[name], distance)
-        if until_caught and max(worst.values()) > 1.0 + ROUNDING:
-            break
-    return worst
-
-
-def test_no_record_moves_a_step_by_more_than_is_stated(plans):
-    worst = worst_moves(plans, range(400))
-    assert max(worst.values()) <= 1.0 + ROUNDING, worst
-    assert min(worst.values()) > 0.9, worst  # the attack is strong enough to mean something
-
-
-def test_groups_read_in_full_and_sampled_groups_are_both_attacked(plans):
-    kinds = {
-        tuple(sorted({rate < 1.0 for rate in plan.schedule.batches.rates})) for plan, _ in plans
-    }
-    assert kinds == {(True,), (False, True)}
-    assert len({len(plan.releases) for plan, _ in plans}) > 2
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_planted_fault_is_caught(fault, plans, monkeypatch):
-    FAULTS[fault](monkeypatch)
-    worst = worst_moves(plans, range(700), until_caught=True)
-    assert max(worst.values()) > 1.0 + ROUNDING, worst
-
-
-def test_the_diameter_instead_of_twice_the_norm_is_caught(plans):
-    """Γ < 2L bounds a replacement; a record that joins or not is another matter."""
-    wrong = [
-        (with_batches(plan, gradient_bounds=(plan.problem.gradient_diameter,) * len(rates)), solver)
-        for plan, solver in plans
-        for rates in [plan.schedule.batches.rates]
-        if plan.problem.gradient_diameter < 1.9 * plan.problem.lipschitz
-    ]
-    worst = worst_moves(wrong, range(700), until_caught=True)
-    assert worst["replaced"] <= 1.0 + ROUNDING
-    assert worst["joined"] > 1.0 + ROUNDING
 
 
 # --- the worst pair, by integration ------------------------------------------------------------

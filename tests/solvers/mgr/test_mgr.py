@@ -13,8 +13,9 @@ from sklearn_dpwg.solvers import MGR, Solution
 from sklearn_dpwg.solvers.descent import releases
 from sklearn_dpwg.solvers.steps import step_and_momentum
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.mgr_cases import Ball, adapted_group_weights, kept_share, random_data
-from tests.helpers.replay import faulty, fixed_transcript, instead_of, silent
+from tests.helpers.neighbours import random_data
+from tests.helpers.reference import Ball, adapted_group_weights, kept_share
+from tests.helpers.replay import fixed_transcript, silent, wrap
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
@@ -199,25 +200,25 @@ def test_every_release_counts(n_steps):
         assert not np.array_equal(moved, before.group_weights if is_risk else before.weights)
 
 
-def test_averaging_before_the_step_is_caught():
+def test_averaging_before_the_step_is_caught(monkeypatch):
     """The fault that this solver once had: the last releases were paid for and not used."""
 
-    def before_the_step(run, plan, data, noise, start):
-        path = []
-
-        def watched(honest, plan, data, weights, *others):
-            path.append(weights)
-            return honest(plan, data, weights, *others)
-
-        found = instead_of(releases, "from_pass", watched)(run, plan, data, noise, start)
-        return dataclasses.replace(found, weights=np.mean(path, axis=0))
-
-    late = faulty(MGR, before_the_step)
     problem = make_problem((4, 9))
     plan = MGR(n_steps=1).plan(problem, BUDGET)
     data = make_data(problem, *random_data(problem, 0))
-    assert not late().run(plan, data, fixed_transcript(0, {})).weights.any()
     assert MGR().run(plan, data, fixed_transcript(0, {})).weights.any()
+    path = []
+
+    def watched(honest, plan, data, weights, *others):
+        path.append(weights)
+        return honest(plan, data, weights, *others)
+
+    def before_the_step(run, *arguments):
+        return dataclasses.replace(run(*arguments), weights=np.mean(path, axis=0))
+
+    wrap(monkeypatch, releases, "from_pass", watched)
+    wrap(monkeypatch, MGR, "_run", before_the_step)
+    assert not MGR().run(plan, data, fixed_transcript(0, {})).weights.any()
 
 
 # --- shapes and extremes -----------------------------------------------------------------------

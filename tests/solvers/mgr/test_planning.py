@@ -17,7 +17,7 @@ from sklearn_dpwg.solvers.descent.rule import HedgeRule
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread, step_and_momentum
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.mgr_cases import random_data
+from tests.helpers.neighbours import random_data
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)

@@ -12,8 +12,8 @@ from sklearn_dpwg.solvers.descent import releases
 from sklearn_dpwg.solvers.descent.group_weights import RaisedCeiling
 from sklearn_dpwg.solvers.sums import SumSensitivity
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.mgr_cases import bad_case
-from tests.helpers.replay import Recorder, distances, faulty, instead_of
+from tests.helpers.neighbours import neighbours
+from tests.helpers.replay import Recorder, distances, wrap
 from tests.helpers.sources import seeded
 
 ROUNDING = 1e-9
@@ -168,15 +168,15 @@ def plans():
     return found
 
 
-def worst_of_raised_ceilings(seeds, plans, solver_class=MGR):
+def worst_of_raised_ceilings(seeds, plans):
     """Return the largest distance of each release, and how many runs raised their ceiling."""
     worst, n_raised = {}, 0
     for seed in seeds:
-        plan, solver = plans[seed % len(plans)], solver_class(centring=False)
-        case, asked, outputs = bad_case(plan, solver, seed), [], []
-        for data in (case.data, case.neighbour):
+        plan, solver = plans[seed % len(plans)], MGR(centring=False)
+        pair, asked, outputs = neighbours(plan.problem, seed), [], []
+        for data in (pair.data, pair.other):
             source = raising_transcript(seed, np.array(plan.problem.group_sizes))
-            outputs.append(solver.run(plan, data, source, start=case.start))
+            outputs.append(solver.run(plan, data, source, start=pair.start))
             asked.append(source.asked)
         assert np.array_equal(outputs[0].weights, outputs[1].weights)
         of_risks = [float(each.sensitivity) for each in asked[0] if each.release.name != "gradient"]
@@ -188,7 +188,7 @@ def worst_of_raised_ceilings(seeds, plans, solver_class=MGR):
 
 def test_no_neighbour_moves_a_release_by_more_than_a_raised_ceiling_states(plans):
     worst, n_raised = worst_of_raised_ceilings(range(120), plans)
-    assert n_raised > 100
+    assert n_raised > 80
     assert max(worst.values()) <= 1.0 + ROUNDING, worst
     assert min(worst.values()) > 0.75, worst
 
@@ -199,7 +199,7 @@ def usual_range(honest, plan, data, weights, group_weights, noise, limits):
     return honest(plan, data, weights, group_weights, noise, usual)
 
 
-def test_a_raised_ceiling_with_the_usual_noise_is_seen(plans):
-    fault = instead_of(releases, "from_pass", usual_range)
-    worst, _ = worst_of_raised_ceilings(range(60), plans, faulty(MGR, fault))
+def test_a_raised_ceiling_with_the_usual_noise_is_seen(plans, monkeypatch):
+    wrap(monkeypatch, releases, "from_pass", usual_range)
+    worst, _ = worst_of_raised_ceilings(range(60), plans)
     assert worst["group risks"] > 1.0 + ROUNDING

@@ -28,7 +28,7 @@ from sklearn_dpwg.solvers.rounds.noisy_moments import (
 )
 from sklearn_dpwg.solvers.rounds.releases import BLOCK_SIZE, triangle
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.mgr_cases import random_data
+from tests.helpers.neighbours import random_data
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import Recorder, silent
 from tests.helpers.storage import RestlessEngine, in_blocks

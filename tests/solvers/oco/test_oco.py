@@ -17,8 +17,9 @@ from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import OCO, Exact, FreshSolver, Solution
 from sklearn_dpwg.solvers.stream.learners import FTRL
+from tests.helpers.cases.stream import BUDGET
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.oco_cases import BUDGET, random_records
+from tests.helpers.neighbours import random_records
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
 

@@ -19,11 +19,11 @@ from sklearn_dpwg.solvers.stream import games as game_module
 from sklearn_dpwg.solvers.stream.games import OnlineToBatchGame
 from sklearn_dpwg.solvers.stream.learners import FTRL, LEARNERS, OptimisticFTRL, ParameterFree
 from sklearn_dpwg.solvers.stream.releases import DifferenceSums
+from tests.helpers.cases.stream import BUDGET, LOSSES
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.o2b_cases import BUDGET, LOSSES, algorithm_1, plain_gradient
-from tests.helpers.oco_cases import random_records
-from tests.helpers.planted import wrap
-from tests.helpers.replay import Recorder, silent
+from tests.helpers.neighbours import random_records
+from tests.helpers.reference import algorithm_1, plain_gradient
+from tests.helpers.replay import Recorder, silent, wrap
 from tests.helpers.sources import seeded
 from tests.solvers.oco.test_oco import Listed
 

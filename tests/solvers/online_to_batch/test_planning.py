@@ -14,7 +14,7 @@ from sklearn_dpwg.solvers import Auto, OnlineToBatch
 from sklearn_dpwg.solvers.stream.learners import FTRL, ParameterFree
 from sklearn_dpwg.solvers.stream.planning import ADDED_UP
 from tests.helpers.group_data import make_problem
-from tests.helpers.o2b_cases import papers_node_std
+from tests.helpers.reference import papers_node_std
 
 BUDGET = Budget(1.0, 1e-6)
 

@@ -18,7 +18,7 @@ from sklearn_dpwg.solvers import FreshPhasedERM, PhasedERM, Solution
 from sklearn_dpwg.solvers.rounds import phased_erm
 from tests.helpers import selections
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.oco_cases import random_records
+from tests.helpers.neighbours import random_records
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import Recorder, distances, fixed_transcript, recorded, silent
 from tests.helpers.sources import seeded

@@ -15,7 +15,7 @@ from sklearn_dpwg.solvers import MGR, PhasedERM, Solution
 from sklearn_dpwg.solvers.steps import CORRECTION
 from tests.helpers.convex_programs import mixture, regularised
 from tests.helpers.group_data import make_data, make_problem, make_risks
-from tests.helpers.mgr_cases import random_data
+from tests.helpers.neighbours import random_data
 from tests.helpers.replay import Recorder, fixed_transcript, silent
 
 BUDGET = Budget(1.0, 1e-6)

@@ -14,7 +14,7 @@ from sklearn_dpwg.solvers import PhasedERM
 from sklearn_dpwg.solvers.rounds import releases
 from sklearn_dpwg.solvers.rounds.schedule import rounding_of_minimiser, sensitivity
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.mgr_cases import random_data
+from tests.helpers.neighbours import random_data
 from tests.helpers.noise_checks import scale_faults
 from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.replay import fixed_transcript, recorded
