@@ -22,7 +22,6 @@ from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import AGS, GDA, MGR, SumSensitivity
 from sklearn_dpwg.solvers import centring as centring_module
 from sklearn_dpwg.solvers.descent import ags as ags_module
-from sklearn_dpwg.solvers.descent import gda as gda_module
 from sklearn_dpwg.solvers.descent import mgr as mgr_module
 from sklearn_dpwg.solvers.descent import releases
 from sklearn_dpwg.solvers.descent.releases import GroupGame
@@ -143,11 +142,6 @@ def _worst_group_drawn(real, plan, data, weights, group_weights, noise, *limits)
     return real(plan, data, weights, group_weights, Instead(noise, rng=rng), *limits)
 
 
-def _outside_first(real, problem, schedule, start):
-    weights, *others = real(problem, schedule, start)
-    return 2.0 * weights, *others
-
-
 MGR_FAULTS = {
     "half the gradient's sensitivity": half(MGR, "gradient"),
     "half the risks' sensitivity": half(MGR, "group risks"),
@@ -193,7 +187,9 @@ MGR_FAULTS = {
         },
     ),
     "weights leave the ball": instead(mgr_module, "project_to_ball", _outside),
-    "a warm start outside the ball": instead(mgr_module, "_first_weights", _outside_first),
+    "a warm start outside the ball": instead(
+        releases, "project_to_ball", lambda real, weights, radius: 2.0 * real(weights, radius)
+    ),
 }
 
 
@@ -544,7 +540,7 @@ GDA_FAULTS = {
     "the exact gradient leaks into the step": leaks(GDA, "gradient"),
     "weights leave the ball": instead(releases, "project_to_ball", _outside),
     "a start outside the ball": instead(
-        gda_module, "project_to_ball", lambda real, weights, radius: 3.0 * weights
+        releases, "project_to_ball", lambda real, weights, radius: 3.0 * weights
     ),
 }
 
