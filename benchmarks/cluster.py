@@ -22,7 +22,7 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 import numpy as np
 from distributed import Client, LocalCluster
 
-from sklearn_dpwg.data.distributed import DaskEngine
+from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import RecordBlock
 from sklearn_dpwg.losses import BinaryLogLoss

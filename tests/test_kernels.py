@@ -520,7 +520,7 @@ def test_a_hessian_keeps_blas_to_the_threads_of_its_own():
 
 PASS = """
 import numpy as np
-from sklearn_dpwg.kernels import Blocks, fused_pass
+from sklearn_dpwg.data.kernels import Blocks, fused_pass
 from sklearn_dpwg.losses import SquaredError
 blocks = Blocks.of(np.array([0, 2]), 1024)
 print(fused_pass(SquaredError(), np.ones((2, 1)), np.ones(2), np.zeros(2), blocks,

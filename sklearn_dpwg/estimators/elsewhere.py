@@ -137,14 +137,14 @@ def _held(X: Any, y: Any, groups: Any) -> Held:
                 f"memory; a step in front, such as a scaler of a Pipeline, may have made it an "
                 f"array."
             )
-    from sklearn_dpwg.data import distributed
+    from sklearn_dpwg.data.distributed import collections, dask_engine
 
-    engine = distributed.engine()
-    handles = distributed.hold_collections(engine, X, y, groups)
+    engine = dask_engine.engine()
+    handles = collections.hold_collections(X, y, groups)
     targets, named = _named_collection(y), _named_collection(groups)
     if groups is not None and (y is groups or _token(y) == _token(groups)):
         named = targets
-    return Held(engine, list(handles), targets, named)
+    return Held(engine, handles, targets, named)
 
 
 def _held_source(source: Any, y: Any, groups: Any) -> Held:
@@ -161,15 +161,15 @@ def _held_source(source: Any, y: Any, groups: Any) -> Held:
     rest = {"check": source.check} if hasattr(source, "check") else {}
     if hasattr(source, "release"):
         rest["close"] = partial(source.release, partitions)
-    distributed = sys.modules.get("sklearn_dpwg.data.distributed")
-    if distributed is None or distributed.current_options().client is None:
+    dask_engine = sys.modules.get("sklearn_dpwg.data.distributed.dask_engine")
+    if dask_engine is None or dask_engine.current_options().client is None:
         return Held(LocalEngine(), partitions, y, groups, source.spool, **rest)
     if source.spool is not None:
         raise InputError(
             f"spool must be None inside distributed.options, where workers hold the blocks in "
             f"memory and spill by themselves, got {source.spool!r}."
         )
-    engine = distributed.engine()
+    engine = dask_engine.engine()
     return Held(engine, list(engine.hold(partitions)), y, groups, **rest)
 
 
@@ -332,7 +332,7 @@ class ScoredByBlock:
 
 def _lazily(estimator: Any, name: str, X: Any) -> Any:
     """Return a collection of what a method returns of each partition."""
-    from sklearn_dpwg.data import distributed
+    from sklearn_dpwg.data.distributed.collections import map_rows
 
     function = partial(_of_rows, kind=type(estimator), state=_state(estimator), name=name)
     _check_columns(estimator, X)
@@ -343,7 +343,7 @@ def _lazily(estimator: Any, name: str, X: Any) -> Any:
         n_classes = len(estimator.classes_)
         if name != "decision_function" or n_classes > 2:
             columns = estimator.classes_.tolist()
-    return distributed.map_rows(X, function, dtype=dtype, columns=columns)
+    return map_rows(X, function, dtype=dtype, columns=columns)
 
 
 def _check_columns(estimator: Any, X: Any) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sklearn_dpwg.data.distributed import DaskEngine
+from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
 from sklearn_dpwg.data.risks import keyed_parts
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge
 from sklearn_dpwg.privacy import SumGrid

@@ -14,7 +14,8 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
 
-from sklearn_dpwg.data.distributed import DaskEngine, hold_collections, is_collection, map_rows
+from sklearn_dpwg.data.distributed.collections import hold_collections, map_rows
+from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
 from sklearn_dpwg.exceptions import WorkerError
 from tests.helpers import toy_blocks as toy
 
@@ -41,8 +42,8 @@ def frame():
     return dd.from_pandas(FRAME, npartitions=3)
 
 
-def read(engine, *collections, **group_by):
-    handles = hold_collections(engine, *collections, **group_by)
+def read(engine, *collections):
+    handles = hold_collections(*collections)
     assert "partition" not in repr(handles[0])
     read = engine.collect(handles, toy.shape)
     return read, np.concatenate(engine.collect(engine.derive(handles, toy.encode), np.sort))
@@ -80,38 +81,21 @@ def test_frames_keep_names_and_groups(engine, frame):
     assert values.sum() == 3 * FRAME.a[4:].sum() + FRAME.y[4:].sum()
 
 
-def test_groups_are_found_in_the_rows(engine, frame):
-    for group_by in ("g", ["g"], find):
-        found, _ = read_labels(engine, frame[["a", "g"]], frame["y"], group_by)
-        assert [n for n, _, _ in found] == [4, 3, 3]
-    with pytest.raises(ValueError, match="groups were passed and group_by is set"):
-        hold_collections(engine, frame, frame["y"], frame["g"], group_by="g")
-
-
-def find(rows):
-    return rows["g"]
-
-
-def read_labels(engine, X, y, group_by):
-    handles = hold_collections(engine, X, y, group_by=group_by)
-    return engine.collect(handles, toy.shape), handles
-
-
 def test_other_cuts_are_refused(engine, arrays, frame):
     X, y = arrays
     with pytest.raises(ValueError, match="X has 4 partitions and y has 2"):
-        hold_collections(engine, X, y.rechunk(5))
+        hold_collections(X, y.rechunk(5))
     with pytest.raises(ValueError, match="Partition 0 of X has 3 rows, and that of y has 1"):
-        hold_collections(engine, X, y.rechunk(((1, 3, 3, 3),)))
+        hold_collections(X, y.rechunk(((1, 3, 3, 3),)))
     with pytest.raises(ValueError, match="X has 4 partitions and groups has 1"):
-        hold_collections(engine, X, y, y.rechunk(10))
+        hold_collections(X, y, y.rechunk(10))
     with pytest.raises(ValueError, match="X has 4 partitions and y has 3"):
-        hold_collections(engine, X, frame["y"])
+        hold_collections(X, frame["y"])
 
 
 def test_other_cuts_that_only_a_pass_sees_are_refused(engine, arrays):
     X, y = arrays
-    handles = hold_collections(engine, X[X[:, 0] > 10.0], y[X[:, 0] > 14.0])
+    handles = hold_collections(X[X[:, 0] > 10.0], y[X[:, 0] > 14.0])
     with pytest.raises(ValueError, match="Partition 1 of X has 3 rows, and that of y has 2"):
         engine.collect(handles, toy.shape)
 
@@ -119,34 +103,34 @@ def test_other_cuts_that_only_a_pass_sees_are_refused(engine, arrays):
 def test_what_is_no_collection_of_rows_is_refused(engine, arrays, frame):
     X, y = arrays
     with pytest.raises(TypeError, match="y must be a dask array or frame where X is one"):
-        hold_collections(engine, X, TARGETS)
+        hold_collections(X, TARGETS)
     with pytest.raises(TypeError, match=r"X must be a dask array or frame.*got Delayed"):
-        hold_collections(engine, dask.delayed(ROWS), y)
+        hold_collections(dask.delayed(ROWS), y)
     with pytest.raises(
         ValueError, match=r"y must have 1 dimension, got 2: pass its column, y\[:, 0\]"
     ):
-        hold_collections(engine, X, X)
+        hold_collections(X, X)
     with pytest.raises(ValueError, match=r"got 2: pass a column of the frame, frame\['y'\]"):
-        hold_collections(engine, frame[["a"]], frame[["y"]])
+        hold_collections(frame[["a"]], frame[["y"]])
     bag = dask.bag.from_sequence([1, 2])
     with pytest.raises(TypeError, match=r"X must be a dask array or frame, got Bag.*to_dataframe"):
-        hold_collections(engine, bag, y)
+        hold_collections(bag, y)
     with pytest.raises(ValueError, match="X must have 2 dimensions, got 1"):
-        hold_collections(engine, frame["a"], y)
+        hold_collections(frame["a"], y)
 
 
 def test_sparse_blocks_are_refused(engine, arrays):
     X, y = arrays
     sparse = X.rechunk({1: -1}).map_blocks(csr_matrix)
     with pytest.raises(ValueError, match="X has sparse blocks"):
-        hold_collections(engine, sparse, y)
+        hold_collections(sparse, y)
     hidden = X.rechunk({1: -1}).map_blocks(csr_matrix, meta=np.empty((0, 0)))
     with pytest.raises(ValueError, match="X has sparse blocks"):
-        engine.collect(hold_collections(engine, hidden, y), toy.shape)
+        engine.collect(hold_collections(hidden, y), toy.shape)
 
 
 def test_nothing_is_held_before_something_is_derived(engine, threads, arrays):
-    handles = hold_collections(engine, *arrays)
+    handles = hold_collections(*arrays)
     engine.collect(handles, toy.shape)
     blocks = engine.derive(handles, toy.encode)
     engine.collect(blocks, toy.size)
@@ -159,11 +143,6 @@ def test_nothing_is_held_before_something_is_derived(engine, threads, arrays):
         assert time.monotonic() < deadline, "raw partitions stay in memory"
         gc.collect()  # what earlier tests left in circles
         time.sleep(0.02)
-
-
-def test_a_collection_is_told_from_arrays():
-    assert is_collection(da.zeros(3))
-    assert not any(map(is_collection, (ROWS, FRAME, FRAME.a, [1.0], None, da)))
 
 
 def test_rows_of_arrays_are_mapped_lazily(arrays):

@@ -12,7 +12,7 @@ from operator import methodcaller
 import numpy as np
 import pytest
 
-from sklearn_dpwg.data.distributed import DaskEngine
+from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
 from sklearn_dpwg.exceptions import DeadlineError, WorkerError, WorkerLostError
 from tests.helpers import toy_blocks as toy
 

@@ -14,7 +14,7 @@ import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data import distributed
-from sklearn_dpwg.data.distributed import DaskEngine
+from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
 from sklearn_dpwg.data.sources import ParquetSource
 from sklearn_dpwg.estimators import learn
 from sklearn_dpwg.exceptions import ChangedDataError, PublicTargetWarning

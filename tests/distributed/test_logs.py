@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.data.distributed import DaskEngine, hold_collections
+from sklearn_dpwg.data.distributed.collections import hold_collections
+from sklearn_dpwg.data.distributed.dask_engine import DaskEngine
 from sklearn_dpwg.exceptions import WorkerError
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR
@@ -37,7 +38,7 @@ def write_all(path):
 def work(engine):
     X = da.from_array(np.full((6, 2), 98765.4), chunks=(3, 2)) * 10.0
     y = da.from_array(np.full(6, 654321.0), chunks=3)
-    handles = hold_collections(engine, X, y, da.from_array(np.full(6, "secret"), chunks=3))
+    handles = hold_collections(X, y, da.from_array(np.full(6, "secret"), chunks=3))
     engine.collect(handles, toy.shape)
     blocks = engine.derive(handles, toy.encode)
     engine.reduce(blocks, partial(toy.keyed_sums, key=KEY))

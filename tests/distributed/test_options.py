@@ -8,8 +8,9 @@ import sys
 import pytest
 from distributed import Client
 
-from sklearn_dpwg.data.distributed import DaskEngine, current_options, engine, options
+from sklearn_dpwg.data.distributed import options
 from sklearn_dpwg.data.distributed.cluster import check_addresses
+from sklearn_dpwg.data.distributed.dask_engine import DaskEngine, current_options, engine
 
 
 def test_options_nest_and_end():
@@ -47,7 +48,7 @@ def test_what_is_no_client_is_refused_at_once(wrong):
 def test_a_client_is_told_without_importing_distributed():
     code = (
         "import sys\n"
-        "from sklearn_dpwg.data.distributed import options\n"
+        "from sklearn_dpwg.data.distributed.dask_engine import options\n"
         "try:\n"
         "    options(client='tcp://localhost:8786').__enter__()\n"
         "except TypeError:\n"

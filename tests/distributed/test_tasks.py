@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn.utils import check_array
 
-from sklearn_dpwg.data.distributed import TablePartition
 from sklearn_dpwg.data.distributed.cluster import (
     Add,
     Derive,
@@ -20,7 +19,7 @@ from sklearn_dpwg.data.distributed.cluster import (
     Result,
     without_values,
 )
-from sklearn_dpwg.data.distributed.collections import MakeTable
+from sklearn_dpwg.data.distributed.collections import MakeTable, TablePartition
 from sklearn_dpwg.data.groups import find_groups
 from sklearn_dpwg.estimators.elsewhere import checked_targets
 from sklearn_dpwg.estimators.encode import advice_on_missing_values
@@ -38,7 +37,7 @@ def error_of(function, *arguments):
 def test_reprs_are_bare():
     secret = np.array([31415.0])
     shown = [Held(secret), Failure(ValueError("31415")), Hold(secret), Result((secret,), "here")]
-    shown += [Derive(np.add, (secret,)), Pass(np.sum, adds=True), Add(), MakeTable(0, "31415")]
+    shown += [Derive(np.add, (secret,)), Pass(np.sum, adds=True), Add(), MakeTable(0)]
     shown += [TablePartition(secret, secret, secret)]
     for one in shown:
         assert "31415" not in repr(one) + str(one)
@@ -64,10 +63,10 @@ def test_words_of_others_stay():
 def test_words_of_c_code_called_from_this_package_stay():
     """Nothing but a line that raises is ours; NumPy has no frames of its own."""
     table = TablePartition(np.zeros((1, 1)), np.zeros(1))
-    error = error_of(MakeTable(0, None)._table, table.X, Explodes(), None)
+    error = error_of(MakeTable(0)._table, table.X, Explodes(), None)
     assert type(error) is WorkerError
     assert "31415" not in str(error)
-    ragged = error_of(MakeTable(0, None)._table, table.X, [[31415], [1, 2]], None)
+    ragged = error_of(MakeTable(0)._table, table.X, [[31415], [1, 2]], None)
     assert type(ragged) is WorkerError
     assert "ValueError in sklearn_dpwg.data.distributed.collections" in str(ragged)
 

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.data.oracles import (
     DatabaseOracle,
-    EncodingOracle,
     GeneratorOracle,
     InMemoryOracle,
-    RecordOracle,
     SampleOracle,
 )
+from sklearn_dpwg.data.oracles.base import EncodingOracle, RecordOracle
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.exceptions import OracleError

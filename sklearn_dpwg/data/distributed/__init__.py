@@ -4,28 +4,6 @@ Fits take dask arrays and frames as they take arrays: workers hold the records a
 client adds the sums and alone draws noise. `options` says which cluster, and how long to wait.
 """
 
-from sklearn_dpwg.data.distributed.collections import (
-    TablePartition,
-    hold_collections,
-    is_collection,
-    map_rows,
-)
-from sklearn_dpwg.data.distributed.dask_engine import (
-    DaskEngine,
-    Options,
-    current_options,
-    engine,
-    options,
-)
+from sklearn_dpwg.data.distributed.dask_engine import options
 
-__all__ = [
-    "DaskEngine",
-    "Options",
-    "TablePartition",
-    "current_options",
-    "engine",
-    "hold_collections",
-    "is_collection",
-    "map_rows",
-    "options",
-]
+__all__ = ["options"]

@@ -213,7 +213,16 @@ def _is_loopback(rest: str) -> bool:
 _PACKAGE = __name__.partition(".")[0]
 
 
-class Held:
+class Unshown:
+    """Whose ``repr`` says what kind of thing it is, and no more."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()}>"
+
+
+class Held(Unshown):
     """An object on a worker: dask is told its size, and nothing else."""
 
     __slots__ = ("content", "n_bytes")
@@ -222,14 +231,11 @@ class Held:
         self.content = content
         self.n_bytes = _n_bytes(content, set())
 
-    def __repr__(self) -> str:
-        return "<held>"
-
     def __sizeof__(self) -> int:
         return self.n_bytes
 
 
-class Failure:
+class Failure(Unshown):
     """An error as a result: dask writes errors, with what they say, into its logs."""
 
     __slots__ = ("error",)
@@ -237,32 +243,23 @@ class Failure:
     def __init__(self, error: Exception) -> None:
         self.error = error
 
-    def __repr__(self) -> str:
-        return "<failure>"
 
-
-class Hold:
+class Hold(Unshown):
     """Task that makes an object known to the cluster: it travels with its task."""
 
     def __init__(self, content: Any) -> None:
         self._content = content
 
-    def __repr__(self) -> str:
-        return "<hold>"
-
     def __call__(self) -> Held:
         return Held(self._content)
 
 
-class Derive:
+class Derive(Unshown):
     """Task that makes one object of another."""
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self._function = function
         self._arguments = arguments
-
-    def __repr__(self) -> str:
-        return "<derive>"
 
     def __call__(self, held: Held | Failure) -> Held | Failure:
         if isinstance(held, Failure):
@@ -273,15 +270,12 @@ class Derive:
             return Failure(without_values(error))
 
 
-class Pass:
+class Pass(Unshown):
     """Task that calls a function on each object of a worker, and adds what it returns if asked."""
 
     def __init__(self, function: Callable[[Any], Any], *, adds: bool) -> None:
         self._function = function
         self.adds = adds
-
-    def __repr__(self) -> str:
-        return "<pass>"
 
     def __call__(self, *held: Held | Failure) -> Any:
         worker = _worker()
@@ -301,7 +295,7 @@ class Pass:
         return Result(results[0] if self.adds else results, worker.address)
 
 
-class Result:
+class Result(Unshown):
     """What a pass returns, on its way to the client, and the address it comes from."""
 
     __slots__ = ("content", "place")
@@ -310,15 +304,9 @@ class Result:
         self.content = content
         self.place = place
 
-    def __repr__(self) -> str:
-        return "<result>"
 
-
-class Add:
+class Add(Unshown):
     """Task that adds sums: a knot of the tree."""
-
-    def __repr__(self) -> str:
-        return "<add>"
 
     def __call__(self, *results: Result | Failure) -> Result | Failure:
         sums = []

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import issparse
 
-from sklearn_dpwg.data.distributed.cluster import Failure, Held, lazy_task, without_values
-from sklearn_dpwg.data.groups import GroupBy, find_groups
+from sklearn_dpwg.data.distributed.cluster import Failure, Held, Unshown, lazy_task, without_values
+from sklearn_dpwg.data.lazy import is_dask
 from sklearn_dpwg.exceptions import InputError
-
-# Records of one partition of a collection, on a worker.
 
 NO_SPARSE = (
     "X has sparse blocks, which are not taken from a cluster: pass dense blocks, "
@@ -24,22 +22,12 @@ NO_SPARSE = (
 
 
 class TablePartition:
-    """Records as they are, before any is looked at; the ``repr`` shows none.
-
-    Parameters
-    ----------
-    X : ndarray or DataFrame of shape (n_records, n_features)
-        Rows.
-    y : ndarray of shape (n_records,)
-        Targets.
-    groups : ndarray, Series or DataFrame with n_records entries, optional
-        Groups; None for none.
-    """
+    """Records of one partition on a worker, before any is looked at; the ``repr`` shows none."""
 
     def __init__(self, X: Any, y: NDArray[Any], groups: Any = None) -> None:
-        self.X = X
+        self.X = X  # an array, or a frame
         self.y = y
-        self.groups = groups
+        self.groups = groups  # an array, a column or a frame; None for none
 
     def __repr__(self) -> str:
         return "TablePartition()"
@@ -53,15 +41,11 @@ class TablePartition:
         return TablePartition(self.X[:0], self.y, self.groups)
 
 
-class MakeTable:
+class MakeTable(Unshown):
     """Task that makes a `TablePartition` of the parts of each collection that belong together."""
 
-    def __init__(self, place: int, group_by: GroupBy | None) -> None:
+    def __init__(self, place: int) -> None:
         self._place = place
-        self._group_by = group_by
-
-    def __repr__(self) -> str:
-        return "<table>"
 
     def __call__(self, X: Any, y: Any, groups: Any) -> Held | Failure:
         try:
@@ -73,7 +57,6 @@ class MakeTable:
         if issparse(X):
             raise InputError(NO_SPARSE)
         y = np.asarray(y)
-        groups = find_groups(X, groups, self._group_by)
         for name, part in (("y", y), ("groups", groups)):
             if part is not None and len(part) != len(X):
                 raise InputError(
@@ -83,64 +66,12 @@ class MakeTable:
         return TablePartition(X, y, groups)
 
 
-_FRAMES = ("DataFrame", "Series")
-
-
-def is_collection(value: Any) -> bool:
-    """Tell whether a value is a collection of dask, without importing dask.
-
-    Parameters
-    ----------
-    value : object
-        Anything.
-
-    Returns
-    -------
-    bool
-        Whether dask computes it when asked: arrays, frames, bags and delayed values.
-    """
-    if "dask" not in sys.modules:  # nobody has made one
-        return False
-    from dask import is_dask_collection
-
-    return bool(is_dask_collection(value))
-
-
-def hold_collections(
-    engine: Any, X: Any, y: Any, groups: Any = None, *, group_by: GroupBy | None = None
-) -> list[Any]:
+def hold_collections(X: Any, y: Any, groups: Any = None) -> list[Any]:
     """Return handles of the partitions of collections that are cut at the same rows.
 
     Nothing is computed before a pass, and what a pass has read it forgets. Rows that are cut
     differently are found by the first pass.
-
-    Parameters
-    ----------
-    engine : DaskEngine
-        The engine that will read them.
-    X : dask.array.Array or dask.dataframe.DataFrame
-        Rows.
-    y : dask.array.Array or dask.dataframe.Series
-        Targets.
-    groups : dask.array.Array, dask.dataframe.Series or dask.dataframe.DataFrame, optional
-        Groups.
-    group_by : column name or index, sequence of them, or callable, optional
-        Where groups are in the rows, if they were not passed.
-
-    Returns
-    -------
-    list
-        Handles of `TablePartition` objects, in the order of the records.
-
-    Raises
-    ------
-    TypeError
-        If one of them is no such collection.
-    ValueError
-        If they are cut differently, have another number of dimensions, or sparse blocks.
     """
-    if groups is not None and group_by is not None:
-        raise ValueError("groups were passed and group_by is set: use one of them, not both.")
     passed = {"X": X, "y": y} | ({} if groups is None else {"groups": groups})
     for name, value in passed.items():
         _check_kind(name, value)
@@ -151,8 +82,7 @@ def hold_collections(
     if groups is None:
         parts.append([None] * len(parts[0]))
     return [
-        lazy_task(MakeTable(place, group_by), *part)
-        for place, part in enumerate(zip(*parts, strict=True))
+        lazy_task(MakeTable(place), *part) for place, part in enumerate(zip(*parts, strict=True))
     ]
 
 
@@ -171,7 +101,7 @@ def is_array(value: Any) -> bool:
 def is_frame(value: Any) -> bool:
     """Tell whether a collection is a dask DataFrame or Series, without importing them."""
     return any(
-        kind.__name__ in _FRAMES and kind.__module__.partition(".")[0] == "dask"
+        kind.__name__ in ("DataFrame", "Series") and kind.__module__.partition(".")[0] == "dask"
         for kind in type(value).__mro__
     )
 
@@ -186,7 +116,7 @@ def refuse_sparse(X: Any) -> None:
 def _check_kind(name: str, value: Any) -> None:
     """Refuse what is no array or frame of dask of the right dimensions."""
     allowed = {"X": (2,), "y": (1,), "groups": (1, 2)}[name]
-    if not (is_collection(value) and (is_array(value) or is_frame(value))):
+    if not (is_dask(value) and (is_array(value) or is_frame(value))):
         where = "" if name == "X" else " where X is one, cut at the same rows"
         maker = "dask.array.from_array"
         if hasattr(type(value), "to_dataframe"):  # a bag
@@ -243,9 +173,6 @@ def _parts(value: Any) -> list[Any]:
     return list(value.simplify().to_delayed(optimize_graph=False))
 
 
-# Predictions for rows on a cluster, computed when they are asked for.
-
-
 def map_rows(
     X: Any,
     function: Callable[[Any], ArrayLike],
@@ -253,33 +180,12 @@ def map_rows(
     dtype: DTypeLike = np.float64,
     columns: Sequence[Any] | None = None,
 ) -> Any:
-    """Return what a function gives for rows on a cluster, as a collection like them.
+    """Return what a function gives for blocks of rows, as a collection like them, not computed yet.
 
-    Parameters
-    ----------
-    X : dask.array.Array or dask.dataframe.DataFrame
-        Rows.
-    function : callable
-        Function of a block of rows, an array or a frame with at least one row; it returns a value,
-        or one for each of `columns`, a row. It can be pickled.
-    dtype : data-type, default=float64
-        Type of the values.
-    columns : sequence, optional
-        Names of the columns of what it returns; None for one value a row.
-
-    Returns
-    -------
-    dask.array.Array, dask.dataframe.Series or dask.dataframe.DataFrame
-        The values, not computed yet; those of a frame have its index.
-
-    Raises
-    ------
-    TypeError
-        If `X` is neither.
-    ValueError
-        If `X` has not two dimensions, or sparse blocks.
+    The function is given at least one row, can be pickled, and returns a value a row, or one for
+    each of `columns`. What comes of a frame has its index.
     """
-    mapped = _Map(function, np.dtype(dtype), None if columns is None else list(columns))
+    mapped = Map(function, np.dtype(dtype), None if columns is None else list(columns))
     if is_frame(X) and X.ndim == 2:
         return X.map_partitions(mapped, meta=mapped(X._meta.iloc[:0]))
     if not is_array(X):
@@ -287,7 +193,7 @@ def map_rows(
     if X.ndim != 2:
         raise ValueError(f"X must have 2 dimensions, got {X.ndim}.")
     refuse_sparse(X)
-    shape: dict[str, Any] = {"drop_axis": 1} if columns is None else {"chunks": (len(columns),)}
+    shape: dict[str, Any] = {"drop_axis": 1}
     if columns is not None:
         shape = {"chunks": (X.chunks[0], (len(columns),))}
     return whole_rows(X).map_blocks(
@@ -299,7 +205,7 @@ def map_rows(
     )
 
 
-class _Map:
+class Map(Unshown):
     """A function of rows that takes none as well, and whose errors show none."""
 
     def __init__(
@@ -310,9 +216,6 @@ class _Map:
         self._columns = columns
         self._token = uuid4().hex
 
-    def __repr__(self) -> str:
-        return "<map>"
-
     def __dask_tokenize__(self) -> str:
         return self._token
 
@@ -320,8 +223,6 @@ class _Map:
         values = self._values(rows)
         if not hasattr(rows, "iloc"):
             return values
-        import pandas as pd
-
         if self._columns is None:
             return pd.Series(values, index=rows.index)
         return pd.DataFrame(values, index=rows.index, columns=self._columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
@@ -26,19 +26,7 @@ from sklearn_dpwg.exceptions import WorkerLostError
 
 @dataclass(frozen=True)
 class Options:
-    """What `options` was told.
-
-    Parameters
-    ----------
-    client : distributed.Client, optional
-        Client of the cluster; None for dask's current client.
-    pass_timeout : float, default=600.0
-        Seconds that one pass may take.
-    insecure : bool, default=False
-        Whether connections without encryption beyond this machine are accepted.
-    fan_in : int, optional
-        Sums of how many workers one task adds; None for the client adding all.
-    """
+    """What `options` was told."""
 
     client: Any = None
     pass_timeout: float = 600.0
@@ -105,47 +93,24 @@ def options(
 
 
 def current_options() -> Options:
-    """Return the options of the innermost ``with`` block.
-
-    Returns
-    -------
-    Options
-        Its client, pass_timeout, insecure and fan_in.
-    """
+    """Return the options of the innermost ``with`` block."""
     return _CURRENT.get() or Options()
 
 
 def engine() -> DaskEngine:
-    """Return an engine for the cluster of the options, or else dask's current client.
-
-    Returns
-    -------
-    DaskEngine
-        The engine.
-
-    Raises
-    ------
-    ValueError
-        If there is no client, or a closed one, or the cluster's connections are not safe.
-    """
+    """Return an engine for the cluster of the options, or else dask's current client."""
     from distributed import Client
 
     chosen = current_options()
-    client = chosen.client
-    if client is None:
+    if chosen.client is None:
         try:
-            client = Client.current()
+            chosen = replace(chosen, client=Client.current())
         except ValueError:
             raise ValueError(
                 "There is no dask client: start one, client = distributed.Client(...), or pass it "
                 "in sklearn_dpwg.data.distributed.options(client=client)."
             ) from None
-    return DaskEngine(
-        client,
-        pass_timeout=chosen.pass_timeout,
-        fan_in=chosen.fan_in,
-        insecure=chosen.insecure,
-    )
+    return DaskEngine(**vars(chosen))
 
 
 # Passes over objects that live on the workers of a dask cluster.
@@ -166,25 +131,7 @@ class DaskEngine:
     """Runs passes with one task a worker, and lets dask recompute what dead workers held.
 
     Objects stay on workers as futures; their tasks have random names, and nothing of records, sums
-    or keys is in the names, the logs or the reprs.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Client of the cluster; not an asynchronous one.
-    pass_timeout : float, default=600.0
-        Seconds that one pass may take.
-    fan_in : int, optional
-        Sums of how many workers a task adds; without it the client adds all.
-    insecure : bool, default=False
-        Whether to accept connections without encryption beyond this machine.
-
-    Raises
-    ------
-    TypeError
-        If `client` is none, or an asynchronous one.
-    ValueError
-        If the client is closed, or the cluster's connections are not safe.
+    or keys is in the names, the logs or the reprs. Parameters are those of `options`.
     """
 
     def __init__(
@@ -212,18 +159,7 @@ class DaskEngine:
         return f"DaskEngine(pass_timeout={self._pass_timeout}, fan_in={self._fan_in})"
 
     def hold(self, objects: Sequence[Any]) -> list[Any]:
-        """Return handles of small objects, which travel with the tasks that use them.
-
-        Parameters
-        ----------
-        objects : sequence
-            Objects that can be pickled, such as partitions of a file that every worker can read.
-
-        Returns
-        -------
-        list
-            Their handles, in the same order. Nothing is sent before a pass.
-        """
+        """Return handles of small objects that can be pickled; nothing is sent before a pass."""
         return [lazy_task(Hold(one)) for one in objects]
 
     def derive(

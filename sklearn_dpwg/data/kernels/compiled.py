@@ -15,6 +15,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.extending import overload
 
 from sklearn_dpwg.exceptions import MachineError
 
@@ -25,7 +26,7 @@ from sklearn_dpwg.exceptions import MachineError
 # read when numba is loaded
 os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")
 
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 
 
 def refuse_svml() -> None:
@@ -70,6 +71,8 @@ def _kind(argument: Any) -> Any:
     """Return what the type follows from: numba's own answer takes longer than a short pass."""
     if isinstance(argument, np.ndarray):
         return argument.dtype, argument.ndim, argument.flags.num
+    if isinstance(argument, tuple):
+        return tuple(map(_kind, argument))
     return type(argument)
 
 
@@ -328,25 +331,101 @@ def _add_entries(sums, unit, total, lost, indices):
             sums[j] = 0.0
 
 
+# How rows are stored decides three things: dense ones are (rows, by_columns), where `rows` is their
+# transpose if they lie by columns, those in compressed form are (data, indices, indptr).
+
+
+def _score(stored, first, weights, scores):
+    """Write the scores of rows from a first one on."""
+
+
+@overload(_score, jit_options=OPTIONS)
+def _(stored, first, weights, scores):
+    def dense(stored, first, weights, scores):
+        rows, by_columns = stored
+        if by_columns:
+            _scores_by_columns(rows, first, weights, scores)
+        else:
+            for i in range(len(scores)):
+                scores[i] = _dot(rows[first + i], weights)
+
+    def sparse(stored, first, weights, scores):
+        data, indices, indptr = stored
+        for i in range(len(scores)):
+            score = 0.0
+            for entry in range(indptr[first + i], indptr[first + i + 1]):
+                score += data[entry] * weights[indices[entry]]
+            scores[i] = score
+
+    return dense if len(stored) == 2 else sparse
+
+
+def _add_gradient(stored, first, slopes, per_step, total):
+    """Add rows from a first one on, each times its slope, in whole steps if there is a step."""
+
+
+@overload(_add_gradient, jit_options=OPTIONS)
+def _(stored, first, slopes, per_step, total):
+    def dense(stored, first, slopes, per_step, total):
+        rows, by_columns = stored
+        if by_columns:
+            run = slice(first, first + len(slopes))
+            for j in range(len(total)):
+                if per_step > 0.0:
+                    total[j] += _rounded_dot(rows[j, run], slopes)
+                else:
+                    total[j] += _dot(rows[j, run], slopes)
+        elif per_step > 0.0:
+            _add_rounded_rows(rows, first, slopes, total)
+        else:
+            _add_rows(rows, first, slopes, total)
+
+    def sparse(stored, first, slopes, per_step, total):
+        data, indices, indptr = stored
+        for i in range(len(slopes)):
+            slope = slopes[i]
+            for entry in range(indptr[first + i], indptr[first + i + 1]):
+                product = slope * data[entry]
+                total[indices[entry]] += np.rint(product) if per_step > 0.0 else product
+
+    return dense if len(stored) == 2 else sparse
+
+
+def _add_gradients(stored, first, last, sums, unit, total, lost):
+    """Add the gradients of the rows of a block to a total, and set them to zero."""
+
+
+@overload(_add_gradients, jit_options=OPTIONS)
+def _(stored, first, last, sums, unit, total, lost):
+    def dense(stored, first, last, sums, unit, total, lost):
+        for output in range(len(sums)):
+            _add_block(sums[output], unit, total[output], lost[output])
+
+    def sparse(stored, first, last, sums, unit, total, lost):
+        _, indices, indptr = stored
+        places = indices[indptr[first] : indptr[last]]
+        for output in range(len(sums)):
+            if 4 * len(places) < sums.shape[1]:  # wide rows with few entries
+                _add_entries(sums[output], unit, total[output], lost[output], places)
+            else:
+                _add_block(sums[output], unit, total[output], lost[output])
+
+    return dense if len(stored) == 2 else sparse
+
+
 @_helper
-def _dense_block(
+def _block_sums(
     stored, of_records, weights, counting, first_row, last_row, wanted, scores, slope_sums, sums
 ):
     """Return the sum of a block's losses; add up derivatives and gradients. In steps, if any."""
-    rows, by_columns = stored
     row_scale, targets, limits = of_records
     matrix, intercepts = weights
     per_step = counting[-1]
-    n_outputs, n_columns = matrix.shape
     run_rows, total = scores.shape[1], 0.0
     for first in range(first_row, last_row, run_rows):
         n_rows = min(run_rows, last_row - first)
-        for output in range(n_outputs):
-            if by_columns:
-                _scores_by_columns(rows, first, matrix[output], scores[output, :n_rows])
-            else:
-                for i in range(n_rows):
-                    scores[output, i] = _dot(rows[first + i], matrix[output])
+        for output in range(len(matrix)):
+            _score(stored, first, matrix[output], scores[output, :n_rows])
             for i in range(n_rows):
                 scaled = scores[output, i] * row_scale[first + i]
                 scores[output, i] = scaled + intercepts[output]
@@ -354,53 +433,10 @@ def _dense_block(
         total += _block_losses(counting, scores, targets[run], limits[run])
         if not wanted:
             continue
-        for output in range(n_outputs):
+        for output in range(len(matrix)):
             slopes = scores[output, :n_rows]
             slope_sums[output] += _scale(slopes, row_scale, first, per_step)
-            if by_columns:
-                for j in range(n_columns):
-                    if per_step > 0.0:
-                        sums[output, j] += _rounded_dot(rows[j, run], slopes)
-                    else:
-                        sums[output, j] += _dot(rows[j, run], slopes)
-            elif per_step > 0.0:
-                _add_rounded_rows(rows, first, slopes, sums[output])
-            else:
-                _add_rows(rows, first, slopes, sums[output])
-    return total
-
-
-@_helper
-def _sparse_block(
-    stored, of_records, weights, counting, first_row, last_row, wanted, scores, slope_sums, sums
-):
-    """Do the same for rows in compressed form."""
-    data, indices, indptr = stored
-    row_scale, targets, limits = of_records
-    matrix, intercepts = weights
-    per_step = counting[-1]
-    run_rows, total = scores.shape[1], 0.0
-    for first in range(first_row, last_row, run_rows):
-        n_rows = min(run_rows, last_row - first)
-        for output in range(len(matrix)):
-            of_output = matrix[output]
-            for i in range(n_rows):
-                score = 0.0
-                for entry in range(indptr[first + i], indptr[first + i + 1]):
-                    score += data[entry] * of_output[indices[entry]]
-                scores[output, i] = score * row_scale[first + i] + intercepts[output]
-        run = slice(first, first + n_rows)
-        total += _block_losses(counting, scores, targets[run], limits[run])
-        if not wanted:
-            continue
-        for output in range(len(matrix)):
-            slopes, gradient = scores[output, :n_rows], sums[output]
-            slope_sums[output] += _scale(slopes, row_scale, first, per_step)
-            for i in range(n_rows):
-                slope = slopes[i]
-                for entry in range(indptr[first + i], indptr[first + i + 1]):
-                    product = slope * data[entry]
-                    gradient[indices[entry]] += np.rint(product) if per_step > 0.0 else product
+            _add_gradient(stored, first, slopes, per_step, sums[output])
     return total
 
 
@@ -410,115 +446,39 @@ def _per_step(step):
     return (1.0 / step, step) if step > 0.0 else (0.0, 1.0)
 
 
-def _dense_pass(
-    rows,
-    by_columns,
-    row_scale,
-    targets,
-    matrix,
-    intercepts,
-    limits,
-    branch,
-    parameter,
-    ceiling,
-    run_rows,
-    loss_step,
-    gradient_step,
-    edges,
-    firsts,
-    lasts,
-    totals,
-    gradients,
+def _sum_up(
+    stored, of_records, weights, loss, run_rows, steps, edges, firsts, lasts, totals, gradients
 ):
     """Add up the losses of each segment, and their gradients where there is room for them.
 
-    `rows` is (n_records, n_columns), or its transpose if `by_columns`. Segment s holds the blocks
-    ``firsts[s]:lasts[s]``, block b the rows ``edges[b]:edges[b + 1]``. The last column of
-    `gradients` gets the sums of the derivatives themselves.
+    Segment s holds the blocks ``firsts[s]:lasts[s]``, block b the rows ``edges[b]:edges[b + 1]``.
+    The last column of `gradients` gets the sums of the derivatives themselves.
     """
-    n_outputs, n_columns = matrix.shape
+    n_outputs, n_columns = weights[0].shape
     scores = np.empty((n_outputs, run_rows))
     slope_sums, sums = np.zeros(n_outputs), np.zeros((n_outputs, n_columns))
     lost = np.zeros((n_outputs, n_columns + 1))
     wanted = gradients.shape[2] > 0
-    (per_loss_step, loss_unit), (per_step, unit) = _per_step(loss_step), _per_step(gradient_step)
-    counting = (branch, parameter, ceiling, per_loss_step, per_step)
-    read = (rows, by_columns), (row_scale, targets, limits), (matrix, intercepts), counting
+    (per_loss_step, loss_unit), (per_step, unit) = _per_step(steps[0]), _per_step(steps[1])
+    branch, parameter, ceiling = loss
+    read = stored, of_records, weights, (branch, parameter, ceiling, per_loss_step, per_step)
     for segment in range(len(firsts)):
         found, lost_loss = gradients[segment], 0.0
         for block in range(firsts[segment], lasts[segment]):
-            span = edges[block], edges[block + 1]
-            total = _dense_block(*read, *span, wanted, scores, slope_sums, sums)
+            first, last = edges[block], edges[block + 1]
+            total = _block_sums(*read, first, last, wanted, scores, slope_sums, sums)
             totals[segment], error = _exact_sum(totals[segment], total * loss_unit)
             lost_loss += error
             if wanted:
                 _add_block(slope_sums, unit, found[:, n_columns], lost[:, n_columns])
-                for output in range(n_outputs):
-                    _add_block(sums[output], unit, found[output], lost[output])
+                _add_gradients(stored, first, last, sums, unit, found, lost)
         totals[segment] += lost_loss
         if wanted:
             found += lost
             lost[:] = 0.0
 
 
-def _sparse_pass(
-    data,
-    indices,
-    indptr,
-    row_scale,
-    targets,
-    matrix,
-    intercepts,
-    limits,
-    branch,
-    parameter,
-    ceiling,
-    run_rows,
-    loss_step,
-    gradient_step,
-    edges,
-    firsts,
-    lasts,
-    totals,
-    gradients,
-):
-    """Do the same for rows in compressed form."""
-    n_outputs, n_columns = matrix.shape
-    scores = np.empty((n_outputs, run_rows))
-    slope_sums, sums = np.zeros(n_outputs), np.zeros((n_outputs, n_columns))
-    lost = np.zeros((n_outputs, n_columns + 1))
-    wanted = gradients.shape[2] > 0
-    (per_loss_step, loss_unit), (per_step, unit) = _per_step(loss_step), _per_step(gradient_step)
-    counting = (branch, parameter, ceiling, per_loss_step, per_step)
-    read = (data, indices, indptr), (row_scale, targets, limits), (matrix, intercepts), counting
-    for segment in range(len(firsts)):
-        found, lost_loss = gradients[segment], 0.0
-        for block in range(firsts[segment], lasts[segment]):
-            span = edges[block], edges[block + 1]
-            total = _sparse_block(*read, *span, wanted, scores, slope_sums, sums)
-            totals[segment], error = _exact_sum(totals[segment], total * loss_unit)
-            lost_loss += error
-            if not wanted:
-                continue
-            _add_block(slope_sums, unit, found[:, n_columns], lost[:, n_columns])
-            places = indices[indptr[span[0]] : indptr[span[1]]]
-            for output in range(n_outputs):
-                gradient = found[output]
-                if 4 * len(places) < n_columns:  # wide rows with few entries
-                    _add_entries(sums[output], unit, gradient, lost[output], places)
-                else:
-                    _add_block(sums[output], unit, gradient, lost[output])
-        totals[segment] += lost_loss
-        if wanted:
-            found += lost
-            lost[:] = 0.0
-
-
-dense_pass = Kernel(_dense_pass)
-sparse_pass = Kernel(_sparse_pass)
-
-
-# The compiled copy of rows into their groups; importing this module loads numba.
+sum_up = Kernel(_sum_up)
 
 
 def _place_rows(
@@ -542,12 +502,11 @@ def _place_rows(
 place_rows = Kernel(_place_rows)
 
 
-# What decides how compiled kernels round: machines that agree in it give the same numbers.
-
-
 def rounding_kind() -> str:
-    """Return the processor that kernels are compiled for here, and the versions that do it."""
-    import numba
+    """Return the processor that kernels are compiled for here, and the versions that do it.
+
+    Machines that agree in it give the same numbers.
+    """
     from llvmlite import binding
 
     settings: Any = numba.config

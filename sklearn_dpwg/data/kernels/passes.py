@@ -307,14 +307,13 @@ def fused_pass(
     them. ``slope_limits``, one a record, bound the derivative of its loss, which goes on as a line;
     for several outputs they bound the norm of the derivatives.
     """
-    from sklearn_dpwg.data.kernels.compiled import dense_pass, sparse_pass  # loads numba
+    from sklearn_dpwg.data.kernels.compiled import sum_up  # loads numba
 
     n_outputs, n_features = weights.shape
     n_records = int(blocks.edges[-1])
     if rows.shape != (n_records, n_features) or not len(row_scale) == len(targets) == n_records:
         raise InputError("rows, row_scale, targets, blocks and weights must be of one data set.")
-    sparse = isinstance(rows, csr_array)
-    n_entries = 1 if sparse else n_features
+    n_entries = 1 if isinstance(rows, csr_array) else n_features
     partition = Partition.of(
         blocks.starts, n_records * (n_entries + ENTRIES_PER_LOSS * n_outputs) // ENTRIES_PER_TASK
     )
@@ -323,24 +322,16 @@ def fused_pass(
     parts = np.zeros((n_segments, n_outputs, n_features + 1 if gradients else 0))
     if n_segments == 0:
         return partition.sum_by_group(totals), partition.sum_by_group(parts)
-    kernel, stored, run_rows = (
-        (sparse_pass, (rows.data, _unsigned(rows.indices), rows.indptr), 256)
-        if sparse
-        else (dense_pass, *_stored(rows))
-    )
+    stored, run_rows = _stored(rows)
+    limits = np.zeros(0) if slope_limits is None else slope_limits
+    matrix, constants = (np.ascontiguousarray(w, dtype=np.float64) for w in (weights, intercepts))
     common = (
-        *(read_only(part) if isinstance(part, np.ndarray) else part for part in stored),
-        read_only(row_scale),
-        read_only(targets),
-        read_only(np.ascontiguousarray(weights, dtype=np.float64)),
-        read_only(np.ascontiguousarray(intercepts, dtype=np.float64)),
-        read_only(np.zeros(0) if slope_limits is None else slope_limits),
-        _branch(loss),
-        float(loss.kernel_parameter),
-        float(ceiling),
+        stored,
+        tuple(map(read_only, (row_scale, targets, limits))),
+        tuple(map(read_only, (matrix, constants))),
+        (_branch(loss), float(loss.kernel_parameter), float(ceiling)),
         run_rows,
-        float(loss_step),
-        float(gradient_step),
+        (float(loss_step), float(gradient_step)),
         read_only(blocks.edges),
     )
 
@@ -348,7 +339,7 @@ def fused_pass(
         written = (totals[part], parts[part])
         return (*common, partition.firsts[part], partition.lasts[part], *written)
 
-    compiled: Callable[..., None] = kernel.prepare(*arguments(partition.tasks[0]))
+    compiled: Callable[..., None] = sum_up.prepare(*arguments(partition.tasks[0]))
     run_on_threads([partial(compiled, *arguments(part)) for part in partition.tasks])
     return partition.sum_by_group(totals), partition.sum_by_group(parts)
 
@@ -365,18 +356,17 @@ def _branch(loss: Loss) -> int:
     return BRANCHES.index(loss.kernel)
 
 
-def _stored(rows: NDArray[Any]) -> tuple[tuple[NDArray[Any], bool], int]:
-    """Return dense rows as they lie in memory, whether by columns, and the rows of a run."""
-    by_columns = rows.flags.f_contiguous and not rows.flags.c_contiguous
+def _stored(rows: Any) -> tuple[tuple[Any, ...], int]:
+    """Return rows as the compiled pass takes them, and how many of them make a run."""
+    if isinstance(rows, csr_array):
+        # compiled code need not try unsigned indices for negative ones
+        indices = rows.indices.view(f"u{rows.indices.itemsize}")
+        return tuple(map(read_only, (rows.data, indices, rows.indptr))), 256
     bytes_of_row = rows.itemsize * max(rows.shape[1], 1)
-    if by_columns:
-        return (rows.T, True), int(np.clip(COLUMNS_BYTES // bytes_of_row, 128, 1024))
-    return (rows, False), int(np.clip(ROWS_BYTES // bytes_of_row, 8, 256))
-
-
-def _unsigned(indices: NDArray[Any]) -> NDArray[Any]:
-    """Return a view of indices that compiled code need not try for negative ones."""
-    return indices.view(f"u{indices.itemsize}")
+    if rows.flags.f_contiguous and not rows.flags.c_contiguous:
+        n_rows = np.clip(COLUMNS_BYTES // bytes_of_row, 128, 1024)
+        return (read_only(rows.T), True), int(n_rows)
+    return (read_only(rows), False), int(np.clip(ROWS_BYTES // bytes_of_row, 8, 256))
 
 
 # Blocks and products of dense rows and of rows in compressed form.

@@ -6,22 +6,14 @@ once, and forgets them. They may lie in memory (`InMemoryOracle`), be made on de
 and has to keep the promises of `SampleOracle`, which `check_sample_oracle` attacks.
 """
 
-from sklearn_dpwg.data.oracles.base import (
-    EncodingOracle,
-    GeneratorOracle,
-    InMemoryOracle,
-    RecordOracle,
-    SampleOracle,
-)
+from sklearn_dpwg.data.oracles.base import GeneratorOracle, InMemoryOracle, SampleOracle
 from sklearn_dpwg.data.oracles.check import check_sample_oracle
 from sklearn_dpwg.data.oracles.database import DatabaseOracle
 
 __all__ = [
     "DatabaseOracle",
-    "EncodingOracle",
     "GeneratorOracle",
     "InMemoryOracle",
-    "RecordOracle",
     "SampleOracle",
     "check_sample_oracle",
 ]

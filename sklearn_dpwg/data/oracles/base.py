@@ -1,4 +1,4 @@
-"""The contract of every sample oracle."""
+"""The contract of every sample oracle, and oracles of records in memory or made on demand."""
 
 from __future__ import annotations
 
@@ -62,26 +62,11 @@ class SampleOracle(ABC):
         """
 
 
-# Records of an oracle, checked and encoded for a solver.
-
-
 class EncodingOracle(SampleOracle):
     """Asks an oracle by label, checks what it gives, and encodes it like a fit on fixed data.
 
-    Its own groups are the numbers 0, 1, ..., and its rows have norm at most 1.
-
-    Parameters
-    ----------
-    oracle : SampleOracle
-        Any object with a method ``draw(group, size)``.
-    group_labels : sequence
-        Labels of the groups 0, 1, ...
-    n_features : int
-        Columns of a row.
-    data_norm : float
-        Rows are shortened to this norm and divided by it.
-    encode_targets : callable
-        Turns an array of targets into what the loss expects; raises ValueError for others.
+    Its own groups are the numbers 0, 1, ..., and its rows have norm at most 1. `encode_targets`
+    turns an array of targets into what the loss expects, and raises ValueError for others.
     """
 
     def __init__(
@@ -137,9 +122,6 @@ class EncodingOracle(SampleOracle):
             ) from None
 
 
-# Records made on demand.
-
-
 class GeneratorOracle(SampleOracle):
     """Draws from a function that makes records, such as a simulator; it never runs dry.
 
@@ -173,9 +155,6 @@ class GeneratorOracle(SampleOracle):
 
     def draw(self, group: Hashable, size: int) -> tuple[Any, ArrayLike]:
         return self._generate(group, size, self._rng)
-
-
-# Records in memory, drawn without replacement.
 
 
 class InMemoryOracle(SampleOracle):
@@ -255,8 +234,6 @@ class InMemoryOracle(SampleOracle):
         return self._rows[chosen], self._targets[chosen]
 
 
-# Encoded records, handed out group by group in a random order.
-
 # Small draws are gathered this many records at a time: a gather costs more than a slice of one.
 _AHEAD = 256
 
@@ -265,19 +242,7 @@ class RecordOracle(SampleOracle):
     """Hands out `GroupedRecords` without replacement, to fresh solvers on fixed data.
 
     Each group is shuffled once and consumed by position. Groups are 0, 1, ..., rows have norm at
-    most 1 and targets are in the form that the loss expects.
-
-    Parameters
-    ----------
-    records : GroupedRecords
-        Records sorted by group; not copied.
-    rng : Generator
-        Where the order comes from.
-
-    Attributes
-    ----------
-    group_sizes : tuple of int
-        Records of each group, drawn or not.
+    most 1 and targets are in the form that the loss expects. Nothing is copied before it is drawn.
     """
 
     def __init__(self, records: GroupedRecords, rng: np.random.Generator) -> None:

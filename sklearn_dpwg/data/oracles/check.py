@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -126,11 +127,8 @@ class _Records:
     labels: list[Hashable]
 
     @property
-    def sizes(self) -> dict[Hashable, int]:
-        sizes = dict.fromkeys(self.labels, 0)
-        for label in self.labels:
-            sizes[label] += 1
-        return sizes
+    def sizes(self) -> Counter[Hashable]:
+        return Counter(self.labels)
 
 
 @dataclass
@@ -248,13 +246,7 @@ def _check_neighbour(first: _Drawn, other: _Drawn, where: int, label: Hashable) 
 def _compare(rows: list[Any], others: list[Any]) -> tuple[list[int], int]:
     """Return the draws that changed, and how many records are new."""
     changed = [i for i, pair in enumerate(zip(rows, others, strict=True)) if pair[0] != pair[1]]
-    left = list(rows)
-    n_new = len(others)
-    for record in others:
-        if record in left:
-            left.remove(record)
-            n_new -= 1
-    return changed, n_new
+    return changed, (Counter(others) - Counter(rows)).total()
 
 
 def _draw(oracle: SampleOracle, group: Hashable, size: int) -> list[tuple[Any, ...]]:
@@ -308,7 +300,7 @@ def _describe(schedule: _Schedule, label: Hashable) -> str:
 
 def _schedules(records: _Records, rng: np.random.Generator) -> list[_Schedule]:
     """Return ways to draw everything: at once, one by one, and mixed three times."""
-    sizes = records.sizes
+    sizes = dict(records.sizes)
     schedules: list[_Schedule] = [
         list(sizes.items()),
         [(label, 1) for label, size in reversed(sizes.items()) for _ in range(size)],
