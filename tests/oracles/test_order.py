@@ -13,11 +13,11 @@ from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.oracles import (
     DatabaseOracle,
-    EncodingOracle,
     GeneratorOracle,
     InMemoryOracle,
     check_sample_oracle,
 )
+from sklearn_dpwg.data.oracles.base import EncodingOracle
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.exceptions import OracleError

@@ -7,12 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.data.oracles import (
-    DatabaseOracle,
-    EncodingOracle,
-    GeneratorOracle,
-    InMemoryOracle,
-)
+from sklearn_dpwg.data.oracles import DatabaseOracle, GeneratorOracle, InMemoryOracle
+from sklearn_dpwg.data.oracles.base import EncodingOracle
 from sklearn_dpwg.solvers import OCO
 from tests.helpers.cases.stream import BUDGET
 from tests.helpers.contract import compared
