@@ -52,7 +52,7 @@ def non_negative(value: object, name: str) -> float:
     return number
 
 
-def whole_number(value: object, name: str, *, least: int) -> int:
+def whole_number(value: object, name: str, *, least: float) -> int:
     """Return a value as int if it is a whole number and large enough."""
     if isinstance(value, bool):
         raise TypeError(f"{name} must be a whole number, got {value!r}.")

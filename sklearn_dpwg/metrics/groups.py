@@ -175,54 +175,55 @@ def _classes_of_columns(
 MetricOfRecords = Callable[[NDArray[np.intp]], float]
 
 
-def metric_columns(
-    y_true: NDArray[Any],
+def _of_groups(
+    y_true: ArrayLike,
     predictions: ArrayLike | Mapping[str, ArrayLike],
+    groups: Any,
     metrics: str | Metric | Sequence[str | Metric],
-    *,
-    classes: Sequence[Any] | None,
-    pos_label: Any,
     min_count: int,
-) -> dict[str, MetricOfRecords]:
-    """Return a function a model and metric, by the name of its column.
+    **positive: Any,
+) -> tuple[NDArray[Any], NDArray[np.object_], dict[str, MetricOfRecords]]:
+    """Return the group of each record, their labels, and a function a column of a table.
 
-    Each is NaN for fewer than `min_count` records.
+    Each function takes positions of records, and is NaN for fewer than `min_count` of them.
     """
+    refuse_lazy(y_true=y_true, predictions=predictions, groups=groups)
+    truth = np.asarray(y_true)
+    codes, labels = encode_groups(groups, len(truth), None)
     if type(min_count) is not int or min_count < 1:
         raise ValueError(f"min_count must be a positive whole number, got {min_count!r}.")
-    several_models = isinstance(predictions, Mapping)
     models = predictions if isinstance(predictions, Mapping) else {"": predictions}
     if isinstance(metrics, str) or callable(metrics):
         metrics = [metrics]
     columns: dict[str, MetricOfRecords] = {}
     for name, predicted in models.items():
         predicted = np.asarray(predicted)
-        if len(predicted) != len(y_true):
+        if len(predicted) != len(truth):
             raise ValueError(
                 f"predictions must have one entry a record: got {len(predicted)} for "
-                f"{len(y_true)} records."
+                f"{len(truth)} records."
             )
         for metric in metrics:
-            title = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
-            column = f"{name} {title}" if several_models else title
+            column = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
+            if isinstance(predictions, Mapping):
+                column = f"{name} {column}"
             if column in (*columns, "size"):
                 raise ValueError(f"metrics must have different names, got {column!r} twice.")
-            function = metric_function(
-                metric, y_true, predicted, classes=classes, pos_label=pos_label
-            )
-            columns[column] = _of_records(function, y_true, predicted, min_count)
-    return columns
+            function = metric_function(metric, truth, predicted, **positive)
+            columns[column] = partial(_of_records, function, truth, predicted, min_count)
+    return codes, labels, columns
 
 
 def _of_records(
-    function: Metric, y_true: NDArray[Any], predicted: NDArray[Any], min_count: int
-) -> MetricOfRecords:
-    def value(positions: NDArray[np.intp]) -> float:
-        if len(positions) < min_count:
-            return np.nan
-        return float(function(y_true[positions], predicted[positions]))
-
-    return value
+    function: Metric,
+    y_true: NDArray[Any],
+    predicted: NDArray[Any],
+    min_count: int,
+    positions: NDArray[np.intp],
+) -> float:
+    if len(positions) < min_count:
+        return np.nan
+    return float(function(y_true[positions], predicted[positions]))
 
 
 def group_table(
@@ -295,11 +296,8 @@ def group_table(
     a         2       1.0
     b         2       0.5
     """
-    refuse_lazy(y_true=y_true, predictions=predictions, groups=groups)
-    y_true = np.asarray(y_true)
-    codes, labels = encode_groups(groups, len(y_true), None)
-    columns = metric_columns(
-        y_true, predictions, metrics, classes=classes, pos_label=pos_label, min_count=min_count
+    codes, labels, columns = _of_groups(
+        y_true, predictions, groups, metrics, min_count, classes=classes, pos_label=pos_label
     )
     sizes = np.bincount(codes)
     members = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
@@ -392,16 +390,13 @@ def group_disparities(
         ) from None
     if method not in ("between_groups", "to_overall"):
         raise ValueError(f'method must be "between_groups" or "to_overall", got {method!r}.')
-    refuse_lazy(y_true=y_true, predictions=predictions, groups=groups)
-    y_true = np.asarray(y_true)
-    codes, _ = encode_groups(groups, len(y_true), None)
-    columns = metric_columns(
-        y_true, predictions, metrics, classes=classes, pos_label=pos_label, min_count=min_count
+    codes, _, columns = _of_groups(
+        y_true, predictions, groups, metrics, min_count, classes=classes, pos_label=pos_label
     )
     # handed positions, the frame needs no form for probabilities of several classes
-    positions = np.arange(len(y_true))
+    positions = np.arange(len(codes))
     frame = MetricFrame(
-        metrics={name: _of_second(value) for name, value in columns.items()},
+        metrics={name: partial(_of_second, value) for name, value in columns.items()},
         y_true=positions,
         y_pred=positions,
         sensitive_features=pd.Series(codes, name="group"),
@@ -416,8 +411,5 @@ def group_disparities(
     return pd.DataFrame(found, dtype=float).rename_axis("metric")
 
 
-def _of_second(value: MetricOfRecords) -> Metric:
-    def metric(_: Any, positions: Any) -> float:
-        return value(np.asarray(positions, dtype=np.intp))
-
-    return metric
+def _of_second(value: MetricOfRecords, _: Any, positions: Any) -> float:
+    return value(np.asarray(positions, dtype=np.intp))

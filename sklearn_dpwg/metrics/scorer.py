@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -229,32 +230,22 @@ def worst_group_scorer(
     return _WorstGroupScorer(scoring, group_by, group_labels, missing, min_count, per_group)
 
 
+@dataclass(eq=False, repr=False)
 class _WorstGroupScorer:
-    def __init__(
-        self,
-        scoring: str | Scorer,
-        group_by: GroupBy | None,
-        group_labels: Sequence[Hashable] | None,
-        missing: Missing,
-        min_count: int,
-        per_group: bool,
-    ) -> None:
-        self.scoring = scoring
-        self.group_by = group_by
-        self.group_labels = group_labels
-        self.missing = missing
-        self.min_count = min_count
-        self.per_group = per_group
+    """A scorer with the parameters of `worst_group_scorer`."""
+
+    scoring: str | Scorer
+    group_by: GroupBy | None = None
+    group_labels: Sequence[Hashable] | None = None
+    missing: Missing = "raise"
+    min_count: int = 1
+    per_group: bool = False
 
     def __repr__(self) -> str:
-        defaults = {
-            "group_by": None, "group_labels": None, "missing": "raise", "min_count": 1,
-            "per_group": False,
-        }  # fmt: skip
         changed = [
-            f"{name}={getattr(self, name)!r}"
-            for name, default in defaults.items()
-            if getattr(self, name) != default
+            f"{each.name}={getattr(self, each.name)!r}"
+            for each in fields(self)[1:]
+            if getattr(self, each.name) != each.default
         ]
         return f"worst_group_scorer({', '.join([repr(self.scoring), *changed])})"
 
@@ -283,7 +274,11 @@ class _WorstGroupScorer:
                     scorer(estimator, take_rows(X, members), take_rows(y, members))
                 )
             elif self.missing == "raise":
-                raise self._too_few(label, len(members), "the records to score")
+                raise ValueError(
+                    f"group {label!r} has {len(members)} of the records to score, fewer than "
+                    f"min_count={self.min_count}: use folds that hold every group "
+                    f'(GroupLabelStratifiedKFold), or missing="nan" or "ignore".'
+                )
             else:
                 scores[label] = np.nan
                 missed.add(label)
@@ -300,7 +295,12 @@ class _WorstGroupScorer:
         if groups is None:
             groups = groups_of_model(estimator, X)
         if groups is None:
-            raise _no_groups()
+            raise ValueError(
+                "no groups reached the scorer, and the fit that it was to score is paid for if it "
+                "was private: set group_by of the scorer or of the model, or pass groups as "
+                "metadata (enable_metadata_routing=True; params={'groups': ...} in "
+                "cross_validate, groups=... in the fit of a search)."
+            )
         return groups
 
     def check_reached(self, estimator: Any) -> None:
@@ -310,13 +310,6 @@ class _WorstGroupScorer:
                 f"no groups reached the scorer: set group_by of it or of the model; got {self!r}, "
                 f"and nothing was fitted yet."
             )
-
-    def _too_few(self, label: Hashable, size: int, where: str) -> ValueError:
-        return ValueError(
-            f"group {label!r} has {size} of {where}, fewer than min_count={self.min_count}: use "
-            f"folds that hold every group (GroupLabelStratifiedKFold), or "
-            f'missing="nan" or "ignore".'
-        )
 
     def _expected(
         self, estimator: Any, present: NDArray[np.object_], is_passed: bool
@@ -348,12 +341,3 @@ class _WorstGroupScorer:
                 labels=estimator.classes_,
             )
         return get_scorer(self.scoring)
-
-
-def _no_groups() -> ValueError:
-    return ValueError(
-        "no groups reached the scorer, and the fit that it was to score is paid for if it was "
-        "private: set group_by of the scorer or of the model, or pass groups as metadata "
-        "(enable_metadata_routing=True; params={'groups': ...} in cross_validate, groups=... in "
-        "the fit of a search)."
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -315,12 +314,7 @@ _LARGEST_COUNT = 10**15
 
 def signed_count(value: object, name: str) -> int:
     """Return a value as int if it is a whole number, of either sign."""
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number, got {value!r}.")
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {value!r}.") from None
+    number = whole_number(value, name, least=-math.inf)
     if abs(number) > _LARGEST_COUNT:
         raise ValueError(f"{name} must be at most {_LARGEST_COUNT:g} in size, got {number}.")
     return number
@@ -381,11 +375,10 @@ def rate_interval(
     Notes
     -----
     The limits are the rates θ at which P(Bin(total, θ) + N ≥ successes), or the same with ≤, is
-    (1 − confidence)/2, where N is the noise. They hold the rate with the stated probability at
-    every total, rate and noise, as the test that they invert is exact. With failures the statistic
-    is successes − failures + total, that is 2 Bin(total, θ) + N. Noise that leaves no rate between
-    the limits is answered with Wilson's interval for the nearest possible count, with the noise's
-    variance added.
+    (1 − confidence)/2, where N is the noise: an exact test at every total, rate and noise. With
+    failures the statistic is successes − failures + total, that is 2 Bin(total, θ) + N. Noise that
+    leaves no rate between the limits is answered with Wilson's interval for the nearest possible
+    count, with the noise's variance added (``docs/theory/intervals.md``).
 
     Examples
     --------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import permutations
 
 import numpy as np
@@ -121,19 +122,11 @@ def ratio_interval(
 
     Notes
     -----
-    Given the unknown total P, a rate θ is tested by (1−w) hits − w misses, where w is θ rounded
-    to twentieths, with the exact law of hits and noise. A rate is kept if neither tail rejects it
-    for all P in a set that holds the true one with probability 99.8 % (Berger and Boos 1994), at
-    the level 4.8 %. A set of more than 101 totals is tried on a grid of 41, which proves nothing
-    about those between; with Laplace noise of scale 5 on four cells, what ε = 0.4 needs, it is
-    searched whole, and then both limits together err with at most 5 %, each with 2.6 %. Where no
-    rate is left, since noise made the counts impossible, the interval is Fieller's with Wilson's
-    variance.
-
-    References
-    ----------
-    R. L. Berger and D. D. Boos, "P values maximized over a confidence set for the nuisance
-    parameter", Journal of the American Statistical Association 89 (1994).
+    A rate is kept if neither tail of an exact test rejects it for all totals in a set that holds
+    the true one with probability 99.8 % (Berger and Boos 1994). A set of more than 101 totals is
+    tried on a grid of 41, which proves nothing about those between. Where no rate is left, since
+    noise made the counts impossible, the interval is Fieller's with Wilson's variance.
+    ``docs/theory/intervals.md`` proves what is proved and measures the rest.
 
     Examples
     --------
@@ -233,15 +226,10 @@ def difference_interval(first: Interval, second: Interval) -> Interval:
 
     Notes
     -----
-    The method of variance estimates recovery, MOVER (Zou and Donner 2008): the distance of each
-    limit from the estimate is the root of the sum of the squares of the two distances that it is
-    made of. It is not exact, but as good as the limits that it is given. A rate of nobody,
-    NaN, is anywhere between its limits.
-
-    References
-    ----------
-    G. Y. Zou and A. Donner, "Construction of confidence limits about effect measures: a general
-    approach", Statistics in Medicine 27 (2008).
+    The method of variance estimates recovery, MOVER (Zou and Donner, Statistics in Medicine 27,
+    2008): the distance of each limit from the estimate is the root of the sum of the squares of the
+    two distances that it is made of. It is not exact, but as good as the limits that it is given. A
+    rate of nobody, NaN, is anywhere between its limits.
 
     Examples
     --------
@@ -296,15 +284,10 @@ def impact_ratios(
 
     Notes
     -----
-    MOVER for ratios (Donner and Zou 2012): ρ is between the limits if MOVER's interval for
-    rate − ρ · reference holds 0. It is not exact. Limits divided by limits would be a fifth to two
-    thirds wider. Without a named reference the ratios take the one with the largest estimate as
-    given: which group is largest may be as uncertain as `worst_group_set` says.
-
-    References
-    ----------
-    A. Donner and G. Y. Zou, "Closed-form confidence intervals for functions of the normal mean and
-    standard deviation", Statistical Methods in Medical Research 21 (2012).
+    MOVER for ratios (Donner and Zou, Statistical Methods in Medical Research 21, 2012): ρ is
+    between the limits if MOVER's interval for rate − ρ · reference holds 0. It is not exact.
+    Without a named reference the ratios take the one with the largest estimate as given: which
+    group is largest may be as uncertain as `worst_group_set` says.
 
     Examples
     --------
@@ -352,6 +335,8 @@ def _ratio(first: Interval, second: Interval) -> Interval:
 # The groups that may be worst.
 
 RateAt = Callable[[float], Interval]
+# The intervals of all groups whose limits each fail with a probability.
+Levels = Callable[[float], tuple[Interval, ...]]
 
 
 @dataclass(frozen=True)
@@ -410,11 +395,9 @@ def worst_group_set(
     -----
     With α = 1 − confidence and p groups, a group is dropped if MOVER's one-sided limit at
     α/(p − 1) puts another above it. The worst value is between the largest simultaneous lower
-    limit (at α/(2p)) and the largest ordinary upper limit (at α/2): the worst group's own limit
-    fails no more often. The gap is between the largest lower limit of a difference of two groups
-    at α/(2p(p − 1)), at least 0, and the largest upper limit at α/2. Choosing the group with the
-    largest estimate is right much less often than any of these, and a bootstrap of the gap fails
-    wherever groups are equal.
+    limit (at α/(2p)) and the largest ordinary upper limit (at α/2), and the gap between the largest
+    lower limit of a difference of two groups at α/(2p(p − 1)), at least 0, and the largest upper
+    limit at α/2.
 
     Examples
     --------
@@ -435,31 +418,18 @@ def worst_group_set(
     if n_groups == 0:
         raise ValueError("rates must have at least one group, got none.")
     error = 1.0 - confidence
-    at = _Levels(rates, sign=1.0 if greater_is_worse else -1.0)
+
+    @cache
+    def at(error_of_a_limit: float) -> tuple[Interval, ...]:
+        found = tuple(rate(1.0 - 2.0 * error_of_a_limit) for rate in rates)
+        return found if greater_is_worse else tuple(map(_negative, found))
+
     pairs = max(n_groups - 1, 1)
     members = _not_dropped(at(error / pairs))
     low = max(rate.low for rate in at(error / (2 * n_groups)))
     high = max(rate.high for rate in at(error / 2))
     low, high = (low, high) if greater_is_worse else (-high, -low)
     return WorstGroupSet(members, low, high, _gap(at, error, n_groups))
-
-
-class _Levels:
-    """The intervals of all groups whose limits each fail with a given probability."""
-
-    def __init__(self, rates: Sequence[RateAt], sign: float) -> None:
-        self._rates = rates
-        self._sign = sign
-        self._known: dict[float, tuple[Interval, ...]] = {}
-
-    def __call__(self, error_of_a_limit: float) -> tuple[Interval, ...]:
-        confidence = 1.0 - 2.0 * error_of_a_limit
-        if confidence not in self._known:
-            found = (rate(confidence) for rate in self._rates)
-            self._known[confidence] = tuple(
-                rate if self._sign > 0.0 else _negative(rate) for rate in found
-            )
-        return self._known[confidence]
 
 
 def _negative(rate: Interval) -> Interval:
@@ -475,7 +445,7 @@ def _not_dropped(rates: tuple[Interval, ...]) -> tuple[int, ...]:
     )
 
 
-def _gap(at: _Levels, error: float, n_groups: int) -> Interval:
+def _gap(at: Levels, error: float, n_groups: int) -> Interval:
     confidence = 1.0 - error
     known = [rate.estimate for rate in at(error / 2) if not math.isnan(rate.estimate)]
     estimate = max(known) - min(known) if known else math.nan
