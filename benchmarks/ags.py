@@ -24,8 +24,10 @@ from common import (
     weights_of_runs,
     zero_excess,
 )
+from rates_worlds import CountedRisks
 
 from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.datasets import load_dataset
 from sklearn_dpwg.losses import AbsoluteError, Huber
 from sklearn_dpwg.privacy import Budget
@@ -73,24 +75,12 @@ def sharpness() -> None:
         excess_table(title, variants, DATA, N_SEEDS, errors=2.0, epsilon=epsilon)
 
 
-class Repeated:
-    """Groups of n equal records each, summed without reading them n times."""
-
-    def __init__(self, problem: Problem, rows: np.ndarray, targets: np.ndarray) -> None:
-        self.loss, self.group_sizes = problem.loss, problem.group_sizes
-        self.n_weights, self.intercept_scaling = problem.n_weights, problem.intercept_scaling
-        self._rows, self._targets = rows, targets
-
-    def risks_and_gradients(self, weights: np.ndarray, ceiling: float) -> Any:
-        """Return each group's risk and its gradient."""
-        values, slopes = self.loss.value_and_derivative(self._rows @ weights, self._targets)
-        return np.minimum(values, ceiling), slopes[:, None] * self._rows
-
-    def sums(self, weights: np.ndarray, *, ceiling: float, grid: Any) -> Any:
-        """Return the sums over the records of each group."""
-        risks, gradients = self.risks_and_gradients(weights, ceiling)
-        sizes = np.array(self.group_sizes)
-        return sizes * risks, sizes[:, None] * gradients
+def world(problem: Problem, rows: np.ndarray, targets: np.ndarray, optimum: float) -> Any:
+    """Return groups of equal records, each held once, with their problem and optimum."""
+    n_groups = len(rows)
+    records = GroupedRecords(rows, np.ones(n_groups), targets, np.arange(n_groups + 1))
+    counts = np.array(problem.group_sizes, dtype=float)
+    return CountedRisks(records, problem.loss, 0.0, counts=counts), problem, optimum
 
 
 def choice_world(size: int) -> Any:
@@ -102,7 +92,7 @@ def choice_world(size: int) -> Any:
     problem = Problem(AbsoluteError(), (size,) * 8, 1, 1.0, (0.125,) * 8, 0.0)
     rows, targets = np.full((8, 1), 0.9), np.full(8, -0.5)
     rows[0], targets[0] = 0.1, 1.0
-    return Repeated(problem, rows, targets), problem, 0.95
+    return world(problem, rows, targets, 0.95)
 
 
 def gradient_world(size: int) -> Any:
@@ -111,16 +101,14 @@ def gradient_world(size: int) -> Any:
     rows = np.zeros((2, 16))
     rows[0, 0] = 60.0 / size  # about as faint as the noise, where excess is the largest
     optimum = 0.5 * (1.0 - 0.5 * rows[0, 0]) - 0.125
-    return Repeated(problem, rows, np.array([1.0, 0.0])), problem, optimum
+    return world(problem, rows, np.array([1.0, 0.0]), optimum)
 
 
 def median_excess(world: Any, solver: Solver, size: int) -> float:
     """Return the median excess of runs."""
     records, problem, optimum = world(size)
     runs = weights_of_runs(solver, problem, records, range(N_RUNS), BUDGET)
-    return float(
-        np.median([records.risks_and_gradients(w, np.inf)[0].max() for w in runs]) - optimum
-    )
+    return float(np.median([records.risks(w).max() for w in runs]) - optimum)
 
 
 def slopes() -> None:

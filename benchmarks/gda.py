@@ -115,12 +115,10 @@ def paper_runs(
 ) -> dict[str, np.ndarray]:
     """Return the four risks of runs of the paper's schedule, on records and in the population."""
     world = TypicalWorld(N_GROUPS, N_FEATURES, radius=RADIUS)
-    population = PopulationRisks(world.population)
     solver = GDA(schedule="paper", weight_ridge=RIDGE)
     plan = solver.plan(world.problem(n_records // N_GROUPS), Budget(epsilon, DELTA))
     uniform = np.full(N_GROUPS, 1.0 / N_GROUPS)
-    ridge = Regulariser(RIDGE, RIDGE, np.zeros(N_FEATURES), uniform)
-    facts = {"regulariser": ridge}
+    ridge = {"regulariser": Regulariser(RIDGE, RIDGE, np.zeros(N_FEATURES), uniform)}
     found: dict[str, list[float]] = {}
     samples, runs = [], []
     for seed in range(N_RUNS):
@@ -129,21 +127,21 @@ def paper_runs(
         w, mixture = project_to_ball(solution.weights, RADIUS), solution.group_weights
         samples.append(data)
         runs.append((w, mixture))
-        both = (("records", data), ("population", population))
-        for where, risks in both[: 1 + with_population]:
-            values = (
-                plain_risk(risks, w, mixture, **facts),
-                primal_risk(risks, w, **facts),
-                strong_gap(risks, w, mixture, radius=RADIUS, **facts),
-            )
-            for name, value in zip(("plain", "primal", "strong gap"), values, strict=True):
-                found.setdefault(f"{name}, {where}", []).append(value)
-    weights, mixtures = (np.array(each) for each in zip(*runs, strict=True))
-    if not with_population:
-        return {name: np.array(values) for name, values in found.items()}
-    facts = {"radius": RADIUS, "regulariser": ridge}
-    found["weak gap, records"] = [weak_gap(samples, weights, mixtures, **facts)]
-    found["weak gap, population"] = [weak_gap(population, weights, mixtures, **facts)]
+        where = {"records": data, "population": PopulationRisks(world.population)}
+        for name, risks in list(where.items())[: 1 + with_population]:
+            values = {
+                "plain": plain_risk(risks, w, mixture, **ridge),
+                "primal": primal_risk(risks, w, **ridge),
+                "strong gap": strong_gap(risks, w, mixture, radius=RADIUS, **ridge),
+            }
+            for risk, value in values.items():
+                found.setdefault(f"{risk}, {name}", []).append(value)
+    if with_population:
+        weights, mixtures = (np.array(each) for each in zip(*runs, strict=True))
+        both = {"records": samples, "population": PopulationRisks(world.population)}
+        for name, risks in both.items():
+            gap = weak_gap(risks, weights, mixtures, radius=RADIUS, **ridge)
+            found[f"weak gap, {name}"] = [gap]
     return {name: np.array(values) for name, values in found.items()}
 
 

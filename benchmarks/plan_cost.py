@@ -7,13 +7,14 @@ half of it and all.
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+from common import row, run_tables
 from scipy.sparse import random_array
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
@@ -48,33 +49,39 @@ def sizes_of(n_groups: int, largest: int) -> list[int]:
     return [int(size) for size in rng.integers(5, largest, n_groups)]
 
 
-def plans() -> Iterator[tuple[int, str, str, float]]:
-    """Yield numbers of groups, kind of sizes, solver, and processor seconds of `plan`."""
+def processor_seconds(function: Callable[[], object]) -> float:
+    """Return the processor time of one call."""
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+def plans() -> None:
+    """Print numbers of groups, kind of sizes, solver, and processor seconds of `plan`."""
+    print(f"{'groups':>7} {'sizes':<7} {'solver':<11} {'seconds':>8}")
     for n_groups in (100, 1_000, 10_000):
-        kinds = {"equal": [20] * n_groups, "unlike": sizes_of(n_groups, 100_000)}
-        for kind, sizes in kinds.items():
-            for solver in SOLVERS:
-                model = DPWorstGroupClassifier(solver=solver)
-                start = time.process_time()
-                model.plan(group_sizes=sizes, n_features=10)
-                yield n_groups, kind, solver, time.process_time() - start
-        for solver in ("auto", "moments"):
-            regressor: Any = DPWorstGroupRegressor(target_bounds=(-1.0, 1.0), solver=solver)
-            start = time.process_time()
-            regressor.plan(group_sizes=kinds["unlike"], n_features=10)
-            yield n_groups, "unlike", f"{solver}, R", time.process_time() - start
+        equal, unlike = [20] * n_groups, sizes_of(n_groups, 100_000)
         # so many records that batches of several rates are planned
-        start = time.process_time()
-        DPWorstGroupClassifier(epsilon=8.0, solver="mgr").plan(
-            group_sizes=sizes_of(n_groups, 1_000_000), n_features=200
-        )
-        yield n_groups, "large", "mgr", time.process_time() - start
+        large = sizes_of(n_groups, 1_000_000)
+        regressor = partial(DPWorstGroupRegressor, target_bounds=(-1.0, 1.0))
+        cases: list[tuple[str, list[int], str, Any, int]] = [
+            *(("equal", equal, each, DPWorstGroupClassifier, 10) for each in SOLVERS),
+            *(("unlike", unlike, each, DPWorstGroupClassifier, 10) for each in SOLVERS),
+            *(("unlike", unlike, f"{each}, R", regressor, 10) for each in ("auto", "moments")),
+            ("large", large, "mgr", partial(DPWorstGroupClassifier, epsilon=8.0), 200),
+        ]
+        for kind, sizes, solver, make, n_features in cases:
+            model = make(solver=solver.removesuffix(", R"))
+            plan = partial(model.plan, group_sizes=sizes, n_features=n_features)
+            taken = processor_seconds(plan)
+            late = taken > LIMITS[max(n_groups, min(LIMITS))]
+            print(f"{n_groups:7,} {kind:<7} {solver:<11} {taken:8.2f}{' too long' * late}")
 
 
-def fits() -> Iterator[tuple[Any, float, float]]:
-    """Yield what is fitted, the predicted seconds, and the processor seconds of the fit."""
-    for fit in FITS:
-        n_records, n_groups, n_features, n_entries, solver = fit
+def fits() -> None:
+    """Print what is fitted, the predicted seconds, and the processor seconds of the fit."""
+    row("records", ("groups", "columns", "solver", "predicted", "measured", "ratio"), 11, 12)
+    for n_records, n_groups, n_features, n_entries, solver in FITS:
         rng = np.random.default_rng(0)
         if n_entries:
             shape = (n_records, n_features)
@@ -85,29 +92,13 @@ def fits() -> Iterator[tuple[Any, float, float]]:
         groups = np.arange(n_records) % n_groups
         model = DPWorstGroupClassifier(solver=solver, data_norm=float(np.sqrt(n_features)))
         plan = model.plan(group_sizes=np.bincount(groups).tolist(), n_features=n_features)
-        start = time.process_time()
-        model.fit(X, y, groups=groups)
-        yield fit, plan.predicted_seconds, time.process_time() - start
-
-
-def main(wanted: list[str]) -> None:
-    """Print the tables."""
-    warnings.simplefilter("ignore")
-    DPWorstGroupClassifier().plan(group_sizes=[500, 500], n_features=5)  # imports, compiled code
-    if "plans" in wanted:
-        print(f"{'groups':>7} {'sizes':<7} {'solver':<11} {'seconds':>8}")
-        for n_groups, kind, solver, seconds in plans():
-            late = seconds > LIMITS[max(n_groups, min(LIMITS))]
-            print(f"{n_groups:7,} {kind:<7} {solver:<11} {seconds:8.2f}{' too long' * late}")
-    if "fits" in wanted:
-        print(f"{'records':>11} {'groups':>6} {'columns':>8} {'solver':<11} predicted measured")
-        for (n_records, n_groups, n_features, _, solver), predicted, measured in fits():
-            print(
-                f"{n_records:11,} {n_groups:6,} {n_features:8,} {solver:<11} {predicted:9.3g} "
-                f"{measured:8.3g} {measured / predicted:6.2f}",
-                flush=True,
-            )
+        taken = processor_seconds(partial(model.fit, X, y, groups=groups))
+        predicted = plan.predicted_seconds
+        times = (f"{predicted:.3g}", f"{taken:.3g}", f"{taken / predicted:.2f}")
+        row(f"{n_records:,}", (f"{n_groups:,}", f"{n_features:,}", solver, *times), 11, 12)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["plans", "fits"])
+    warnings.simplefilter("ignore")
+    DPWorstGroupClassifier().plan(group_sizes=[500, 500], n_features=5)  # imports, compiled code
+    run_tables({"plans": plans, "fits": fits})

@@ -9,18 +9,15 @@ and what a whole round costs: a private player, and EXP3 with ten groups beside 
 
 from __future__ import annotations
 
-import time
 import tracemalloc
-import warnings
+from functools import partial
 
 import numpy as np
+from common import row, run_tables, seconds
 
-from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSumStream, make_prefix_sums
 from sklearn_dpwg.solvers.stream.learners import EXP3, FTRL, PrivatePlayer
-
-warnings.simplefilter("ignore", SeededNoiseWarning)
 
 NAMES = ("toeplitz", "honaker", "tree", "independent")
 N_STEPS, N_DIMENSIONS, N_GROUPS = 200_000, 50, 10
@@ -34,74 +31,56 @@ def open_stream(name: str, *, seed: int | None, sensitivity: float | None) -> Pr
     return mechanism.open(NoiseSource(seed, [release]), release, sensitivity=sensitivity)
 
 
-def microseconds(start: float, n_rounds: int) -> float:
-    """Return the time since a start, a round."""
-    return 1e6 * (time.perf_counter() - start) / n_rounds
-
-
-def print_noise() -> None:
+def noise() -> None:
     """Print the worst noise of every mechanism."""
     lengths = (16, 128, 1023, 1024, 16_384, 200_000)
     print("worst standard deviation of a sum, per unit of sensitivity")
-    print(f"{'steps':<14}" + "".join(f"{n_steps:>11,}" for n_steps in lengths))
+    row("steps", [f"{n_steps:,}" for n_steps in lengths], 11, 14)
     for name in NAMES:
-        worst = [
-            make_prefix_sums(name, n_steps=n_steps, n_dimensions=1).worst_standard_deviation
-            for n_steps in lengths
-        ]
-        print(f"{name:<14}" + "".join(f"{deviation:>11.2f}" for deviation in worst))
+        sums = [make_prefix_sums(name, n_steps=n_steps, n_dimensions=1) for n_steps in lengths]
+        row(name, [f"{each.worst_standard_deviation:.2f}" for each in sums], 11, 14)
 
 
-def print_streams() -> None:
-    """Print what a long stream costs."""
+def microseconds(stream: PrefixSumStream, n_steps: int, *stated: float) -> float:
+    """Return the time of a step."""
     vector = np.full(N_DIMENSIONS, 0.1)
+
+    def add() -> None:
+        for _ in range(n_steps):
+            stream.add(vector, *stated)
+
+    return 1e6 * seconds(add) / n_steps
+
+
+def streams() -> None:
+    """Print what a long stream costs."""
     print(f"\n{N_STEPS:,} steps of {N_DIMENSIONS} numbers; microseconds a step, megabytes")
     titles = ("open (s)", "seeded", "own scales", "secure", "as planned", "peak (MB)")
-    print(f"{'':<14}" + "".join(f"{title:>11}" for title in titles))
+    row("", titles, 11, 14)
     for name in sorted(PREFIX_SUMS, key=NAMES.index):
-        mechanism = make_prefix_sums(name, n_steps=N_STEPS, n_dimensions=N_DIMENSIONS)
         tracemalloc.start()
-        stream = open_stream(name, seed=0, sensitivity=1.0)
-        for _ in range(1000):
-            stream.add(vector)
+        microseconds(open_stream(name, seed=0, sensitivity=1.0), 1000)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-
-        start = time.perf_counter()
-        stream = open_stream(name, seed=0, sensitivity=1.0)
-        opened = time.perf_counter() - start
-        start = time.perf_counter()
-        for _ in range(N_STEPS):
-            stream.add(vector)
-        fixed = microseconds(start, N_STEPS)
-
-        stream = open_stream(name, seed=0, sensitivity=None)
-        start = time.perf_counter()
-        for _ in range(N_STEPS):
-            stream.add(vector, 1.0)
-        stated = microseconds(start, N_STEPS)
-
+        opened = seconds(partial(open_stream, name, seed=0, sensitivity=1.0))
+        fixed = microseconds(open_stream(name, seed=0, sensitivity=1.0), N_STEPS)
+        stated = microseconds(open_stream(name, seed=0, sensitivity=None), N_STEPS, 1.0)
         stream = open_stream(name, seed=None, sensitivity=1.0)
-        stream.add(vector)
-        start = time.perf_counter()
-        for _ in range(SECURE_ROWS):
-            stream.add(vector)
-        secure = microseconds(start, SECURE_ROWS)
+        microseconds(stream, 1)
+        secure = microseconds(stream, SECURE_ROWS)
+        mechanism = make_prefix_sums(name, n_steps=N_STEPS, n_dimensions=N_DIMENSIONS)
         planned = 1e6 * mechanism.secure_seconds / N_STEPS
-        print(
-            f"{name:<14}{opened:>11.2f}{fixed:>11.1f}{stated:>11.1f}{secure:>11.0f}{planned:>11.0f}"
-            f"{peak / 1e6:>11.1f}"
-        )
+        times = (f"{opened:.2f}", f"{fixed:.1f}", f"{stated:.1f}", f"{secure:.0f}")
+        row(name, (*times, f"{planned:.0f}", f"{peak / 1e6:.1f}"), 11, 14)
 
 
-def print_rounds() -> None:
+def rounds() -> None:
     """Print what a round of the whole game costs, without records and losses."""
     rng = np.random.default_rng(0)
     gradient = np.full(N_DIMENSIONS, 0.1)
     rate = np.sqrt(2.0 * np.log(N_GROUPS) / (N_GROUPS * N_STEPS)) / 2.0
-    print(f"\nseconds for {N_STEPS:,} seeded rounds of FTRL behind the sums and EXP3 on 10 groups")
-    for name in NAMES:
-        start = time.perf_counter()
+
+    def play(name: str) -> None:
         stream = open_stream(name, seed=0, sensitivity=1.0)
         weights = PrivatePlayer(FTRL().start(N_DIMENSIONS, 1.0, 1000.0), stream)
         groups = EXP3(np.ones(N_GROUPS), rate, ceiling=2.0)
@@ -110,11 +89,12 @@ def print_rounds() -> None:
             weights.predict()
             weights.update(gradient)
             groups.update(group, 0.5)
-        seconds = time.perf_counter() - start
-        print(f"{name:<14}{seconds:>11.2f} ({1e6 * seconds / N_STEPS:.1f} microseconds a round)")
+
+    print(f"\nseconds for {N_STEPS:,} seeded rounds of FTRL behind the sums and EXP3 on 10 groups")
+    for name in NAMES:
+        taken = seconds(partial(play, name))
+        print(f"{name:<14}{taken:>11.2f} ({1e6 * taken / N_STEPS:.1f} microseconds a round)")
 
 
 if __name__ == "__main__":
-    print_noise()
-    print_streams()
-    print_rounds()
+    run_tables({"noise": noise, "streams": streams, "rounds": rounds})

@@ -321,8 +321,8 @@ def test_the_report_names_what_is_bad(utility, frame, tmp_path):
     assert len(content["cells"]) == len(frame)
     whole = next(each for each in content["summary"] if each["half"] == "checking")
     assert whole["mean"]["value"] == pytest.approx(2.0 ** (-1.0 / 3.0))
-    beside = next(each for each in content["beside"] if each["half"] == "checking")
-    assert beside["worse_than_nothing"] == ["bad at ε = 1"]
+    worse = [each["at"] for each in content["cells"] if each["is_worse_than_nothing"]]
+    assert worse == ["bad at ε = 1"]
     assert content["gap"]["regression"] is None
 
 

@@ -13,7 +13,7 @@ from utility.chart import chart
 from utility.frame import DEFAULT, collect, complete, frame_of
 from utility.ours import OURS, fit_once, methods_of, planned
 from utility.pictures import draw_figures, draw_population
-from utility.population import DEFINITIONS, POPULATIONS, kind_of, load_by_name, names_of
+from utility.population import DEFINITIONS, add_task_options, kind_of, load_by_name, names_asked
 from utility.report import look, write_page, write_report
 from utility.store import (
     EPSILONS,
@@ -66,22 +66,13 @@ def parse() -> tuple[argparse.Namespace, argparse.ArgumentParser]:
         action="store_true",
         help=f"epsilon {QUICK_EPSILONS[0]:g}, {QUICK_N_SEEDS} seeds, without the census",
     )
-    parser.add_argument(
-        "--population",
-        choices=POPULATIONS,
-        help="a half of the population of tasks, or all of it, instead of the page's tasks",
-    )
-    parser.add_argument("--task", action="append", help="by name; may be repeated")
+    add_task_options(parser)
     parser.add_argument(
         "--seeds", type=int, help=f"of each cell, {N_SEEDS} if not said (or {QUICK_N_SEEDS})"
     )
     parser.add_argument("--report", action="store_true", help="measure nothing")
     parser.add_argument("--docs", action="store_true", help="put the results into docs/utility.md")
     asked = parser.parse_args()
-    every = names_of(asked.population)
-    unknown = sorted(set(asked.task or ()) - set(every))
-    if unknown:
-        parser.error(f"--task must be one of {', '.join(every)}, got {', '.join(unknown)}.")
     if asked.seeds is not None and asked.seeds < 1:
         parser.error(f"--seeds must be at least 1, got {asked.seeds}.")
     if asked.docs and asked.population not in ("checking", "all"):
@@ -119,11 +110,9 @@ def report(frame: pd.DataFrame, asked: argparse.Namespace, parser: argparse.Argu
 def main() -> None:
     """Measure, then report."""
     asked, parser = parse()
-    names = [
-        name
-        for name in names_of(asked.population)
-        if (name in asked.task if asked.task else not (asked.quick and name in QUICK_WITHOUT))
-    ]
+    names = names_asked(asked, parser)
+    if asked.quick and not asked.task:
+        names = [name for name in names if name not in QUICK_WITHOUT]
     full = EPSILONS if asked.population is None else POPULATION_EPSILONS
     epsilons = QUICK_EPSILONS if asked.quick else full
     n_seeds = asked.seeds or (QUICK_N_SEEDS if asked.quick else N_SEEDS)

@@ -35,7 +35,7 @@ from utility.ours import DELTA, OURS
 from utility.peers.run import METHODS, REFERENCES
 from utility.pictures import EPSILON_FIGURE, TASK_FIGURE, draw_by_epsilon, draw_tasks
 from utility.store import ROOT, ours_path, read_cells
-from utility.summary import Estimate, Ratio, clustered, interval, ratio
+from utility.summary import Ratio, clustered, interval, ratio
 
 N_WORST = 8
 
@@ -159,13 +159,10 @@ def _in_advance(compared: pd.DataFrame) -> list[str]:
     return [said, table(rows)] if rows else []
 
 
-def _held_out(cells: pd.DataFrame) -> Estimate:
-    return clustered([each.value for each in cells.held_out], cells.source.tolist())
-
-
 def _beside(half: str, kind: str, cells: pd.DataFrame) -> dict[str, Any]:
     """Return held-out losses, and how `auto` chooses."""
-    loss, chosen = _held_out(cells), choice_of(cells)
+    loss = clustered([each.value for each in cells.held_out], cells.source.tolist())
+    chosen = choice_of(cells)
     lower = sum(each.high < 0.0 for each in cells.held_out)
     higher = sum(each.low > 0.0 for each in cells.held_out)
     within = hindsight = mean = "–"
@@ -361,33 +358,32 @@ def _test(row: Any) -> dict[str, Any]:
 
 def bounds_table(frame: pd.DataFrame) -> str:
     """Return bound and measured excess of default fits, and how many times one is the other."""
-    quotients: dict[tuple[str, float], float] = {}
-    shown: dict[str, tuple[str, str]] = {}
-    for row in frame.itertuples(index=False):
-        # what was measured before bounds were kept has none
-        bound = row.cell.get(DEFAULT, {}).get("predicted_excess")
-        if bound:
-            quotients[row.name, row.epsilon] = bound / max(row.excess.mean, LEAST)
-            if row.epsilon == BOUND_EPSILON:
-                shown[row.name] = f"{bound:.3g}", str(row.excess)
-    if not quotients:
+    bounds = [cell.get(DEFAULT, {}).get("predicted_excess") for cell in frame.cell]
+    # what was measured before bounds were kept has none
+    known = frame.assign(bound=bounds)[[bool(bound) for bound in bounds]]
+    if known.empty:
         return "No bounds were kept: `make bench` measures again once the sources have changed."
-    epsilons = sorted({epsilon for _, epsilon in quotients})
-    titles = (f"bound at ε = {BOUND_EPSILON:g}", f"measured at ε = {BOUND_EPSILON:g}")
+    times = [row.bound / max(row.excess.mean, LEAST) for row in known.itertuples()]
+    known = known.assign(times=times)
+    at = f"at ε = {BOUND_EPSILON:g}"
     rows = []
-    for name in dict.fromkeys(name for name, _ in quotients):
-        found = [quotients.get((name, epsilon)) for epsilon in epsilons]
-        ratios = ["–" if each is None else f"{each:.1f}" for each in found]
-        rows.append((name, *shown.get(name, ("–", "–")), *ratios))
-    means = [
-        statistics.geometric_mean([each for (_, own), each in quotients.items() if own == epsilon])
-        for epsilon in epsilons
-    ]
-    rows.append(("geometric mean", "", "", *(f"{mean:.1f}" for mean in means)))
-    above = [f"{name} at ε = {e:g}" for (name, e), each in quotients.items() if each < 1.0]
-    names = ("task", *titles, *(f"ratio at ε = {epsilon:g}" for epsilon in epsilons))
-    text = table([dict(zip(names, row, strict=True)) for row in rows])
-    return f"{text}\n\nMeasured above its bound: {', '.join(above) or 'no cell'}."
+    for name, of_task in known.groupby("name", sort=False):
+        shown = of_task[of_task.epsilon == BOUND_EPSILON]
+        pair = [(f"{each.bound:.3g}", each.excess) for each in shown.itertuples()] or [("–", "–")]
+        row = {"task": name, f"bound {at}": pair[0][0], f"measured {at}": pair[0][1]}
+        rows.append(row | dict(zip(of_task.epsilon, of_task.times, strict=True)))
+    means = {e: statistics.geometric_mean(each.times) for e, each in known.groupby("epsilon")}
+    rows.append(dict.fromkeys(rows[0], "") | {"task": "geometric mean"} | means)
+    titles = {f"ratio at ε = {epsilon:g}": epsilon for epsilon in means}
+    text = table(
+        [
+            {name: value for name, value in row.items() if isinstance(name, str)}
+            | {t: f"{row[e]:.1f}" if row.get(e) else "–" for t, e in titles.items()}
+            for row in rows
+        ]
+    )
+    above = ", ".join(known["at"][known.times < 1.0]) or "no cell"
+    return f"{text}\n\nMeasured above its bound: {above}."
 
 
 def own_means(frame: pd.DataFrame) -> list[str]:
@@ -433,24 +429,10 @@ def write_report(frame: pd.DataFrame, definitions: Sequence[Any], folder: Path, 
 def as_json(frame: pd.DataFrame) -> dict[str, Any]:
     """Return all figures."""
     compared = complete(frame)
-    beside = [
-        {
-            "half": half,
-            "kind": kind,
-            "above": in_means(cells).loc[lambda kept: kept.is_above, "at"].tolist(),
-            "worse_than_nothing": cells.loc[cells.is_worse_than_nothing, "at"].tolist(),
-            "held_out": _held_out(cells),
-            "choice": choice_of(cells),
-            "badly_chosen": _badly_chosen(cells)["at"].tolist(),
-            "seconds": _seconds(cells),
-        }
-        for half, kind, cells in by_half_and_kind(compared)
-    ]
     return {
         "delta": DELTA,
         "floors": FLOORS,
         "summary": summaries(compared),
-        "beside": beside,
         "gap": {kind: gap_of(compared, kind) for kind in KINDS},
         "in_advance": in_advance_rows(compared),
         "missing": frame.loc[~frame.is_complete, "at"].tolist(),

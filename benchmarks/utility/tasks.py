@@ -7,7 +7,7 @@ intercept. The loss is the logistic loss, or half the squared error with targets
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -75,12 +75,15 @@ class Task:
     group_labels: tuple[str, ...]
     # Parameters of the estimators that are facts of the data and not tuned.
     public: dict[str, Any]
-    # Middle and half the width of the targets' range; 0 and 1 for classes.
-    half_range: tuple[float, float] = (0.0, 1.0)
     # Exact excess risk of weights of shape (d, k), where the population is known.
     excess_of: Callable[[np.ndarray], np.ndarray] | None = None
     radius: float = REFERENCE_RADIUS
     cache: Path | None = field(default=None, repr=False)
+
+    @property
+    def half_range(self) -> tuple[float, float]:
+        """Middle and half the width of the targets' range; 0 and 1 for classes."""
+        return half_range(self.public.get("target_bounds"))
 
     @property
     def is_classification(self) -> bool:
@@ -190,6 +193,39 @@ def split(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     return np.sort(order[n_test:]), np.sort(order[:n_test])
 
 
+def half_range(bounds: tuple[float, float] | None) -> tuple[float, float]:
+    """Return the middle and half the width of a range; 0 and 1 for classes, which have none."""
+    low, high = (-1.0, 1.0) if bounds is None else bounds
+    return (low + high) / 2.0, (high - low) / 2.0
+
+
+def make_part(
+    X: Any,
+    y: np.ndarray,
+    groups: np.ndarray,
+    labels: Sequence[Any],
+    bounds: tuple[float, float] | None = None,
+    *,
+    data_norm: float = 1.0,
+    fit_intercept: bool = True,
+) -> Part:
+    """Return records of classes 0 and 1, or of numbers that are clipped to bounds."""
+    rows = X / data_norm
+    if fit_intercept:
+        rows = np.column_stack([rows, np.ones(len(rows))])
+    middle, half = half_range(bounds)
+    targets = 2.0 * y - 1.0 if bounds is None else np.clip((y - middle) / half, -1.0, 1.0)
+    return Part(rows, targets, np.searchsorted(np.asarray(labels), groups), X, y, groups)
+
+
+def _part(data: Any, **more: Any) -> Part:
+    """Return what a loader returns."""
+    bounds = None if "classes" in data else data.target_bounds
+    labels = data.group_labels
+    told = {"data_norm": data.data_norm, **more}
+    return make_part(data.data, data.target, data.groups, labels, bounds, **told)
+
+
 def _data_task(name: str, cache: Path | None) -> Task:
     data = load_dataset(name)
     if "test" in data.entry.files:
@@ -197,69 +233,33 @@ def _data_task(name: str, cache: Path | None) -> Task:
     else:
         train, test = map(_part(data).take, split(len(data.target)))
     public: dict[str, Any] = {"data_norm": data.data_norm}
-    half_range = (0.0, 1.0)
     if data.entry.task == "regression":
-        low, high = data.target_bounds
-        public["target_bounds"] = (low, high)
-        half_range = ((low + high) / 2.0, (high - low) / 2.0)
-    return Task(
-        name,
-        data.entry.task,
-        train,
-        test,
-        tuple(map(str, data.group_labels)),
-        public,
-        half_range,
-        cache=cache,
-    )
-
-
-def _part(data: Any, *, fit_intercept: bool = True) -> Part:
-    """Encode what a loader or a generator returns."""
-    codes = np.searchsorted(np.asarray(data.group_labels), data.groups)
-    rows = data.data / data.data_norm
-    if fit_intercept:
-        rows = np.column_stack([rows, np.ones(len(rows))])
-    if "classes" in data:
-        targets = 2.0 * data.target - 1.0
-    else:
-        low, high = data.target_bounds
-        targets = np.clip((data.target - (low + high) / 2.0) / ((high - low) / 2.0), -1.0, 1.0)
-    return Part(rows, targets, codes, data.data, data.target, data.groups)
+        public["target_bounds"] = tuple(data.target_bounds)
+    labels = tuple(map(str, data.group_labels))
+    return Task(name, data.entry.task, train, test, labels, public, cache=cache)
 
 
 def _made_task(name: str, cache: Path | None) -> Task:
     """Make a task whose population and optimum are known: excess is that of the population."""
     kind = name.removeprefix("made-")
-    make = (
-        make_worst_group_classification if kind == "classification" else make_worst_group_regression
-    )
+    make = {
+        "classification": make_worst_group_classification,
+        "regression": make_worst_group_regression,
+    }[kind]
     made = make(n_features=8, n_easy=1, group_sizes=MADE_SIZES, random_state=MADE_SEED)
     X, y, groups = made.population.sample(MADE_SIZES, random_state=MADE_SEED + 1)
-    test = Bunch(**made)
-    test.update(data=X, target=y, groups=groups)
-    public = {"data_norm": 1.0, "fit_intercept": False, "radius": made.radius}
-    half_range, scale = (0.0, 1.0), 1.0
+    test = Bunch(**{**made, "data": X, "target": y, "groups": groups})
+    public = {"data_norm": 1.0, "fit_intercept": False}
     if kind == "regression":
-        low, high = made.target_bounds
-        public["target_bounds"] = (low, high)
-        # the regressor's radius is that of targets in [-1, 1]
-        half_range, scale = ((low + high) / 2.0, (high - low) / 2.0), (high - low) / 2.0
-        public["radius"] = made.radius / scale
+        public["target_bounds"] = made.target_bounds
+    # the regressor's radius is that of targets in [-1, 1]
+    _, scale = half_range(public.get("target_bounds"))
+    public["radius"] = made.radius / scale
 
     def excess_of(weights: np.ndarray) -> np.ndarray:
         found = [made.population.excess_risk(column) for column in scale * weights.T]
         return np.array(found) / scale**2
 
-    return Task(
-        name,
-        kind,
-        _part(made, fit_intercept=False),
-        _part(test, fit_intercept=False),
-        tuple(map(str, made.group_labels)),
-        public,
-        half_range,
-        excess_of,
-        public["radius"],
-        cache,
-    )
+    parts = (_part(each, data_norm=1.0, fit_intercept=False) for each in (made, test))
+    labels = tuple(map(str, made.group_labels))
+    return Task(name, kind, *parts, labels, public, excess_of, public["radius"], cache)

@@ -11,7 +11,7 @@ from utility.peers.run import (
     made_by,
     run_method,
 )
-from utility.population import POPULATIONS, load_by_name, names_of
+from utility.population import add_task_options, load_by_name, names_asked
 from utility.store import (
     EPSILONS,
     FOLDER,
@@ -26,20 +26,11 @@ from utility.store import (
 def main() -> None:
     """Run what is missing, and say so."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--population",
-        choices=POPULATIONS,
-        help="a half of the population of tasks, or all of it, instead of the page's tasks",
-    )
-    parser.add_argument("--task", action="append", help="by name; may be repeated")
+    add_task_options(parser)
     parser.add_argument("--method", action="append", choices=METHODS)
     parser.add_argument("--again", action="store_true", help="run also what is there")
     asked = parser.parse_args()
-    every = names_of(asked.population)
-    unknown = sorted(set(asked.task or ()) - set(every))
-    if unknown:
-        parser.error(f"--task must be one of {', '.join(every)}, got {', '.join(unknown)}.")
-    names = [name for name in every if not asked.task or name in asked.task]
+    names = names_asked(asked, parser)
     epsilons = EPSILONS if asked.population is None else POPULATION_EPSILONS
     methods = [method for method in METHODS if not asked.method or method in asked.method]
     progress = Progress(len(names) * len(methods), "peers")

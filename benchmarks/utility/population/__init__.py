@@ -8,6 +8,7 @@ change is final. `python -m utility.population` prints what the references say o
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 from functools import lru_cache
 from importlib.metadata import distribution
@@ -20,7 +21,7 @@ from scipy.sparse import issparse
 
 from sklearn_dpwg.preprocessing import PublicSchema
 from utility.population.definition import Amount, Definition, read_definitions
-from utility.tasks import REGRESSIONS, Part, Task, load_task, split, task_names
+from utility.tasks import REGRESSIONS, Part, Task, load_task, make_part, split, task_names
 
 DEFINITIONS: tuple[Definition, ...] = tuple(
     definition
@@ -48,6 +49,25 @@ def names_of(which: str | None) -> tuple[str, ...]:
     if which is None:
         return task_names()
     return tuple(each.name for each in DEFINITIONS if which in ("all", each.half))
+
+
+def add_task_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which tasks."""
+    parser.add_argument(
+        "--population",
+        choices=POPULATIONS,
+        help="a half of the population of tasks, or all of it, instead of the page's tasks",
+    )
+    parser.add_argument("--task", action="append", help="by name; may be repeated")
+
+
+def names_asked(asked: argparse.Namespace, parser: argparse.ArgumentParser) -> list[str]:
+    """Return the names of the tasks that are asked for, or complain."""
+    every = names_of(asked.population)
+    unknown = sorted(set(asked.task or ()) - set(every))
+    if unknown:
+        parser.error(f"--task must be one of {', '.join(every)}, got {', '.join(unknown)}.")
+    return [name for name in every if not asked.task or name in asked.task]
 
 
 def load_by_name(name: str, cache: Path | None = None) -> Task:
@@ -86,34 +106,18 @@ def load_definition(definition: Definition, *, cache: Path | None = None) -> Tas
     cells = cells.map(definition.label_of_cell, na_action="ignore")
     kept = cells.notna().to_numpy() & ~np.isnan(y)
     frame, y, cells = frame[kept], y[kept], cells[kept].to_numpy(dtype=str)
-    labels = definition.group_labels
-    codes = np.searchsorted(np.array(labels), cells)
     X = PublicSchema(dict(definition.columns)).fit_transform(frame)
-    X = X.toarray() if issparse(X) else X
-    rows = np.column_stack([X, np.ones(len(X))])
     public: dict[str, Any] = {"data_norm": 1.0}
-    half_range = (0.0, 1.0)
     if isinstance(definition.target, Amount):
-        low, high = public["target_bounds"] = definition.target.bounds
-        half_range = ((low + high) / 2.0, (high - low) / 2.0)
-        targets = np.clip((y - half_range[0]) / half_range[1], -1.0, 1.0)
+        public["target_bounds"] = definition.target.bounds
     else:
         y = y.astype(int)
-        targets = 2.0 * y - 1.0
-    part = Part(rows, targets, codes, X, y, cells)
+    labels, bounds = definition.group_labels, public.get("target_bounds")
+    part = make_part(X.toarray() if issparse(X) else X, y, cells, labels, bounds)
     if cache is not None:
         cache = cache / _digest(part)
     train, test = map(part.take, split(len(y)))
-    return Task(
-        definition.name,
-        definition.kind,
-        train,
-        test,
-        labels,
-        public,
-        half_range,
-        cache=cache,
-    )
+    return Task(definition.name, definition.kind, train, test, labels, public, cache=cache)
 
 
 def _digest(part: Part) -> str:

@@ -13,7 +13,8 @@ goes on with the last one. Columns are
 A question mark at the end says that values may be missing. `1..12` stands for whole numbers,
 `{states}` for a list of `made`, and quotes make a word of a number. Groups are `region: 1 | 2`,
 `region: 1 = north | 2 = south` or bands, `age at 18, 65`; `merged` gives cells of crossed groups,
-by patterns, a common label. A task uses all columns of its table, those of `uses`, or all but some.
+by patterns, a common label. A task uses the columns of its table, or those of `uses`, `without`
+some and without its target and what it groups by the values of, unless `also` names them.
 """
 
 from __future__ import annotations
@@ -192,7 +193,9 @@ class Definition:
 
 # What is said of a table alone, and of a task, or of a table for all of its tasks.
 OF_TABLE = frozenset({"source", "columns", "complete"})
-OF_TASK = frozenset({"asks", "target", "groups", "uses", "without", "rows", "merged", "dropped"})
+OF_TASK = frozenset(
+    {"asks", "target", "groups", "uses", "without", "also", "rows", "merged", "dropped"}
+)
 
 
 def read_definitions(path: Path) -> Iterator[Definition]:
@@ -205,16 +208,19 @@ def read_definitions(path: Path) -> Iterator[Definition]:
                 raise ValueError(f"{name} in {path.name} says what nobody reads: {unknown}.")
             task = {key: about[key] for key in OF_TASK & set(about)} | task
             uses = _names(task["uses"]) if "uses" in task else tuple(columns)
-            without = _names(task.get("without", ""))
-            if not {*uses, *without} <= set(columns):
+            without, also = (set(_names(task.get(key, ""))) for key in ("without", "also"))
+            if not {*uses, *without, *also} <= set(columns):
                 raise ValueError(f"{name} in {path.name} names columns that its table lacks.")
+            target = target_of(task["target"])
+            groups = tuple(map(groups_of, _entries(task["groups"])))
+            without |= {target.column, *(g.column for g in groups if isinstance(g, Values))} - also
             yield Definition(
                 name=name,
                 asks=task["asks"],
                 source=about["source"],
                 table=table,
-                target=target_of(task["target"]),
-                groups=tuple(map(groups_of, _entries(task["groups"]))),
+                target=target,
+                groups=groups,
                 columns={each: columns[each] for each in uses if each not in without},
                 dropped="; ".join(_entries(task.get("dropped", "row numbers"))),
                 complete=_names(about.get("complete", "")),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -14,63 +15,44 @@ import pandas as pd
 Make = Callable[[pd.DataFrame], Any]
 
 # States of the United States, and the census bureau's regions.
-REGIONS = {
-    "northeast": ("CT", "ME", "MA", "NH", "RI", "VT", "NJ", "NY", "PA"),
-    "midwest": ("IL", "IN", "MI", "OH", "WI", "IA", "KS", "MN", "MO", "NE", "ND", "SD"),
-    "south": (
-        *("DE", "FL", "GA", "MD", "NC", "SC", "VA", "DC", "WV"),
-        *("AL", "KY", "MS", "TN", "AR", "LA", "OK", "TX"),
-    ),
-    "west": ("AZ", "CO", "ID", "MT", "NV", "NM", "UT", "WY", "AK", "CA", "HI", "OR", "WA"),
+# Each with its code, its number in the federal standard FIPS 5-2, and its name.
+_STATES_BY_REGION = """\
+northeast: CT 9 Connecticut, MA 25 Massachusetts, ME 23 Maine, NH 33 New Hampshire, NJ 34 New
+    Jersey, NY 36 New York, PA 42 Pennsylvania, RI 44 Rhode Island, VT 50 Vermont
+midwest: IA 19 Iowa, IL 17 Illinois, IN 18 Indiana, KS 20 Kansas, MI 26 Michigan, MN 27
+    Minnesota, MO 29 Missouri, ND 38 North Dakota, NE 31 Nebraska, OH 39 Ohio, SD 46 South
+    Dakota, WI 55 Wisconsin
+south: AL 1 Alabama, AR 5 Arkansas, DC 11 District of Columbia, DE 10 Delaware, FL 12 Florida, GA
+    13 Georgia, KY 21 Kentucky, LA 22 Louisiana, MD 24 Maryland, MS 28 Mississippi, NC 37 North
+    Carolina, OK 40 Oklahoma, SC 45 South Carolina, TN 47 Tennessee, TX 48 Texas, VA 51 Virginia,
+    WV 54 West Virginia
+west: AK 2 Alaska, AZ 4 Arizona, CA 6 California, CO 8 Colorado, HI 15 Hawaii, ID 16 Idaho, MT 30
+    Montana, NM 35 New Mexico, NV 32 Nevada, OR 41 Oregon, UT 49 Utah, WA 53 Washington, WY 56
+    Wyoming
+"""
+
+
+def _states() -> Iterator[tuple[str, str, int, str]]:
+    """Yield region, code, number and name of each state."""
+    for line in re.split(r"\n(?! )", _STATES_BY_REGION.strip()):
+        region, _, states = line.partition(": ")
+        for state in states.split(","):
+            code, number, name = state.split(maxsplit=2)
+            yield region, code, int(number), " ".join(name.split())
+
+
+REGION_OF_STATE = {code: region for region, code, _, _ in _states()}
+REGION_OF_FIPS = {number: region for region, _, number, _ in _states()}
+REGION_OF_NAME = {name: region for region, _, _, name in _states()}
+STATES, STATE_NAMES = tuple(sorted(REGION_OF_STATE)), tuple(sorted(REGION_OF_NAME))
+STATES_OF_DISEASES = tuple(name.replace("of C", "Of C") for name in STATE_NAMES)
+# Electors of two states are chosen by district.
+_DISTRICTS = {"northeast": ("Maine", 2), "midwest": ("Nebraska", 3)}
+REGION_OF_NAME |= {
+    f"{name} CD-{district}": region
+    for region, (name, most) in _DISTRICTS.items()
+    for district in range(1, most + 1)
 }
-REGION_OF_STATE = {state: region for region, states in REGIONS.items() for state in states}
-STATES = tuple(sorted(REGION_OF_STATE))
-
-NAMES_OF_REGIONS = {
-    "northeast": (
-        *("Connecticut", "Maine", "Massachusetts", "New Hampshire", "Rhode Island", "Vermont"),
-        *("New Jersey", "New York", "Pennsylvania", "Maine CD-1", "Maine CD-2"),
-    ),
-    "midwest": (
-        *("Illinois", "Indiana", "Michigan", "Ohio", "Wisconsin", "Iowa", "Kansas", "Minnesota"),
-        *("Missouri", "Nebraska", "North Dakota", "South Dakota"),
-        *("Nebraska CD-1", "Nebraska CD-2", "Nebraska CD-3"),
-    ),
-    "south": (
-        *("Delaware", "Florida", "Georgia", "Maryland", "North Carolina", "South Carolina"),
-        *("Virginia", "District of Columbia", "West Virginia", "Alabama", "Kentucky"),
-        *("Mississippi", "Tennessee", "Arkansas", "Louisiana", "Oklahoma", "Texas"),
-    ),
-    "west": (
-        *("Arizona", "Colorado", "Idaho", "Montana", "Nevada", "New Mexico", "Utah", "Wyoming"),
-        *("Alaska", "California", "Hawaii", "Oregon", "Washington"),
-    ),
-}
-REGION_OF_NAME = {name: region for region, names in NAMES_OF_REGIONS.items() for name in names}
-
-# The same by the numbers of the federal standard FIPS 5-2.
-FIPS_REGIONS = {
-    "northeast": (9, 23, 25, 33, 34, 36, 42, 44, 50),
-    "midwest": (17, 18, 19, 20, 26, 27, 29, 31, 38, 39, 46, 55),
-    "south": (1, 5, 10, 11, 12, 13, 21, 22, 24, 28, 37, 40, 45, 47, 48, 51, 54),
-    "west": (2, 4, 6, 8, 15, 16, 30, 32, 35, 41, 49, 53, 56),
-}
-REGION_OF_FIPS = {code: region for region, codes in FIPS_REGIONS.items() for code in codes}
-
-STATE_NAMES = (
-    *("Alabama", "Alaska", "Arizona", "Arkansas", "California", "Colorado", "Connecticut"),
-    *("Delaware", "District of Columbia", "Florida", "Georgia", "Hawaii", "Idaho", "Illinois"),
-    *("Indiana", "Iowa", "Kansas", "Kentucky", "Louisiana", "Maine", "Maryland"),
-    *("Massachusetts", "Michigan", "Minnesota", "Mississippi", "Missouri", "Montana", "Nebraska"),
-    *("Nevada", "New Hampshire", "New Jersey", "New Mexico", "New York", "North Carolina"),
-    *("North Dakota", "Ohio", "Oklahoma", "Oregon", "Pennsylvania", "Rhode Island"),
-    *("South Carolina", "South Dakota", "Tennessee", "Texas", "Utah", "Vermont", "Virginia"),
-    *("Washington", "West Virginia", "Wisconsin", "Wyoming"),
-)
-
-STATES_OF_DISEASES = tuple(
-    "District Of Columbia" if name == "District of Columbia" else name for name in STATE_NAMES
-)
 
 YEARS = {**{f"emp_{years}": years for years in range(1, 10)}, "emp_lt_1": 0, "emp_ge_10": 10}
 
