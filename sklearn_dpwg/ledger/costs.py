@@ -28,8 +28,6 @@ from sklearn_dpwg.ledger.file import total_epsilon
 from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
 from sklearn_dpwg.privacy.accounting import is_gaussian
 
-# Steps in front of a private model that learn from the records.
-
 # Their fit looks at the number of columns alone.
 _SHAPE_ONLY = (PolynomialFeatures, GaussianRandomProjection, SparseRandomProjection)
 # They learn nothing where categories are stated; others, like TargetEncoder, do all the same.
@@ -61,8 +59,6 @@ def _learns(step: Any) -> bool:
     tags = getattr(step, "__sklearn_tags__", None)
     return tags is None or bool(tags().requires_fit)
 
-
-# Private fits that a later fit began with.
 
 # Parameters of searches that list candidates.
 _SPACES = ("param_grid", "param_distributions")
@@ -97,19 +93,10 @@ def costs_in(parameters: Mapping[str, Any]) -> list[StartCost]:
             found += costs_of_start(value)
         elif last in _SPACES:
             for space in [value] if isinstance(value, Mapping) else value:
-                found += _costs_in_space(space)
+                for listed, values in space.items():
+                    if not hasattr(values, "rvs"):  # what is drawn is not known
+                        found += [cost for one in values for cost in costs_in({listed: one})]
     return list({cost.key: cost for cost in found}.values())
-
-
-def _costs_in_space(space: Mapping[str, Any]) -> list[StartCost]:
-    """Return the private fits of all starts that a grid lists; what is drawn is not known."""
-    return [
-        cost
-        for name, values in space.items()
-        if not hasattr(values, "rvs")
-        for value in values
-        for cost in costs_in({name: value})
-    ]
 
 
 def in_words(costs: tuple[StartCost, ...]) -> tuple[str, ...]:
@@ -156,10 +143,9 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
 
     Notes
     -----
-    A search counts every candidate on every fold, and the refit. A candidate's fit on a fold has
-    the noise of its own plan, whose total is the budget whatever the number of records. Fits count
-    as if each had read all records. A record that bagging draws several times counts as several.
-    A private model that a fit began with (`start`) counts once, as if it had read the same records.
+    A search counts every candidate on every fold, and the refit. Fits count as if each had read all
+    records; a record that bagging draws several times counts as several. A private model that a fit
+    began with (`start`) counts once.
 
     Examples
     --------
@@ -251,7 +237,7 @@ def _visit_search(part: Any, found: _Findings) -> None:
         raise ValueError(f"fitted must have a best_estimator_: {name} has refit=False.")
     found.add_starts(_starts_of_search(part))
     for parameters in part.cv_results_["params"]:
-        candidate = clone(part.estimator).set_params(**clone(parameters, safe=False))
+        candidate = candidate_of(part, parameters)
         found.guarantees += part.n_splits_ * planned_fits(candidate, part.best_estimator_)
     found.outside.append(f"{name}: the choice by scores of held-out records")
     _visit(part.best_estimator_, found)
@@ -378,11 +364,20 @@ def _classes(candidate: Any, fitted: Any) -> dict[str, Any]:
 def _planned_grid(candidate: GridSearchCV, fitted: Any) -> list[PrivacyGuarantee]:
     each = []
     for parameters in ParameterGrid(candidate.param_grid):
-        one = clone(candidate.estimator).set_params(**clone(parameters, safe=False))
+        one = candidate_of(candidate, parameters)
         each.append([_gaussian(cost, type(one)) for cost in planned_fits(one, fitted)])
-    folds = n_folds_of(candidate.cv) * [cost for costs in each for cost in costs]
-    # which won is not known: the refit is that of the dearest, which is the same one at every delta
-    return folds + max(each, key=lambda costs: total_epsilon(costs, 1e-6))
+    # which won is not known, and of Gaussian noise the dearest is the same one at every delta
+    return n_folds_of(candidate.cv) * [cost for costs in each for cost in costs] + dearest(each)
+
+
+def candidate_of(search: Any, parameters: Mapping[str, Any]) -> Any:
+    """Return what a search fits with these parameters."""
+    return clone(search.estimator).set_params(**clone(parameters, safe=False))
+
+
+def dearest(fits: Iterable[list[PrivacyGuarantee]]) -> list[PrivacyGuarantee]:
+    """Return the fits that cost most together."""
+    return max(fits, key=lambda costs: total_epsilon(costs, 1e-6))
 
 
 def _gaussian(guarantee: PrivacyGuarantee, kind: type) -> PrivacyGuarantee:
@@ -430,8 +425,8 @@ def _steps(part: Any) -> dict[str, Any]:
 
 
 def _holds_private(part: Any) -> bool:
-    names = ("plan", "planned_guarantee", "privacy_")
     held = part.get_params() if hasattr(part, "get_params") else {}
+    names = ("plan", "planned_guarantee", "privacy_")
     return any(hasattr(one, name) for one in [part, *_estimators(held)] for name in names)
 
 

@@ -37,6 +37,16 @@ class LedgerRow:
     guarantee: PrivacyGuarantee
     key: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {**vars(self), "guarantee": json.loads(self.guarantee.to_json())}
+
+    @classmethod
+    def from_dict(cls, described: dict[str, Any]) -> LedgerRow:
+        """Return the row that `to_dict` described."""
+        guarantee = PrivacyGuarantee.from_json(json.dumps(described["guarantee"]))
+        return cls(**{**described, "guarantee": guarantee})
+
 
 @dataclass(frozen=True)
 class LedgerFile:
@@ -59,7 +69,7 @@ class LedgerFile:
         with self._connection(mode="rwc") as connection:
             connection.executescript(_SCHEMA)
             connection.execute("BEGIN IMMEDIATE")
-            found = connection.execute("SELECT epsilon, delta FROM ledger").fetchone()
+            found = _budget(connection)
             if found is None:
                 connection.execute("INSERT INTO ledger VALUES (?, ?)", (epsilon, delta))
             elif found != (epsilon, delta):
@@ -89,12 +99,18 @@ class LedgerFile:
     def budget(self) -> tuple[float, float]:
         """Return ε and δ."""
         with self._connection() as connection:
-            epsilon, delta = connection.execute("SELECT epsilon, delta FROM ledger").fetchone()
+            epsilon, delta = _budget(connection)
         return float(epsilon), float(delta)
 
     def rows(self) -> list[LedgerRow]:
         """Return every fit so far."""
-        return rows_of(self.path)
+        with self._connection("ro") as connection:
+            return _rows(connection)
+
+    def demand(self) -> Relation | None:
+        """Return the strongest relation that a block asked for."""
+        with self._connection("ro") as connection:
+            return _demand(connection)
 
     def insert(self, row: LedgerRow) -> None:
         """Write a row as it is."""
@@ -109,7 +125,7 @@ class LedgerFile:
             rows = _rows(connection)
             if any(row.key == key for row in rows):
                 return False
-            epsilon, delta = connection.execute("SELECT epsilon, delta FROM ledger").fetchone()
+            epsilon, delta = _budget(connection)
             charged = [row.guarantee for row in rows]
             neighbours = _demand(connection)
             try:
@@ -149,18 +165,6 @@ class LedgerFile:
 
     def _connection(self, mode: str = "rw") -> Any:
         return _connection(self.path, mode)
-
-
-def rows_of(path: str) -> list[LedgerRow]:
-    """Return every fit that a file holds."""
-    with _connection(path, "ro") as connection:
-        return _rows(connection)
-
-
-def demand_of(path: str) -> Relation | None:
-    """Return the strongest relation that a block on a file asked for."""
-    with _connection(path, "ro") as connection:
-        return _demand(connection)
 
 
 def total_epsilon(
@@ -218,8 +222,11 @@ def _insert(connection: sqlite3.Connection, row: LedgerRow) -> None:
     )
 
 
+def _budget(connection: sqlite3.Connection) -> Any:
+    return connection.execute("SELECT epsilon, delta FROM ledger").fetchone()
+
+
 def _demand(connection: sqlite3.Connection) -> Relation | None:
-    """Return the strongest relation that a block on the file asked for."""
     known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'demands'").fetchone()
     # a file of an earlier version has no such table until it is opened
     found = connection.execute("SELECT neighbours FROM demands").fetchall() if known else []
@@ -232,17 +239,3 @@ def _rows(connection: sqlite3.Connection) -> list[LedgerRow]:
         LedgerRow(state, what, started, PrivacyGuarantee.from_json(text), key)
         for state, what, started, text, key in found
     ]
-
-
-def row_to_dict(row: LedgerRow) -> dict[str, object]:
-    """Return plain values."""
-    guarantee = json.loads(row.guarantee.to_json())
-    plain = {"state": row.state, "what": row.what, "started": row.started, "key": row.key}
-    return plain | {"guarantee": guarantee}
-
-
-def row_from_dict(described: dict[str, str]) -> LedgerRow:
-    """Return the row that `row_to_dict` described."""
-    guarantee = PrivacyGuarantee.from_json(json.dumps(described["guarantee"]))
-    state, what, started = (described[name] for name in ("state", "what", "started"))
-    return LedgerRow(state, what, started, guarantee, described["key"])

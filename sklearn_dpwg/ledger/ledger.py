@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock, local
@@ -19,24 +19,14 @@ from joblib.externals.loky import get_reusable_executor
 
 from sklearn_dpwg.data.groups import ordered_sizes
 from sklearn_dpwg.exceptions import LedgerUnreachableError
-from sklearn_dpwg.ledger.costs import StartCost
-from sklearn_dpwg.ledger.file import (
-    LedgerFile,
-    LedgerRow,
-    demand_of,
-    row_from_dict,
-    row_to_dict,
-    rows_of,
-    total_epsilon,
-)
+from sklearn_dpwg.ledger.costs import PublicFacts, StartCost
+from sklearn_dpwg.ledger.file import LedgerFile, LedgerRow, total_epsilon
 from sklearn_dpwg.ledger.planned_search import PlannedSearch, plan_search
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, joint_guarantee
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-# Charging of a fit to the ledgers around it.
 
 # Tells the processes that are started inside a ledger of it, whoever starts them.
 _VARIABLE = "SKLEARN_DPWG_LEDGERS"
@@ -60,13 +50,11 @@ def charge(
 ) -> Iterator[None]:
     """Charge what happens inside to every open ledger; refuse it, charging none, before it starts.
 
-    ``guarantee`` is what the whole plan costs. Where ``noise``, a NoiseSource or whatever else
-    lists its ``draws``, has none at a failure, nothing is charged. ``what`` names the fit in the
-    report; ``key`` names a plan that is run in several parts, so that a ledger that knows it is
-    not charged again; ``is_paid`` says, as `take_payment` does, that something charged before
-    holds the fit. Fits that happened ``before``, and that this one begins with, are charged too
-    where a ledger does not know them. Raises BudgetExceededError if a ledger has less left,
-    LedgerUnreachableError if a ledger's file is missing or broken.
+    Where ``noise``, a NoiseSource or whatever else lists its ``draws``, has none at a failure,
+    nothing is charged. ``key`` names a plan that is run in several parts, so that a ledger that
+    knows it is not charged again; ``is_paid`` says, as `take_payment` does, that something charged
+    before holds the fit. Fits that happened ``before``, and that this one begins with, are charged
+    too where a ledger does not know them.
     """
     key = uuid4().hex if key is None else key
     costs = [*before, *([] if is_paid else [StartCost(key, what, guarantee)])]
@@ -133,11 +121,7 @@ def take_payment(estimator: Any) -> bool:
 
 
 def active_ledgers() -> list[LedgerFile]:
-    """Return the open ledgers of this process, innermost last.
-
-    Those whose block has ended, as in a worker that outlives it, are forgotten; where that cannot
-    be known, LedgerUnreachableError is raised.
-    """
+    """Return the open ledgers; those whose block has ended, as in a worker, are forgotten."""
     for ledger in list(_active):
         if not ledger.is_open():
             deactivate(ledger)
@@ -179,19 +163,17 @@ def with_ledgers(state: Any) -> dict[str, Any]:
 def join_ledgers(state: dict[str, Any]) -> dict[str, Any]:
     """Charge the fits of this process to the ledgers that a pickled state names, and take them out.
 
-    Raises LedgerUnreachableError if the estimator was not fitted, so that it came to be fitted
-    here, and a ledger has ended or cannot be reached. What a fitted one says is ignored then: it
-    may be a stored model.
+    Where a ledger has ended or cannot be reached, an estimator that was not fitted, so that it came
+    to be fitted here, is refused; a fitted one may be a stored model.
     """
     state = dict(state)
     for token in state.pop("_ledgers", ()):
         ledger = LedgerFile(*token)
         if ledger in _active:
             continue
-        try:
+        is_open = False
+        with suppress(LedgerUnreachableError):
             is_open = ledger.is_open()
-        except LedgerUnreachableError:
-            is_open = False
         if is_open:
             activate(ledger)
         elif "privacy_" not in state:
@@ -234,9 +216,8 @@ class PrivacyLedger:
 
     Notes
     -----
-    Costs are composed as events, not by adding ε: Gaussian releases as μ² = Σ μⱼ², others by
-    dp_accounting's privacy-loss distributions. All fits count as if they had read the same records,
-    and where one was made on disjoint parts, the worst overlap of parts counts.
+    Costs are composed as events, not by adding ε. All fits count as if they had read the same
+    records, and where one was made on disjoint parts, the worst overlap of parts counts.
 
     Fits may be chosen by the results of earlier ones. For Gaussian releases stopping at a budget
     is then as good as composition fixed in advance (Smith and Thakurta 2022, "Fully Adaptive
@@ -312,11 +293,8 @@ class PrivacyLedger:
     @property
     def rows(self) -> list[LedgerRow]:
         """Every fit that is charged, in order."""
-        if self._file is not None:
-            return self._file.rows()
-        if self.path is not None and Path(self.path).exists():
-            return rows_of(str(Path(self.path).resolve()))
-        return list(self._rows)
+        kept = self._kept
+        return list(self._rows) if kept is None else kept.rows()
 
     @property
     def epsilon_spent(self) -> float:
@@ -333,10 +311,16 @@ class PrivacyLedger:
     @property
     def _demand(self) -> Relation | None:
         """What this ledger and all others on its file demand."""
-        demands = [self.neighbours]
-        if self.path is not None and Path(self.path).exists():
-            demands.append(demand_of(str(Path(self.path).resolve())))
+        kept = self._kept
+        demands = (self.neighbours, None if kept is None else kept.demand())
         return min((one for one in demands if one is not None), default=None)
+
+    @property
+    def _kept(self) -> LedgerFile | None:
+        """The file, if there is one."""
+        if self._file is None and self.path is not None and Path(self.path).exists():
+            return LedgerFile(str(Path(self.path).resolve()), "")
+        return self._file
 
     def plan_search(
         self,
@@ -365,22 +349,14 @@ class PrivacyLedger:
         PlannedSearch
             Number of fits, what each and all cost; print it.
 
-        Raises
-        ------
-        TypeError
-            If the number of fits of such a search is not known before.
-        UnsupportedMechanismError
-            If what is fitted inside is not known.
-
         Notes
         -----
         Inside the block a search that cannot pay for all its fits, the refit among them, is refused
         before the first.
         """
         sizes = [int(size) for size in ordered_sizes(group_sizes, None, None)]
-        return plan_search(
-            search, self.rows, (self.epsilon, self.delta), (sizes, n_features, classes)
-        )
+        facts = PublicFacts(sizes, n_features, classes)
+        return plan_search(search, facts, self.rows, Budget(self.epsilon, self.delta))
 
     def report(self) -> pd.DataFrame:
         """List the fits.
@@ -424,7 +400,7 @@ class PrivacyLedger:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "neighbours": None if demand is None else demand.short_name,
-            "fits": [row_to_dict(row) for row in self.rows],
+            "fits": [row.to_dict() for row in self.rows],
         }
         return json.dumps(described, allow_nan=False, indent=2)
 
@@ -445,7 +421,7 @@ class PrivacyLedger:
         described: dict[str, Any] = json.loads(text)
         demand = described.get("neighbours")
         ledger = cls(described["epsilon"], described["delta"], neighbours=demand)
-        ledger._rows = [row_from_dict(row) for row in described["fits"]]
+        ledger._rows = [LedgerRow.from_dict(row) for row in described["fits"]]
         return ledger
 
     def __repr__(self) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sklearn.base import clone
 from sklearn.model_selection import (
     GridSearchCV,
     ParameterGrid,
@@ -15,9 +14,16 @@ from sklearn.model_selection import (
 )
 
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
-from sklearn_dpwg.ledger.costs import PublicFacts, costs_in, n_folds_of, planned_fits
-from sklearn_dpwg.ledger.file import total_epsilon
-from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
+from sklearn_dpwg.ledger.costs import (
+    PublicFacts,
+    candidate_of,
+    costs_in,
+    dearest,
+    n_folds_of,
+    planned_fits,
+)
+from sklearn_dpwg.ledger.file import LedgerRow, total_epsilon
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, joint_guarantee
 
 
 @dataclass(frozen=True)
@@ -82,23 +88,30 @@ class PlannedSearch:
         )
 
 
-def candidates_of(search: Any) -> list[dict[str, Any]]:
-    """Return the candidates of a search; those of a random one are drawn, and may be others."""
-    if isinstance(search, GridSearchCV):
-        return list(ParameterGrid(search.param_grid))
-    seed = search.random_state if isinstance(search.random_state, int) else 0
-    sampler = ParameterSampler(search.param_distributions, search.n_iter, random_state=seed)
-    return list(sampler)
+def plan_search(
+    search: Any, facts: PublicFacts, rows: Sequence[LedgerRow], budget: Budget
+) -> PlannedSearch:
+    """Return what a search costs beside what a ledger of a budget has charged."""
+    fits, refits = _fits_of(search, facts)
+    known = {row.key for row in rows}
+    starts = [cost for cost in costs_in(search.get_params()) if cost.key not in known]
+    spent = [row.guarantee for row in rows]
+    after = [*spent, *(cost.guarantee for cost in starts), *fits]
+    return PlannedSearch(
+        fits=tuple(fits),
+        refits=refits,
+        delta=budget.delta,
+        budget=budget.epsilon,
+        epsilon_spent=total_epsilon(spent, budget.delta),
+        epsilon_after=total_epsilon(after, budget.delta),
+    )
 
 
-def fits_of_search(
-    search: Any, group_sizes: Sequence[int], n_features: int, classes: Sequence[Any] | None
-) -> tuple[list[PrivacyGuarantee], int]:
+def _fits_of(search: Any, facts: PublicFacts) -> tuple[list[PrivacyGuarantee], int]:
     """Return what every fit of a search costs, and how many of them, the last ones, are its refit.
 
     The refit is the one of the dearest candidate, as which wins is not known.
     """
-    everything = PublicFacts(list(group_sizes), n_features, classes)
     if hasattr(search, "planned_guarantee"):  # which follows from the parameters alone
         return [search.planned_guarantee()], 0
     if not isinstance(search, GridSearchCV | RandomizedSearchCV):
@@ -106,55 +119,33 @@ def fits_of_search(
             f"search must be a GridSearchCV, RandomizedSearchCV or DPSearchCV, as the number of "
             f"fits of others is not known before, got {type(search).__name__}."
         )
-    n_folds = n_folds_of(search.cv)
-    in_fold = [max(1, size * (n_folds - 1) // n_folds) for size in group_sizes]
-    on_fold = PublicFacts(in_fold, n_features, classes)
     folds: list[PrivacyGuarantee] = []
     refits: list[list[PrivacyGuarantee]] = [[]]
-    for parameters in candidates_of(search):
-        candidate = clone(search.estimator).set_params(**clone(parameters, safe=False))
-        folds += n_folds * planned_fits(candidate, on_fold)
-        if search.refit:
-            refits.append(planned_fits(candidate, everything))
-    if not folds:
-        raise ValueError(
-            f"search must hold a private estimator, got {type(search.estimator).__name__}."
-        )
-    dearest = max(refits, key=lambda costs: total_epsilon(costs, 1e-6))
-    return [*folds, *dearest], len(dearest)
-
-
-def starts_to_charge(search: Any, rows: Sequence[Any]) -> list[PrivacyGuarantee]:
-    """Return what private fits cost that candidates begin with and a ledger does not know."""
-    known = {row.key for row in rows}
-    return [cost.guarantee for cost in costs_in(search.get_params()) if cost.key not in known]
-
-
-def plan_search(
-    search: Any,
-    rows: Sequence[Any],
-    budget: tuple[float, float],
-    facts: tuple[Sequence[int], int, Sequence[Any] | None],
-) -> PlannedSearch:
-    """Return what a search costs beside what a ledger of this ε and δ has charged."""
-    epsilon, delta = budget
     try:
-        fits, refits = fits_of_search(search, *facts)
+        n_folds = n_folds_of(search.cv)
+        sizes = [max(1, size * (n_folds - 1) // n_folds) for size in facts.group_sizes_]
+        for parameters in _candidates_of(search):
+            candidate = candidate_of(search, parameters)
+            folds += n_folds * planned_fits(candidate, replace(facts, group_sizes_=sizes))
+            if search.refit:
+                refits.append(planned_fits(candidate, facts))
     except UnsupportedMechanismError as error:
-        if hasattr(search, "planned_guarantee"):  # which says why
-            raise
         raise UnsupportedMechanismError(
             f"search must fit private estimators alone or at the end of pipelines on a known "
             f"number of folds, to be planned, got {type(search).__name__} of "
             f"{type(search.estimator).__name__} and cv={search.cv!r}."
         ) from error
-    spent = [row.guarantee for row in rows]
-    starts = starts_to_charge(search, rows)
-    return PlannedSearch(
-        fits=tuple(fits),
-        refits=refits,
-        delta=delta,
-        budget=epsilon,
-        epsilon_spent=total_epsilon(spent, delta),
-        epsilon_after=total_epsilon([*spent, *starts, *fits], delta),
-    )
+    if not folds:
+        raise ValueError(
+            f"search must hold a private estimator, got {type(search.estimator).__name__}."
+        )
+    refit = dearest(refits)
+    return [*folds, *refit], len(refit)
+
+
+def _candidates_of(search: Any) -> list[dict[str, Any]]:
+    """Return the candidates of a search; those of a random one are drawn, and may be others."""
+    if isinstance(search, GridSearchCV):
+        return list(ParameterGrid(search.param_grid))
+    seed = search.random_state if isinstance(search.random_state, int) else 0
+    return list(ParameterSampler(search.param_distributions, search.n_iter, random_state=seed))
