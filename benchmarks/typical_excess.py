@@ -25,7 +25,7 @@ from utility.store import FOLDER, POPULATION_EPSILONS
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers.plan import COEFFICIENTS, features
+from sklearn_dpwg.solvers.auto import COEFFICIENTS, features
 
 DELTA, RIDGE, SEEDS = 1e-5, 5.0, 16
 KINDS = {"classification": ("binary_log", 1e-3), "regression": ("squared_error", 1e-4)}

@@ -4,14 +4,13 @@
 touches the records and cannot release more, because the `NoiseSource` it draws from refuses to.
 """
 
-from sklearn_dpwg.solvers.auto import Auto
+from sklearn_dpwg.solvers.auto import SOLVERS, Auto, make_solver
 from sklearn_dpwg.solvers.descent.ags import AGS
 from sklearn_dpwg.solvers.descent.gda import GDA
 from sklearn_dpwg.solvers.descent.mgr import MGR
 from sklearn_dpwg.solvers.exact import Exact
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
-from sklearn_dpwg.solvers.registry import SOLVERS, make_solver
 from sklearn_dpwg.solvers.rounds.best_response import BestResponse
 from sklearn_dpwg.solvers.rounds.moments import Moments
 from sklearn_dpwg.solvers.rounds.phased_erm import FreshPhasedERM, PhasedERM

@@ -1,25 +1,52 @@
-"""Choice of the solver that did best on tasks like the one at hand."""
+"""Choice of a solver: by name, or of the one that did best on tasks like the one at hand."""
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from dataclasses import replace
 from typing import ClassVar
 
+import numpy as np
+
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.solvers.descent.ags import AGS
+from sklearn_dpwg.solvers.descent.gda import GDA
 from sklearn_dpwg.solvers.descent.mgr import MGR
-from sklearn_dpwg.solvers.plan import Plan, first_of_least, typical_excess
+from sklearn_dpwg.solvers.exact import Exact
+from sklearn_dpwg.solvers.plan import Plan, first_of_least
+from sklearn_dpwg.solvers.rounds.best_response import BestResponse
 from sklearn_dpwg.solvers.rounds.moments import Moments
 from sklearn_dpwg.solvers.rounds.phased_erm import PhasedERM
 from sklearn_dpwg.solvers.solver import Solution, Solver
+from sklearn_dpwg.solvers.stream.oco import OCO
+from sklearn_dpwg.solvers.stream.online_to_batch import OnlineToBatch
 
 # What a plan is chosen from; of equals the first.
 BACKENDS: dict[str, type[Solver]] = {solver.name: solver for solver in (MGR, PhasedERM, Moments)}
 
 # Another solver has to promise a tenth less than `MGR`, which releases the group weights too.
 MARGIN = 1.0 / 0.9
+
+# Typical excess of a default fit is a model of what was measured on many tasks, and no bound.
+# Of log excess, by kernel and solver: constant, then the logarithms of the number of records, of
+# the smallest group, of the numbers of groups and of features, and of μ. Least squares over the
+# choosing half of the population (benchmarks/typical_excess.py fits and prints them).
+COEFFICIENTS: dict[str, dict[str, tuple[float, ...]]] = {
+    "binary_log": {
+        "mgr": (-1.46, 0.052, -0.591, -0.086, 0.065, -0.554),
+        "phased-erm": (-1.358, 0.052, -0.591, -0.086, 0.065, -0.43),
+    },
+    "squared_error": {
+        "mgr": (-2.017, -0.52, -0.425, 0.409, 0.552, -0.371),
+        "moments": (-0.754, -0.52, -0.425, 0.409, 0.552, -0.732),
+    },
+}
+
+# No task that was measured has fewer training records.
+FEWEST_RECORDS = 2_000
 
 
 class Auto(Solver):
@@ -111,3 +138,68 @@ class Auto(Solver):
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
         return BACKENDS[plan.solver]().run(plan, data, noise, start=start)
+
+
+def typical_excess(solver: str, problem: Problem, budget: Budget) -> float | None:
+    """Return what the excess worst-group risk of default fits was on tasks like this one.
+
+    In units of the loss; None where nothing was measured: for other losses and solvers, without an
+    intercept, and for fewer than 2,000 records.
+    """
+    kernel = type(problem.loss).__dict__.get("kernel")
+    coefficients = COEFFICIENTS.get(kernel or "", {}).get(solver)
+    is_known = problem.intercept_scaling > 0.0 and problem.n_records >= FEWEST_RECORDS
+    if coefficients is None or not is_known:
+        return None
+    return math.exp(float(np.dot(coefficients, features(problem, budget))))
+
+
+def features(problem: Problem, budget: Budget) -> tuple[float, ...]:
+    """Return what the logarithm of the excess is linear in."""
+    return (
+        1.0,
+        math.log(problem.n_records),
+        math.log(min(problem.group_sizes)),
+        math.log(problem.n_groups),
+        math.log(max(problem.n_features, 1)),
+        math.log(budget.mu),
+    )
+
+
+_ALL = (AGS, Auto, BestResponse, Exact, GDA, MGR, Moments, OCO, OnlineToBatch, PhasedERM)
+SOLVERS: dict[str, type[Solver]] = {solver.name: solver for solver in _ALL}
+
+
+def make_solver(solver: str | Solver, *, epsilon: float) -> Solver:
+    """Return the solver that a name, an instance and ε ask for.
+
+    Parameters
+    ----------
+    solver : str or Solver
+        A name of `SOLVERS`, or an instance.
+    epsilon : float
+        With infinity the exact solver stands in for every other.
+
+    Returns
+    -------
+    Solver
+        The instance itself, or a new one with default parameters.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown.
+    TypeError
+        If `solver` is neither a name nor a solver.
+    """
+    if isinstance(solver, str):
+        if solver not in SOLVERS:
+            raise ValueError(
+                f"solver must be one of {sorted(SOLVERS)} or a solver instance, got {solver!r}."
+            )
+        found: Solver = SOLVERS[solver]()
+    elif isinstance(solver, Solver):
+        found = solver
+    else:
+        raise TypeError(f"solver must be a name or a solver instance, got {solver!r}.")
+    return Exact() if epsilon == float("inf") and not isinstance(found, Exact) else found

@@ -14,8 +14,7 @@ from sklearn_dpwg.datasets import dataset_names
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Auto, PhasedERM
-from sklearn_dpwg.solvers.auto import BACKENDS
-from sklearn_dpwg.solvers.plan import typical_excess
+from sklearn_dpwg.solvers.auto import BACKENDS, typical_excess
 from sklearn_dpwg.solvers.rounds.moments import MOST_WEIGHTS_OF_MOMENTS
 from sklearn_dpwg.solvers.rounds.phased_erm import MOST_WEIGHTS_OF_PHASES
 from tests.helpers.group_data import make_data, make_problem

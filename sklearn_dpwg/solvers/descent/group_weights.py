@@ -130,12 +130,6 @@ class Limits(NamedTuple):
     center: float  # losses are taken relative to this: 0 where groups are public
 
 
-def planned_limits(schedule: MGRSchedule, unit: float = 1.0) -> Limits:
-    """Return the limits of the plan, for gradients in a unit."""
-    ceiling = schedule.ceiling
-    return Limits(ceiling, schedule.feedback_range, unit, schedule.center_of(ceiling))
-
-
 class PlannedLimits:
     """Limits of the plan in every step; the base of limits that follow releases."""
 
@@ -143,7 +137,9 @@ class PlannedLimits:
     counts_for_players = True
 
     def __init__(self, schedule: MGRSchedule, unit: float = 1.0) -> None:
-        self.schedule, self.planned = schedule, planned_limits(schedule, unit)
+        self.schedule, ceiling = schedule, schedule.ceiling
+        center = schedule.center_of(ceiling)
+        self.planned = Limits(ceiling, schedule.feedback_range, unit, center)
 
     def push(self, risks: FloatArray, variances: FloatArray, group_weights: FloatArray) -> None:
         """Take in the risks of a step, the variances of their noise and the weights of the step."""

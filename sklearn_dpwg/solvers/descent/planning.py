@@ -314,21 +314,17 @@ def _calibrated_by_part(
     largest noise which any of the rates asks for. No part is named if there is one rate only.
     """
     distinct = sorted(set(rates), reverse=True)
-    releases: list[Release] = []
-    loudest = list(before)
+    calibrated = []
     for part, rate in enumerate(distinct):
         guess = predict_multiplier(n_steps, rate, budget)
         of_part = part if len(distinct) > 1 else None
         release = Release(name, "gaussian", guess, n_steps, part=of_part, sampling_rate=rate)
-        *calibrated, release = calibrate([*before, release], budget)
-        releases.append(release)
-        loudest = [
-            max(pair, key=lambda each: each.noise_multiplier)
-            for pair in (
-                zip(loudest, calibrated, strict=True) if part else zip(calibrated, strict=True)
-            )
-        ]
-    return loudest, releases
+        calibrated.append(calibrate([*before, release], budget))
+    loudest = [
+        max(each, key=lambda release: release.noise_multiplier)
+        for each in zip(*(releases[:-1] for releases in calibrated), strict=True)
+    ]
+    return loudest, [releases[-1] for releases in calibrated]
 
 
 def noise_price(rule: StepRule, budget: Budget) -> float:

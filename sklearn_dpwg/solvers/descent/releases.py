@@ -20,7 +20,7 @@ from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.optimum.minimax import Released, project_to_simplex
 from sklearn_dpwg.privacy import NoiseSource, Release, SumGrid
 from sklearn_dpwg.solvers.centring import Centring, largest_clip, release_centre
-from sklearn_dpwg.solvers.descent.group_weights import Limits, planned_limits
+from sklearn_dpwg.solvers.descent.group_weights import Limits
 from sklearn_dpwg.solvers.descent.schedule import (
     AGSSchedule,
     Batches,
@@ -111,15 +111,12 @@ def from_pass(
     weights: FloatArray,
     group_weights: FloatArray,
     noise: NoiseSource,
-    limits: Limits | None = None,
+    limits: Limits,
 ) -> StepRelease:
-    """Read all records; release the gradient and, by a release of their own, the group risks.
-
-    Limits are those of the plan unless earlier releases made them tighter.
-    """
+    """Read all records; release the gradient and, by a release of their own, the group risks."""
     schedule = plan.schedule
     assert isinstance(schedule, MGRSchedule)
-    ceiling, feedback_range, unit, center = limits or planned_limits(schedule)
+    ceiling, feedback_range, unit, center = limits
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
     of_gradient, *of_risks = releases_of_steps(plan)
     relative: dict[str, Any] = {"center": center} if center else {}
@@ -154,13 +151,13 @@ def from_batch(
     weights: FloatArray,
     group_weights: FloatArray,
     noise: NoiseSource,
-    limits: Limits | None = None,
+    limits: Limits,
 ) -> StepRelease:
     """Draw a Poisson batch; release its gradient and its group risks together."""
     schedule, releases = plan.schedule, releases_of_steps(plan)
     assert isinstance(schedule, MGRSchedule)
     assert schedule.batches is not None
-    batches, unit = schedule.batches, (limits or planned_limits(schedule)).unit
+    batches, unit = schedule.batches, limits.unit
     losses, gradients = data.sampled_sums(
         weights,
         _draw(plan.problem, batches, releases, noise),
