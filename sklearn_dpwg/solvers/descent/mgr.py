@@ -85,19 +85,11 @@ class MGR(MGRParameters, MixtureSolver):
     A record of group i moves the weighted gradient by at most λ_i Γ/n_i and the clipped risk of
     its own group by at most b/n_i, so each step releases a gradient with noise
     ``z_w Γ max_i λ_i/n_i`` and risks with noise ``z_λ b/n_i``, for multipliers z fixed in
-    advance; the step sizes follow earlier releases. `docs/theory/mgr.md` proves each.
+    advance; on batches both together, and every group pays at its own rate. Step sizes follow
+    earlier releases. `docs/theory/mgr.md` proves each.
 
-    On batches a step releases both together. A record that may join or not counts with the norm of
-    its gradient, at most L, in place of a distance, and every group pays at its own rate, whether
-    or not any of its records joined. Sums are divided by the expected size of a batch.
-
-    For smooth losses steps begin up to 8/H long, shrink towards 1/H where released gradients show
-    that they are too long, and momentum stands in for longer ones (`HeavyBall`). A loss that is
-    not smooth takes plain steps, none longer than ``aim/(L √T)``, the best without noise.
-
-    The default of `aim` is the middle of a flat minimum over six classification and two regression
-    data sets (``benchmarks/mgr_defaults.py`` prints it, with those of `averaging` and
-    `max_passes`).
+    ``benchmarks/mgr_defaults.py`` prints how flat the minimum is that the defaults of `aim`,
+    `averaging` and `max_passes` are the middle of.
 
     References
     ----------

@@ -330,7 +330,7 @@ def _calibrated_by_part(
 def noise_price(rule: StepRule, budget: Budget) -> float:
     """Return what the group player pays for a unit of noise on the mean gradient."""
     share = NOISE_PRICE * min(max(1.0, 1.0 / budget.mu), DEAREST)
-    return share * rule.aim / (2.0 * by_loss(rule.problem.loss).step_share)
+    return share * rule.aim / (2.0 * rule.step_share)
 
 
 def _schedule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -17,7 +17,7 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.solvers.centring import CentredProblem, in_words
 from sklearn_dpwg.solvers.descent.schedule import Batches
 from sklearn_dpwg.solvers.solver import by_loss
-from sklearn_dpwg.solvers.steps import best_rate, loss_ceiling, risk_spread
+from sklearn_dpwg.solvers.steps import StepLimits, best_rate, loss_ceiling, risk_spread
 from sklearn_dpwg.solvers.sums import SumSensitivity
 
 # Heavy-ball momentum may remember at most a fifth of the run.
@@ -68,8 +68,8 @@ class RunNoise(NamedTuple):
     risk: FloatArray  # of the risk of the group; empty with one group; (n_groups,)
 
 
-@dataclass(frozen=True)
-class StepRule(ABC):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StepRule(StepLimits, ABC):
     """Steps, their limits and the loss ceiling of a run; what the group player owes is a solver's.
 
     The planning bound for a group as the worst-off one is that of docs/theory/mgr.md, section 6:
@@ -82,14 +82,9 @@ class StepRule(ABC):
 
     problem: Problem
     parameters: Any  # what the user set
-    n_steps: int  # steps T
     # a record's loss counts for at most this much in the group risks, and where it is raised
     ceiling: float
     raised_ceiling: float
-    aim: float  # distance from the first weights that step sizes are planned for
-    step_size: float  # limits of the steps; see `StepLimits`
-    longest_step: float
-    max_momentum: float
     is_fixed: bool  # whether every step is `step_size`, whatever the noise
 
     is_bold: ClassVar[bool] = True  # whether steps of a smooth loss begin longer than is safe
@@ -125,16 +120,17 @@ class StepRule(ABC):
             boldness = BOLDNESS if cls.is_bold else 1.0
             max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
         return cls(
-            problem,
-            parameters,
-            n_steps,
-            ceiling,
-            raised,
-            aim,
-            step_size,
-            boldness * step_size,
-            max_momentum,
-            wanted is not None,
+            problem=problem,
+            parameters=parameters,
+            ceiling=ceiling,
+            raised_ceiling=raised,
+            is_fixed=wanted is not None,
+            n_steps=n_steps,
+            aim=aim,
+            step_share=by_loss(problem.loss).step_share,
+            step_size=step_size,
+            longest_step=boldness * step_size,
+            max_momentum=max_momentum,
         )
 
     @cached_property
@@ -183,7 +179,7 @@ class StepRule(ABC):
         momentum = self.max_momentum if max_momentum is None else max_momentum
         reach = n_steps * self.longest_step / (1.0 - momentum)
         of_coordinate = np.sqrt(gradient_variances / problem.n_weights)
-        total_step = np.minimum(by_loss(problem.loss).step_share * self.aim / of_coordinate, reach)
+        total_step = np.minimum(self.step_share * self.aim / of_coordinate, reach)
         if self.is_fixed:
             total_step = np.full_like(gradient_variances, reach)
         bound = np.asarray(self.aim**2 / (2 * total_step) + total_step * gradient_variances / 2)
@@ -214,14 +210,8 @@ class StepRule(ABC):
 
     def limits(self) -> dict[str, Any]:
         """Return the fields of `StepLimits`."""
-        return {
-            "n_steps": self.n_steps,
-            "aim": 0.0 if self.is_fixed else self.aim,
-            "step_share": by_loss(self.problem.loss).step_share,
-            "step_size": self.step_size,
-            "longest_step": self.longest_step,
-            "max_momentum": self.max_momentum,
-        }
+        found = {each.name: getattr(self, each.name) for each in fields(StepLimits)}
+        return found | {"aim": 0.0} if self.is_fixed else found
 
     def planned(self) -> dict[str, Any]:
         """Return the fields of a `DescentSchedule`, but for its remark."""
