@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
@@ -23,12 +25,12 @@ class Calls:
     ----------
     n_calls : int
         Number of calls R.
-    mu : float
-        The Gaussian-DP parameter that each may cost.
+    multiplier : float
+        Noise multiplier with which a call that releases once costs what each may: 1/μ.
     """
 
     n_calls: int
-    mu: float
+    multiplier: float
 
     __repr__ = short_repr
 
@@ -47,7 +49,7 @@ class Calls:
         Release
             That of all calls together.
         """
-        multiplier = draws_a_call**0.5 / self.mu
+        multiplier = math.sqrt(draws_a_call) * self.multiplier
         return Release(name, "gaussian", multiplier, draws_a_call * self.n_calls)
 
 
@@ -75,6 +77,9 @@ class MixturePlan:
         How many of the last answers that average is of.
     seconds : float
         Expected time of all calls.
+    mu_groups : float, default=inf
+        Regularisation that ties group weights to the mixture within a call; infinite where they
+        stand still.
     """
 
     solver: str
@@ -85,6 +90,7 @@ class MixturePlan:
     bounds: tuple[float, ...]
     averaged: int
     seconds: float
+    mu_groups: float = math.inf
 
     __repr__ = short_repr
 
@@ -109,11 +115,14 @@ class MixtureSolver(Solver):
     """A solver that can be asked for private weights of one fixed mixture, several times over.
 
     What it is asked is ``min_w Σ_i λ_i L_i(w)`` on the ball, for group weights λ that were
-    released before. `plan_mixture` plans all calls together, before any mixture is known;
-    `run_mixture` is one call. A record may move what a call releases by at most what is stated for
-    the λ of that call, and noise multipliers are the plan's: so mixtures may follow from releases
-    and cost nothing, and no plan has to be for the worst of them.
+    released before. `plan_calls` plans all calls together, before any mixture is known; `answer` is
+    one call. A record may move what a call releases by at most what is stated for the λ of that
+    call, and noise multipliers are the plan's: so mixtures may follow from releases and cost
+    nothing, and no plan has to be for the worst of them.
     """
+
+    # parameters that the caller decides, and which values leave them to it
+    set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {}
 
     def check_mixture(self) -> None:
         """Refuse parameters of this solver that a fixed mixture has no use for.
@@ -124,7 +133,7 @@ class MixtureSolver(Solver):
             With one sentence that names the parameter.
         """
         self._check_parameters()
-        for name, allowed in self._set_by_caller().items():
+        for name, allowed in self.set_by_caller.items():
             value = getattr(self, name)
             if not (value is None or isinstance(value, str | int | float)) or value not in allowed:
                 stated = " or ".join(repr(each) for each in allowed)
@@ -132,10 +141,6 @@ class MixtureSolver(Solver):
                     f"{name} of {type(self).__name__} must be left at {stated} where it answers "
                     f"for fixed mixtures, got {value!r}."
                 )
-
-    @abstractmethod
-    def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
-        """Return the parameters that the caller decides, and which values leave them to it."""
 
     def mixture_problem(self, problem: Problem) -> Problem:
         """Return what the weights are learned for: the problem, or that of centred rows.
@@ -153,7 +158,6 @@ class MixtureSolver(Solver):
         """
         return problem
 
-    @abstractmethod
     def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
         """Return the numbers of calls that a plan may choose from.
 
@@ -167,9 +171,10 @@ class MixtureSolver(Solver):
         tuple of int
             In rising order, 1 among them.
         """
+        return (1, 2, 4, 8, 16)
 
     @abstractmethod
-    def plan_mixture(self, problem: Problem, calls: Calls) -> MixturePlan:
+    def plan_calls(self, problem: Problem, calls: Calls) -> MixturePlan:
         """Plan calls for mixtures that nobody knows yet.
 
         Parameters
@@ -182,7 +187,7 @@ class MixtureSolver(Solver):
         Returns
         -------
         MixturePlan
-            Whose release costs each call no more than its μ.
+            Whose release costs each call no more than it may.
 
         Raises
         ------
@@ -191,7 +196,7 @@ class MixtureSolver(Solver):
         """
 
     @abstractmethod
-    def run_mixture(
+    def answer(
         self,
         plan: MixturePlan,
         group_weights: FloatArray,
@@ -207,7 +212,7 @@ class MixtureSolver(Solver):
         Parameters
         ----------
         plan : MixturePlan
-            What `plan_mixture` returned.
+            What `plan_calls` returned.
         group_weights : ndarray of shape (n_groups,)
             λ, positive: public or released before.
         center : ndarray of shape (n_weights,)
@@ -250,6 +255,6 @@ def as_mixture_solver(base: object) -> MixtureSolver:
     if isinstance(base, MixtureSolver):
         return base
     raise ValueError(
-        f"base of BestResponse must be one of {sorted(known)} or a solver that has run_mixture, "
-        f"got {base!r}."
+        f"base of BestResponse must be one of {sorted(known)} or a solver that has plan_calls "
+        f"and answer, got {base!r}."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import ClassVar
@@ -103,6 +104,15 @@ class MGR(MGRParameters, MixtureSolver):
     """
 
     name: ClassVar[str] = "mgr"
+    # what who asks for mixtures decides, and how it is left to them
+    set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {
+        "schedule": ("planned",),
+        "risk_share": (None,),
+        "group_rate": (None,),
+        "loss_ceiling": (None,),
+        "max_seconds": (None,),
+        "sampling_rate": (None, 1),
+    }
 
     def _check_hidden_groups(self) -> None:
         """Refuse what is not proved, or not fixed before counts are released."""
@@ -161,19 +171,16 @@ class MGR(MGRParameters, MixtureSolver):
         learned = first.weights_of_rows(learned)
         return Solution(learned, group_weights_sum / schedule.averaged, schedule.n_steps)
 
-    def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
-        return SET_BY_CALLER
-
     def mixture_problem(self, problem: Problem) -> Problem:
         return planning.learned_problem(problem, self)
 
     def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
-        return numbers_of_calls(self)
+        return tuple(n_calls for n_calls in CALLS if n_calls <= _steps(self))
 
-    def plan_mixture(self, problem: Problem, calls: Calls) -> MixturePlan:
+    def plan_calls(self, problem: Problem, calls: Calls) -> MixturePlan:
         return plan_of_calls(problem, calls, self)
 
-    def run_mixture(
+    def answer(
         self,
         plan: MixturePlan,
         group_weights: FloatArray,
@@ -184,7 +191,29 @@ class MGR(MGRParameters, MixtureSolver):
         call: int,
         risks: FloatArray | None = None,
     ) -> FloatArray:
-        return run_call(plan, group_weights, center, data, noise)
+        schedule, problem = plan.schedule, plan.problem
+        assert isinstance(schedule, MixtureSteps)
+        unit = 1.0
+        if isinstance(problem, CentredProblem):
+            unit = problem.clip / largest_clip(problem.loss)
+        weights, ball = center, HeavyBall(schedule, len(center))
+        total = np.zeros_like(center)
+        for t in range(schedule.steps_a_call):
+            gradient, noise_std = gradient_of_mixture(
+                data,
+                weights,
+                group_weights,
+                gradient_diameter=schedule.gradient_diameter,
+                ceiling=schedule.ceiling,
+                grid=schedule.grid,
+                unit=unit,
+                noise=noise,
+                release=plan.release,
+            )
+            weights = project_to_ball(weights + ball.push(gradient, noise_std), problem.radius)
+            if t >= schedule.steps_a_call - schedule.averaged:
+                total += weights
+        return total / schedule.averaged
 
 
 def _limits_of_run(schedule: MGRSchedule, problem: Problem, unit: float) -> PlannedLimits:
@@ -255,16 +284,6 @@ def _steps_and_noise(problem: Problem, budget: Budget, max_passes: int) -> tuple
 
 # Noisy gradient steps as answers for fixed mixtures of groups.
 
-# What who asks for mixtures decides, and how it is left to them.
-SET_BY_CALLER: dict[str, tuple[object, ...]] = {
-    "schedule": ("planned",),
-    "risk_share": (None,),
-    "group_rate": (None,),
-    "loss_ceiling": (None,),
-    "max_seconds": (None,),
-    "sampling_rate": (None, 1),
-}
-
 # Numbers of calls that a plan may choose from: momentum does not outlast a call, and with 16 of
 # them steps do not get far enough where there is little noise (benchmarks/best_response.py rounds).
 CALLS = (1, 2, 4, 8)
@@ -290,11 +309,6 @@ class MixtureSteps(StepLimits):
         )
 
 
-def numbers_of_calls(parameters: MGRParameters) -> tuple[int, ...]:
-    """Return the numbers of calls that there are steps for."""
-    return tuple(n_calls for n_calls in CALLS if n_calls <= _steps(parameters))
-
-
 def _steps(parameters: MGRParameters) -> int:
     return parameters.max_passes if parameters.n_steps is None else parameters.n_steps
 
@@ -314,7 +328,7 @@ def plan_of_calls(problem: Problem, calls: Calls, parameters: MGRParameters) -> 
     max_momentum = min(rule.max_momentum, 1.0 - 1.0 / memory)
     # the variance of the mean gradient of all steps, if all weight is on a group
     sizes = np.asarray(problem.group_sizes, dtype=float)
-    of_coordinate = problem.gradient_diameter / (sizes * calls.mu)
+    of_coordinate = problem.gradient_diameter * calls.multiplier / sizes
     variances = np.asarray(problem.n_weights * of_coordinate**2 / calls.n_calls)
     bounds = rule.of_weights(variances, max_momentum=max_momentum)
     schedule = MixtureSteps(
@@ -338,36 +352,3 @@ def plan_of_calls(problem: Problem, calls: Calls, parameters: MGRParameters) -> 
             problem, n_steps, n_draws=n_steps, n_coordinates=n_steps * problem.n_weights
         ),
     )
-
-
-def run_call(
-    plan: MixturePlan,
-    group_weights: FloatArray,
-    center: FloatArray,
-    data: Risks,
-    noise: NoiseSource,
-) -> FloatArray:
-    """Take the steps of a call from the centre; return the average of its last iterates."""
-    schedule, problem = plan.schedule, plan.problem
-    assert isinstance(schedule, MixtureSteps)
-    unit = 1.0
-    if isinstance(problem, CentredProblem):
-        unit = problem.clip / largest_clip(problem.loss)
-    weights, ball = center, HeavyBall(schedule, len(center))
-    total = np.zeros_like(center)
-    for t in range(schedule.steps_a_call):
-        gradient, noise_std = gradient_of_mixture(
-            data,
-            weights,
-            group_weights,
-            gradient_diameter=schedule.gradient_diameter,
-            ceiling=schedule.ceiling,
-            grid=schedule.grid,
-            unit=unit,
-            noise=noise,
-            release=plan.release,
-        )
-        weights = project_to_ball(weights + ball.push(gradient, noise_std), problem.radius)
-        if t >= schedule.steps_a_call - schedule.averaged:
-            total += weights
-    return total / schedule.averaged

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,13 +17,15 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.sensitivity import grid_step, moment_sensitivity
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
-from sklearn_dpwg.solvers.rounds import releases
-from sklearn_dpwg.solvers.rounds.noisy_moments import robust_optimum, shrunk
-from sklearn_dpwg.solvers.rounds.releases import BLOCK_SIZE, MOMENTS, from_pass_of_mixture, triangle
-from sklearn_dpwg.solvers.rounds.schedule import MomentsSchedule
+from sklearn_dpwg.solvers.rounds.noisy_moments import MomentsSchedule, robust_optimum, shrunk
+from sklearn_dpwg.solvers.rounds.releases import (
+    BLOCK_SIZE,
+    MOMENTS,
+    release_moments,
+    release_moments_of_mixture,
+    triangle,
+)
 from sklearn_dpwg.solvers.solver import Solution
-
-# Parameters of the moments solver, and what each may be.
 
 
 @dataclass(eq=False, repr=False)
@@ -50,8 +52,6 @@ RULES = Rules(
 )
 
 
-# Plan of the rounds, and the planning bound on the excess risk.
-
 # Entries of a record's vector beside its row of norm 1: the constant, and the largest residual.
 # With the latter √(1 + constant²) residuals have the least noise; both are exact in binary, and
 # constants from a half to 1 do equally well (benchmarks/moments.py constant).
@@ -76,11 +76,8 @@ def plan_of_rounds(problem: Problem, budget: Budget, parameters: MomentsParamete
         [Release(MOMENTS, "gaussian", 1.0 / math.sqrt(share), 1) for share in shares], budget
     )
     multipliers = [release.noise_multiplier for release in releases]
-    schedule = MomentsSchedule(**schedule_of_rounds(problem, parameters, multipliers))
+    schedule = _schedule(problem, parameters, multipliers)
     bounds = excess_bound_by_group(problem, schedule, aim=parameters.aim * problem.radius)
-    n_entries = problem.n_groups * n_released(problem)
-    # a product of rows with rows takes a pass for every eight columns
-    n_passes = parameters.n_rounds * (2 + problem.n_columns // 8)
     return Plan.of(
         "moments",
         problem,
@@ -89,36 +86,41 @@ def plan_of_rounds(problem: Problem, budget: Budget, parameters: MomentsParamete
         schedule=schedule,
         bounds=bounds,
         n_steps=parameters.n_rounds,
-        seconds=predict_seconds(
-            problem,
-            n_passes,
-            n_draws=parameters.n_rounds,
-            n_coordinates=parameters.n_rounds * n_entries,
-        ),
+        seconds=_seconds(problem, parameters.n_rounds, problem.n_groups * n_released(problem)),
     )
 
 
-def schedule_of_rounds(
-    problem: Problem, parameters: MomentsParameters, multipliers: Sequence[float]
-) -> dict[str, Any]:
-    """Return the fields of a schedule, with the noise multiplier of each round."""
+def _seconds(problem: Problem, n_rounds: int, n_entries: int) -> float:
+    """Return the expected time of rounds that release so many numbers each."""
+    # a product of rows with rows takes a pass for every eight columns
+    n_passes = n_rounds * (2 + problem.n_columns // 8)
+    return predict_seconds(problem, n_passes, n_draws=n_rounds, n_coordinates=n_rounds * n_entries)
+
+
+def _schedule(
+    problem: Problem,
+    parameters: MomentsParameters,
+    multipliers: Sequence[float],
+    kind: type[MomentsSchedule] = MomentsSchedule,
+) -> MomentsSchedule:
+    """Return a schedule with the noise multiplier of each round."""
     assert isinstance(problem.loss, SquaredError)
     has_constant = problem.intercept_scaling > 0.0
     constant, length = (CONSTANT, LENGTH) if has_constant else (0.0, 1.0)
-    square = 1.0 + constant**2 + length**2
-    step, sum_step = _rounding_steps(problem, math.sqrt(square))
-    return {
-        "multipliers": tuple(multipliers),
-        "sensitivity": (1.0 + ROUNDING) * moment_sensitivity(math.sqrt(square)),
-        "constant": constant,
-        "length": length,
-        "step": step,
-        "sum_step": sum_step,
-        "target_bound": problem.loss.target_bound,
-        "clip": float(parameters.clip),
-        "ridge": float(parameters.ridge),
-        "smoothing": float(parameters.smoothing),
-    }
+    norm = math.sqrt(1.0 + constant**2 + length**2)
+    step, sum_step = _rounding_steps(problem, norm)
+    return kind(
+        multipliers=tuple(multipliers),
+        sensitivity=(1.0 + ROUNDING) * moment_sensitivity(norm),
+        constant=constant,
+        length=length,
+        step=step,
+        sum_step=sum_step,
+        target_bound=problem.loss.target_bound,
+        clip=float(parameters.clip),
+        ridge=float(parameters.ridge),
+        smoothing=float(parameters.smoothing),
+    )
 
 
 def n_released(problem: Problem) -> int:
@@ -188,18 +190,6 @@ def excess_bound_by_group(problem: Problem, schedule: MomentsSchedule, *, aim: f
     return np.asarray(np.minimum(bound, problem.constants.zero_score))
 
 
-# Noisy second moments of a fixed mixture of groups, and the optimum of what they show.
-
-# What who asks for mixtures decides, and how it is left to them: each call has one matrix.
-SET_BY_CALLER: dict[str, tuple[object, ...]] = {
-    "n_rounds": (MomentsParameters.n_rounds,),
-    "growth": (MomentsParameters.growth,),
-    "smoothing": (MomentsParameters.smoothing,),
-}
-
-# Numbers of calls that a plan may choose from.
-CALLS = (1, 2, 4, 8, 16)
-
 # Residuals are never clipped to less than this share of the target bound.
 LEAST_CLIP = 0.05
 
@@ -222,77 +212,6 @@ def clip_reach(schedule: MomentsSchedule, std: float, mean_square: float) -> flo
     # noise is about this large beside what is clipped, in groups of average loudness
     quiet = max(1.0, -math.log(min(1.0, std)))
     return max(schedule.clip, math.sqrt(quiet)) * math.sqrt(max(mean_square, 0.0))
-
-
-def plan_of_calls(problem: Problem, calls: Calls, parameters: MomentsParameters) -> MixturePlan:
-    """Return the plan of one matrix a call, of which the second half's answers are averaged."""
-    averaged = max(1, calls.n_calls // 2)
-    multipliers = [1.0 / calls.mu] * calls.n_calls
-    schedule = MixtureMoments(**schedule_of_rounds(problem, parameters, multipliers))
-    of_mean = schedule.sensitivity / (np.asarray(problem.group_sizes, dtype=float) * calls.mu)
-    stds = np.sqrt(averaged * of_mean**2) / averaged
-    bounds, _ = excess_of_weights(problem, schedule, stds, aim=parameters.aim * problem.radius)
-    bounds = np.minimum(bounds, problem.constants.zero_score)
-    # a product of rows with rows takes a pass for every eight columns
-    passes = (2 + problem.n_columns // 8) * calls.n_calls
-    return MixturePlan(
-        solver="moments",
-        problem=problem,
-        calls=calls,
-        release=calls.release(MOMENTS),
-        schedule=schedule,
-        bounds=tuple(float(bound) for bound in bounds),
-        averaged=averaged,
-        seconds=predict_seconds(
-            problem,
-            passes,
-            n_draws=calls.n_calls,
-            n_coordinates=calls.n_calls * n_released(problem),
-        ),
-    )
-
-
-def run_call(
-    plan: MixturePlan,
-    group_weights: FloatArray,
-    center: FloatArray,
-    data: Risks,
-    noise: NoiseSource,
-    risks: FloatArray | None,
-) -> FloatArray:
-    """Release the moments around the centre, or of the targets; return what minimises them.
-
-    Residuals of the centre are clipped to a few times their root mean square, which the released
-    risks tell, where that is less than the targets' bound.
-    """
-    schedule, problem = plan.schedule, plan.problem
-    assert isinstance(schedule, MixtureMoments)
-    release = plan.release
-    sizes = np.asarray(data.group_sizes, dtype=float)
-    ratio = float((group_weights / sizes).max())
-    clip, around = schedule.target_bound, np.zeros_like(center)
-    if risks is not None:
-        std = ratio * schedule.sensitivity * release.noise_multiplier
-        wanted = clip_reach(schedule, std, 2.0 * float(group_weights @ risks))
-        if wanted < schedule.target_bound:
-            clip, around = max(wanted, LEAST_CLIP * schedule.target_bound), center
-    moments, std = from_pass_of_mixture(release, schedule, group_weights, data, around, clip, noise)
-    units = np.ones(len(moments))
-    units[-1] = clip / schedule.length
-    if schedule.constant > 0.0:
-        units[-2] = problem.intercept_scaling / schedule.constant
-    weights, _ = robust_optimum(
-        moments[None],
-        units,
-        center=around,
-        mean_noise=std**2,
-        pooled_noise=std,
-        ridge=schedule.ridge,
-        smoothing=0.0,
-        shares=np.ones(1),
-        radius=problem.radius,
-    )
-    return weights
 
 
 # Moments have an entry for each pair of weights, and noise on each takes 20 μs.
@@ -350,6 +269,12 @@ class Moments(MomentsParameters, MixtureSolver):
 
     name: ClassVar[str] = "moments"
     uses_start: ClassVar[bool] = False
+    # each call has one matrix
+    set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {
+        "n_rounds": (MomentsParameters.n_rounds,),
+        "growth": (MomentsParameters.growth,),
+        "smoothing": (MomentsParameters.smoothing,),
+    }
 
     def _check_parameters(self) -> None:
         RULES.check(self)
@@ -383,7 +308,7 @@ class Moments(MomentsParameters, MixtureSolver):
         mean = np.zeros((problem.n_groups, n_columns, n_columns))
         precision = np.zeros((n_columns, n_columns))
         for release in plan.releases:
-            moments = releases.from_pass(plan, release, data, center, clip, noise)
+            moments = release_moments(plan, release, data, center, clip, noise)
             # products of rows are the same in all rounds, those with residuals where the centre is
             share = release.noise_multiplier**-2
             mean = (precision * mean + share * moments) / (precision + share)
@@ -411,17 +336,25 @@ class Moments(MomentsParameters, MixtureSolver):
                 precision[-1, :] = precision[:, -1] = 0.0
         return Solution(weights, group_weights, schedule.n_rounds)
 
-    def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
-        return SET_BY_CALLER
-
-    def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
-        return CALLS
-
-    def plan_mixture(self, problem: Problem, calls: Calls) -> MixturePlan:
+    def plan_calls(self, problem: Problem, calls: Calls) -> MixturePlan:
         self._refuse_other_losses(problem)
-        return plan_of_calls(problem, calls, self)
+        n_calls, averaged = calls.n_calls, max(1, calls.n_calls // 2)
+        schedule = _schedule(problem, self, [calls.multiplier] * n_calls, MixtureMoments)
+        sizes = np.asarray(problem.group_sizes, dtype=float)
+        stds = schedule.sensitivity * calls.multiplier / sizes / math.sqrt(averaged)
+        bounds, _ = excess_of_weights(problem, schedule, stds, aim=self.aim * problem.radius)
+        return MixturePlan(
+            solver=self.name,
+            problem=problem,
+            calls=calls,
+            release=calls.release(MOMENTS),
+            schedule=schedule,
+            bounds=tuple(np.minimum(bounds, problem.constants.zero_score).tolist()),
+            averaged=averaged,
+            seconds=_seconds(problem, n_calls, n_released(problem)),
+        )
 
-    def run_mixture(
+    def answer(
         self,
         plan: MixturePlan,
         group_weights: FloatArray,
@@ -432,7 +365,41 @@ class Moments(MomentsParameters, MixtureSolver):
         call: int,
         risks: FloatArray | None = None,
     ) -> FloatArray:
-        return run_call(plan, group_weights, center, data, noise, risks)
+        schedule, problem, release = plan.schedule, plan.problem, plan.release
+        assert isinstance(schedule, MixtureMoments)
+        ratio = float((group_weights / np.asarray(data.group_sizes, dtype=float)).max())
+        clip, around = schedule.target_bound, np.zeros_like(center)
+        # residuals of the centre are clipped to a few times their root mean square, which the
+        # released risks tell, where that is less than the targets' bound
+        if risks is not None:
+            std = ratio * schedule.sensitivity * release.noise_multiplier
+            wanted = clip_reach(schedule, std, 2.0 * float(group_weights @ risks))
+            if wanted < schedule.target_bound:
+                clip, around = max(wanted, LEAST_CLIP * schedule.target_bound), center
+        moments, std = release_moments_of_mixture(
+            release, schedule, group_weights, data, around, clip, noise
+        )
+        weights, _ = robust_optimum(
+            moments[None],
+            _units(problem, schedule, clip),
+            center=around,
+            mean_noise=std**2,
+            pooled_noise=std,
+            ridge=schedule.ridge,
+            smoothing=0.0,
+            shares=np.ones(1),
+            radius=problem.radius,
+        )
+        return weights
+
+
+def _units(problem: Problem, schedule: MomentsSchedule, clip: float) -> FloatArray:
+    """Return what columns of the release are multiplied by to be in the units of the weights."""
+    units = np.ones(problem.n_columns + 1)
+    units[-1] = clip / schedule.length
+    if schedule.constant > 0.0:
+        units[-2] = problem.intercept_scaling / schedule.constant
+    return units
 
 
 def _heard(
@@ -473,10 +440,7 @@ def _learned(
         free[-2, -2] = False
     moments = shrunk(moments, stds_of_rows, of_rows & free)
     moments = shrunk(moments, stds, ~of_rows)
-    units = np.ones(len(of_rows))
-    units[-1] = clip / schedule.length
-    if schedule.constant > 0.0:
-        units[-2] = problem.intercept_scaling / schedule.constant
+    units = _units(problem, schedule, clip)
     pooled = 1.0 / math.sqrt(float((stds_of_rows**-2).sum()))
     weights, group_weights = robust_optimum(
         moments,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.kernels import one_blas_thread
 from sklearn_dpwg.optimum import smooth_optimum
 
@@ -19,6 +21,43 @@ TOLERANCE = 1e-6
 # Noise counts so many times when a group is pulled towards the others: a Hessian that is wrong
 # costs less than one that is loud (benchmarks/moments.py caution).
 CAUTION = 2.0
+
+
+@dataclass(frozen=True)
+class MomentsSchedule:
+    """Everything that `Moments.run` needs besides the records and the noise."""
+
+    multipliers: tuple[float, ...]  # noise multiplier of each round
+    sensitivity: float  # by how much one record moves the sums of a round
+    constant: float  # entry of a record's vector for the intercept; 0 without one
+    length: float  # largest entry of a record's vector for the residual
+    step: float  # what entries are rounded to multiples of
+    sum_step: float  # what the sums of a block of records are rounded to multiples of
+    target_bound: float  # bound on residuals in the first round
+    clip: float  # least bound on residuals in later rounds, over their root mean square
+    ridge: float  # what keeps the model from fitting noise; see `robust_optimum`
+    smoothing: float
+
+    __repr__ = short_repr
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds."""
+        return len(self.multipliers)
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        lines = [
+            f"{self.n_rounds} round(s), one pass over the rows each: every group's second moments "
+            "of rows and residuals",
+            f"one record moves them by at most {self.sensitivity:.4g}, only those of its group",
+        ]
+        if self.n_rounds > 1:
+            lines.append(
+                f"residuals clipped to at least {self.clip:.3g} times their root mean square; "
+                "targets themselves in the first round, and where residuals are no smaller"
+            )
+        return "\n".join(lines)
 
 
 def shrunk(moments: FloatArray, stds: FloatArray, block: NDArray[np.bool_]) -> FloatArray:

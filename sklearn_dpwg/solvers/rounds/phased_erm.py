@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import replace
-from operator import itemgetter
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sklearn_dpwg._checks import FloatArray, Rules, positive, whole
+from sklearn_dpwg._checks import FloatArray, Rules, flag, one_of, positive, share, whole, within
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
@@ -25,336 +26,103 @@ from sklearn_dpwg.privacy import (
     calibrate,
     lemma3_sensitivity,
 )
-from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
-from sklearn_dpwg.solvers.centring import CentredProblem, centred_problem, release_centre
+from sklearn_dpwg.solvers.centring import (
+    CentredProblem,
+    centred_problem,
+    check_centring,
+    is_worth_centring,
+)
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan, first_of_least, predict_seconds
-from sklearn_dpwg.solvers.rounds.planning import (
-    MOST_PHASES,
-    RULES,
-    PhasedERMParameters,
-    descent_bound,
-    is_centred,
-    least_bound_plan,
-    numbers_averaged,
-    numbers_of_phases,
-    sharpenings,
-    solved_problems,
-    weights_bounds,
+from sklearn_dpwg.solvers.rounds.certificate import Phase, solved_phase
+from sklearn_dpwg.solvers.rounds.phases import DescentBound, Phases, weights_bounds
+from sklearn_dpwg.solvers.rounds.releases import WEIGHTS, release_weights
+from sklearn_dpwg.solvers.rounds.rounds import (
+    SECONDS_TO_PLAN,
+    SECONDS_TO_PLAN_A_GROUP,
+    Rounds,
+    first_weights,
+    plan_of_rounds,
+    run_rounds,
 )
-from sklearn_dpwg.solvers.rounds.releases import (
-    RISKS,
-    SECONDS_PER_ENTRY_OF_HESSIAN,
-    WEIGHTS,
-    passes_of_a_phase,
-    plan_of_releases,
-    release_risks,
-    release_weights,
-    releases_of,
-)
-from sklearn_dpwg.solvers.rounds.schedule import Phase, PhasedERMSchedule, solved_phase
 from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution
-from sklearn_dpwg.solvers.steps import LEAST_PRIOR, heard, normalised
 
-# Plan of the phased solver with the constants of Zhou and Bassily.
+# Below it the noise overflows, whatever the records are.
+_WEAKEST = 1e-30
 
-# Width of the parabola in place of a kink; the paper assumes a solver for any convex loss.
-DEFAULT_WIDTH = 0.05
-
-
-def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | None = None) -> Plan:
-    """Return the plan of the paper's formulas, whose noise is accounted for exactly.
-
-    docs/theory/phased-erm.md, section 4, has the formulas. Where what a phase costs is more than
-    the budget, as the paper's bound on the noise allows at large ε, it gets the least noise that
-    keeps it. Logarithms that vanish for a single record are those of 2. That of η is of base 2, as
-    the proof needs. (Zhou and Bassily 2024, Algorithm 1 and Theorem 2)
-    """
-    width, solved = 0.0, problem
-    if not problem.loss.smooth:
-        width = DEFAULT_WIDTH if smoothing_width is None else smoothing_width
-        solved = replace(problem, loss=problem.loss.smoothed(width))
-    n, p = min(problem.group_sizes), problem.n_groups
-    n_phases = max(1, int(math.log2(n)))
-    n_read = n // n_phases
-    eta = _first_step(solved, budget)
-    etas = [eta * 2.0**-t for t in range(1, n_phases + 1)]
-    stds = [_noise_std(solved, budget, eta, eta_t) for eta_t in etas]
-    mu_weights = [1.0 / (eta_t * n_read) for eta_t in etas]
-    mu_groups = 1.0 / (eta * n) if p > 1 else math.inf
-    sizes, prior = (n_read,) * p, (1.0 / p,) * p
-    phases = [
-        solved_phase(solved, sizes, prior, mu_weights=mu_w, mu_groups=mu_groups)
-        for mu_w in mu_weights
-    ]
-    papers = [std / phase.sensitivity for std, phase in zip(stds, phases, strict=True)]
-    least = calibrate([Release(WEIGHTS, "gaussian", 1.0, 1)], budget)[0].noise_multiplier
-    multipliers = tuple(max(each, least) for each in papers)
-    true_epsilon = PrivacyGuarantee.from_releases(
-        [Release(WEIGHTS, "gaussian", min(papers), 1)], budget.delta
-    ).epsilon
-    schedule = PhasedERMSchedule(
-        composition="parallel",
-        sizes=(sizes,) * n_phases,
-        solved=solved,
-        smoothing_width=width,
-        prior=prior,
-        weights_multipliers=multipliers,
-        risks_multiplier=0.0,
-        mu_groups=(mu_groups,) * n_phases,
-        averaged=1,
-        mu_weights=tuple(mu_weights),
-        remark=(
-            f"the paper's noise costs epsilon = {true_epsilon:.4g}; largest factor on it to keep "
-            f"the budget: {max(np.divide(multipliers, papers)):.4g}"
-        ),
-    )
-    bounds = np.full(p, _excess(solved, sizes, phases, stds))
-    return plan_of_releases(problem, budget, schedule, releases_of(schedule), bounds)
+# Strengths that grow tenfold stay squarable so long; planning takes the square of the phases.
+MOST_PHASES = 128
 
 
-def _first_step(solved: Problem, budget: Budget) -> float:
-    """Return η of Theorem 2."""
-    n, d, p = min(solved.group_sizes), solved.n_weights, solved.n_groups
-    total = p * n
-    log2_n, log_total = math.log2(max(n, 2)), math.log(max(total, 2))
-    log_delta = math.log(1.0 / budget.delta)
-    return (solved.diameter / max(solved.lipschitz, solved.loss_range)) * min(
-        budget.epsilon / math.sqrt(72.0 * d * log2_n * log_delta),
-        math.sqrt(p) / (log_total**0.75 * math.sqrt(total)),
-    )
+@dataclass(eq=False, repr=False)
+class PhasedERMParameters:
+    """Parameters of `PhasedERM`, which documents them; ``None`` means planned."""
+
+    n_phases: int | None = None
+    _: KW_ONLY
+    schedule: Literal["planned", "paper"] = "planned"
+    mu_weights: float | None = None
+    sharpening: float | None = None
+    mu_groups: float | None = None
+    risk_share: float | None = None
+    averaging: float | None = None
+    aim: float = 0.3
+    smoothing_width: float | None = None
+    max_passes: int = 300
+    centring: bool | None = None
 
 
-def _noise_std(solved: Problem, budget: Budget, eta: float, eta_t: float) -> float:
-    """Return the noise of a phase in Algorithm 1."""
-    log2_n = math.log2(max(min(solved.group_sizes), 2))
-    log_delta = math.log(1.0 / budget.delta)
-    scale = max(solved.lipschitz, solved.loss_range)
-    return 6.0 * scale * math.sqrt(2.0 * log2_n * log_delta * eta * eta_t) / budget.epsilon
-
-
-def _excess(
-    solved: Problem, sizes: Sequence[int], phases: Sequence[Phase], stds: Sequence[float]
-) -> float:
-    """Return the terms of Theorem 2's proof, the constants that it leaves out set to 1."""
-    n, d, p = min(solved.group_sizes), solved.n_weights, solved.n_groups
-    distances = [solved.diameter, *(std * math.sqrt(d) for std in stds)]
-    excess = solved.lipschitz * distances[-1]
-    for phase, distance in zip(phases, distances[:-1], strict=True):
-        excess += phase.mu_weights * distance**2 / 2.0
-        excess += solved.loss_range * math.sqrt(math.log(max(p * n, 2)) / sizes[0])
-        if p > 1:
-            excess += phase.mu_groups * math.log(p)
-            excess += solved.lipschitz * lemma3_sensitivity(
-                group_sizes=sizes,
-                lipschitz=solved.lipschitz,
-                loss_range=solved.loss_range,
-                strong_convexity=phase.mu_weights,
-                entropy_weight=phase.mu_groups,
-            )
-    return excess
-
-
-# The paper's phased solver on fresh records: each phase draws its own.
-
-FRESH_RULES = Rules("FreshPhasedERM", smoothing_width=positive(or_none=True), horizon=whole())
-
-
-class FreshPhasedERM(FreshSolver):
-    """`PhasedERM` with the paper's schedule, for records that are drawn: an oracle, or a stream.
-
-    The plan, its noise and the minimiser of a phase are those of ``PhasedERM(schedule="paper")``.
-    What differs is where the records come from: phase t draws its n_t records of every group when
-    it begins, where the fixed-data solver cuts the groups into parts. Between phases only released
-    weights are kept.
-
-    Parameters
-    ----------
-    smoothing_width : float, optional
-        For a loss with kinks: how far from a kink, in the score, the loss that is minimised differs
-        from it.
-    horizon : int, default=10
-        For ``partial_fit``: the plan is made on the first call, for this many calls with as many
-        records of each group as the first. A call plays as many whole phases as its records are
-        enough for.
-
-    Notes
-    -----
-    A record is in one phase, so phases are paid for in parallel, as in `PhasedERM`
-    (`docs/theory/phased-erm.md`). Which phase that is follows from counts and from the order of the
-    oracle, which no record decides.
-
-    References
-    ----------
-    Zhou and Bassily (2024), Algorithm 1 and Theorem 2.
-
-    Examples
-    --------
-    >>> from sklearn_dpwg.solvers import FreshPhasedERM
-    >>> FreshPhasedERM(horizon=4)
-    FreshPhasedERM(horizon=4)
-    """
-
-    name: ClassVar[str] = "phased-erm"
-
-    def __init__(self, *, smoothing_width: float | None = None, horizon: int = 10) -> None:
-        self.smoothing_width = smoothing_width
-        self.horizon = horizon
-
-    def _check_parameters(self) -> None:
-        FRESH_RULES.check(self)
-
-    def _plan(self, problem: Problem, budget: Budget) -> Plan:
-        if math.isinf(max(problem.group_sizes)):
-            raise ValueError(
-                "group_sizes must be finite for FreshPhasedERM, which divides them among its "
-                "phases, got inf."
-            )
-        return paper_plan(problem, budget, smoothing_width=self.smoothing_width)
-
-    def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
-        return _PhaseGame(plan, noise, start)
-
-
-class _PhaseGame(Game):
-    """A round is a phase."""
-
-    def __init__(self, plan: Plan, noise: NoiseSource, start: Solution | None) -> None:
-        assert isinstance(plan.schedule, PhasedERMSchedule)
-        self._plan, self._schedule, self._noise = plan, plan.schedule, noise
-        self._weights = np.zeros(plan.problem.n_weights)
-        if start is not None:
-            self._weights = project_to_ball(start.weights, plan.problem.radius)
-        self._n_played = 0
-
-    @property
-    def is_over(self) -> bool:
-        return self._n_played == self._schedule.n_phases
-
-    def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
-        before, left = self._n_played, np.array(available, dtype=float)
-        while not self.is_over:
-            sizes = self._schedule.sizes[self._n_played]
-            if (left < sizes).any():
-                break
-            left -= sizes
-            self._play_phase(oracle, sizes)
-        return self._n_played - before
-
-    def finish(self) -> Solution:
-        return Solution(self._weights.copy(), None, self._n_played)
-
-    def _play_phase(self, oracle: SampleOracle, sizes: Sequence[int]) -> None:
-        schedule, phase = self._schedule, self._n_played
-        prior = np.asarray(schedule.prior)
-        noisy = release_weights(
-            self._draw(oracle, sizes),
-            self._weights,
-            prior,
-            schedule.phase(phase, prior),
-            schedule,
-            self._noise,
-            self._plan.releases[phase],
-        )
-        self._n_played += 1
-        self._weights = project_to_ball(noisy, self._plan.problem.radius)
-
-    def _draw(self, oracle: SampleOracle, sizes: Sequence[int]) -> GroupRisks:
-        """Return the risks of fresh records, whose rows the oracle has shortened already."""
-        problem = self._plan.problem
-        drawn = [oracle.draw(group, size) for group, size in enumerate(sizes)]
-        records = RecordEncoder(problem.n_groups, data_norm=1.0).encode(
-            np.concatenate([rows for rows, _ in drawn]),
-            np.concatenate([np.asarray(targets) for _, targets in drawn]),
-            np.repeat(np.arange(problem.n_groups), sizes),
-        )
-        return GroupRisks(records, problem.loss, problem.intercept_scaling)
-
-
-# Phases as answers for fixed mixtures of groups.
-
-# What who asks for mixtures decides, and how it is left to them.
-SET_BY_CALLER: dict[str, tuple[object, ...]] = {
-    "n_phases": (None,),
-    "schedule": ("planned",),
-    "mu_groups": (None, math.inf),
-    "risk_share": (None,),
-}
-
-
-def plan_of_calls(problem: Problem, calls: Calls, parameters: PhasedERMParameters) -> MixturePlan:
-    """Return the plan of the least bound over strengths, averages and the width of kinks."""
-    if calls.n_calls > MOST_PHASES:
+def _not_too_many(parameters: PhasedERMParameters) -> None:
+    """Refuse more phases than can be planned."""
+    if (parameters.n_phases or 1) > MOST_PHASES:
         raise ValueError(
-            f"n_rounds must be at most {MOST_PHASES} where phases of PhasedERM answer, got "
-            f"{calls.n_calls}."
+            f"n_phases of PhasedERM must be at most {MOST_PHASES}, got {parameters.n_phases}."
         )
-    multiplier, sizes = 1.0 / calls.mu, problem.group_sizes
-    prior, ways = np.asarray(problem.prior), []
-    for width, solved in solved_problems(problem, parameters.smoothing_width):
-        for averaged, sharpening in itertools.product(
-            numbers_averaged(parameters, calls.n_calls), sharpenings(parameters, calls.n_calls)
-        ):
-            bound = descent_bound(
-                parameters, problem, solved, calls.n_calls, averaged=averaged, sharpening=sharpening
+
+
+def _paper_sets_the_rest(parameters: PhasedERMParameters) -> None:
+    """Refuse what the paper's schedule sets itself."""
+    if parameters.schedule != "paper":
+        return
+    for name in ("n_phases", "mu_weights", "sharpening", "mu_groups", "risk_share", "averaging"):
+        value = getattr(parameters, name)
+        if value is not None:
+            raise ValueError(
+                f"{name} of PhasedERM must be None with schedule='paper', which sets it, got "
+                f"{value!r}."
             )
-            bounds = weights_bounds(
-                problem,
-                solved,
-                parameters.mu_weights,
-                sizes,
-                bound,
-                multiplier=multiplier,
-                mu_groups=math.inf,
-                feedback=problem.n_groups > 1 and calls.n_calls > 1,
-            )
-            bounds = bounds + problem.constants.lipschitz * width / 2.0
-            ways.append((float(prior @ bounds), solved, width, bound, bounds))
-    _, solved, width, bound, bounds = first_of_least(ways, itemgetter(0))
-    fixed = None
-    if parameters.mu_weights is not None:
-        fixed = tuple(float(parameters.mu_weights * ratio) for ratio in bound.strength_ratios)
-    schedule = PhasedERMSchedule(
-        composition="sequential",
-        sizes=(sizes,) * calls.n_calls,
-        solved=solved,
-        smoothing_width=width,
-        prior=problem.prior,
-        weights_multipliers=(multiplier,) * calls.n_calls,
-        risks_multiplier=0.0,
-        mu_groups=(math.inf,) * calls.n_calls,
-        averaged=bound.averaged,
-        mu_weights=fixed,
-        bound=bound,
-    )
-    passes = passes_of_a_phase(problem) * calls.n_calls
-    return MixturePlan(
-        solver="phased-erm",
-        problem=problem,
-        calls=calls,
-        release=calls.release(WEIGHTS),
-        schedule=schedule,
-        bounds=tuple(float(each) for each in bounds),
-        averaged=bound.averaged,
-        seconds=predict_seconds(problem, passes, n_draws=calls.n_calls)
-        + calls.n_calls
-        * problem.n_weights
-        * (SECONDS_PER_SECURE_COORDINATE + SECONDS_PER_ENTRY_OF_HESSIAN * problem.n_weights),
-    )
 
 
-def schedule_of(plan: MixturePlan) -> PhasedERMSchedule:
-    """Return the schedule of a run: with the noise that was paid for, and the released clip."""
-    schedule = plan.schedule
-    assert isinstance(schedule, PhasedERMSchedule)
-    paid = (plan.release.noise_multiplier,) * plan.calls.n_calls
-    solved = schedule.solved
-    if isinstance(plan.problem, CentredProblem):
-        assert isinstance(solved, CentredProblem)
-        solved = replace(solved, clip=plan.problem.clip)
-    return replace(schedule, weights_multipliers=paid, solved=solved)
+RULES = Rules(
+    "PhasedERM",
+    _paper_sets_the_rest,
+    _not_too_many,
+    schedule=one_of("planned", "paper"),
+    centring=flag(or_none=True),
+    n_phases=whole(or_none=True),
+    max_passes=whole(),
+    mu_weights=positive(least=_WEAKEST, or_none=True),
+    aim=positive(),
+    smoothing_width=positive(or_none=True),
+    mu_groups=positive(least=_WEAKEST, or_infinite=True, or_none=True),
+    risk_share=share(or_none=True),
+    averaging=share(or_all=True, or_none=True),
+    sharpening=within(1.0, 10.0, or_none=True),
+)
 
 
+# What a plan may choose: grids, so that better facts never choose worse.
+PHASES = (1, 2, 4, 8, 11, 16)
+AVERAGED = (0.0, 0.5)
+# Equal strengths and an average of the last phases do about as well where losses curve
+# (benchmarks/phased_erm_trials.py) and leave far more noise on the output where they do not.
+SHARPENINGS = (1.25, 1.6, 2.5)
+WIDTHS = (1.0, 0.25, 0.1, 0.025)
+# B/μ_λ of a single phase.
+LOG_ODDS = (0.1, 1.0, 10.0, 100.0, 1000.0)
+
+# What Newton's method takes on top of its passes, in a phase and for each entry of the Hessian.
+SECONDS_PER_ENTRY_OF_HESSIAN = 1e-5
 # A phase takes Hessians apart, which with more weights takes longer than all steps of `MGR`.
 MOST_WEIGHTS_OF_PHASES = 500
 
@@ -419,6 +187,12 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
     """
 
     name: ClassVar[str] = "phased-erm"
+    set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {
+        "n_phases": (None,),
+        "schedule": ("planned",),
+        "mu_groups": (None, math.inf),
+        "risk_share": (None,),
+    }
 
     def _check_parameters(self) -> None:
         RULES.check(self)
@@ -436,68 +210,133 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
             return paper_plan(problem, budget, smoothing_width=self.smoothing_width)
-        return least_bound_plan(problem, budget, self)
+        return plan_of_rounds(
+            self.name,
+            problem,
+            budget,
+            self,
+            n_rounds=self.n_phases,
+            risk_share=self.risk_share,
+            kind=RoundsOfPhases,
+            instead_of_one=self._with_moving_groups,
+        )
+
+    def _with_moving_groups(self, plan: MixturePlan) -> Iterator[PhasedERM]:
+        """Yield solvers of one phase within which group weights move, where that is open."""
+        if self.mu_groups is not None or plan.problem.hidden is not None:
+            return
+        assert isinstance(plan.schedule, Phases)
+        # the bound of a strength is a theorem, that of fixed group weights rests on an assumption:
+        # so it competes with these only where there is nothing else to move the group weights
+        for odds in LOG_ODDS:
+            other = copy(self)
+            other.mu_groups = plan.schedule.solved.loss_range / odds
+            yield other
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
-        schedule, problem = plan.schedule, plan.problem
-        assert isinstance(schedule, PhasedERMSchedule)
-        parallel = schedule.composition == "parallel"
-        if parallel:
-            parts = keyed_parts(problem.group_sizes, schedule.sizes, noise.rng)
-        releases = {(release.name, release.part): release for release in plan.releases}
-        weights = np.zeros(problem.n_weights)
-        if start is not None:
-            weights = project_to_ball(start.weights, problem.radius)
-        centring = None
-        if isinstance(schedule.solved, CentredProblem):
-            centring = release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
-            data, weights = centring.view(data), centring.to_centred(weights, problem)
-            schedule = replace(schedule, solved=replace(schedule.solved, clip=centring.clip))
-        log_prior = np.log(np.asarray(schedule.prior))
-        total = np.zeros_like(weights)
-        for t in range(schedule.n_phases):
-            read = data.part(parts[t]) if parallel else data
-            part = t if parallel else None
-            if t > 0 and schedule.risks_multiplier > 0.0:
-                # what stands for the sizes of hidden groups
-                divisors = () if problem.hidden is None else (problem.group_sizes,)
-                noisy_risks = release_risks(
-                    data, weights, schedule, noise, releases[RISKS, None], *divisors
-                )
-                noisy_risks, _ = heard(noisy_risks, np.zeros_like(noisy_risks), problem)
-                log_prior = log_prior + schedule.group_rate * noisy_risks
-                log_prior = log_prior - schedule.noise_correction
-            prior = normalised(log_prior, least=LEAST_PRIOR)
-            noisy_weights = release_weights(
-                read,
-                weights,
-                prior,
-                schedule.phase(t, prior),
-                schedule,
-                noise,
-                releases[WEIGHTS, part],
-            )
-            weights = project_to_ball(noisy_weights, problem.radius)
-            if t >= schedule.n_phases - schedule.averaged:
-                total += weights
-        learned = total / schedule.averaged
-        if centring is not None:
-            learned = centring.from_centred(learned, problem)
-        return Solution(learned, None, schedule.n_phases)
-
-    def _set_by_caller(self) -> dict[str, tuple[object, ...]]:
-        return SET_BY_CALLER
+        if isinstance(plan.schedule, Rounds):
+            return replace(run_rounds(plan, self, data, noise, start), group_weights=None)
+        game = PhaseGame(plan, noise, start)
+        sizes = (game.sizes,) * plan.n_steps
+        for part in keyed_parts(plan.problem.group_sizes, sizes, noise.rng):
+            game.play(data.part(part))
+        return game.finish()
 
     def mixture_problem(self, problem: Problem) -> Problem:
-        return centred_problem(problem) if is_centred(problem, self) else problem
+        # several derivatives that are shortened together are no gradient of a convex function
+        # and the smooth stand-in for a loss with kinks has no compiled kernel, which limits slopes
+        is_convex = problem.loss.n_outputs == 1 and problem.loss.smooth
+        if self.centring:
+            check_centring(problem, "PhasedERM")
+            if not is_convex:
+                raise ValueError(
+                    f"centring of PhasedERM needs a smooth loss of one output, got "
+                    f"{problem.loss!r}."
+                )
+        wanted = is_convex and is_worth_centring(problem)
+        is_centred = wanted if self.centring is None else self.centring
+        return centred_problem(problem) if is_centred else problem
 
     def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
-        return numbers_of_phases(problem, self.max_passes)
+        most = self.max_passes // passes_of_a_phase(problem)
+        return tuple(n_phases for n_phases in PHASES if n_phases <= max(1, most))
 
-    def plan_mixture(self, problem: Problem, calls: Calls) -> MixturePlan:
-        return plan_of_calls(problem, calls, self)
+    def plan_calls(self, problem: Problem, calls: Calls) -> MixturePlan:
+        n_calls = calls.n_calls
+        if n_calls > MOST_PHASES:
+            raise ValueError(
+                f"n_rounds must be at most {MOST_PHASES} where phases of PhasedERM answer, got "
+                f"{n_calls}."
+            )
+        prior = np.asarray(problem.prior)
+        ways = self._ways(problem, calls)
+        bounds, phases = first_of_least(ways, lambda way: float(prior @ way[0]))
+        seconds_of_hessian = SECONDS_PER_ENTRY_OF_HESSIAN * problem.n_weights**2
+        return MixturePlan(
+            solver=self.name,
+            problem=problem,
+            calls=calls,
+            release=calls.release(WEIGHTS),
+            schedule=phases,
+            bounds=tuple(bounds.tolist()),
+            averaged=phases.averaged,
+            seconds=predict_seconds(
+                problem,
+                n_calls * passes_of_a_phase(problem),
+                n_draws=n_calls,
+                n_coordinates=n_calls * problem.n_weights,
+            )
+            + n_calls * seconds_of_hessian,
+            mu_groups=phases.mu_groups,
+        )
 
-    def run_mixture(
+    def _ways(self, problem: Problem, calls: Calls) -> Iterator[tuple[FloatArray, Phases]]:
+        """Yield all phases that the parameters leave open, with the bounds of their weights."""
+        n_phases = calls.n_calls
+        mu_groups = math.inf if self.mu_groups is None else float(self.mu_groups)
+        shares = AVERAGED if self.averaging is None else (self.averaging,)
+        numbers_averaged = sorted({max(1, round(share * n_phases)) for share in shares})
+        sharpenings: tuple[float, ...] = (1.0,)
+        if n_phases > 1:
+            asked = self.sharpening
+            sharpenings = SHARPENINGS if asked is None else (float(asked),)
+        for width, solved in _solved_problems(problem, self.smoothing_width):
+            for averaged, sharpening in itertools.product(numbers_averaged, sharpenings):
+                bound = _bound(
+                    aim=self.aim * problem.radius,
+                    lipschitz=solved.lipschitz,
+                    trace=problem.loss.n_outputs * solved.smoothness,
+                    n_weights=problem.n_weights,
+                    # each phase is so many times as strong as the one before
+                    strength_ratios=tuple(
+                        sharpening ** (t + 1 - n_phases) for t in range(n_phases)
+                    ),
+                    averaged=averaged,
+                )
+                bounds = weights_bounds(
+                    solved,
+                    self.mu_weights,
+                    bound,
+                    multiplier=calls.multiplier,
+                    mu_groups=mu_groups,
+                    feedback=problem.n_groups > 1 and n_phases > 1,
+                )
+                fixed = None
+                if self.mu_weights is not None:
+                    fixed = tuple(float(self.mu_weights * each) for each in bound.strength_ratios)
+                phases = Phases(
+                    solved=solved,
+                    n_phases=n_phases,
+                    averaged=averaged,
+                    multiplier=calls.multiplier,
+                    mu_groups=mu_groups,
+                    mu_weights=fixed,
+                    bound=bound,
+                    smoothing_width=width,
+                )
+                yield bounds + problem.constants.lipschitz * width / 2.0, phases
+
+    def answer(
         self,
         plan: MixturePlan,
         group_weights: FloatArray,
@@ -508,7 +347,266 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         call: int,
         risks: FloatArray | None = None,
     ) -> FloatArray:
-        schedule = schedule_of(plan)
-        phase = schedule.phase(call, group_weights)
-        noisy = release_weights(data, center, group_weights, phase, schedule, noise, plan.release)
-        return project_to_ball(noisy, plan.problem.radius)
+        phases, problem = plan.schedule, plan.problem
+        assert isinstance(phases, Phases)
+        if isinstance(problem, CentredProblem):  # with the limit on gradients that was released
+            phases = replace(phases, solved=problem)
+        phase = phases.phase(call, group_weights)
+        noisy = release_weights(
+            data, phases.solved, center, group_weights, phase, noise, plan.release
+        )
+        return project_to_ball(noisy, problem.radius)
+
+
+class RoundsOfPhases(Rounds):
+    """Rounds in which phases of the same solver answer."""
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        assert isinstance(self.base.schedule, Phases)
+        return self.base.schedule.in_words(*self.between("phases"))
+
+
+def passes_of_a_phase(problem: Problem) -> int:
+    """Return the passes over a phase's records that its solver typically takes.
+
+    A dozen for gradients, and a Hessian, which costs a pass for every eight weights.
+    """
+    return 12 + problem.n_weights // 8
+
+
+def _solved_problems(problem: Problem, width: float | None) -> Iterator[tuple[float, Problem]]:
+    """Yield the widths of the kinks' parabolas and the problems with them."""
+    if problem.loss.smooth:
+        yield 0.0, problem
+        return
+    for chosen in WIDTHS if width is None else (width,):
+        yield chosen, replace(problem, loss=problem.loss.smoothed(chosen))
+
+
+@lru_cache(maxsize=4096)
+def _bound(**facts: Any) -> DescentBound:
+    """Return a bound with the tables that an equal one may have made already."""
+    return DescentBound(**facts)
+
+
+# The schedule of Zhou and Bassily: phases on disjoint parts, or on fresh records.
+
+# Width of the parabola in place of a kink; the paper assumes a solver for any convex loss.
+DEFAULT_WIDTH = 0.05
+
+
+def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | None = None) -> Plan:
+    """Return the plan of the paper's formulas, whose noise is accounted for exactly.
+
+    docs/theory/phased-erm.md, section 4, has the formulas. Where what a phase costs is more than
+    the budget, as the paper's bound on the noise allows at large ε, it gets the least noise that
+    keeps it. Logarithms that vanish for a single record are those of 2. That of η is of base 2, as
+    the proof needs. (Zhou and Bassily 2024, Algorithm 1 and Theorem 2)
+    """
+    width, solved = 0.0, problem
+    if not problem.loss.smooth:
+        width = DEFAULT_WIDTH if smoothing_width is None else smoothing_width
+        solved = replace(problem, loss=problem.loss.smoothed(width))
+    n, p = min(problem.group_sizes), problem.n_groups
+    n_phases = max(1, int(math.log2(n)))
+    n_read = n // n_phases
+    eta = _first_step(solved, budget)
+    etas = [eta * 2.0**-t for t in range(1, n_phases + 1)]
+    stds = [_noise_std(solved, budget, eta, eta_t) for eta_t in etas]
+    mu_weights = [1.0 / (eta_t * n_read) for eta_t in etas]
+    mu_groups = 1.0 / (eta * n) if p > 1 else math.inf
+    prior = (1.0 / p,) * p
+    part = replace(solved, group_sizes=(n_read,) * p, prior=prior)
+    phases = [
+        solved_phase(part, prior, mu_weights=each, mu_groups=mu_groups) for each in mu_weights
+    ]
+    papers = [std / phase.sensitivity for std, phase in zip(stds, phases, strict=True)]
+    least = calibrate([Release(WEIGHTS, "gaussian", 1.0, 1)], budget)[0].noise_multiplier
+    multipliers = tuple(max(each, least) for each in papers)
+    true_epsilon = PrivacyGuarantee.from_releases(
+        [Release(WEIGHTS, "gaussian", min(papers), 1)], budget.delta
+    ).epsilon
+    schedule = Phases(
+        solved=part,
+        n_phases=n_phases,
+        averaged=1,
+        multiplier=multipliers[0],
+        mu_groups=mu_groups,
+        mu_weights=tuple(mu_weights),
+        smoothing_width=width,
+        remark=(
+            f"the paper's noise costs epsilon = {true_epsilon:.4g}; largest factor on it to keep "
+            f"the budget: {max(np.divide(multipliers, papers)):.4g}"
+        ),
+    )
+    bounds = np.full(p, _excess(solved, n_read, phases, stds))
+
+    def plan(facts: Problem, releases: Sequence[Release], children: Sequence[Plan] = ()) -> Plan:
+        seconds = predict_seconds(
+            facts,
+            passes_of_a_phase(problem),
+            n_draws=len(releases),
+            n_coordinates=len(releases) * problem.n_weights,
+        )
+        return Plan.of(
+            "phased-erm",
+            facts,
+            budget,
+            releases=releases,
+            schedule=schedule,
+            bounds=bounds,
+            n_steps=len(releases),
+            seconds=seconds + len(releases) * SECONDS_PER_ENTRY_OF_HESSIAN * problem.n_weights**2,
+            seconds_to_plan=SECONDS_TO_PLAN + p * SECONDS_TO_PLAN_A_GROUP,
+            children=tuple(children),
+            composition="parallel",
+        )
+
+    releases = [Release(WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)]
+    facts = replace(problem, group_sizes=part.group_sizes)
+    return plan(problem, releases, [plan(facts, [each]) for each in releases])
+
+
+def _first_step(solved: Problem, budget: Budget) -> float:
+    """Return η of Theorem 2."""
+    n, d, p = min(solved.group_sizes), solved.n_weights, solved.n_groups
+    total = p * n
+    log2_n, log_total = math.log2(max(n, 2)), math.log(max(total, 2))
+    log_delta = math.log(1.0 / budget.delta)
+    return (solved.diameter / max(solved.lipschitz, solved.loss_range)) * min(
+        budget.epsilon / math.sqrt(72.0 * d * log2_n * log_delta),
+        math.sqrt(p) / (log_total**0.75 * math.sqrt(total)),
+    )
+
+
+def _noise_std(solved: Problem, budget: Budget, eta: float, eta_t: float) -> float:
+    """Return the noise of a phase in Algorithm 1."""
+    log2_n = math.log2(max(min(solved.group_sizes), 2))
+    log_delta = math.log(1.0 / budget.delta)
+    scale = max(solved.lipschitz, solved.loss_range)
+    return 6.0 * scale * math.sqrt(2.0 * log2_n * log_delta * eta * eta_t) / budget.epsilon
+
+
+def _excess(solved: Problem, n_read: int, phases: Sequence[Phase], stds: Sequence[float]) -> float:
+    """Return the terms of Theorem 2's proof, the constants that it leaves out set to 1."""
+    n, d, p = min(solved.group_sizes), solved.n_weights, solved.n_groups
+    distances = [solved.diameter, *(std * math.sqrt(d) for std in stds)]
+    excess = solved.lipschitz * distances[-1]
+    for phase, distance in zip(phases, distances[:-1], strict=True):
+        excess += phase.mu_weights * distance**2 / 2.0
+        excess += solved.loss_range * math.sqrt(math.log(max(p * n, 2)) / n_read)
+        if p > 1:
+            excess += phase.mu_groups * math.log(p)
+            excess += solved.lipschitz * lemma3_sensitivity(
+                group_sizes=(n_read,) * p,
+                lipschitz=solved.lipschitz,
+                loss_range=solved.loss_range,
+                strong_convexity=phase.mu_weights,
+                entropy_weight=phase.mu_groups,
+            )
+    return excess
+
+
+FRESH_RULES = Rules("FreshPhasedERM", smoothing_width=positive(or_none=True), horizon=whole())
+
+
+class FreshPhasedERM(FreshSolver):
+    """`PhasedERM` with the paper's schedule, for records that are drawn: an oracle, or a stream.
+
+    The plan, its noise and the minimiser of a phase are those of ``PhasedERM(schedule="paper")``.
+    What differs is where the records come from: phase t draws its n_t records of every group when
+    it begins, where the fixed-data solver cuts the groups into parts. Between phases only released
+    weights are kept.
+
+    Parameters
+    ----------
+    smoothing_width : float, optional
+        For a loss with kinks: how far from a kink, in the score, the loss that is minimised differs
+        from it.
+    horizon : int, default=10
+        For ``partial_fit``: the plan is made on the first call, for this many calls with as many
+        records of each group as the first. A call plays as many whole phases as its records are
+        enough for.
+
+    Notes
+    -----
+    A record is in one phase, so phases are paid for in parallel, as in `PhasedERM`
+    (`docs/theory/phased-erm.md`). Which phase that is follows from counts and from the order of the
+    oracle, which no record decides.
+
+    References
+    ----------
+    Zhou and Bassily (2024), Algorithm 1 and Theorem 2.
+
+    Examples
+    --------
+    >>> from sklearn_dpwg.solvers import FreshPhasedERM
+    >>> FreshPhasedERM(horizon=4)
+    FreshPhasedERM(horizon=4)
+    """
+
+    name: ClassVar[str] = "phased-erm"
+
+    def __init__(self, *, smoothing_width: float | None = None, horizon: int = 10) -> None:
+        self.smoothing_width = smoothing_width
+        self.horizon = horizon
+
+    def _check_parameters(self) -> None:
+        FRESH_RULES.check(self)
+
+    def _plan(self, problem: Problem, budget: Budget) -> Plan:
+        if math.isinf(max(problem.group_sizes)):
+            raise ValueError(
+                "group_sizes must be finite for FreshPhasedERM, which divides them among its "
+                "phases, got inf."
+            )
+        return paper_plan(problem, budget, smoothing_width=self.smoothing_width)
+
+    def begin(self, plan: Plan, noise: NoiseSource, *, start: Solution | None = None) -> Game:
+        return PhaseGame(plan, noise, start)
+
+
+class PhaseGame(Game):
+    """A round is a phase of the paper's schedule, on records that no other phase reads."""
+
+    def __init__(self, plan: Plan, noise: NoiseSource, start: Solution | None) -> None:
+        assert isinstance(plan.schedule, Phases)
+        self._plan, self._phases, self._noise = plan, plan.schedule, noise
+        self._weights = first_weights(plan.problem, start)
+        self._n_played = 0
+        self.sizes = self._phases.solved.group_sizes
+
+    @property
+    def is_over(self) -> bool:
+        return self._n_played == self._phases.n_phases
+
+    def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
+        before, left = self._n_played, np.array(available, dtype=float)
+        while not self.is_over and (left >= self.sizes).all():
+            left -= self.sizes
+            self.play(self._draw(oracle))
+        return self._n_played - before
+
+    def finish(self) -> Solution:
+        return Solution(self._weights.copy(), None, self._n_played)
+
+    def play(self, read: Risks) -> None:
+        """Release the minimiser of the next phase on its records."""
+        solved, index = self._phases.solved, self._n_played
+        prior = np.asarray(solved.prior)
+        phase, release = self._phases.phase(index, prior), self._plan.releases[index]
+        noisy = release_weights(read, solved, self._weights, prior, phase, self._noise, release)
+        self._n_played += 1
+        self._weights = project_to_ball(noisy, self._plan.problem.radius)
+
+    def _draw(self, oracle: SampleOracle) -> GroupRisks:
+        """Return the risks of fresh records, whose rows the oracle has shortened already."""
+        problem = self._plan.problem
+        drawn = [oracle.draw(group, size) for group, size in enumerate(self.sizes)]
+        records = RecordEncoder(problem.n_groups, data_norm=1.0).encode(
+            np.concatenate([rows for rows, _ in drawn]),
+            np.concatenate([np.asarray(targets) for _, targets in drawn]),
+            np.repeat(np.arange(problem.n_groups), self.sizes),
+        )
+        return GroupRisks(records, problem.loss, problem.intercept_scaling)

@@ -1,0 +1,234 @@
+"""Rounds of released group risks against a solver for fixed mixtures of groups: plan and run."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._repr import short_repr
+from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.optimum.objective import project_to_ball
+from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
+from sklearn_dpwg.solvers import centring, steps
+from sklearn_dpwg.solvers.centring import CentredProblem
+from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
+from sklearn_dpwg.solvers.plan import Plan, first_of_least, predict_seconds
+from sklearn_dpwg.solvers.rounds.releases import RISKS, release_risks
+from sklearn_dpwg.solvers.solver import Solution, by_loss
+from sklearn_dpwg.solvers.sums import SumSensitivity
+
+# What a plan may choose: a grid, so that better facts never choose worse.
+RISK_SHARES = (0.05, 0.1, 0.2)
+
+# For predicting time: what a fit plans before and between its rounds, whatever the records
+# (benchmarks/plan_cost.py).
+SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP = 0.1, 1e-4
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Everything that a run in rounds needs besides the records and the noise."""
+
+    base: MixturePlan  # what the base solver does in its calls, one a round
+    prior: tuple[float, ...]  # group weights π of the first round
+    ceiling: float  # a record's loss counts for at most this much in the group risks
+    sums: SumSensitivity  # by how much a record moves the sums of these losses
+    risks_multiplier: float  # noise per unit of sensitivity on them; 0 where none are released
+    group_rate: float  # step size η of the group weights
+
+    __repr__ = short_repr
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds R."""
+        return self.base.calls.n_calls
+
+    @property
+    def noise_correction(self) -> FloatArray:
+        """What is subtracted from the exponents: half of log E exp(ηN) of the noise N."""
+        problem = self.base.problem
+        stds = self.risks_multiplier * self.sums.loss_range / np.asarray(problem.group_sizes)
+        if problem.hidden is not None:
+            stds = np.sqrt(steps.heard(stds, stds**2, problem)[1])
+        return np.asarray(steps.CORRECTION * (self.group_rate * stds) ** 2 / 2.0)
+
+    def between(self, what: str) -> list[str]:
+        """Return what happens between rounds, for people: a line or none."""
+        if len(self.prior) == 1 or self.risks_multiplier == 0.0:
+            return []
+        return [
+            f"between {what} their rate is {self.group_rate:.3g}, losses counted up to "
+            f"{self.ceiling:.3g}"
+        ]
+
+    def __str__(self) -> str:
+        """Return a few lines for people."""
+        base, averaged = self.base, self.base.averaged
+        lines = [
+            f"{self.n_rounds} round(s), each reads all records; in each {base.solver!r} "
+            "answers for the group weights of the round",
+            "output is the answer of the last round"
+            if averaged == 1
+            else f"output is the average of the last {averaged} answers",
+        ]
+        if isinstance(base.problem, CentredProblem):
+            lines.append(centring.in_words(base.problem.loss))
+        if len(self.prior) > 1:
+            first = steps.shown(self.prior)
+            lines.append(f"group weights start at {first}, fixed within a round")
+        lines += self.between("rounds")
+        return "\n".join([*lines, *(f"base: {line}" for line in str(base.schedule).splitlines())])
+
+
+# A way to run, and its bound for each group as the worst-off one.
+Candidate: TypeAlias = tuple[Rounds, FloatArray]
+
+
+def plan_of_rounds(
+    name: str,
+    problem: Problem,
+    budget: Budget,
+    base: MixtureSolver,
+    *,
+    n_rounds: int | None,
+    risk_share: float | None,
+    kind: type[Rounds] = Rounds,
+    instead_of_one: Callable[[MixturePlan], Iterable[MixtureSolver]] = lambda plan: (),
+) -> Plan:
+    """Return the plan whose bound is least over whatever the parameters leave open.
+
+    Where one round would be best, other bases for a single round are tried too.
+    """
+    learned, mu = base.mixture_problem(problem), budget.mu
+    before: tuple[Release, ...] = ()
+    if isinstance(learned, CentredProblem):
+        before, mu = centring.centring_releases(mu), math.sqrt(centring.SHARE_LEFT) * mu
+    prior = np.asarray(problem.prior)
+
+    def least(candidates: Iterable[Candidate]) -> Candidate:
+        return first_of_least(candidates, lambda candidate: float(prior @ candidate[1]))
+
+    best = least(_candidates(learned, mu, base, n_rounds, risk_share))
+    if best[0].n_rounds == 1 and problem.n_groups > 1:
+        others = (_candidate(learned, mu, each, 1, 0.0) for each in instead_of_one(best[0].base))
+        best = least(itertools.chain([best], others))
+    schedule, bounds = best
+    wanted = (*before, schedule.base.release, *_risk_releases(schedule))
+    releases = calibrate(wanted, budget)
+    # noise is scaled by one factor
+    factor = releases[0].noise_multiplier / wanted[0].noise_multiplier
+    answers = replace(schedule.base, release=releases[len(before)])
+    scaled = {"base": answers, "risks_multiplier": factor * schedule.risks_multiplier}
+    n_risks = (schedule.n_rounds - 1) * (schedule.risks_multiplier > 0.0)
+    return Plan.of(
+        name,
+        problem,
+        budget,
+        releases=releases,
+        schedule=kind(**(vars(schedule) | scaled)),
+        bounds=bounds,
+        n_steps=schedule.n_rounds,
+        # a pass for the risks alone is little beside those of an answer
+        seconds=answers.seconds
+        + predict_seconds(problem, 0, n_draws=n_risks, n_coordinates=n_risks * problem.n_groups),
+        seconds_to_plan=SECONDS_TO_PLAN + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
+    )
+
+
+def _candidates(
+    problem: Problem,
+    mu: float,
+    base: MixtureSolver,
+    n_rounds: int | None,
+    risk_share: float | None,
+) -> Iterator[Candidate]:
+    """Yield every way to run that the parameters leave open."""
+    for number in base.numbers_of_calls(problem) if n_rounds is None else (n_rounds,):
+        shares: tuple[float, ...] = (0.0,)
+        if problem.n_groups > 1 and number > 1:
+            shares = RISK_SHARES if risk_share is None else (float(risk_share),)
+        for share in shares:
+            yield _candidate(problem, mu, base, number, share)
+
+
+def _candidate(
+    problem: Problem, mu: float, base: MixtureSolver, n_rounds: int, risk_share: float
+) -> Candidate:
+    """Return one way to run with its bounds, which add what both players owe."""
+    # all releases read the same records and share the budget
+    answers = base.plan_calls(
+        problem, Calls(n_rounds, math.sqrt(n_rounds / (1.0 - risk_share)) / mu)
+    )
+    multiplier = math.sqrt((n_rounds - 1) / risk_share) / mu if risk_share > 0.0 else 0.0
+    constants = problem.constants
+    ceiling = min(by_loss(problem.loss).ceiling * constants.zero_score, constants.supremum)
+    sums = SumSensitivity.of(problem, ceiling=ceiling)
+    rate, regret = 0.0, np.zeros(problem.n_groups)
+    if problem.n_groups > 1:
+        sharpness, regret = steps.rounds_regret(
+            problem, n_rounds, noise_multiplier=multiplier * sums.loss_range
+        )
+        if multiplier > 0.0:
+            rate = sharpness / n_rounds
+        elif answers.mu_groups < math.inf:
+            regret = np.minimum(regret, -answers.mu_groups * np.log(np.asarray(problem.prior)))
+    schedule = Rounds(answers, problem.prior, ceiling, sums, multiplier, rate)
+    return schedule, np.asarray(answers.bounds) + regret
+
+
+def _risk_releases(schedule: Rounds) -> tuple[Release, ...]:
+    """Return the release of the group risks: none before the first round."""
+    if schedule.risks_multiplier == 0.0:
+        return ()
+    return (Release(RISKS, "gaussian", schedule.risks_multiplier, schedule.n_rounds - 1),)
+
+
+def run_rounds(
+    plan: Plan, base: MixtureSolver, data: Risks, noise: NoiseSource, start: Solution | None
+) -> Solution:
+    """Ask the base for weights round by round, the mixture of each from the risks released."""
+    schedule, problem = plan.schedule, plan.problem
+    assert isinstance(schedule, Rounds)
+    answers, weights = schedule.base, first_weights(problem, start)
+    centre = None
+    if isinstance(answers.problem, CentredProblem):
+        centre = centring.release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
+        data, weights = centre.view(data), centre.to_centred(weights, problem)
+        answers = answers.with_clip(centre.clip)
+    log_mixture, risks = np.log(np.asarray(schedule.prior)), None
+    total, mixtures = np.zeros_like(weights), np.zeros(problem.n_groups)
+    for index in range(schedule.n_rounds):
+        if index > 0 and schedule.risks_multiplier > 0.0:
+            risks = release_risks(
+                data,
+                weights,
+                answers.problem,
+                schedule.sums,
+                schedule.ceiling,
+                noise,
+                plan.releases[-1],
+            )
+            risks, _ = steps.heard(risks, np.zeros_like(risks), problem)
+            log_mixture = log_mixture + schedule.group_rate * risks - schedule.noise_correction
+        mixture = steps.normalised(log_mixture, least=steps.LEAST_PRIOR)
+        weights = base.answer(answers, mixture, weights, data, noise, call=index, risks=risks)
+        if index >= schedule.n_rounds - answers.averaged:
+            total, mixtures = total + weights, mixtures + mixture
+    learned = total / answers.averaged
+    if centre is not None:
+        learned = centre.from_centred(learned, problem)
+    return Solution(learned, mixtures / answers.averaged, schedule.n_rounds)
+
+
+def first_weights(problem: Problem, start: Solution | None) -> FloatArray:
+    """Return the weights that a run begins with: 0, or a start drawn into the ball."""
+    if start is None:
+        return np.zeros(problem.n_weights)
+    return project_to_ball(start.weights, problem.radius)
