@@ -56,11 +56,11 @@ KINKS = (
 def noise_ratio(data: Any, solver: PhasedERM) -> tuple[float, float]:
     """Return the noise of the first planned release, and that noise over the classical one."""
     plan = make_estimator(data, 1.0, solver=solver).plan(**public_facts(data))
-    schedule, problem = plan.schedule, plan.problem
-    phase = schedule.phase(0, np.asarray(schedule.prior))
-    ours = schedule.weights_multipliers[0] * phase.sensitivity
+    phases, problem = plan.schedule.base.schedule, plan.problem
+    phase = phases.phase(0, np.asarray(problem.prior))
+    ours = phases.multiplier * phase.sensitivity
     lemma3 = lemma3_sensitivity(
-        group_sizes=schedule.sizes[0],
+        group_sizes=problem.group_sizes,
         lipschitz=problem.lipschitz,
         loss_range=problem.loss_range,
         strong_convexity=phase.mu_weights,

@@ -365,8 +365,8 @@ FAULTS = {
         ["No cycles are allowed in sklearn_dpwg.data."],
     ),
     "a family of solvers that knows another": (
-        {"solvers/stream/planning.py": "def f():\n    from ..rounds.schedule import S"},
-        ["sklearn_dpwg.solvers.stream.planning -> sklearn_dpwg.solvers.rounds.schedule (l.2)"],
+        {"solvers/stream/planning.py": "def f():\n    from ..rounds.phases import S"},
+        ["sklearn_dpwg.solvers.stream.planning -> sklearn_dpwg.solvers.rounds.phases (l.2)"],
     ),
     "rows that know what reads them": (
         {"data/kernels/passes.py": "from sklearn_dpwg.data.risks.engine import E"},

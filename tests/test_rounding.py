@@ -6,6 +6,7 @@ Sums are computed in rational numbers, roots and exponentials with 60 digits.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -31,16 +32,15 @@ from sklearn_dpwg.privacy import Budget, SumGrid
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from sklearn_dpwg.privacy.sensitivity import summation_slack, weighting_slack
 from sklearn_dpwg.solvers import OCO, PhasedERM
-from sklearn_dpwg.solvers.rounds.schedule import (
-    STRENGTHS,
+from sklearn_dpwg.solvers.rounds.certificate import (
     capped,
     certified,
-    noise_stds,
     rounding_of_mean,
     rounding_of_minimiser,
-    sensitivity,
+    sensitivities,
     solved_phase,
 )
+from sklearn_dpwg.solvers.rounds.phases import STRENGTHS, noise_stds
 from sklearn_dpwg.solvers.stream.schedule import RoundSensitivity
 from sklearn_dpwg.solvers.sums import SumSensitivity, gradient_sum, record_errors, rounding_of_sum
 from tests.helpers.replay import Recorder, silent
@@ -274,9 +274,7 @@ def test_tolerances_for_billions_of_records_are_reached(loss, kind, radius):
     problem = Problem(loss, sizes, 3, radius, (0.6, 0.4), 0.5)
     for mu_weights in (1e-7, 1e-4, 1e-1, 10.0):
         for mu_groups in (math.inf, 0.1):
-            phase = solved_phase(
-                problem, sizes, problem.prior, mu_weights=mu_weights, mu_groups=mu_groups
-            )
+            phase = solved_phase(problem, problem.prior, mu_weights=mu_weights, mu_groups=mu_groups)
             found = solve_saddle_point(
                 risks,
                 radius=radius,
@@ -296,27 +294,26 @@ def test_tolerances_for_billions_of_records_are_reached(loss, kind, radius):
 @pytest.mark.parametrize("size", [50, 10**5, 10**9, 10**12])
 def test_planned_noise_is_that_of_a_run(mu_groups, size):
     problem = Problem(BinaryLogLoss(), (size, 2 * size), 20, 3.0, (0.6, 0.4), 0.5)
-    facts = {"sizes": problem.group_sizes, "prior": problem.prior, "mu_groups": mu_groups}
+    facts = {"prior": problem.prior, "mu_groups": mu_groups}
     stds = noise_stds(problem, **facts, multiplier=2.0, ratio=0.7)
     places = range(0, len(STRENGTHS), 6 if mu_groups < math.inf else 1)
     for place in places:
         phase = solved_phase(problem, **facts, mu_weights=0.7 * STRENGTHS[place])
         assert capped(problem, stds[place] / 2.0) == pytest.approx(phase.sensitivity, rel=1e-8)
-        least = sensitivity(problem, **facts, mu_weights=phase.mu_weights)
+        (least,) = sensitivities(problem, **facts, mu_weights=[phase.mu_weights])
         assert min(least, problem.diameter) <= phase.sensitivity
 
 
 @pytest.mark.parametrize("size", [10**5, 10**7, 10**9, 10**10])
 def test_billions_of_records_cost_what_exact_solutions_do(size):
     problem = Problem(BinaryLogLoss(), (size, size // 2), 20, 3.0, (0.6, 0.4), 0.5)
-    schedule = PhasedERM(centring=False).plan(problem, BUDGET).schedule
+    schedule = PhasedERM(centring=False).plan(problem, BUDGET).schedule.base.schedule
     for index in range(schedule.n_phases):
         phase = schedule.phase(index, np.array(problem.prior))
-        least = sensitivity(
+        (least,) = sensitivities(
             schedule.solved,
-            schedule.sizes[index],
             problem.prior,
-            mu_weights=phase.mu_weights,
+            mu_weights=[phase.mu_weights],
             mu_groups=phase.mu_groups,
         )
         allowed = 1.0101 if size < 10**8 else 1.03 if size < 10**10 else 1.2
@@ -329,13 +326,11 @@ def test_no_sensitivity_is_above_the_diameter_of_the_ball():
     for size in (1, 10**4, 10**13):
         problem = Problem(BinaryLogLoss(), (size, size), 20, diameter / 2, (0.6, 0.4), 0.5)
         for mu_weights in np.geomspace(1e-25, 1e3, 29):
-            phase = solved_phase(
-                problem, (size, size), problem.prior, mu_weights=mu_weights, mu_groups=math.inf
-            )
+            phase = solved_phase(problem, problem.prior, mu_weights=mu_weights, mu_groups=math.inf)
             assert 0.0 < phase.sensitivity <= diameter * (1.0 + 1e-12)
         strongest = phase
     assert solved_phase(
-        problem, (1, 1), problem.prior, mu_weights=1e-12, mu_groups=math.inf
+        replace(problem, group_sizes=(1, 1)), problem.prior, mu_weights=1e-12, mu_groups=math.inf
     ).sensitivity == pytest.approx(diameter, rel=1e-12)
     assert strongest.sensitivity < diameter
 
@@ -346,8 +341,8 @@ def test_a_phase_pays_for_its_gap_and_for_rounding(log_exact, log_mu, size):
     problem = Problem(BinaryLogLoss(), (size, size), 20, 3.0, (0.6, 0.4), 0.5)
     mu, exact_move = 10.0**log_mu, 10.0**log_exact
     facts = {"mu_weights": mu, "mu_groups": 0.3}
-    tolerance, paid = certified(problem, (size, size), exact_move, **facts)
-    rounding = Fraction(float(rounding_of_minimiser(problem, (size, size), **facts)))
+    tolerance, paid = certified(problem, exact_move, **facts)
+    rounding = Fraction(float(rounding_of_minimiser(problem, **facts)))
     with localcontext() as context:
         context.prec = 60
         two = 2 * (2 * Decimal(float(tolerance)) / Decimal(mu)).sqrt()

@@ -17,7 +17,7 @@ from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.sensitivity import grid_step, summation_slack, weighting_slack
 from sklearn_dpwg.solvers import MGR, Auto, Moments, PhasedERM
-from sklearn_dpwg.solvers.rounds.schedule import rounding_of_minimiser, sensitivity
+from sklearn_dpwg.solvers.rounds.certificate import rounding_of_minimiser, sensitivities
 from sklearn_dpwg.solvers.sums import SumSensitivity
 from tests.helpers.replay import Recorder, Shared
 from tests.helpers.sum_cases import (
@@ -152,12 +152,12 @@ def test_every_solver_plans_billions_of_records(solver, loss, size):
     assert 0.0 < plan.predicted_excess < loss.constants(1.0).zero_score
     if isinstance(solver, PhasedERM):
         for index in range(3):
-            phase = plan.schedule.phase(index, np.array(problem.prior))
-            exact = sensitivity(
-                plan.schedule.solved,
-                plan.schedule.sizes[index],
+            phases = plan.schedule.base.schedule
+            phase = phases.phase(index, np.array(problem.prior))
+            (exact,) = sensitivities(
+                phases.solved,
                 problem.prior,
-                mu_weights=phase.mu_weights,
+                mu_weights=[phase.mu_weights],
                 mu_groups=phase.mu_groups,
             )
             # the sums of centred rows are read before they are centred
@@ -204,7 +204,5 @@ def test_what_a_phase_pays_for_rounding_is_small():
     for size, added in ((10**4, 1e-4), (10**6, 1e-2)):
         problem = Problem(BinaryLogLoss(), (size, size), 50, 5.0, (0.5, 0.5), 0.5)
         for mu_groups in (math.inf, 0.1):
-            rounding = rounding_of_minimiser(
-                problem, (size, size), mu_weights=1e-3, mu_groups=mu_groups
-            )
+            rounding = rounding_of_minimiser(problem, mu_weights=1e-3, mu_groups=mu_groups)
             assert 0.0 < rounding < added * problem.gradient_diameter / (2 * size * 1e-3)

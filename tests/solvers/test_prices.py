@@ -171,7 +171,7 @@ BASES = {"phased-erm": PhasedERM, "mgr": MGR, "moments": Moments}
 def test_a_call_costs_what_it_may(base):
     """The second half of (C), whatever the caller does with the rest of the budget."""
     problem = make_problem((400, 90), loss=SquaredError())
-    release = BASES[base]().plan_mixture(problem, Calls(3, 0.2)).release
+    release = BASES[base]().plan_calls(problem, Calls(3, 5.0)).release
     spent = release.max_count / release.noise_multiplier**2
     assert math.sqrt(spent / 3) == pytest.approx(0.2, rel=1e-12)
 

@@ -353,7 +353,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
             phases = replace(phases, solved=problem)
         phase = phases.phase(call, group_weights)
         noisy = release_weights(
-            data, phases.solved, center, group_weights, phase, noise, plan.release
+            data, center, group_weights, phase, phases.solved, noise, plan.release
         )
         return project_to_ball(noisy, problem.radius)
 
@@ -442,30 +442,41 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     )
     bounds = np.full(p, _excess(solved, n_read, phases, stds))
 
-    def plan(facts: Problem, releases: Sequence[Release], children: Sequence[Plan] = ()) -> Plan:
-        seconds = predict_seconds(
-            facts,
-            passes_of_a_phase(problem),
-            n_draws=len(releases),
-            n_coordinates=len(releases) * problem.n_weights,
-        )
-        return Plan.of(
-            "phased-erm",
-            facts,
-            budget,
-            releases=releases,
-            schedule=schedule,
-            bounds=bounds,
-            n_steps=len(releases),
-            seconds=seconds + len(releases) * SECONDS_PER_ENTRY_OF_HESSIAN * problem.n_weights**2,
-            seconds_to_plan=SECONDS_TO_PLAN + p * SECONDS_TO_PLAN_A_GROUP,
-            children=tuple(children),
-            composition="parallel",
-        )
-
     releases = [Release(WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)]
     facts = replace(problem, group_sizes=part.group_sizes)
-    return plan(problem, releases, [plan(facts, [each]) for each in releases])
+    of_parts = [_plan_of_parts(facts, budget, schedule, bounds, [each]) for each in releases]
+    return _plan_of_parts(problem, budget, schedule, bounds, releases, of_parts)
+
+
+def _plan_of_parts(
+    problem: Problem,
+    budget: Budget,
+    schedule: Phases,
+    bounds: FloatArray,
+    releases: Sequence[Release],
+    children: Sequence[Plan] = (),
+) -> Plan:
+    """Return the plan of phases that read records of their own, or that of one of them."""
+    n_phases, n_weights = len(releases), problem.n_weights
+    seconds = predict_seconds(
+        problem,
+        passes_of_a_phase(problem),
+        n_draws=n_phases,
+        n_coordinates=n_phases * n_weights,
+    )
+    return Plan.of(
+        "phased-erm",
+        problem,
+        budget,
+        releases=releases,
+        schedule=schedule,
+        bounds=bounds,
+        n_steps=n_phases,
+        seconds=seconds + n_phases * SECONDS_PER_ENTRY_OF_HESSIAN * n_weights**2,
+        seconds_to_plan=SECONDS_TO_PLAN + problem.n_groups * SECONDS_TO_PLAN_A_GROUP,
+        children=tuple(children),
+        composition="parallel",
+    )
 
 
 def _first_step(solved: Problem, budget: Budget) -> float:
@@ -596,7 +607,7 @@ class PhaseGame(Game):
         solved, index = self._phases.solved, self._n_played
         prior = np.asarray(solved.prior)
         phase, release = self._phases.phase(index, prior), self._plan.releases[index]
-        noisy = release_weights(read, solved, self._weights, prior, phase, self._noise, release)
+        noisy = release_weights(read, self._weights, prior, phase, solved, self._noise, release)
         self._n_played += 1
         self._weights = project_to_ball(noisy, self._plan.problem.radius)
 

@@ -52,10 +52,10 @@ def release_risks(
 
 def release_weights(
     read: Risks,
-    solved: Problem,
     center: FloatArray,
     prior: FloatArray,
     phase: Phase,
+    solved: Problem,
     noise: NoiseSource,
     release: Release,
 ) -> FloatArray:

@@ -17,14 +17,12 @@ from sklearn_dpwg.losses import (
     Quantile,
     SquaredError,
 )
-from sklearn_dpwg.solvers import MGR, BestResponse, FreshPhasedERM, Moments, PhasedERM
+from sklearn_dpwg.solvers import MGR, BestResponse, FreshPhasedERM, Moments, PhasedERM, steps
 from sklearn_dpwg.solvers.descent import mgr as mgr_module
-from sklearn_dpwg.solvers.rounds import best_response as response_module
+from sklearn_dpwg.solvers.rounds import certificate, releases, rounds
 from sklearn_dpwg.solvers.rounds import moments as moments_module
 from sklearn_dpwg.solvers.rounds import phased_erm as phased_module
-from sklearn_dpwg.solvers.rounds import releases
-from sklearn_dpwg.solvers.rounds import schedule as schedule_module
-from sklearn_dpwg.solvers.rounds.schedule import PhasedERMSchedule
+from sklearn_dpwg.solvers.rounds.phases import Phases
 from tests.helpers.cases.descent import CENTRED, LOSSES, OF_HIDDEN_GROUPS
 from tests.helpers.contract import Case, draws, exact, half, instead, output, stops
 from tests.helpers.neighbours import hidden_problem, random_budget, random_problem
@@ -101,16 +99,6 @@ def hidden_phases(seed=0, n_plans=70, **parameters):
         yield solver.plan(problem, random_budget(rng)), solver
 
 
-def _schedule(change):
-    """Plant a run that reads another schedule than the plan's."""
-
-    def run(real, solver, plan, *others):
-        schedule = dataclasses.replace(plan.schedule, **change(plan.schedule))
-        return real(solver, dataclasses.replace(plan, schedule=schedule), *others)
-
-    return instead(PhasedERM, "_run", run)
-
-
 def phases(**factors: float):
     """Plant phases some numbers of which are multiplied, such as their sensitivity."""
 
@@ -118,7 +106,7 @@ def phases(**factors: float):
         phase = real(*arguments)
         return phase._replace(**{name: getattr(phase, name) * by for name, by in factors.items()})
 
-    return instead(PhasedERMSchedule, "phase", changed)
+    return instead(Phases, "phase", changed)
 
 
 def _fewer_strengths(real, *arguments):
@@ -126,15 +114,23 @@ def _fewer_strengths(real, *arguments):
     return phase._replace(mu_groups=min(phase.mu_groups, 0.01))
 
 
-def _largest_group(real, read, weights, schedule, noise, release):
+def _largest_group(real, read, weights, problem, sums, ceiling, noise, release):
     """State the largest group's size for all risks."""
     sizes = np.full(read.n_groups, max(read.group_sizes))
-    value = read.risks(weights, ceiling=schedule.ceiling)
-    return noise.gaussian(value, sensitivity=schedule.feedback_range / sizes, release=release)
+    value = read.risks(weights, ceiling=ceiling)
+    return noise.gaussian(value, sensitivity=sums.loss_range / sizes, release=release)
+
+
+def _high_ceiling(real, read, weights, problem, sums, ceiling, *others):
+    return real(read, weights, problem, sums, math.inf, *others)
+
+
+def _uncentred(real, read, weights, problem, sums, *others):
+    return real(read, weights, problem, dataclasses.replace(sums, center=0.0), *others)
 
 
 def _first_prior(real, schedule, index, prior):
-    return real(schedule, index, np.asarray(schedule.prior))
+    return real(schedule, index, np.asarray(schedule.solved.prior))
 
 
 def _watched(patch: pytest.MonkeyPatch) -> list:
@@ -159,7 +155,7 @@ def _best_response_is_the_prior(patch):
         found.clear()
         return real(*arguments)
 
-    wrap(patch, phased_module, "normalised", normalised)
+    wrap(patch, steps, "normalised", normalised)
     wrap(patch, PhasedERM, "_run", run)
 
 
@@ -195,13 +191,11 @@ def _parts_by_value(patch):
 PHASED_FAULTS = {
     "half the sensitivity of the weights": phases(sensitivity=1 / 2),
     "half the sensitivity of the risks": half(PhasedERM, "group risks"),
-    "the largest group in all risks": instead(phased_module, "release_risks", _largest_group),
-    "no ceiling": _schedule(lambda schedule: {"ceiling": math.inf}),
-    "the first prior's sensitivity": instead(PhasedERMSchedule, "phase", _first_prior),
+    "the largest group in all risks": instead(rounds, "release_risks", _largest_group),
+    "no ceiling": instead(rounds, "release_risks", _high_ceiling),
+    "the first prior's sensitivity": instead(Phases, "phase", _first_prior),
     "less regularisation than accounted for": phases(mu_weights=1 / 4),
-    "a smaller regularisation of the group weights": instead(
-        PhasedERMSchedule, "phase", _fewer_strengths
-    ),
+    "a smaller regularisation of the group weights": instead(Phases, "phase", _fewer_strengths),
     "the exact minimiser is the next centre": exact(PhasedERM, "phase weights"),
     "exact risks move the prior": exact(PhasedERM, "group risks"),
     "the best response is the next prior": _best_response_is_the_prior,
@@ -231,10 +225,10 @@ def _true_sizes(real, data, normalisers, *, loss_center):
 
 HIDDEN_FAULTS = {
     "as if group weights stood still": instead(
-        schedule_module, "hidden_group_sensitivities", _still_group_weights
+        certificate, "hidden_group_sensitivities", _still_group_weights
     ),
     "true sizes": instead(GroupRisks, "over", _true_sizes),
-    "uncentred risks": lambda patch: patch.setattr(PhasedERMSchedule, "center", 0.0),
+    "uncentred risks": instead(rounds, "release_risks", _uncentred),
 }
 HIDDEN_PLANS = {
     "as if group weights stood still": lambda: hidden_phases(1, 28, mu_groups=0.3),
@@ -341,7 +335,7 @@ def phases_that_move_a_mixture():
 def _exact_answers(patch):
     """Plant bases whose answers to a mixture have no noise."""
     for owner in (PhasedERM, MGR, Moments):
-        wrap(patch, owner, "run_mixture", _answer_without_noise)
+        wrap(patch, owner, "answer", _answer_without_noise)
 
 
 def _answer_without_noise(real, solver, *arguments, **named):
@@ -366,29 +360,24 @@ def _pooled(real, release, schedule, group_weights, data, *others):
     return real(release, change, group_weights, data, *others)
 
 
-def _high_ceiling(real, read, weights, schedule, *others):
-    return real(read, weights, dataclasses.replace(schedule, ceiling=math.inf), *others)
-
-
-def _exact_risks_tell(real, plan, group_weights, center, data, noise, risks):
-    return real(
-        plan, group_weights, center, data, noise, None if risks is None else data.risks(center)
-    )
+def _exact_risks_tell(real, solver, plan, mixture, center, data, noise, *, call, risks):
+    seen = None if risks is None else data.risks(center)
+    return real(solver, plan, mixture, center, data, noise, call=call, risks=seen)
 
 
 RESPONSE_FAULTS = {
     "exact answers are the next centre": _exact_answers,
     "exact risks move the mixture": exact(BestResponse, "group risks"),
-    "the first mixture's sensitivity": instead(PhasedERMSchedule, "phase", _first_prior),
+    "the first mixture's sensitivity": instead(Phases, "phase", _first_prior),
     "half the diameter of gradients": instead(
         mgr_module, "gradient_of_mixture", _half_the_diameter
     ),
-    "moments pay for all records alike": instead(moments_module, "from_pass_of_mixture", _pooled),
-    "the largest group in all risks": instead(
-        response_module, "release_round_risks", _largest_group
+    "moments pay for all records alike": instead(
+        moments_module, "release_moments_of_mixture", _pooled
     ),
-    "no ceiling": instead(response_module, "release_round_risks", _high_ceiling),
-    "exact risks tell the clip": instead(moments_module, "run_call", _exact_risks_tell),
+    "the largest group in all risks": instead(rounds, "release_risks", _largest_group),
+    "no ceiling": instead(rounds, "release_risks", _high_ceiling),
+    "exact risks tell the clip": instead(Moments, "answer", _exact_risks_tell),
     "an exact mixture leaves": output(
         BestResponse, lambda found, data, plan: {"group_weights": data.risks(found.weights)}
     ),

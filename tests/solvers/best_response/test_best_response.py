@@ -101,7 +101,7 @@ def test_rounds_of_steps_are_what_the_page_says():
         if index > 0:
             risks = asked.pop(0)
             assert risks.release.name == "group risks"
-            variance = (risks.release.noise_multiplier * schedule.feedback_range / sizes) ** 2
+            variance = (risks.release.noise_multiplier * schedule.sums.loss_range / sizes) ** 2
             log_mixture = log_mixture + schedule.group_rate * risks.answer / sizes
             log_mixture = log_mixture - CORRECTION * schedule.group_rate**2 * variance / 2
         mixture = np.exp(log_mixture) / np.exp(log_mixture).sum()
@@ -136,7 +136,7 @@ def test_moments_of_a_mixture_are_those_of_its_records():
     silent = fixed_transcript(0, {})
     silent.answer_with = lambda release, value, sensitivity: value.copy()
     for risks in (None, np.array([0.5, 0.5])):
-        found = base.run_mixture(plan, mixture, np.full(4, 0.1), data, silent, call=0, risks=risks)
+        found = base.answer(plan, mixture, np.full(4, 0.1), data, silent, call=0, risks=risks)
         gradient = mixture @ data.risks_and_gradients(found)[1]
         assert np.linalg.norm(gradient) < 1e-6
     (first, second) = silent.asked
@@ -164,7 +164,7 @@ def test_residuals_are_clipped_by_what_was_released():
         center, mixture = np.full(4, 0.1), np.array([0.5, 0.5])
         for risks in (None, np.array([0.001, 0.003]), np.array([0.3, 0.5])):
             source = fixed_transcript(0, {})
-            base.run_mixture(plan, mixture, center, data, source, call=1, risks=risks)
+            base.answer(plan, mixture, center, data, source, call=1, risks=risks)
     assert [clip == 1.0 for _, clip in seen] == [True, False, True]
     assert np.array_equal(seen[1][0], center)
     assert not seen[0][0].any()
@@ -188,18 +188,15 @@ class Still(MixtureSolver):
     def _run(self, plan, data, noise, start):
         raise AssertionError("not asked for")
 
-    def _set_by_caller(self):
-        return {}
-
     def numbers_of_calls(self, problem):
         return (1, 3)
 
-    def plan_mixture(self, problem, calls):
+    def plan_calls(self, problem, calls):
         bounds = (1.0 / calls.n_calls,) * problem.n_groups
         release = calls.release("nothing")
         return MixturePlan("still", problem, calls, release, "still", bounds, 1, 0.0)
 
-    def run_mixture(self, plan, group_weights, center, data, noise, *, call, risks=None):
+    def answer(self, plan, group_weights, center, data, noise, *, call, risks=None):
         self.asked_for += ((call, group_weights, risks, data.group_sizes),)
         noise.gaussian(np.zeros(1), sensitivity=1.0, release=plan.release)
         return center
@@ -278,7 +275,7 @@ def test_the_bound_adds_what_both_players_owe(base):
     plan = BestResponse(base, n_rounds=8, risk_share=0.1).plan(problem, BUDGET)
     schedule = plan.schedule
     theta = schedule.group_rate * 8
-    stds = schedule.risks_multiplier * schedule.feedback_range / np.array(SIZES)
+    stds = schedule.risks_multiplier * schedule.sums.loss_range / np.array(SIZES)
     spread = 0.15 * problem.constants.zero_score
     regret = -np.log(problem.prior) / theta + theta * spread**2 / 8
     regret = regret + theta * (stds**2 + (stds**2).max()) / (4 * 8)
@@ -289,7 +286,10 @@ def test_the_bound_adds_what_both_players_owe(base):
 
 WRONG = [
     ({"base": "oco"}, r"^base of BestResponse must be one of \['mgr', 'moments', 'phased-erm'"),
-    ({"base": 3}, r"^base of BestResponse must be one of .* or a solver that has run_mixture, got"),
+    (
+        {"base": 3},
+        r"^base of BestResponse must be one of .* or a solver that has plan_calls and answer, got",
+    ),
     ({"n_rounds": 0}, r"^n_rounds of BestResponse must be a positive whole number, got 0"),
     ({"n_rounds": 10**6}, r"^n_rounds must be at most 128 where phases of PhasedERM answer"),
     ({"risk_share": 1.0}, r"^risk_share of BestResponse must be between 0 and 1, got 1.0"),

@@ -2,11 +2,11 @@
 
 import pytest
 
-from sklearn_dpwg.solvers.rounds import planning
+from sklearn_dpwg.solvers.rounds import phased_erm
 
 
 @pytest.fixture(autouse=True, scope="module")
 def rows_as_they_are():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "is_worth_centring", lambda problem: False)
+        patch.setattr(phased_erm, "is_worth_centring", lambda problem: False)
         yield

@@ -134,7 +134,7 @@ def test_phases_wait_for_their_records():
     problem = make_problem((90, 90))
     solver = FreshPhasedERM()
     plan = solver.plan(problem, BUDGET)
-    read = plan.schedule.sizes[0][0]
+    read = plan.schedule.solved.group_sizes[0]
     data = make_data(problem, *random_records(problem, np.random.default_rng(0)))
     oracle, game = Listed(data), solver.begin(plan, silent())
     start = Solution(np.full(3, 0.1), None, 0)

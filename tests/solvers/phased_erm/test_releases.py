@@ -12,7 +12,7 @@ from sklearn_dpwg.optimum.saddle_point import attainable_gap
 from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
 from sklearn_dpwg.solvers import PhasedERM
 from sklearn_dpwg.solvers.rounds import releases
-from sklearn_dpwg.solvers.rounds.schedule import rounding_of_minimiser, sensitivity
+from sklearn_dpwg.solvers.rounds.certificate import rounding_of_minimiser, sensitivities
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
 from tests.helpers.noise_checks import scale_faults
@@ -47,7 +47,7 @@ def test_a_run_releases_what_was_planned(parameters, seed):
     assert_releases_match(noise, plan)
     assert np.linalg.norm(solution.weights) <= problem.radius * (1 + 1e-12)
     assert solution.group_weights is None
-    assert solution.n_iter == plan.n_steps == plan.schedule.n_phases
+    assert solution.n_iter == plan.n_steps
 
 
 @pytest.mark.parametrize("parameters", KINDS, ids=str)
@@ -80,7 +80,7 @@ def test_each_part_has_its_own_releases():
     assert len(plan.children) == len(plan.guarantee.events) == plan.n_steps > 1
     for part, child in enumerate(plan.children):
         assert {release.part for release in child.releases} == {part}
-        assert child.problem.group_sizes == plan.schedule.sizes[part]
+        assert child.problem.group_sizes == plan.schedule.solved.group_sizes
         assert child.guarantee.epsilon <= 1.0
     assert [r for child in plan.children for r in child.releases if r.name == "phase weights"] == [
         r for r in plan.releases if r.name == "phase weights"
@@ -157,19 +157,15 @@ def test_a_phase_that_is_not_solved_is_an_error(monkeypatch):
 def test_tolerances_are_public_and_their_slack_is_paid_for(size):
     """The slack of the solver is a hundredth, or as little as floating point can show."""
     problem = make_problem((size, 2 * size), loss=BinaryLogLoss(), radius=20.0)
-    schedule = PhasedERM().plan(problem, BUDGET).schedule
+    schedule = PhasedERM().plan(problem, BUDGET).schedule.base.schedule
     phase = schedule.phase(0, np.asarray(problem.prior))
-    exact = sensitivity(
-        problem,
-        problem.group_sizes,
-        problem.prior,
-        mu_weights=phase.mu_weights,
-        mu_groups=phase.mu_groups,
+    (exact,) = sensitivities(
+        problem, problem.prior, mu_weights=[phase.mu_weights], mu_groups=phase.mu_groups
     )
     slack = 2 * math.sqrt(2 * phase.tolerance / phase.mu_weights)
     # and what rounding of the certificate lets two solutions be apart
     rounding = rounding_of_minimiser(
-        problem, problem.group_sizes, mu_weights=phase.mu_weights, mu_groups=phase.mu_groups
+        problem, mu_weights=phase.mu_weights, mu_groups=phase.mu_groups
     )
     assert phase.sensitivity == pytest.approx(min(exact + slack + rounding, 40.0), rel=1e-12)
     assert phase.sensitivity >= min(exact + slack + rounding, 40.0)
