@@ -13,6 +13,21 @@ from scipy.sparse import csr_array, issparse
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.kernels import canonical_rows, row_norms, rows_at, sorted_by_group
 
+# What to do with columns that hold no numbers, by what they hold.
+ADVICE = {
+    "strings": (
+        "encode them with public categories, as PublicSchema or OneHotEncoder(categories=[...]) "
+        "does, or pass them as groups"
+    ),
+    "dates or times": (
+        "make numbers of them by a public range and unit, as PublicSchema does with its Date, or "
+        "days since 2020-01-01 that BoundedScaler scales by public bounds"
+    ),
+    "complex numbers": "pass real and imaginary parts as columns of their own",
+    "lists or structs": "make a column of its own of each number in them",
+    "missing values alone": "leave the column out",
+}
+
 # Squares of longer rows, and their products with weights, may not be floating-point numbers.
 _LARGEST = 1e100
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from sklearn_dpwg.data.lazy import refuse_lazy
+from sklearn_dpwg.data.records import ADVICE
 from sklearn_dpwg.exceptions import InputError, PublicTargetWarning, warn
 
 # Up to so many labels a column is never taken for one of identifiers or of measured numbers.
@@ -36,18 +37,6 @@ _TEXT = (str, bytes)
 _TIMES = (
     datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64, pd.Period,
 )  # fmt: skip
-
-_ADVICE = {
-    "strings": (
-        "encode them with public categories, as PublicSchema or OneHotEncoder(categories=[...]) "
-        "does, or pass them as groups"
-    ),
-    "dates or times": (
-        "make numbers of them by a public range and unit, as PublicSchema does with its Date, or "
-        "days since 2020-01-01 that BoundedScaler scales by public bounds"
-    ),
-    "complex numbers": "pass real and imaginary parts as columns of their own",
-}
 
 
 def check_columns(X: Any) -> None:
@@ -72,7 +61,7 @@ def check_columns(X: Any) -> None:
             # the first words are those that scikit-learn's checks ask for
             start = "Complex data not supported: " if kind == "complex numbers" else ""
             raise InputError(
-                f"{start}X must hold numbers, got {kind} in column {name!r}: {_ADVICE[kind]}."
+                f"{start}X must hold numbers, got {kind} in column {name!r}: {ADVICE[kind]}."
             )
 
 

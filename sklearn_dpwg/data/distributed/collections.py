@@ -86,7 +86,7 @@ def hold_collections(X: Any, y: Any, groups: Any = None) -> list[Any]:
     ]
 
 
-def whole_rows(X: Any) -> Any:
+def _whole_rows(X: Any) -> Any:
     """Return a dask array of rows whose blocks have all columns."""
     return X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X
 
@@ -151,24 +151,23 @@ def _cut(value: Any) -> tuple[Any, ...]:
 
 def _check_cut(rows: tuple[Any, ...], name: str, cut: tuple[Any, ...]) -> None:
     """Refuse a collection that is seen to be cut elsewhere than X."""
+    advice = (
+        f"X, y and groups must be cut at the same rows, for arrays by {name}.rechunk({{0: "
+        "X.chunks[0]})."
+    )
     if len(cut) != len(rows):
-        raise ValueError(
-            f"X has {len(rows)} partitions and {name} has {len(cut)}: X, y and groups must be cut "
-            f"at the same rows, for arrays by {name}.rechunk({{0: X.chunks[0]}})."
-        )
+        raise ValueError(f"X has {len(rows)} partitions and {name} has {len(cut)}: {advice}")
     for place, (own, other) in enumerate(zip(rows, cut, strict=True)):
         if own is not None and other is not None and own != other:
             raise ValueError(
-                f"Partition {place} of X has {own} rows, and that of {name} has {other}: X, y and "
-                f"groups must be cut at the same rows, for arrays by {name}.rechunk({{0: "
-                "X.chunks[0]})."
+                f"Partition {place} of X has {own} rows, and that of {name} has {other}: {advice}"
             )
 
 
 def _parts(value: Any) -> list[Any]:
     """Return the partitions of a collection as delayed values."""
     if is_array(value):
-        return list(whole_rows(value).to_delayed().ravel())
+        return list(_whole_rows(value).to_delayed().ravel())
     # dask's own optimisation puts files together, as many as the columns that are read are few
     return list(value.simplify().to_delayed(optimize_graph=False))
 
@@ -196,7 +195,7 @@ def map_rows(
     shape: dict[str, Any] = {"drop_axis": 1}
     if columns is not None:
         shape = {"chunks": (X.chunks[0], (len(columns),))}
-    return whole_rows(X).map_blocks(
+    return _whole_rows(X).map_blocks(
         mapped,
         dtype=mapped.dtype,
         meta=mapped(np.empty((0, 0))),

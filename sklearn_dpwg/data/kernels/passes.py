@@ -144,12 +144,7 @@ ENTRIES_PER_GATHER = 2**18
 def row_norms(rows: Any) -> FloatArray:
     """Return the Euclidean norm of each row in double precision, infinite on overflow."""
     norms = np.zeros(rows.shape[0])
-
-    def task(share: slice) -> None:
-        for block in _blocks(rows, share):
-            _fill_norms(rows, block, norms)
-
-    _on_threads(task, rows)
+    _of_each_block(rows, partial(_fill_norms, rows, norms))
     return norms
 
 
@@ -161,15 +156,14 @@ def rows_at(rows: Any, positions: IndexArray) -> Any:
         raise IndexError(f"positions must be those of {len(rows)} rows, got others: a bug.")
     copy = np.empty((len(positions), rows.shape[1]), dtype=rows.dtype)
 
-    def task(share: slice) -> None:
-        for block in _blocks(copy, share):
-            if rows.flags.c_contiguous:
-                # to raise for a position, NumPy would write to a copy of the copy
-                rows.take(positions[block], axis=0, out=copy[block], mode="clip")
-            else:
-                copy[block] = rows[positions[block]]
+    def gather(block: slice) -> None:
+        if rows.flags.c_contiguous:
+            # to raise for a position, NumPy would write to a copy of the copy
+            rows.take(positions[block], axis=0, out=copy[block], mode="clip")
+        else:
+            copy[block] = rows[positions[block]]
 
-    _on_threads(task, copy)
+    _of_each_block(copy, gather)
     return copy
 
 
@@ -211,7 +205,7 @@ def _placed(
     def arguments(block: slice, of_task: IndexArray) -> tuple[Any, ...]:
         part = np.ascontiguousarray(rows[block])  # rows that lie together are not copied
         lengths = np.empty(len(part))
-        _fill_norms(part, slice(0, len(part)), lengths)
+        _fill_norms(part, lengths, slice(0, len(part)))
         read = (part, lengths, targets[block], codes[block])
         return *map(read_only, read), block.start, of_task, copy, norms, moved, order
 
@@ -225,9 +219,12 @@ def _placed(
     return copy, moved, norms, order
 
 
+def _n_entries(rows: Any) -> int:
+    return int(rows.nnz if isinstance(rows, csr_array) else rows.size)
+
+
 def _rows_of_block(rows: Any) -> int:
-    n_entries = rows.nnz if isinstance(rows, csr_array) else rows.size
-    return max(64, BLOCK_BYTES // max(8 * n_entries // max(rows.shape[0], 1), 8))
+    return max(64, BLOCK_BYTES // max(8 * _n_entries(rows) // max(rows.shape[0], 1), 8))
 
 
 def _blocks(rows: Any, share: slice) -> Iterator[slice]:
@@ -240,18 +237,23 @@ def _blocks(rows: Any, share: slice) -> Iterator[slice]:
 def _shares(rows: Any) -> list[slice]:
     """Return the rows of each task, whole blocks, whatever the number of threads."""
     n_records, n_rows = rows.shape[0], _rows_of_block(rows)
-    n_entries = rows.nnz if isinstance(rows, csr_array) else rows.size
     n_blocks = -(n_records // -n_rows)
-    n_tasks = max(1, min(MAX_TASKS, n_entries // ENTRIES_PER_GATHER, n_blocks))
+    n_tasks = max(1, min(MAX_TASKS, _n_entries(rows) // ENTRIES_PER_GATHER, n_blocks))
     cuts = [n_rows * (n_blocks * task // n_tasks) for task in range(n_tasks)] + [n_records]
     return [slice(*pair) for pair in pairwise(cuts)]
 
 
-def _on_threads(task: Callable[[slice], None], rows: Any) -> None:
-    run_on_threads([partial(task, share) for share in _shares(rows)])
+def _of_each_block(rows: Any, task: Callable[[slice], None]) -> None:
+    """Do something to every block of rows, on all threads."""
+
+    def of_share(share: slice) -> None:
+        for block in _blocks(rows, share):
+            task(block)
+
+    run_on_threads([partial(of_share, share) for share in _shares(rows)])
 
 
-def _fill_norms(rows: Any, block: slice, norms: FloatArray) -> None:
+def _fill_norms(rows: Any, norms: FloatArray, block: slice) -> None:
     """Write the norm of each row of a block, which that row alone decides."""
     with np.errstate(over="ignore"):
         if isinstance(rows, csr_array):
@@ -307,7 +309,7 @@ def fused_pass(
     them. ``slope_limits``, one a record, bound the derivative of its loss, which goes on as a line;
     for several outputs they bound the norm of the derivatives.
     """
-    from sklearn_dpwg.data.kernels.compiled import sum_up  # loads numba
+    from sklearn_dpwg.data.kernels.compiled import BRANCHES, sum_up  # loads numba
 
     n_outputs, n_features = weights.shape
     n_records = int(blocks.edges[-1])
@@ -329,7 +331,7 @@ def fused_pass(
         stored,
         tuple(map(read_only, (row_scale, targets, limits))),
         tuple(map(read_only, (matrix, constants))),
-        (_branch(loss), float(loss.kernel_parameter), float(ceiling)),
+        (_branch(loss, BRANCHES), float(loss.kernel_parameter), float(ceiling)),
         run_rows,
         (float(loss_step), float(gradient_step)),
         read_only(blocks.edges),
@@ -344,16 +346,15 @@ def fused_pass(
     return partition.sum_by_group(totals), partition.sum_by_group(parts)
 
 
-def _branch(loss: Loss) -> int:
-    from sklearn_dpwg.data.kernels.compiled import BRANCHES
-
-    allowed = BRANCHES if loss.n_outputs == 1 else ("multinomial_log",)
+def _branch(loss: Loss, branches: Sequence[str]) -> int:
+    """Return the place of a loss in the compiled code."""
+    allowed = branches if loss.n_outputs == 1 else ("multinomial_log",)
     if loss.kernel not in allowed:
         raise InputError(
             f"kernel of {type(loss).__name__} must be None or one of {list(allowed)}, got "
             f"{loss.kernel!r}."
         )
-    return BRANCHES.index(loss.kernel)
+    return branches.index(loss.kernel)
 
 
 def _stored(rows: Any) -> tuple[tuple[Any, ...], int]:
@@ -370,9 +371,6 @@ def _stored(rows: Any) -> tuple[tuple[Any, ...], int]:
 
 
 # Blocks and products of dense rows and of rows in compressed form.
-
-# Temporary arrays are of this size, not of the rows'.
-_BLOCK_BYTES = 2**18
 
 
 def canonical_rows(rows: Any) -> Any:
@@ -418,7 +416,7 @@ def linear_scores(rows: Any, weights: FloatArray) -> FloatArray:
         return np.asarray(rows @ weights.T)
     n_records = rows.shape[0]
     scores = np.empty((n_records, len(weights)))
-    n_rows = max(64, _BLOCK_BYTES // (8 * max(rows.shape[1], 1)))
+    n_rows = max(64, BLOCK_BYTES // (8 * max(rows.shape[1], 1)))
     for first in range(0, n_records, n_rows):
         last = min(first + n_rows, n_records)
         scores[first:last] = row_block(rows, first, last).astype(np.float64) @ weights.T

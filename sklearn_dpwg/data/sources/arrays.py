@@ -72,21 +72,24 @@ class ArraySource(NoArray):
         if spool is not None:
             check_spool(spool)
         _check_rows(X)
-        _check_length(y, "y", len_of(X))
+        _check_length(y, "y", X.shape[0])
         if getattr(y, "ndim", 0) != 1 or not isinstance(y, np.ndarray | pd.Series):
             raise ValueError(
                 f"y must be an array or a Series with one target a record, got {_form(y)}."
             )
         if groups is not None:
-            _check_length(groups, "groups", len_of(X))
+            _check_length(groups, "groups", X.shape[0])
         self.X, self.y, self.groups = X, y, groups
         self.spool = spool
         if block_rows is None:
-            self.block_rows = rows_per_part(_bytes_per_row(X))
+            # bytes of a row are public; of a sparse one its values decide them
+            is_dense = isinstance(X, np.ndarray)
+            self.block_rows = rows_per_part(X.shape[1] * X.dtype.itemsize if is_dense else None)
         else:
             self.block_rows = whole_number(block_rows, "block_rows", least=1)
         # noted now, so that every part is held against the same
-        self._facts = [_facts_of(part) for part in (X, y, groups)]
+        roots = [mapping_of(part) for part in (X, y, groups)]
+        self._facts = [None if root is None else FileFacts.of(str(root.filename)) for root in roots]
 
     def __repr__(self) -> str:
         n_records, n_features = self.X.shape
@@ -108,7 +111,7 @@ class ArraySource(NoArray):
 
     def partitions(self) -> list[ArrayPartition]:
         """Return the runs of rows, in their order."""
-        n_records = len_of(self.X)
+        n_records = self.X.shape[0]
         starts = range(0, max(n_records, 1), self.block_rows)
         held = list(zip((self.X, self.y, self.groups), self._facts, strict=True))
         return [
@@ -152,16 +155,6 @@ class ArrayPartition:
         ]
 
 
-def len_of(X: Any) -> int:
-    """Return the number of rows."""
-    return int(X.shape[0])
-
-
-def _facts_of(part: Any) -> FileFacts | None:
-    root = mapping_of(part)
-    return None if root is None else FileFacts.of(str(root.filename))
-
-
 def _portable(part: Any, facts: FileFacts | None) -> Any:
     """Return what a pickle holds of a part: its place in a file, or the part itself."""
     root = mapping_of(part)
@@ -176,13 +169,6 @@ def _run(part: Any, start: int, stop: int) -> Any:
     run = part.iloc[start:stop] if hasattr(part, "iloc") else part[start:stop]
     # a mapping is an array like any other from here on, and stays the base that holds it
     return np.asarray(run) if isinstance(run, np.ndarray) else run
-
-
-def _bytes_per_row(X: Any) -> int | None:
-    """Return the bytes of a row, which are public; None where its values decide them."""
-    if isinstance(X, csr_array | csr_matrix):
-        return None
-    return int(X.shape[1] * X.dtype.itemsize)
 
 
 def _check_rows(X: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pandas as pd
 
-from sklearn_dpwg.data.lazy import NoArray
+from sklearn_dpwg.data.lazy import NoArray, lazy_table
 from sklearn_dpwg.data.sources.parquet_files import (
     Columns,
     ParquetFile,
@@ -21,7 +21,6 @@ from sklearn_dpwg.data.sources.parquet_files import (
     check_label,
     cut,
     datasets_of,
-    float_type,
     runs_of,
 )
 from sklearn_dpwg.data.sources.spool import check_spool, is_full, new_file, writing
@@ -55,17 +54,6 @@ class ParquetSource(NoArray):
         Existing directory for the encoded rows of a fit, about as large as the table of numbers;
         None holds them in memory. They are in files without a name, of which nothing is left when
         the process ends, however it ends.
-
-    Attributes
-    ----------
-    features : list of str
-        As given.
-    target : str or None
-        As given.
-    groups : str, list of str or None
-        As given.
-    spool : path or None
-        As given.
 
     Notes
     -----
@@ -112,7 +100,9 @@ class ParquetSource(NoArray):
         spool: str | os.PathLike[str] | None = None,
     ) -> None:
         self.features = _several(features, "features")
-        self.target = None if target is None else _one(target, "target")
+        if not (target is None or isinstance(target, str)):
+            raise TypeError(f"target must be the name of a column, got {type(target).__name__}.")
+        self.target = target
         self._groups = tuple([] if groups is None else _several(groups, "groups", one=True))
         self.groups = groups if groups is None or isinstance(groups, str) else list(groups)
         if spool is not None:
@@ -120,7 +110,7 @@ class ParquetSource(NoArray):
         self.spool = spool
         if self.target in self.features:
             raise InputError(f"features must not hold the target, got {self.target!r}.")
-        self._query = data if _is_lazy_frame(data) else None
+        self._query = data if lazy_table(data) == "polars LazyFrame" else None
         self._files: list[ParquetFile] = []
         if self._query is None:
             fragments, schemas = _fragments(data)
@@ -223,13 +213,12 @@ class ParquetSource(NoArray):
         kinds = {name: _common_type(name, schemas) for name in wanted}
         for name in self.features:
             check_feature(name, kinds[name])
-        for name in target:
-            check_label(name, kinds[name], of="y")
-        for name in self._groups:
-            check_label(name, kinds[name], of="groups")
-        for name in {*target, *self._groups}:
-            kinds[name] = as_codes(kinds[name])
-        dtype = float_type([kinds[name] for name in self.features])
+        for of, labels in (("y", target), ("groups", self._groups)):
+            for name in labels:
+                check_label(name, kinds[name], of=of)
+                kinds[name] = as_codes(kinds[name])
+        is_single = all(str(kinds[name]) == "float" for name in self.features)
+        dtype = np.dtype(np.float32 if is_single else np.float64)
         return Columns(tuple(self.features), self.target, self._groups, kinds, dtype)
 
     def _check_file(self, schema: Any, file: ParquetFile) -> None:
@@ -280,7 +269,8 @@ def _fragments(data: Any) -> tuple[list[Any], list[Any]]:
         ) from None
     if isinstance(data, dataset.Dataset):
         return _fragments_of(data), [data.schema]
-    if hasattr(data, "columns") or not (isinstance(data, str | os.PathLike) or _is_list(data)):
+    is_list = isinstance(data, Sequence) and not isinstance(data, bytes)
+    if hasattr(data, "columns") or not (isinstance(data, os.PathLike) or is_list):
         raise TypeError(
             f"data must be a path or several, a dataset of pyarrow or a LazyFrame of polars, got "
             f"{type(data).__name__}: what fits in memory is passed to fit as it is."
@@ -340,21 +330,6 @@ def _schema_of(fragment: Any) -> Any:
 
     keys = dataset.get_partition_keys(fragment.partition_expression)
     return pa.schema([field for field in fragment.physical_schema if field.name not in keys])
-
-
-def _is_lazy_frame(data: Any) -> bool:
-    kind = type(data)
-    return kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars"
-
-
-def _is_list(data: Any) -> bool:
-    return isinstance(data, Sequence) and not isinstance(data, bytes)
-
-
-def _one(name: Any, parameter: str) -> str:
-    if not isinstance(name, str):
-        raise TypeError(f"{parameter} must be the name of a column, got {type(name).__name__}.")
-    return name
 
 
 def _several(names: Any, parameter: str, *, one: bool = False) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -14,32 +15,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from sklearn_dpwg.data.groups import label_column
+from sklearn_dpwg.data.records import ADVICE
+from sklearn_dpwg.data.sources.spool import FILE_CHANGED
 from sklearn_dpwg.data.sources.table import Table
 from sklearn_dpwg.exceptions import ChangedDataError, InputError
 
 # Columns of Arrow: what they may be, and their values as arrays.
-#
-# Which types pass is what an estimator says of the columns of a frame; the sentences are the same.
-
-_ADVICE = {
-    "strings": (
-        "encode them with public categories, as PublicSchema or OneHotEncoder(categories=[...]) "
-        "does, or pass them as groups"
-    ),
-    "dates or times": (
-        "make numbers of them by a public range and unit, as PublicSchema does with its Date, or "
-        "days since 2020-01-01 that BoundedScaler scales by public bounds"
-    ),
-    "lists or structs": "make a column of its own of each number in them",
-    "missing values alone": "leave the column out",
-}
 
 
 def check_feature(name: str, kind: Any) -> None:
     """Refuse a column of rows whose type holds no real numbers."""
     found = kind_of(kind)
     if found is not None:
-        advice = _ADVICE.get(found, "cast them to a type of numbers")
+        advice = ADVICE.get(found, "cast them to a type of numbers")
         raise InputError(f"X must hold numbers, got {found} in column {name!r}: {advice}.")
 
 
@@ -81,22 +70,13 @@ def as_codes(kind: Any) -> Any:
     return pa.dictionary(pa.int32(), value_type)
 
 
-def float_type(kinds: list[Any]) -> np.dtype[Any]:
-    """Return the type that rows of these columns are read in."""
-    from pyarrow import types
-
-    is_single = all(types.is_float32(kind) for kind in kinds)
-    return np.dtype(np.float32 if is_single else np.float64)
-
-
 def fill_numbers(out: NDArray[Any], column: Any, name: str) -> None:
     """Write an array of Arrow to one of NumPy; a missing value is an error."""
-    from pyarrow import float64, types
+    from pyarrow import types
 
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if types.is_decimal(column.type):
-        column = column.cast(float64())
+    column = _without_decimals(column)
     if column.null_count:
         raise InputError(
             f"Input X contains NaN in column {name!r}: PublicSchema takes a fill that is said "
@@ -107,11 +87,7 @@ def fill_numbers(out: NDArray[Any], column: Any, name: str) -> None:
 
 def as_targets(column: Any, name: str) -> NDArray[Any]:
     """Return a chunked column of targets as numbers or Python objects; no value is missing."""
-    from pyarrow import float64, types
-
-    if types.is_decimal(column.type):
-        column = column.cast(float64())
-    values = as_labels(column)
+    values = as_labels(_without_decimals(column))
     # entries of a dictionary may be missing too
     if column.null_count or (values.dtype == object and any(value is None for value in values)):
         raise InputError(f"y must hold no missing values, got some in column {name!r}.")
@@ -144,6 +120,12 @@ def as_group_column(column: Any) -> pd.Series[Any]:
     return pd.Series(labels, dtype=labels.dtype)
 
 
+def _without_decimals(column: Any) -> Any:
+    from pyarrow import float64, types
+
+    return column.cast(float64()) if types.is_decimal(column.type) else column
+
+
 def _is_plain(kind: Any) -> bool:
     from pyarrow import types
 
@@ -155,11 +137,8 @@ def _objects(column: Any) -> NDArray[Any]:
     found = np.empty(len(column), dtype=object)
     start = 0
     for chunk in column.chunks:
-        distinct = chunk.dictionary.to_pylist()
-        table = np.empty(len(distinct) + 1, dtype=object)
-        for place, value in enumerate(distinct):
-            table[place] = value
-        found[start : start + len(chunk)] = table[_codes(chunk, len(distinct))]
+        table = label_column([*chunk.dictionary.to_pylist(), None])
+        found[start : start + len(chunk)] = table[_codes(chunk, len(table) - 1)]
         start += len(chunk)
     return found
 
@@ -218,7 +197,7 @@ class ParquetFile:
 
     path: str
     filesystem: Any
-    n_bytes: int  # its size and the time of its last change
+    n_bytes: int  # with the time of its last change
     modified: int | None
     group_rows: tuple[int, ...]  # records of each row group
     keys: dict[str, Any]  # columns that its path tells, by name
@@ -250,10 +229,7 @@ class ParquetFile:
         """Leave it to its owner."""
 
     def _changed(self) -> ChangedDataError:
-        return ChangedDataError(
-            f"the file {self.path!r} must stay as it was when its source was made, and it has "
-            f"changed or is gone."
-        )
+        return ChangedDataError(FILE_CHANGED.format(self.path))
 
 
 class SpooledFile:
@@ -446,29 +422,27 @@ def _refuse_twice(path: str, filesystem: Any) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    try:
+    with suppress(pa.ArrowInvalid):
         names = parquet.read_schema(path, filesystem=filesystem).names
-    except pa.ArrowInvalid:
-        return
-    for name in names:
-        if names.count(name) > 1:
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
             raise ValueError(
-                f"data must have a name of its own for each column, got {name!r} twice in {path!r}."
+                f"data must have a name of its own for each column, got {twice[0]!r} twice in "
+                f"{path!r}."
             )
 
 
 def _files_in(filesystem: Any, folder: str) -> list[str]:
+    """Return the Parquet files in a folder and below, but for hidden ones, by their names."""
     from pyarrow import fs
 
     found = filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
+    paths = [info.path for info in found if info.type == fs.FileType.File]
     return sorted(
-        info.path
-        for info in found
-        if info.type == fs.FileType.File
-        and info.path.lower().endswith(_ENDINGS)
-        and not any(
-            part.startswith(("_", ".")) for part in info.path[len(folder) :].split("/") if part
-        )
+        path
+        for path in paths
+        if path.lower().endswith(_ENDINGS)
+        and not any(part.startswith(("_", ".")) for part in path[len(folder) :].split("/"))
     )
 
 

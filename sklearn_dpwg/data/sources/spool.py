@@ -21,6 +21,10 @@ from scipy.sparse import csr_array
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.exceptions import ChangedDataError
 
+FILE_CHANGED = (
+    "the file {!r} must stay as it was when its source was made, and it has changed or is gone."
+)
+
 
 @dataclass(frozen=True)
 class FileFacts:
@@ -44,10 +48,7 @@ class FileFacts:
         except FileNotFoundError:
             now = None
         if now != self:
-            raise ChangedDataError(
-                f"the file {self.path!r} must stay as it was when its source was made, and it has "
-                f"changed or is gone."
-            )
+            raise ChangedDataError(FILE_CHANGED.format(self.path))
 
 
 @dataclass(frozen=True)
