@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,6 +46,12 @@ def is_dask(value: Any) -> bool:
 def lazy_table(value: Any) -> str | None:
     """Return the name of a table that no fit takes as it is, or None for anything else."""
     return _named(value, _ELSEWHERE) or _named(value, _ARROW)
+
+
+def is_elsewhere(*values: Any) -> bool:
+    """Whether some of the values are not in memory."""
+    is_path = isinstance(values[0], str | os.PathLike)  # rows, which have no other reading
+    return is_path or any(is_dask(each) or is_source(each) or lazy_table(each) for each in values)
 
 
 def kind_of_lazy(value: Any) -> str | None:

@@ -59,7 +59,14 @@ class AUCPlan:
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What the release costs."""
-        return guarantee_of(self.releases, self.budget, self.records_per_person)
+        rows = self.records_per_person
+        if not self.releases:
+            found = PrivacyGuarantee.non_private(self.budget.delta, public=PUBLIC_FACTS)
+            return found.for_records(rows)
+        of_row = PrivacyGuarantee.from_releases(
+            self.releases, self.budget.delta, public=PUBLIC_FACTS
+        )
+        return replace(of_row.for_records(rows), requested_epsilon=self.budget.epsilon)
 
     @property
     def noise_std(self) -> float:
@@ -104,25 +111,6 @@ class AUCPlan:
             str(self.guarantee),
         ]
         return "\n".join(lines)
-
-
-def releases_within(budget: Budget, rows_per_person: int) -> tuple[Release, ...]:
-    """Return the release that costs a person with so many rows the budget: k rows move kΔ."""
-    if budget.epsilon == math.inf:
-        return ()
-    (release,) = calibrate([Release("class moments", "gaussian", 1.0, max_count=1)], budget)
-    return (release.scaled(float(rows_per_person)),)
-
-
-def guarantee_of(
-    releases: tuple[Release, ...], budget: Budget, rows_per_person: int
-) -> PrivacyGuarantee:
-    """Return what releases cost a person with so many rows."""
-    if not releases:
-        found = PrivacyGuarantee.non_private(budget.delta, public=PUBLIC_FACTS)
-        return found.for_records(rows_per_person)
-    of_row = PrivacyGuarantee.from_releases(releases, budget.delta, public=PUBLIC_FACTS)
-    return replace(of_row.for_records(rows_per_person), requested_epsilon=budget.epsilon)
 
 
 class DPAUCClassifier(ClassifierMixin, PrivateEstimator):
@@ -276,7 +264,12 @@ class DPAUCClassifier(ClassifierMixin, PrivateEstimator):
     def _fit(self, X: Any, y: ArrayLike) -> None:
         budget = self._check_parameters()
         rows, labels = self._validated(X, y)
-        known = self._classes(labels)
+        known = find_classes(labels, self.classes)
+        if len(known) > 2:
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is multiclass: "
+                f"classes must be two, got {len(known)}."
+            )
         stated = known.tolist() if self.classes is None else self.classes
         encoded = ClassTargets(known, BinaryLogLoss(), stated).encode(labels)
         plan = self._plan(budget, *rows.shape)
@@ -330,10 +323,7 @@ class DPAUCClassifier(ClassifierMixin, PrivateEstimator):
         PrivacyGuarantee
             The ``privacy_`` of a fit, whatever the records.
         """
-        budget = self._check_parameters()
-        return guarantee_of(
-            releases_within(budget, self.rows_per_person), budget, self.rows_per_person
-        )
+        return self._plan(self._check_parameters(), 1, 1).guarantee
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores ``X @ coef_.T + intercept_``; no row is shortened.
@@ -406,18 +396,13 @@ class DPAUCClassifier(ClassifierMixin, PrivateEstimator):
         positive_whole(self.rows_per_person, "rows_per_person")
         return Budget(self.epsilon, self.delta)
 
-    def _classes(self, y: NDArray[Any]) -> NDArray[Any]:
-        known = find_classes(y, self.classes)
-        if len(known) > 2:
-            raise ValueError(
-                f"Only binary classification is supported. The type of the target is multiclass: "
-                f"classes must be two, got {len(known)}."
-            )
-        return known
-
     def _plan(self, budget: Budget, n_records: int, n_features: int) -> AUCPlan:
         rows = int(self.rows_per_person)
-        return AUCPlan(n_records, n_features, budget, releases_within(budget, rows), rows)
+        releases: tuple[Release, ...] = ()
+        if budget.epsilon < math.inf:  # a person's k rows move the sums k times as far
+            (of_row,) = calibrate([Release("class moments", "gaussian", 1.0, max_count=1)], budget)
+            releases = (of_row.scaled(float(rows)),)
+        return AUCPlan(n_records, n_features, budget, releases, rows)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

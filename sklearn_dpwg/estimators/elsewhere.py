@@ -23,7 +23,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.lazy import is_dask, is_source, lazy_table
+from sklearn_dpwg.data.lazy import is_dask, is_elsewhere, is_source, lazy_table
 from sklearn_dpwg.data.risks import Engine, LocalEngine
 from sklearn_dpwg.data.risks.engine import Sums
 from sklearn_dpwg.estimators.encode import advice_on_missing_values, check_targets
@@ -37,12 +37,6 @@ NO_TARGETS = (
     "target must be the column of y in a source that is passed to fit or score, got None: of "
     "records without targets a fitted model makes predictions alone."
 )
-
-
-def is_elsewhere(*values: Any) -> bool:
-    """Whether some of the values are not in memory."""
-    is_path = isinstance(values[0], str | os.PathLike)  # rows, which have no other reading
-    return is_path or any(is_dask(each) or is_source(each) or lazy_table(each) for each in values)
 
 
 @dataclass(frozen=True)

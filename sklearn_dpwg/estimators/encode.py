@@ -121,37 +121,34 @@ def advice_on_missing_values(X: Any) -> Iterator[None]:
         if "'NAType'" not in str(error) and said is None:
             raise
         sentence = said.group() if said else f"Input {'y' if X is None else 'X'} contains NaN."
-        if X is None or issparse(X) or not sentence.startswith("Input X"):
-            raise InputError(sentence) from None
-        raise _infinite(X, sentence) if "infinity" in sentence else _missing(X) from None
+        if X is not None and not issparse(X) and sentence.startswith("Input X"):
+            sentence = _by_column(X, sentence)
+        raise InputError(sentence) from None
 
 
-def _missing(X: Any) -> InputError:
-    missing: Any = pd.isna(np.asarray(X, dtype=object))
-    if not missing.any():
-        return InputError("Input y contains NaN.")
-    column = int(np.argmax(missing.any(axis=0)))
+def _by_column(X: Any, sentence: str) -> str:
+    """Return the sentence with the first wrong column in it, as far as there is one."""
+    of_infinity = "infinity" in sentence
+    if of_infinity:
+        values = np.asarray(X, dtype=np.float64)
+        wrong: Any = np.isinf(values)
+        if not wrong.any():  # single precision may not hold what is finite in double
+            wrong = np.abs(values) > np.finfo(np.float32).max
+    else:
+        wrong = pd.isna(np.asarray(X, dtype=object))
+    if wrong.ndim != 2 or not wrong.any():
+        return sentence if of_infinity else "Input y contains NaN."
+    column = int(np.argmax(wrong.any(axis=0)))
     name = list(X.columns)[column] if hasattr(X, "columns") else column
-    return InputError(
-        f"Input X contains NaN in column {name!r}: PublicSchema "
-        f"takes a fill that is said beforehand, while an imputer would learn from the records "
-        f"what no guarantee covers."
-    )
-
-
-def _infinite(X: Any, sentence: str) -> InputError:
-    """Return the error on infinity with the column in it, as far as there is one."""
-    values = np.asarray(X, dtype=np.float64)
-    wrong = np.isinf(values).any(axis=0)
-    if not wrong.any():  # single precision may not hold what is finite in double
-        wrong = (np.abs(values) > np.finfo(np.float32).max).any(axis=0)
-    if values.ndim != 2 or not wrong.any():
-        return InputError(sentence)
-    column = int(np.argmax(wrong))
-    name = list(X.columns)[column] if hasattr(X, "columns") else column
-    kind = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
-    return InputError(
-        f"Input X contains infinity or a value too large for {np.dtype(kind)} in column {name!r}."
+    if of_infinity:
+        kind = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+        return (
+            f"Input X contains infinity or a value too large for {np.dtype(kind)} in column "
+            f"{name!r}."
+        )
+    return (
+        f"Input X contains NaN in column {name!r}: PublicSchema takes a fill that is said "
+        f"beforehand, while an imputer would learn from the records what no guarantee covers."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,16 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators import learn
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items):
+    """Fits of this folder are seeded and small, which is warned of; tests of that ask for it."""
+    for folder in {node for item in items for node in item.listchain() if node.path == HERE}:
+        for name in ("SeededNoiseWarning", "WeakPlanWarning"):
+            ignored = f"ignore::sklearn_dpwg.exceptions.{name}"
+            folder.add_marker(pytest.mark.filterwarnings(ignored))
 
 
 class Data(NamedTuple):

@@ -26,10 +26,6 @@ from sklearn_dpwg.losses import SmoothedHinge
 from sklearn_dpwg.solvers import MGR, PhasedERM
 from tests.helpers.partitioned import Partitioned
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
-    "ignore::sklearn_dpwg.exceptions.WeakPlanWarning",
-)
 SOLVERS = {
     "auto": {},
     "passes": {"solver": MGR(n_steps=8, sampling_rate=1.0)},

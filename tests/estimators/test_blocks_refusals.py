@@ -32,10 +32,8 @@ from sklearn_dpwg.solvers import MGR
 from tests.helpers.partitioned import Partitioned
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
     "ignore::sklearn_dpwg.exceptions.UngroupedWarning",
     "ignore::sklearn_dpwg.exceptions.UnreachedScorerWarning",
-    "ignore::sklearn_dpwg.exceptions.WeakPlanWarning",
 )
 
 

@@ -18,10 +18,6 @@ from sklearn_dpwg.exceptions import ChangedDataError
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.partitioned import Partitioned
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
-    "ignore::sklearn_dpwg.exceptions.WeakPlanWarning",
-)
 FEATURES = ["u", "v", "w"]
 
 

@@ -12,11 +12,6 @@ import pytest
 from sklearn_dpwg.losses import Hinge, Huber, MultinomialLogLoss, Quantile
 from sklearn_dpwg.solvers import MGR
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
-]
-
 BOTH = [
     ({"epsilon": 0}, "epsilon must be positive"),
     ({"epsilon": -1.0}, "epsilon must be positive"),

@@ -26,7 +26,5 @@ CHECKS = parametrize_with_checks(
 # as a list, since scikit-learn 1.6 hands over a generator, which pytest 9 deprecates
 @pytest.mark.parametrize(CHECKS.args[0], list(CHECKS.args[1]), **CHECKS.kwargs)
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UngroupedWarning")
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
 def test_scikit_learn_check(estimator, check):
     check(estimator)

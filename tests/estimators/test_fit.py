@@ -6,7 +6,6 @@ import copy
 import inspect
 import linecache
 import pickle
-import tracemalloc
 import warnings
 
 import numpy as np
@@ -16,8 +15,6 @@ from numpydoc.docscrape import ClassDoc
 from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.estimators import learn as fitting
 from sklearn_dpwg.exceptions import (
     DeltaWarning,
     SeededNoiseWarning,
@@ -25,11 +22,6 @@ from sklearn_dpwg.exceptions import (
     WeakPlanWarning,
 )
 from sklearn_dpwg.solvers import MGR
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
-]
 
 
 def scores(fitted, X):
@@ -134,14 +126,6 @@ def test_scores_are_linear(task, fit_intercept):
     assert np.any(fitted.intercept_) == fit_intercept
 
 
-def test_probabilities_and_classes_follow_the_scores(binary):
-    fitted = binary.fit()
-    found = fitted.predict_proba(binary.data.X)
-    assert found.sum(axis=1) == pytest.approx(1.0)
-    assert found[:, 1] == pytest.approx(1 / (1 + np.exp(-scores(fitted, binary.data.X))))
-    assert np.array_equal(fitted.predict(binary.data.X), fitted.classes_[found.argmax(axis=1)])
-
-
 def test_html_shows_the_releases_and_nothing_else(task):
     fitted = task.fit()
     text = fitted._repr_html_()
@@ -164,17 +148,6 @@ def test_data_frames(task):
     assert not hasattr(fitted.fit(*task.data), "feature_names_in_")
     lists = task.make().fit(task.data.X.tolist(), task.data.y.tolist(), task.data.groups.tolist())
     assert np.array_equal(lists.coef_, expected.coef_)
-
-
-def test_group_by_is_the_same_as_groups(task):
-    X = task.data.X.copy()
-    X[:, 2] = (X[:, 2] > 0) - 0.5
-    expected = task.make().fit(X, task.data.y, X[:, 2])
-    frame = pd.DataFrame(X, columns=["u", "v", "w"])
-    for group_by in ("w", ["w"], lambda rows: np.asarray(rows)[:, 2]):
-        fitted = task.make(group_by=group_by).fit(frame, task.data.y)
-        assert np.array_equal(fitted.coef_, expected.coef_)
-    assert np.array_equal(task.make(group_by=2).fit(X, task.data.y).coef_, expected.coef_)
 
 
 @pytest.mark.parametrize("kind", [bool, int, float, str, object])
@@ -240,14 +213,6 @@ def test_a_warning_names_the_line_that_called_fit(task, category, parameters, gr
     (found,) = [warning for warning in caught if warning.category is category]
     assert found.filename == __file__
     assert linecache.getline(__file__, found.lineno).strip() == "estimator.fit(*data)"
-
-
-def test_the_weak_plan_warning_gives_numbers_and_advice(task):
-    estimator = task.make(epsilon=0.1)
-    plan = estimator.plan(group_sizes=[50, 30, 10], n_features=3)
-    with pytest.warns(WeakPlanWarning, match="more records, a larger epsilon, fewer groups"):
-        estimator.fit(*task.data)
-    assert plan.is_weak
 
 
 def test_a_plan_does_not_warn(task):
@@ -369,37 +334,6 @@ def test_targets_of_any_type(regressor, kind):
     assert np.array_equal(fitted.coef_, expected.coef_)
 
 
-# memory
-
-
-@pytest.mark.parametrize("is_sorted", [True, False])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_at_most_one_copy_of_the_rows(monkeypatch, is_sorted, order):
-    rng = np.random.default_rng(0)
-    X = np.asarray(rng.uniform(size=(20_000, 40)), order=order)
-    y = rng.integers(2, size=len(X))
-    groups = rng.integers(3, size=len(X))
-    groups = np.sort(groups) if is_sorted else groups
-    kept = []
-
-    class WatchedEncoder(RecordEncoder):
-        def encode(self, *args):
-            kept.append(super().encode(*args))
-            return kept[0]
-
-    monkeypatch.setattr(fitting, "RecordEncoder", WatchedEncoder)
-    estimator = DPWorstGroupClassifier(data_norm=5.0, solver=MGR(n_steps=1), random_state=0)
-    before = X.copy()
-    estimator.plan(group_sizes=[5, 5, 5], n_features=40)  # imports what planning needs
-    tracemalloc.start()
-    estimator.fit(X, y, groups)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert np.shares_memory(kept[0].rows, X) == is_sorted
-    assert peak < (0.7 if is_sorted else 1.7) * X.nbytes
-    assert np.array_equal(X, before)
-
-
 def test_underflow_makes_no_error_that_depends_on_a_record():
     X = np.full((200, 1), 0.5)
     X[7] = 1e-307
@@ -422,13 +356,6 @@ def test_rows_longer_than_data_norm_are_told_when_asked_for():
         model.set_params(data_norm=0.0).check_rows(X)
     with pytest.raises(ValueError, match=r"^Input X contains NaN|Input contains NaN"):
         model.set_params(data_norm=1.0).check_rows([[np.nan]])
-
-
-def test_a_group_too_small_to_learn_from_is_named_before_the_fit_spends():
-    X, groups = np.full((3001, 1), 0.5), np.array(["north"] * 3000 + ["nroth"])
-    model = DPWorstGroupClassifier(delta=1e-5, solver=MGR(n_steps=100), data_norm=1.0)
-    with pytest.warns(WeakPlanWarning, match="group 'nroth' has 1 record"):
-        model.fit(X, np.arange(3001) % 2, groups=groups)
 
 
 def test_a_weak_plan_says_so_when_printed():

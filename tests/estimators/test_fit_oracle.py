@@ -13,11 +13,6 @@ from sklearn_dpwg.data.oracles import GeneratorOracle, InMemoryOracle, SampleOra
 from sklearn_dpwg.exceptions import OracleError
 from sklearn_dpwg.solvers import MGR, OCO
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
-]
-
 
 def facts(task, **changes):
     labels, counts = np.unique(task.data.groups, return_counts=True)

@@ -22,10 +22,6 @@ from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR, Moments, PhasedERM
 from tests.helpers.plan_check import assert_releases_match
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn_dpwg.exceptions.WeakPlanWarning",
-    "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
-)
 LABELS = ["a", "b", "c", "empty"]
 
 

@@ -17,11 +17,6 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.solvers import MGR, Exact
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
-]
-
 NAMES = ["u", "v", "w"]
 FORMS = {
     "C": np.ascontiguousarray,
@@ -35,6 +30,10 @@ FORMS = {
     "csc_matrix": csc_matrix,
     "coo_array": coo_array,
 }
+
+
+def _dense(X):
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
 
 
 def with_zeros(X):
@@ -118,7 +117,8 @@ def test_group_by_in_every_form(binary, form):
     X[:, 2] = np.where(X[:, 2] > 0, 0.5, 0.0)
     expected = binary.make().fit(X, binary.data.y, X[:, 2])
     column = 2 if form in ("C", "csr_array", "coo_array") else "w"
-    for group_by in (column, [column]):
+    of_rows = lambda rows: _dense(rows)[:, 2]  # noqa: E731
+    for group_by in (column, [column], of_rows):
         fitted = binary.make(group_by=group_by).fit(FORMS[form](X), binary.data.y)
         np.testing.assert_allclose(fitted.coef_, expected.coef_, rtol=1e-9)
         assert fitted.group_labels_.tolist() == [0.0, 0.5]
@@ -237,7 +237,9 @@ def test_sorted_rows_are_not_copied_others_once(form, precision, solver):
     model.fit(warm[0][:99], warm[1][:99], groups=np.repeat([0, 1, 2], 33))  # compiles
     for is_sorted, n_copies in ((True, 0), (False, 1)):
         X, y, groups = big(form, precision, is_sorted=is_sorted)
+        before = X.copy()
         peak = traced(lambda: model.fit(X, y, groups=groups))  # noqa: B023
+        assert (before != X).sum() == 0
         assert peak < n_copies * size(X) + BESIDE
         assert peak > 0.9 * n_copies * size(X)
     assert size(X) > 1.7 * BESIDE  # or a copy would not be seen

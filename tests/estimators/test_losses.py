@@ -13,11 +13,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, Quantile, SmoothedHinge
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
-]
-
 MARGINS = ["hinge", "smoothed_hinge", "squared_hinge"]
 RESIDUALS = ["squared_error", "huber", "absolute_error", "quantile"]
 
@@ -74,7 +69,9 @@ def test_probabilities_with_a_log_loss(binary, loss):
     assert hasattr(binary.make(loss=loss), "predict_proba")
     fitted = binary.fit(loss=loss)
     expected = 1 / (1 + np.exp(-fitted.decision_function(binary.data.X)))
-    np.testing.assert_allclose(fitted.predict_proba(binary.data.X)[:, 1], expected, rtol=1e-12)
+    found = fitted.predict_proba(binary.data.X)
+    np.testing.assert_allclose(found[:, 1], expected, rtol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
     # what was fitted counts, not what the next fit will use
     assert hasattr(fitted.set_params(loss="hinge"), "predict_proba")
     assert not hasattr(binary.fit(loss="hinge").set_params(loss="log_loss"), "predict_proba")

@@ -21,11 +21,6 @@ from sklearn_dpwg.data.oracles.base import RecordOracle
 from sklearn_dpwg.exceptions import UngroupedWarning, UnusedRecordsWarning
 from sklearn_dpwg.solvers import OCO
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
-]
-
 SIZES = {"a": 60, "b": 30, "c": 20}
 
 

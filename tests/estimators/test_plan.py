@@ -10,12 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.estimators.encode import resolve_prior
 from sklearn_dpwg.solvers import MGR
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
-]
 
 
 def public_facts(task):
@@ -33,6 +29,7 @@ def public_facts(task):
         {"fit_intercept": False, "radius": 3.0, "prior": "uniform"},
         {"group_labels": ["c", "a", "b"], "prior": [3.0, 2.0, 1.0]},
         {"epsilon": float("inf")},
+        {"solver": "phased-erm"},
     ],
 )
 def test_the_plan_before_is_the_plan_after(task, parameters):
@@ -98,3 +95,31 @@ def test_plans_know_public_facts_only(X, y):
     fitted = classifier.fit(X, (y > 0).astype(int), groups)
     assert fitted.plan_ == classifier.plan(group_sizes=[7, 5], n_features=2)
     assert fitted.privacy_ == classifier.fit(-X, np.arange(12) % 2, groups).privacy_
+
+
+@pytest.mark.parametrize(
+    ("prior", "expected"),
+    [
+        ("proportional", [0.75, 0.25]),
+        ("uniform", [0.5, 0.5]),
+        (0, [0.75, 0.25]),
+        (0.5, [0.625, 0.375]),
+        (1.0, [0.5, 0.5]),
+        ([1, 4], [0.2, 0.8]),
+        (np.array([2.0, 2.0]), [0.5, 0.5]),
+    ],
+)
+def test_prior_weights(prior, expected):
+    assert resolve_prior(prior, [30, 10]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        "unifrom", None, np.nan, -0.1, 1.1, [1.0], [1.0, 0.0], [1.0, np.inf], [1.0, np.nan],
+        ["a", "b"], [[1.0, 1.0]], {"a": 1},
+    ],
+)  # fmt: skip
+def test_wrong_priors(prior):
+    with pytest.raises(ValueError, match=r"^prior must be 'proportional', 'uniform', a number"):
+        resolve_prior(prior, [30, 10])

@@ -15,7 +15,6 @@ from sklearn_dpwg.data.oracles import GeneratorOracle
 from sklearn_dpwg.exceptions import OracleError
 from sklearn_dpwg.solvers import MGR, OCO, PhasedERM
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
 has_callbacks = pytest.mark.skipif(
     parse_version(sklearn.__version__) < parse_version("1.9"),
     reason="scikit-learn has callbacks from 1.9 on",

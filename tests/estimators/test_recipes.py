@@ -28,15 +28,13 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier
+from sklearn_dpwg.exceptions import UngroupedWarning
 from sklearn_dpwg.metrics import worst_group_scorer
 from sklearn_dpwg.model_selection import GroupLabelStratifiedKFold
 from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.solvers import MGR
 
-pytestmark = [
-    pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}")
-    for name in ("SeededNoiseWarning", "WeakPlanWarning", "DeltaWarning")
-]
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning")
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md"
 
@@ -239,3 +237,22 @@ def test_the_column_of_the_groups_may_be_a_feature_or_not(keep):
     fitted = dropped.fit(X, Y, model__groups=GROUPS)["model"]
     assert fitted.n_features_in_ == 2
     assert fitted.group_sizes_.tolist() == [160, 80]
+
+
+@pytest.mark.usefixtures("routing")
+def test_fit_asks_for_groups(task):
+    estimator = task.make()
+    assert estimator.get_metadata_routing().fit.requests == {"groups": True}
+    other = estimator.set_fit_request(groups="race")
+    assert other.get_metadata_routing().fit.requests == {"groups": "race"}
+    assert task.make().get_metadata_routing().fit.requests == {"groups": True}
+
+
+def test_groups_that_stop_at_the_splitter_are_missed(task):
+    X, y, groups = task.data
+    search = GridSearchCV(task.make(), {"epsilon": [1.0]}, cv=GroupKFold(3))
+    with pytest.warns(UngroupedWarning):
+        assert search.fit(X, y, groups=groups).best_estimator_.group_labels_.tolist() == [0]
+    search.set_params(estimator__group_labels=["a", "b", "c"], error_score="raise")
+    with pytest.raises(ValueError, match=r"^groups must be given where group_labels is set"):
+        search.fit(X, y, groups=groups)

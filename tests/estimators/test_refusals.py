@@ -14,7 +14,6 @@ from sklearn_dpwg.exceptions import DataNormWarning, UnusedRecordsWarning
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.solvers import MGR, OCO, Solution
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (200, 2))
 Y = (X[:, 0] > 0).astype(int)

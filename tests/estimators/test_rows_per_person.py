@@ -19,10 +19,6 @@ from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.privacy import Budget, gdp_mu
 from sklearn_dpwg.solvers import MGR, OCO
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
-]
 SIZES = [900, 300]
 
 

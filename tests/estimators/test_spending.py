@@ -15,8 +15,6 @@ from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR, OCO
 from tests.helpers.group_data import make_problem
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
-
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (200, 2))
 Y = (X[:, 0] > 0).astype(int)

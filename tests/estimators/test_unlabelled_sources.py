@@ -12,9 +12,7 @@ from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler, Number, 
 from tests.helpers.partitioned import Partitioned
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
     "ignore::sklearn_dpwg.exceptions.UngroupedWarning",
-    "ignore::sklearn_dpwg.exceptions.WeakPlanWarning",
 )
 NAMES = ["u", "v", "w"]
 REFUSED = "^target must be the column of y in a source that is passed to fit or score, got None"

@@ -14,7 +14,6 @@ from sklearn_dpwg.exceptions import WeakPlanWarning
 from sklearn_dpwg.solvers import MGR, OCO, Moments, OnlineToBatch, PhasedERM
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
     pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning"),
 ]
 

@@ -15,8 +15,6 @@ from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import NoProtectionWarning, PublicTargetWarning
 from sklearn_dpwg.solvers import MGR
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
-
 N = 200
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (N, 2))
