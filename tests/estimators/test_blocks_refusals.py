@@ -242,21 +242,19 @@ def test_what_else_is_passed_with_a_source(binary):
         model.predict(Partitioned(X[:0], y[:0]))
 
 
-def test_tables_that_are_read_when_asked_for_point_to_a_source(binary, tmp_path):
+def test_tables_that_are_read_when_asked_for_and_paths_point_to_a_source(binary, tmp_path):
     pd.DataFrame({"u": [1.0]}).to_parquet(tmp_path / "rows.parquet")
-    model = binary.fit()
-    for table in (
-        pl.DataFrame({"u": [1.0]}).lazy(),
-        pyarrow.dataset.dataset(tmp_path / "rows.parquet"),
+    table = r"a (polars|pyarrow) "
+    for X, got in (
+        (pl.DataFrame({"u": [1.0]}).lazy(), table),
+        (pyarrow.dataset.dataset(tmp_path / "rows.parquet"), table),
+        (pyarrow.table({"u": [1.0]}), table),
+        ("folder", "a path"),
+        (pathlib.Path("folder"), "a path"),
     ):
-        with pytest.raises(
-            TypeError, match=r"X must be .* got a (polars|pyarrow) .* ParquetSource"
-        ):
-            binary.make().fit(table, [0])
-        with pytest.raises(
-            TypeError, match=r"X must be .* got a (polars|pyarrow) .* ParquetSource"
-        ):
-            model.predict(table)
+        for call in (lambda X: binary.make().fit(X, [0]), binary.fit().predict):
+            with pytest.raises(TypeError, match=rf"X must be .* got {got}.* ParquetSource"):
+                call(X)
 
 
 def dask_data():
@@ -308,19 +306,6 @@ TAKERS = {
 def test_whoever_cannot_take_dask_refuses_it_and_computes_nothing(name):
     with pytest.raises(TypeError, match=r"must be (in memory|a collection of dask)"):
         TAKERS[name](*dask_data())
-
-
-def test_tables_of_arrow_and_paths_point_to_a_source(binary):
-    for X in (pyarrow.table({"u": [1.0]}), "folder", pathlib.Path("folder")):
-        with pytest.raises(TypeError, match=r"X must be .* ParquetSource"):
-            binary.make().fit(X, [0])
-        with pytest.raises(TypeError, match=r"X must be .* ParquetSource"):
-            binary.fit().predict(X)
-
-
-def test_partial_fit_refuses_a_source_in_a_sentence(binary):
-    with pytest.raises(TypeError, match="X must be in memory here, got Partitioned"):
-        binary.make(solver="oco").partial_fit(Partitioned(*binary.data))
 
 
 def grid_search(**parameters):

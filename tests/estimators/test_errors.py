@@ -26,6 +26,11 @@ BOTH = [
         for value in (0, -1.0, math.inf, math.nan, "1", None, True)
         if not (name == "data_norm" and value is None)
     ),
+    *(
+        ({name: value}, f"{name} must be a bool or a whole number, got {value!r}")
+        for name in ("fit_intercept", "verbose")
+        for value in ("x", None, 0.5)
+    ),
     ({"prior": "equal"}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
     ({"prior": 2.0}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
     ({"prior": [0.5, 0.5]}, "prior must be 'proportional', 'uniform', a number between 0 and 1"),
@@ -108,7 +113,7 @@ def test_parameters_of_the_regressor(regressor, draws, parameters, message):
     assert_refused(regressor, draws, message, **parameters)
 
 
-@pytest.mark.parametrize(("parameters", "message"), [*BOTH[:28], CLASSIFIER[0], CLASSIFIER[1]])
+@pytest.mark.parametrize(("parameters", "message"), [*BOTH[:34], CLASSIFIER[0], CLASSIFIER[1]])
 def test_a_plan_refuses_the_same_parameters(binary, parameters, message):
     with pytest.raises((ValueError, TypeError), match=r"\.$") as caught:
         binary.make(**parameters).plan(group_sizes=[30, 20, 10], n_features=3)

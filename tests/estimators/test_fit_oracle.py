@@ -115,9 +115,7 @@ def test_unbounded_groups_need_rounds():
     oracle = GeneratorOracle(simulate)
     regressor = DPWorstGroupRegressor(solver="oco", data_norm=1.0, target_bounds=(-1, 1))
     with pytest.raises(ValueError, match=r"^n_rounds of OCO must be set where a group has no end"):
-        regressor.fit_oracle(oracle, group_sizes=[math.inf, 5], prior=None, **known) if False else (
-            regressor.fit_oracle(oracle, group_sizes=[math.inf, math.inf], **known)
-        )
+        regressor.fit_oracle(oracle, group_sizes=[math.inf, math.inf], **known)
     with pytest.raises(
         ValueError, match=r"^prior must be 'uniform' or one positive weight a group"
     ):

@@ -139,11 +139,6 @@ class FarMGR(MGR):
         return dataclasses.replace(found, **self.changes)
 
 
-class Permit:
-    def __init_subclass__(cls):
-        pass
-
-
 def test_a_plan_that_is_changed_after_it_was_asked_is_refused(draws):
     model = DPWorstGroupClassifier(solver=CheapMGR(n_steps=3), data_norm=1.0)
     with pytest.raises(PlanExceededError, match="above the budget"):
@@ -170,6 +165,7 @@ def test_no_run_changes_what_is_kept_of_a_plan():
     [
         {"weights": np.full(3, 1e3)},
         {"weights": np.full(3, np.nan)},
+        {"weights": np.zeros(2)},
         {"group_weights": np.ones(7)},
         {"group_weights": np.array([np.nan, 1.0])},
         {"n_iter": 12345},
@@ -178,8 +174,10 @@ def test_no_run_changes_what_is_kept_of_a_plan():
 def test_an_outcome_that_was_not_planned_is_refused_and_the_budget_is_spent(changes):
     solver = FarMGR(n_steps=3)
     solver.changes = changes
+    model = DPWorstGroupClassifier(solver=solver, data_norm=1.0)
     with pytest.raises(RuntimeError, match=r"must (return|take)") as caught:
-        DPWorstGroupClassifier(solver=solver, data_norm=1.0).fit(X, Y, GROUPS)
+        model.fit(X, Y, GROUPS)
+    assert not hasattr(model, "coef_")
     assert "as spent" in caught.value.__notes__[0]
 
 
