@@ -40,13 +40,7 @@ from sklearn_dpwg.exceptions import (
     warn,
 )
 from sklearn_dpwg.ledger.costs import StartCost, costs_of_start, in_words
-from sklearn_dpwg.ledger.ledger import (
-    charge,
-    join_ledgers,
-    note_of_spending,
-    take_payment,
-    with_ledgers,
-)
+from sklearn_dpwg.ledger.ledger import join_ledgers, spending, take_payment, with_ledgers
 from sklearn_dpwg.privacy import Budget, Draw, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
@@ -186,21 +180,19 @@ class PrivateEstimator(BaseEstimator):
         costs, public = self._start_costs, planned.public
         if getattr(self, "start", None) is not None and not costs:
             public = (*public, PUBLIC_START)
-        name = type(self).__name__
-        with note_of_spending(lambda: noise.draws, budget):
-            guarantee = replace(
-                planned,
-                seeded=noise.seeded,
-                groupings=self._groupings,
-                public=public,
-                outside=(*planned.outside, *in_words(costs)),
-            )
-            is_paid = take_payment(self)
-            with (
-                np.errstate(all="ignore"),  # over- and underflows depend on the records
-                charge(guarantee, noise, name, self._fit_key, is_paid=is_paid, before=costs),
-            ):
-                yield guarantee
+        guarantee = replace(
+            planned,
+            seeded=noise.seeded,
+            groupings=self._groupings,
+            public=public,
+            outside=(*planned.outside, *in_words(costs)),
+        )
+        name, key, is_paid = type(self).__name__, self._fit_key, take_payment(self)
+        with (
+            np.errstate(all="ignore"),  # over- and underflows depend on the records
+            spending(guarantee, noise, name, budget, key=key, is_paid=is_paid, before=costs),
+        ):
+            yield guarantee
 
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
         """Return ``X @ weights.T``; nothing else about the rows, which may be records."""

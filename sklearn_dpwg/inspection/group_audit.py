@@ -20,7 +20,7 @@ from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases, Plann
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import AuditedRows
 from sklearn_dpwg.inspection.verdicts import LossSums
-from sklearn_dpwg.ledger.ledger import charge, note_of_spending
+from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
 from sklearn_dpwg.privacy.release import check_delta
 
@@ -352,10 +352,8 @@ class GroupAudit(BaseEstimator):
         sums = [rows.sums_of(loss) for loss in facts.losses]
         # exact counts are a release too
         drawn = noise or SimpleNamespace(draws=("exact counts",))
-        with (
-            note_of_spending(lambda: drawn.draws, self, "audit", "counts"),
-            charge(guarantee, drawn, type(self).__name__),
-        ):
+        name = type(self).__name__
+        with spending(guarantee, drawn, name, self, whose="audit", values="counts"):
             if noise is None or facts.planned is None:
                 return counts, audit_rows.loss_sums(facts.losses, sums, ())
             counts = noise.integers(counts, release=facts.planned.counts)

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -80,19 +80,29 @@ def charge(
 
 
 @contextmanager
-def note_of_spending(
-    is_spent: Callable[[], object], budget: Any, whose: str = "fit", what: str = "values"
+def spending(
+    guarantee: PrivacyGuarantee,
+    noise: Any,
+    what: str,
+    budget: Any,
+    *,
+    whose: str = "fit",
+    values: str = "values",
+    also: Sequence[object] = (),
+    **facts: Any,
 ) -> Iterator[None]:
-    """Say in an error that ε and δ of a budget are spent, once something was released.
+    """Charge what happens inside, and say in an error that ε and δ of a budget are spent by then.
 
-    How much was is not said: where a run fails may depend on the records.
+    They are once something was released, by the noise or else ``also``. How much was is not said:
+    where a run fails may depend on the records. ``facts`` are those of `charge`.
     """
     try:
-        yield
+        with charge(guarantee, noise, what, **facts):
+            yield
     except BaseException as error:
-        if is_spent():
+        if noise.draws or also:
             error.add_note(
-                f"Noisy {what} had been released before this error: count the budget of this "
+                f"Noisy {values} had been released before this error: count the budget of this "
                 f"{whose}, epsilon={budget.epsilon:g} and delta={budget.delta:g}, as spent."
             )
         raise

@@ -29,7 +29,7 @@ from sklearn_dpwg.data.problem import equal_sizes
 from sklearn_dpwg.estimators.learn import warn_of_row_norm
 from sklearn_dpwg.exceptions import SeededNoiseWarning
 from sklearn_dpwg.ledger.costs import StartCost, in_words
-from sklearn_dpwg.ledger.ledger import charge, note_of_spending, paid_for
+from sklearn_dpwg.ledger.ledger import paid_for, spending
 from sklearn_dpwg.model_selection.search_plan import (
     Runs,
     Scoring,
@@ -364,10 +364,9 @@ class DPSearchCV(FittedSearch):
             groupings=() if plan.hides_groups else grouping_names(groups, self.group_by),
             outside=in_words(starts),
         )
-        runs = Runs()
+        runs, name = Runs(), type(self).__name__
         with (
-            note_of_spending(lambda: runs.draws, plan.guarantee, "search"),
-            charge(guarantee, runs, type(self).__name__, before=starts),
+            spending(guarantee, runs, name, plan.guarantee, whose="search", before=starts),
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("ignore")  # their number would tell that of the runs

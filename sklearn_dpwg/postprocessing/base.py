@@ -26,7 +26,7 @@ from sklearn_dpwg.estimators.learn import unchanged_on_failure
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.ledger.costs import learning_steps
-from sklearn_dpwg.ledger.ledger import charge, join_ledgers, note_of_spending, with_ledgers
+from sklearn_dpwg.ledger.ledger import join_ledgers, spending, with_ledgers
 from sklearn_dpwg.model_selection.search_plan import final_step
 from sklearn_dpwg.postprocessing.histogram import (
     PostprocessingPlan,
@@ -286,10 +286,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         alone = replace(alone, groupings=grouping_names(groups, self.group_by))
         spent: list[str] = []
         # reserved before the model is fitted, which is charged by itself: both fit in or neither
-        with (
-            note_of_spending(lambda: spent or noise.draws, self),
-            charge(alone, noise, type(self).__name__),
-        ):
+        with spending(alone, noise, type(self).__name__, self, also=spent):
             if frozen:
                 guarantee = with_frozen(alone, known.model, held_out=self.held_out)
             else:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.lazy import refuse_lazy_rows
-from sklearn_dpwg.ledger.ledger import charge, join_ledgers, note_of_spending, with_ledgers
+from sklearn_dpwg.ledger.ledger import join_ledgers, spending, with_ledgers
 from sklearn_dpwg.preprocessing.columns import dates_as_seconds, is_date, seconds
 from sklearn_dpwg.preprocessing.public_schema import norm_bound
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
@@ -406,10 +406,7 @@ class DPStandardScaler(_ByBounds):
             noise = NoiseSource(self.random_state, [release])
             sensitivity = _sensitivity(n_columns, step)
             guarantee = replace(guarantee, seeded=noise.seeded)
-            with (
-                note_of_spending(lambda: noise.draws, budget),
-                charge(guarantee, noise, type(self).__name__),
-            ):
+            with spending(guarantee, noise, type(self).__name__, budget):
                 sums = noise.gaussian(sums, sensitivity=sensitivity, release=release)
                 noise_std = release.noise_multiplier * sensitivity / n_records
                 self._learn(sums, n_records, noise_std, low, high)
