@@ -21,6 +21,15 @@ REFUSED_TABLES = frozenset(
     {"AER/GSS7402", "carData/GSSvocab", "carData/Vocab", "wooldridge/happiness"}
 )
 
+# Tables that begin alike are of one source.
+ONE_SURVEY = (
+    ("AER/CPS", "wooldridge/cps91"),
+    ("AER/Fertility", "AER/Fertility2", "wooldridge/labsup"),
+    ("openintro/resume", "AER/ResumeNames"),
+    ("openintro/yrbss", "Stat2Data/YouthRisk"),
+    ("openintro/ames", "modeldata/ames"),
+)
+
 # One of each package or kind of trouble: dates, numbers as strings, many levels, few records.
 LOADED = (
     *("smokers-by-education", "gsoep-income", "chilean-plebiscite", "hotel-changes", "swings"),
@@ -34,54 +43,37 @@ def population():
         yield utility.population
 
 
-def test_names_are_unique(population):
+def test_tables_are_of_the_packages_and_of_one_source(population):
     names = [each.name for each in population.DEFINITIONS]
     assert len(set(names)) == len(names)
-
-
-def test_tables_are_of_the_packages_and_of_one_source(population):
     source_of = {}
     for each in population.DEFINITIONS:
         assert each.table.split("/")[0] in PACKAGES
         assert each.table not in REFUSED_TABLES
         assert source_of.setdefault(each.table, each.source) == each.source
-
-
-def test_one_survey_is_one_source(population):
-    tables = (
-        ("AER/CPS", "wooldridge/cps91"),
-        ("AER/Fertility", "AER/Fertility2", "wooldridge/labsup"),
-        ("openintro/resume", "AER/ResumeNames"),
-        ("openintro/yrbss", "Stat2Data/YouthRisk"),
-        ("openintro/ames", "modeldata/ames"),
-    )
-    for same in tables:
-        found = {each.source for each in population.DEFINITIONS if each.table.startswith(same)}
-        assert len(found) == 1
+    for survey in ONE_SURVEY:
+        assert len({source_of[table] for table in source_of if table.startswith(survey)}) == 1
 
 
 def test_halves(population):
+    """A hash cannot move a known source from one half to the other without a change of this."""
     halves = {}
     for each in population.DEFINITIONS:
         assert halves.setdefault(each.source, each.half) == each.half
-        assert each.half in {"choosing", "checking"}
     counts = Counter((each.half, each.kind) for each in population.DEFINITIONS)
-    for half in ("choosing", "checking"):
-        assert counts[half, "classification"] >= 20
-        assert counts[half, "regression"] >= 6
-
-
-def test_the_split_is_what_it_was(population):
-    """Sources that a hash cannot move from one half to the other without a change of this test."""
-    half_of = population.definition.half_of
     known = {
-        "choosing": ("ames-housing", "project-star", "bird-strikes", "lending-club"),
+        # the hash says "checking" of the last, but the project has shown this source already
+        "choosing": (
+            *("ames-housing", "project-star", "bird-strikes", "lending-club"),
+            "current-population-survey",
+        ),
         "checking": ("chem97", "movielens", "airfare", "nafld", "new-york-flights"),
     }
+    assert set(halves.values()) == set(known)
     for half, sources in known.items():
-        assert {half_of(source) for source in sources} == {half}
-    # the hash says "checking", but the project has shown this source already
-    assert half_of("current-population-survey") == "choosing"
+        assert counts[half, "classification"] >= 20
+        assert counts[half, "regression"] >= 6
+        assert {population.definition.half_of(source) for source in sources} == {half}
 
 
 @pytest.mark.parametrize("name", LOADED)
@@ -162,26 +154,23 @@ def test_a_slip_in_a_file_is_refused(population, tmp_path, wrong):
         list(population.definition.read_definitions(tmp_path / "some.toml"))
 
 
-def test_bands_and_values(population):
-    frame = pd.DataFrame({"age": [17.0, 18.0, 40.0, np.nan], "sex": [0, 1, 2, 0]})
-    bands = population.definition.Bands("age", (18, 30))
-    assert bands.names == ("age under 18", "age 18 to 30", "age 30 and more")
-    assert bands(frame).tolist()[:3] == list(bands.names)
-    assert pd.isna(bands(frame)[3])
-    values = population.definition.Values("sex", {0: "man", 1: "woman"})
-    assert values(frame).tolist()[:2] == ["man", "woman"]
-    assert pd.isna(values(frame)[2])
-
-
-def test_targets(population):
+def test_bands_values_and_targets(population):
     made = population.definition
+    frame = pd.DataFrame({"age": [17.0, 18.0, 40.0, np.nan], "sex": [0, 1, 2, 0]})
+    bands = made.Bands("age", (18, 30))
+    assert bands.names == ("age under 18", "age 18 to 30", "age 30 and more")
+    values = made.Values("sex", {0: "man", 1: "woman"})
+    for groups, found in ((bands, [*bands.names, None]), (values, ["man", "woman", None, "man"])):
+        assert groups(frame).astype(object).where(groups(frame).notna(), None).tolist() == found
     frame = pd.DataFrame({"y": [1.0, 5.0, np.nan]})
-    assert made.Is("y", (5,))(frame)[:2].tolist() == [0, 1]
-    assert made.Above("y", 1)(frame)[:2].tolist() == [0, 1]
-    assert made.Amount("y", 2, 4)(frame)[:2].tolist() == [2, 4]
     logs = made.Amount("y", 2, 4, log=True)
-    assert logs(frame)[:2].tolist() == list(logs.bounds)
-    for target in (made.Is("y", (5,)), made.Above("y", 1), logs):
+    for target, found in (
+        (made.Is("y", (5,)), [0, 1]),
+        (made.Above("y", 1), [0, 1]),
+        (made.Amount("y", 2, 4), [2, 4]),
+        (logs, list(logs.bounds)),
+    ):
+        assert target(frame)[:2].tolist() == found
         assert np.isnan(target(frame)[2])
 
 

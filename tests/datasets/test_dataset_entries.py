@@ -35,21 +35,6 @@ def _columns_of_file(name: str, path: Path) -> set[str]:
     return set(pd.read_csv(path, nrows=0).columns)
 
 
-def test_registry_names_every_data_set_of_the_design():
-    assert list(dataset_names()) == sorted(ENTRIES)
-    assert set(ENTRIES) == {
-        "adult",
-        "census-income-kdd",
-        "compas",
-        "cps-hourly-earnings",
-        "cps-weekly-wages",
-        "german-credit",
-        "health-insurance",
-        "law-school",
-        "minneapolis-stops",
-    }
-
-
 def test_names_by_task():
     assert dataset_names("regression") == ("cps-hourly-earnings", "cps-weekly-wages")
     assert set(dataset_names("classification")) == set(ENTRIES) - set(dataset_names("regression"))
@@ -73,23 +58,15 @@ def test_every_column_of_the_file_is_accounted_for(entry):
     assert not set(entry.dropped) & ((made - set(entry.derived)) | sources)
 
 
-def test_reader_returns_only_what_is_used(entry, frame):
-    used = {*entry.numeric, *entry.categories, *entry.groups, entry.target}
-    assert set(frame.columns) == used
-
-
-def test_group_and_target_columns_are_not_features(entry):
-    features = {*entry.numeric, *entry.categories}
-    assert entry.target not in features
-    assert not features & set(entry.groups)
-
-
-def test_constants_are_consistent(entry):
+def test_constants_are_consistent(entry, frame):
+    features = [*entry.numeric, *entry.categories]
+    assert set(frame.columns) == {*features, *entry.groups, entry.target}
+    assert not {*entry.groups, entry.target} & set(features)
+    assert entry.data_norm == math.sqrt(len(set(features))) == math.sqrt(len(features))
     assert entry.task in ("classification", "regression")
     assert all(low < high for low, high in entry.numeric.values())
     assert entry.log_scaled <= set(entry.numeric)
     assert all(entry.numeric[column][0] >= 0 for column in entry.log_scaled)
-    assert not set(entry.numeric) & set(entry.categories)
     assert all(len(set(schema)) == len(schema) for schema in entry.categories.values())
     assert len(set(entry.feature_names)) == len(entry.feature_names)
     assert entry.default_subset in entry.subsets
@@ -105,11 +82,6 @@ def test_constants_are_consistent(entry):
         assert low < high
         assert entry.target_unit
         assert not entry.target_values
-
-
-def test_data_norm_is_the_root_of_the_number_of_features(entry):
-    count = len(entry.numeric) + len(entry.categories)
-    assert entry.data_norm == math.sqrt(count)
 
 
 def test_group_labels_are_sorted_cells(entry):

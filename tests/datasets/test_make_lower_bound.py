@@ -121,23 +121,15 @@ def test_informative_rows_set_the_rate():
 
 
 def test_public_coordinate_gives_nearly_nothing_away():
-    made = make_lower_bound(
-        task="classification", n_features=101, group_sizes=1000, n_groups=3, random_state=0
-    )
+    problem = {"task": "classification", "n_features": 101, "group_sizes": 1000, "n_groups": 3}
+    made = make_lower_bound(**problem, random_state=0)
+    np.testing.assert_array_equal(made.data, make_lower_bound(**problem, random_state=0).data)
     share = (10 / 1000) ** 2
     first = np.abs(made.data[made.groups == made.group_labels[0], 0])
     np.testing.assert_allclose(first, share / (1 - share))
     assert np.abs(made.data[made.groups == made.group_labels[1], 0]).min() == 1
-
-
-def test_all_groups_are_equal_at_zero_in_classification():
-    made = make_lower_bound(task="classification", random_state=0)
+    # all groups are equal at zero
     np.testing.assert_allclose(_risks(made, 0 * made.coef, "hinge"), 1)
-
-
-def test_seed_decides():
-    first, second = (make_lower_bound(random_state=6) for _ in range(2))
-    np.testing.assert_array_equal(first.data, second.data)
 
 
 @pytest.mark.parametrize(

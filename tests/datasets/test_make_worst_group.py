@@ -195,17 +195,13 @@ def test_sizes_of_groups_and_fresh_samples(make):
 
 
 def test_population_takes_the_shape_of_a_fitted_estimator(make):
-    made = make(random_state=0)
+    made = make(random_state=0, n_groups=12)
+    assert list(made.group_labels) == sorted(made.group_labels)
+    assert made.group_labels[2] == "group 02"
     risk = made.population.worst_group_risk(made.coef[None, :])
     assert risk == pytest.approx(made.optimum)
     with pytest.raises(ValueError, match="coef has 3 entries, but the population has 5 features"):
         made.population.group_risks(np.zeros(3))
-
-
-def test_labels_sort_like_their_positions(make):
-    labels = make(n_groups=12, group_sizes=1, random_state=0).group_labels
-    assert list(labels) == sorted(labels)
-    assert labels[2] == "group 02"
 
 
 @pytest.mark.parametrize(
@@ -227,12 +223,14 @@ def test_wrong_parameters(make, wrong, sentence):
         make(**wrong)
 
 
-def test_limits_of_one_generator_only():
-    with pytest.raises(
-        ValueError, match=r"radius=51 must be a finite number above 0 and at most 50"
-    ):
-        make_worst_group_classification(radius=51)
-    with pytest.raises(ValueError, match=r"spread=1\.5 must be a finite number between 0 and 1"):
-        make_worst_group_classification(spread=1.5)
-    with pytest.raises(ValueError, match="noise=0 must be a finite number above 0"):
-        make_worst_group_regression(noise=0)
+@pytest.mark.parametrize(
+    ("make", "wrong", "sentence"),
+    [
+        (MAKERS[1], {"radius": 51}, "radius=51 must be a finite number above 0 and at most 50"),
+        (MAKERS[1], {"spread": 1.5}, r"spread=1\.5 must be a finite number between 0 and 1"),
+        (MAKERS[0], {"noise": 0}, "noise=0 must be a finite number above 0"),
+    ],
+)
+def test_limits_of_one_generator_only(make, wrong, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make(**wrong)

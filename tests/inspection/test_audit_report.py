@@ -117,40 +117,26 @@ def test_the_three_answers(counts, answer, group):
 
 
 def test_the_table_holds_the_rates_with_their_limits(report, result):
-    rows = report.dict()["groups"]["rows"]
-    listed = {
-        "impact_ratio": result.impact_ratios(),
-        "error_rate": result.rates("error_rate"),
-        "selection_rate": result.rates("selection_rate"),
-        "true_positive_rate": result.rates("true_positive_rate"),
-        "false_positive_rate": result.rates("false_positive_rate"),
-    }
-    for place, row in enumerate(rows):
-        assert row["group"] == result.group_labels[place]
+    groups = report.dict()["groups"]
+    names = ("error_rate", "selection_rate", "true_positive_rate", "false_positive_rate")
+    listed = {"impact_ratio": result.impact_ratios()} | {name: result.rates(name) for name in names}
+    for place, row in enumerate(groups["rows"]):
+        label = result.group_labels[place]
+        assert row["group"] == label
+        assert row["may_be_worst"] == (label in result.worst_groups("error_rate").groups)
         for name, rates in listed.items():
-            shown = row["rates"][name]
-            assert (shown["estimate"], shown["low"], shown["high"]) == (
-                rates[place].estimate,
-                rates[place].low,
-                rates[place].high,
-            )
-    assert [row["may_be_worst"] for row in rows] == [
-        label in result.worst_groups("error_rate").groups for label in result.group_labels
-    ]
-    assert report.dict()["groups"]["all"]["rates"]["error_rate"] == pytest.approx(
-        overall_rate(result, "error_rate")
-    )
+            rate = rates[place]
+            expected = {"estimate": rate.estimate, "low": rate.low, "high": rate.high}
+            assert row["rates"][name] == expected
+    together = overall_rate(result, "error_rate")
+    assert groups["all"]["rates"]["error_rate"] == pytest.approx(together)
 
 
 def test_small_and_unknown_groups_have_notes():
     counts = (((4000, 4000), (1000, 1000)), ((60, 40), (20, 10)), ((400, 400), (100, 100)))
     result = audit_result(("White", "Asian", "Unknown"), counts=counts)
-    rows = AuditReport(result).dict()["groups"]["rows"]
-    assert [row["notes"] for row in rows] == [
-        [],
-        ["under 2 % of the records"],
-        ["group not known"],
-    ]
+    notes = [row["notes"] for row in AuditReport(result).dict()["groups"]["rows"]]
+    assert notes == [[], ["under 2 % of the records"], ["group not known"]]
 
 
 @pytest.mark.parametrize(
@@ -158,31 +144,25 @@ def test_small_and_unknown_groups_have_notes():
     [
         ("private", {}),
         ("unprotected", {"noise": None}),
+        # even if somebody says that a guarantee stands for exact counts
+        ("unprotected", {"noise": None, "privacy_": GUARANTEE}),
         ("seeded", {"privacy_": replace(GUARANTEE, seeded=True)}),
         ("weak", {"privacy_": WEAK_GUARANTEE}),
     ],
 )
 def test_the_banner_tells_what_is_protected(state, facts):
-    report = AuditReport(audit_result(2, **facts))
-    privacy = report.dict()["privacy"]
-    assert privacy["state"] == state
+    """Of several models the weakest makes it."""
+    one = audit_result(2, **facts)
+    for results in (one, {"a": audit_result(2), "b": one}):
+        report = AuditReport(results)
+        privacy = report.dict()["privacy"]
+        assert privacy["state"] == state
+        if state == "unprotected":
+            assert "contains unprotected statistics" in privacy["headline"]
+            assert not one.privacy_.is_private or "without noise" in privacy["sentences"][0]
     if state == "unprotected":
-        assert "contains unprotected statistics" in privacy["headline"]
         assert "released numbers only" not in Page(report.html()).words
         assert 'class="banner unprotected"' in report.html()
-
-
-def test_exact_counts_are_never_called_private():
-    # even if somebody says that a guarantee stands for them
-    result = replace(audit_result(2, noise=None), privacy_=GUARANTEE)
-    privacy = AuditReport(result).dict()["privacy"]
-    assert privacy["state"] == "unprotected"
-    assert "without noise" in privacy["sentences"][0]
-
-
-def test_the_weakest_of_several_models_makes_the_banner():
-    results = {"a": audit_result(2), "b": audit_result(2, noise=None)}
-    assert AuditReport(results).dict()["privacy"]["state"] == "unprotected"
 
 
 def test_several_models_are_compared():
@@ -228,20 +208,13 @@ def test_each_picture_has_its_numbers_as_a_table(report, result):
 
 
 def test_equal_results_give_equal_bytes_whatever_the_records_were(report, result):
-    written = result.to_json()
-    again = AuditReport(
-        AuditResult.from_json(written), notes="For the board.", command="audit stops.csv"
-    )
-    assert again.html() == report.html()
-    assert again.json() == report.json()
-    assert again.markdown() == report.markdown()
-
-
-def test_other_results_give_another_page(report, result):
+    said = {"notes": "For the board.", "command": "audit stops.csv"}
+    again = AuditReport(AuditResult.from_json(result.to_json()), **said)
+    for form in ("html", "json", "markdown"):
+        assert getattr(again, form)() == getattr(report, form)()
     (first, second), others = result.counts[0], result.counts[1:]
     counts = (((first[0] + 1, first[1]), second), *others)
-    other = AuditReport(replace(result, counts=counts), notes="For the board.")
-    assert other.json() != report.json()
+    assert AuditReport(replace(result, counts=counts), **said).json() != report.json()
 
 
 def test_the_page_fetches_nothing_and_runs_only_what_it_brings(report):
@@ -354,19 +327,17 @@ def test_markdown_shows_text_as_it_is(text, escaped):
 # --- ways to get it ----------------------------------------------------------------------------
 
 
-def test_the_file_is_the_page(report, tmp_path):
-    report.write_html(tmp_path / "audit.html")
-    assert (tmp_path / "audit.html").read_bytes().decode() == report.html()
-
-
-def test_open_shows_a_file_that_only_its_owner_can_read(report, monkeypatch, tmp_path):
+def test_the_file_is_the_page_and_only_its_owner_can_read_what_is_opened(
+    report, monkeypatch, tmp_path
+):
     shown = []
     monkeypatch.setattr(webbrowser, "open", shown.append)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    path = report.open()
+    path, written = report.open(), tmp_path / "audit.html"
     assert shown == [path.as_uri()]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert path.read_bytes().decode() == report.html()
+    report.write_html(written)
+    assert path.read_bytes() == written.read_bytes() == report.html().encode()
 
 
 def test_a_notebook_shows_the_page_in_a_frame_of_its_own(report):
@@ -375,11 +346,6 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own(report):
     assert tag == "iframe"
     assert attrs["srcdoc"] == report.html()
     assert attrs["sandbox"] == "allow-scripts"
-
-
-def test_a_change_of_the_plain_values_does_not_change_the_report(report):
-    report.dict()["verdict"]["worst"] = "Nobody."
-    assert report.dict()["verdict"]["worst"] != "Nobody."
 
 
 def test_wrong_results_are_refused():
@@ -391,9 +357,8 @@ def test_wrong_results_are_refused():
 
 def test_templates_are_package_data():
     folder = importlib.resources.files("sklearn_dpwg.inspection") / "templates"
-    names = {path.name for path in folder.iterdir()}
-    assert {"report.html.jinja", "report.md.jinja", "groups.md.jinja"} <= names
-    assert {"report.css", "report.js"} <= names
+    wanted = {"report.html.jinja", "report.md.jinja", "groups.md.jinja", "report.css", "report.js"}
+    assert {path.name for path in folder.iterdir()} >= wanted
 
 
 def test_counts_far_from_zero_and_below_it_are_shown():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -43,24 +44,19 @@ def markers(axes) -> set[str]:
 # --- a metric of every group -------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("metric", ["error_rate", "selection_rate"])
 @pytest.mark.parametrize("n_groups", [2, 7])
-def test_groups_are_sorted_and_those_that_may_be_worst_are_named(n_groups):
+def test_groups_are_sorted_and_those_that_may_be_worst_are_named(n_groups, metric):
+    """Where small is bad the smallest is on top."""
     result = audit_result(n_groups)
-    display = GroupMetricDisplay.from_audit(result)
-    rates = {str(rate.group): rate.estimate for rate in result.rates("error_rate")}
+    display = GroupMetricDisplay.from_audit(result, metric)
+    rates = {str(rate.group): rate.estimate for rate in result.rates(metric)}
     shown = [label.get_text() for label in display.ax_.get_yticklabels()]
-    assert shown == sorted(rates, key=rates.get, reverse=True)
-    worst = result.worst_groups("error_rate").groups
+    assert shown == sorted(rates, key=rates.get, reverse=metric == "error_rate")
+    worst = result.worst_groups(metric).groups
     assert texts(display.ax_).count("may be worst") == len(worst)
     assert {"o", "D"} >= markers(display.ax_) >= {"D"}
     assert display.figure_ is display.ax_.figure
-
-
-def test_where_small_is_bad_the_smallest_is_on_top():
-    result = audit_result(7)
-    display = GroupMetricDisplay.from_audit(result, "selection_rate")
-    rates = {str(rate.group): rate.estimate for rate in result.rates("selection_rate")}
-    assert display.ax_.get_yticklabels()[0].get_text() == min(rates, key=rates.get)
 
 
 def test_dots_and_bars_are_the_estimates_and_limits():
@@ -95,19 +91,16 @@ def test_ratios_are_answered_in_shapes_and_words():
 
 
 @pytest.mark.parametrize("noise", [True, False])
-def test_what_is_not_private_says_so(noise):
-    result = audit_result(2) if noise else audit_result(2, noise=None)
-    title = GroupMetricDisplay.from_audit(result).ax_.get_title(loc="left")
-    assert title.endswith("not private") == (not noise)
-
-
-def test_it_draws_on_axes_that_are_given():
+def test_what_is_not_private_says_so_on_the_axes_that_are_given(noise):
     from matplotlib import pyplot
 
     _, axes = pyplot.subplots()
-    display = GroupMetricDisplay.from_audit(audit_result(2), ax=axes)
+    result = audit_result(2) if noise else audit_result(2, noise=None)
+    display = GroupMetricDisplay.from_audit(result, ax=axes)
     assert display.ax_ is axes
     assert len(pyplot.get_fignums()) == 1
+    assert axes.get_title(loc="left").endswith("not private") == (not noise)
+    assert PrivacyProfileDisplay.from_audit(result).guarantee == result.privacy_
 
 
 @pytest.mark.filterwarnings("ignore:Glyph:UserWarning")
@@ -143,17 +136,20 @@ def test_predictions_are_audited_without_privacy_unless_it_is_asked_for():
     rng = np.random.default_rng(0)
     scores, groups = rng.random(3000), np.repeat(["a", "b"], [2000, 1000])
     y = np.where(rng.random(3000) < scores, "yes", "no")
-    shown = GroupMetricDisplay.from_predictions(y, scores, groups=groups)
+    from_predictions = partial(GroupMetricDisplay.from_predictions, y, scores, groups=groups)
+    shown = from_predictions()
     wrong = (scores >= 0.5) != (y == "yes")
     for rate in shown.rates:
         assert rate.estimate == pytest.approx(wrong[groups == rate.group].mean())
     assert shown.ax_.get_title(loc="left").endswith("not private")
     fitted = GroupMetricDisplay.from_estimator(Scores(), scores[:, None], y, groups=groups)
     assert list(fitted.rates) == list(shown.rates)
-    stated = {"group_labels": ["a", "b"], "classes": ("no", "yes")}
-    private = GroupMetricDisplay.from_predictions(y, scores, groups=groups, epsilon=1.0, **stated)
+    stated = {"group_labels": ["a", "b"], "epsilon": 1.0}
+    private = from_predictions(classes=("no", "yes"), **stated)
     assert "not private" not in private.ax_.get_title(loc="left")
     assert list(private.rates) != list(shown.rates)
+    with pytest.raises(ValueError, match="classes must be declared where epsilon is finite"):
+        from_predictions(**stated)
     with pytest.raises(ValueError, match="y_true must hold two classes"):
         GroupMetricDisplay.from_predictions(y[:1], scores[:1], groups=groups[:1])
 
@@ -230,10 +226,6 @@ def test_no_privacy_is_drawn_as_none(kind):
     assert display.ax_.get_title(loc="left").startswith("No privacy")
 
 
-def test_guarantees_come_from_audits_and_models():
-    assert PrivacyProfileDisplay.from_audit(audit_result(2)).guarantee == GUARANTEE
-
-
 # --- weights of groups -------------------------------------------------------------------------
 
 
@@ -256,11 +248,6 @@ def test_paths_name_the_groups_that_weigh_most(n_groups, n_named):
     most = np.argsort(-weights.max(axis=0))[:n_named]
     assert named == {labels[place] for place in most}
     assert len(display.ax_.lines) == n_groups
-
-
-def test_weights_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="weights must have one entry a group, 3"):
-        GroupWeightsDisplay([0.5, 0.5], group_labels=["a", "b", "c"]).plot()
 
 
 def test_weights_come_from_fitted_models():
@@ -286,6 +273,8 @@ def test_a_path_is_in_the_order_of_its_points():
     models[2.0] = SimpleNamespace(group_labels_=["a", "c"], group_weights_=[0.5, 0.5])
     with pytest.raises(ValueError, match=r"models of the same groups, got others at 2\.0"):
         GroupWeightsDisplay.from_estimator(models)
+    with pytest.raises(ValueError, match=r"weights must have one entry a group, 3, got shape \(2,"):
+        GroupWeightsDisplay([0.5, 0.5], group_labels=["a", "b", "c"]).plot()
 
 
 # --- shared ------------------------------------------------------------------------------------
@@ -315,14 +304,6 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
     said = r"^GroupWeightsDisplay\.plot needs matplotlib, .*pip install 'sklearn-dpwg\[plot\]'\.$"
     with pytest.raises(ImportError, match=said):
         GroupWeightsDisplay([1.0], group_labels=["a"]).plot()
-
-
-def test_classes_are_not_found_in_private_records():
-    y, groups = np.repeat(["no", "yes"], 50), np.tile(["a", "b"], 50)
-    private = {"groups": groups, "group_labels": ["a", "b"], "epsilon": 1.0}
-    with pytest.raises(ValueError, match="classes must be declared where epsilon is finite"):
-        GroupMetricDisplay.from_predictions(y, y, **private)
-    GroupMetricDisplay.from_predictions(y, y, classes=("no", "yes"), **private)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.metrics import f1_score, precision_score, recall_score
+from sklearn import metrics
 
 from sklearn_dpwg.metrics import group_disparities, group_table, worst_group_score
+from sklearn_dpwg.metrics.groups import is_greater_better, metric_function
 
 Y = np.array([1, 0, 1, 1, 0, 0])
 PREDICTED = np.array([1, 0, 0, 1, 1, 1])
@@ -84,18 +85,13 @@ def test_the_second_class_in_sorted_order_is_the_positive_one(name):
     pd.testing.assert_frame_equal(other, expected)
 
 
-def test_what_scikit_learn_says_of_the_positive_class():
+@pytest.mark.parametrize("name", ["f1", "precision", "recall"])
+def test_what_scikit_learn_says_of_the_positive_class(name):
     groups, words, predicted = GROUPS[:5], WORDS[Y[:5]], WORDS[PREDICTED[:5]]
-    for name, function in (
-        ("f1", f1_score),
-        ("precision", precision_score),
-        ("recall", recall_score),
-    ):
-        found = group_table(words, predicted, groups=groups, metrics=name)[name]
-        for group in "ab":
-            members = groups == group
-            expected = function(words[members], predicted[members], pos_label="denied")
-            assert found[group] == expected
+    found = group_table(words, predicted, groups=groups, metrics=name)[name]
+    for group in "ab":
+        given = (words[groups == group], predicted[groups == group])
+        assert found[group] == getattr(metrics, f"{name}_score")(*given, pos_label="denied")
 
 
 def test_probabilities_are_those_of_the_positive_class():
@@ -134,19 +130,20 @@ def test_one_class_of_numbers_leaves_no_doubt(only):
 # --- classes that do not occur ------------------------------------------------------------------
 
 
-def test_log_loss_where_no_record_has_a_class():
+def test_log_loss_where_records_or_a_group_lack_a_class():
     probabilities = np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.8, 0.1, 0.1]])
     y, groups = ["u", "v", "u"], ["a", "a", "b"]
-    found = group_table(
-        y, probabilities, groups=groups, metrics="log_loss", classes=["u", "v", "w"]
-    )
+    stated = {"groups": groups, "classes": ["u", "v", "w"]}
+    found = group_table(y, probabilities, metrics="log_loss", **stated)
     assert found["log_loss"].tolist() == pytest.approx([math.log(2), -math.log(0.8)])
-    worst = worst_group_score(
-        y, probabilities, groups=groups, metric="log_loss", classes=np.array(["u", "v", "w"])
-    )
+    worst = worst_group_score(y, probabilities, metric="log_loss", **stated)
     assert worst == pytest.approx(math.log(2))
     with pytest.raises(ValueError, match=r"^the metric 'log_loss' needs .* of 3 for the 2 classes"):
         group_table(y, probabilities, groups=groups, metrics="log_loss")
+    found = group_table(["u", "v", "w"], probabilities, groups=groups, metrics="log_loss")
+    assert found["log_loss"].tolist() == pytest.approx([math.log(2), -math.log(0.1)])
+    binary = worst_group_score([0, 1, 1], [0.5, 0.5, 0.9], groups=groups, metric="log_loss")
+    assert binary == pytest.approx(math.log(2))
 
 
 def test_the_order_of_stated_classes_does_not_matter():
@@ -188,12 +185,13 @@ def test_what_is_refused(y, predicted, changes, message):
             function(y, predicted, groups=list("aab"), metrics="recall", **changes)
 
 
-def test_a_metric_that_is_called_size_would_hide_the_counts():
+def test_two_columns_of_one_name():
     def size(y_true, y_pred):
         return 0.0
 
-    with pytest.raises(ValueError, match=r"^metrics must have different names, got 'size'"):
-        group_table(Y, PREDICTED, groups=GROUPS, metrics=size)
+    for names in (size, ["accuracy", "accuracy"], [lambda y, p: 0.0, lambda y, p: 1.0]):
+        with pytest.raises(ValueError, match=r"^metrics must have different names, got '"):
+            group_table(Y, PREDICTED, groups=GROUPS, metrics=names)
 
 
 # --- small groups -------------------------------------------------------------------------------
@@ -250,21 +248,16 @@ def test_disparities():
     pd.testing.assert_frame_equal(found, expected)
 
 
-def test_disparities_to_all_records():
-    found = group_disparities(Y, PREDICTED, groups=GROUPS, method="to_overall").loc[
-        "selection_rate"
-    ]
+def test_disparities_to_all_records_and_of_large_groups():
+    given = {"groups": GROUPS, "metrics": "selection_rate"}
+    found = group_disparities(Y, PREDICTED, method="to_overall", **given).loc["selection_rate"]
     assert found["overall"] == pytest.approx(4 / 6)
     assert found["difference"] == pytest.approx(1 / 3)  # "c", where everyone is selected
     assert found["ratio"] == pytest.approx(2 / 3)
+    found = group_disparities(Y, PREDICTED, min_count=2, **given).loc["selection_rate"]
+    assert (found["largest"], found["overall"]) == pytest.approx((2 / 3, 4 / 6))
     with pytest.raises(ValueError, match=r"^method must be"):
-        group_disparities(Y, PREDICTED, groups=GROUPS, method="overall")
-
-
-def test_small_groups_do_not_count_for_disparities():
-    found = group_disparities(Y, PREDICTED, groups=GROUPS, min_count=2).loc["selection_rate"]
-    assert found["largest"] == pytest.approx(2 / 3)
-    assert found["overall"] == pytest.approx(4 / 6)
+        group_disparities(Y, PREDICTED, method="overall", **given)
 
 
 def test_disparities_of_probabilities_of_several_classes():
@@ -284,3 +277,119 @@ def test_without_fairlearn(monkeypatch):
         group_table(Y, PREDICTED, groups=GROUPS, metrics="selection_rate")
     with pytest.raises(ImportError, match=r"^group_disparities needs fairlearn: pip install"):
         group_disparities(Y, PREDICTED, groups=GROUPS, metrics="accuracy")
+
+
+# --- tables of numbers, and the worst group ------------------------------------------------------
+
+
+def share_of_ones(y_true, y_pred):
+    return np.mean(y_pred)
+
+
+def test_table_of_several_models():
+    table = group_table(
+        Y,
+        {"first": PREDICTED, "perfect": Y},
+        groups=GROUPS,
+        metrics=["accuracy", "zero_one_loss", share_of_ones],
+    )
+    expected = pd.DataFrame(
+        {
+            "size": [2, 3, 1],
+            "first accuracy": [1.0, 1 / 3, 0.0],
+            "first zero_one_loss": [0.0, 2 / 3, 1.0],
+            "first share_of_ones": [0.5, 2 / 3, 1.0],
+            "perfect accuracy": [1.0] * 3,
+            "perfect zero_one_loss": [0.0] * 3,
+            "perfect share_of_ones": [0.5, 2 / 3, 0.0],
+        },
+        index=pd.Index(["a", "b", "c"], name="group", dtype=object),
+    )
+    pd.testing.assert_frame_equal(table, expected)
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        GROUPS.tolist(),
+        pd.Series(GROUPS, index=range(6)[::-1]),
+        pd.Series(GROUPS, dtype="category"),
+        pd.Categorical(GROUPS, categories=["c", "b", "a", "never"]),
+        pd.DataFrame({"group": GROUPS}),
+    ],
+    ids=lambda groups: type(groups).__name__,
+)
+def test_groups_in_any_container(groups):
+    table = group_table(Y, PREDICTED, groups=groups)
+    assert table.equals(group_table(Y, PREDICTED, groups=GROUPS))
+
+
+def test_labels_of_several_types():
+    table = group_table(Y, PREDICTED, groups=[1, 1, "b", "b", "b", 0])
+    assert table["size"].to_dict() == {0: 1, 1: 2, "b": 3}
+
+
+@pytest.mark.parametrize(
+    ("expected", "changes"),
+    [
+        (0.0, {}),
+        (1 / 3, {"y_true": Y[:5], "y_pred": PREDICTED[:5], "groups": GROUPS[:5]}),
+        (1.0, {"metric": "zero_one_loss"}),
+        (1.0, {"greater_is_better": False}),
+        (0.5, {"metric": share_of_ones, "greater_is_better": True}),
+        (1.0, {"metric": share_of_ones, "greater_is_better": False}),
+        (3.0, {"y_pred": [1, 0, 2, 3, 2, 1], "metric": "mean_squared_error"}),
+    ],
+)
+def test_worst_group_score(expected, changes):
+    arguments = {"y_true": Y, "y_pred": PREDICTED, "groups": GROUPS} | changes
+    assert worst_group_score(**arguments) == pytest.approx(expected)
+
+
+@pytest.mark.filterwarnings("ignore:Only one class is present in y_true:Warning")
+def test_an_undefined_score_is_not_passed_over():
+    assert math.isnan(worst_group_score(Y, PREDICTED, groups=GROUPS, metric="roc_auc"))
+
+
+@pytest.mark.parametrize(
+    ("name", "greater_is_better"),
+    [
+        *((name, True) for name in ("accuracy", "balanced_accuracy", "f1", "jaccard", "precision")),
+        *((name, True) for name in ("r2", "recall", "roc_auc")),
+        *((name, False) for name in ("brier_score_loss", "log_loss", "max_error")),
+        *((name, False) for name in ("mean_absolute_error", "mean_squared_error")),
+        *((name, False) for name in ("median_absolute_error", "root_mean_squared_error")),
+        ("zero_one_loss", False),
+    ],
+)
+def test_names(name, greater_is_better):
+    function = metric_function(name, Y, Y, classes=None, pos_label=None)
+    assert is_greater_better(name) is greater_is_better
+    right, wrong = function(Y, Y.astype(float)), function(Y, 1.0 - Y)
+    assert (right > wrong) == greater_is_better
+
+
+def test_no_name_gives_a_wrong_number_for_a_group_with_one_class():
+    # the reason why hinge_loss has no name here: the right loss is 0
+    assert metrics.hinge_loss([1, 1], [2.0, 2.0]) == 3.0
+    with pytest.raises(ValueError, match=r"^metric must be a callable or one of \['accuracy'"):
+        metric_function("hinge_loss", Y, Y, classes=None, pos_label=None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"groups": GROUPS[:5]}, "groups must have one entry a record: got 5"),
+        ({"groups": []}, "groups must be one label a record"),
+        ({"y_true": [], "y_pred": [], "groups": []}, "groups must be one label a record"),
+        ({"groups": [None, *GROUPS[1:]]}, "groups contains NaN or None"),
+        ({"groups": [math.nan, 1, 1, 1, 1, 1]}, "groups contains NaN or None"),
+        ({"y_pred": PREDICTED[:5]}, "predictions must have one entry a record: got 5 for 6"),
+        ({"metric": "acuracy"}, "metric must be a callable or one of"),
+        ({"metric": share_of_ones}, "greater_is_better must be given for a callable metric"),
+    ],
+)
+def test_errors(changes, message):
+    arguments = {"y_true": Y, "y_pred": PREDICTED, "groups": GROUPS}
+    with pytest.raises(ValueError, match=f"^{message}"):
+        worst_group_score(**(arguments | changes))

@@ -58,10 +58,6 @@ def one_sided(successes, n, noise, cells):
     return replace(rate_interval(successes, n, noise=noise, n_cells=cells, confidence=0.9), low=0.0)
 
 
-def one_cell_too_few(successes, n, noise, cells):
-    return right(successes, n, noise, 1)
-
-
 @pytest.mark.parametrize(("n", "epsilon", "cells"), CELLS)
 def test_each_side_errs_with_at_most_half_the_error_probability(n, epsilon, cells):
     assert faults(right, n, epsilon, cells) == []
@@ -74,7 +70,7 @@ def test_planted_faults_are_seen(wrong, n, epsilon, cells):
 
 
 def test_a_wrong_number_of_cells_is_seen():
-    assert faults(one_cell_too_few, 30, 1.0, 2) != []
+    assert faults(lambda s, n, noise, cells: right(s, n, noise, 1), 30, 1.0, 2) != []
 
 
 def test_it_is_not_wider_than_the_test_makes_it():
@@ -142,39 +138,21 @@ def test_noise_on_more_cells_is_wider():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "sentence"),
+    ("arguments", "options", "error", "sentence"),
     [
-        ((3.0, 10), TypeError, "successes must be a whole number, got 3.0"),
-        ((True, 10), TypeError, "successes must be a whole number, got True"),
-        ((10**16, 10), ValueError, r"successes must be at most 1e\+15 in size"),
-        ((3, -1), ValueError, "total must be at least 0, got -1"),
-        (
-            (-1, 10),
-            ValueError,
-            "successes must be between 0 and total = 10 where there is no noise",
-        ),
-        (
-            (11, 10),
-            ValueError,
-            "successes must be between 0 and total = 10 where there is no noise",
-        ),
+        ((3.0, 10), {}, TypeError, "successes must be a whole number, got 3.0"),
+        ((True, 10), {}, TypeError, "successes must be a whole number, got True"),
+        ((10**16, 10), {}, ValueError, r"successes must be at most 1e\+15 in size"),
+        ((3, -1), {}, ValueError, "total must be at least 0, got -1"),
+        ((-1, 10), {}, ValueError, "successes must be between 0 and total = 10 where there is no"),
+        ((11, 10), {}, ValueError, "successes must be between 0 and total = 10 where there is no"),
+        ((3, 10), {"confidence": 1.0}, ValueError, "confidence must be strictly between 0 and 1"),
+        ((3, 10), {"n_cells": 0}, ValueError, "n_cells must be at least 1, got 0"),
     ],
 )
-def test_wrong_counts_are_refused(arguments, error, sentence):
+def test_wrong_arguments_are_refused(arguments, options, error, sentence):
     with pytest.raises(error, match=sentence):
-        rate_interval(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"confidence": 1.0}, "confidence must be strictly between 0 and 1, got 1.0"),
-        ({"n_cells": 0}, "n_cells must be at least 1, got 0"),
-    ],
-)
-def test_wrong_options_are_refused(options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        rate_interval(3, 10, **options)
+        rate_interval(*arguments, **options)
 
 
 @pytest.mark.parametrize(
