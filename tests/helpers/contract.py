@@ -218,16 +218,17 @@ CENTRED = ("mean row", "mean squared distance from it")
 
 @dataclass(frozen=True)
 class Case:
-    """Plans of one solver, how near the attack comes to what they pay for, and planted faults."""
+    """Plans of one solver, and faults to plant in its runs."""
 
     solver: type[Solver]
     plans: Plans
-    # the least that the worst pair must move each release, for the attack to mean something
-    strength: Mapping[str, float]
     faults: Mapping[str, Plant] = field(default_factory=dict)
     # plans that show a fault, or that are at fault; made once it is planted
     plans_of: Mapping[str, Plans] = field(default_factory=dict)
-    n_pairs: int = 400
+    n_pairs: int = 240
+    # the least that the worst pair must move each release, so that the attack means something and
+    # no noise is wasted
+    strength: float = 0.95
     rounding: float = 1e-9
     moves: Callable[[Plan, Solver, Neighbours, int], Moves] = moves_on_a_transcript
 

@@ -101,12 +101,14 @@ class Recorder:
 
 
 class RecordedRows:
-    """Rows of a matrix, each passed on and kept as one that was asked."""
+    """Rows of a matrix, each kept as one that was asked; a real source answers if there is one."""
 
     seeded = False  # so that every row is asked for, none drawn ahead
 
-    def __init__(self, recorder: Recorder, release: Release, shape: tuple[int, int]) -> None:
-        self.recorder, self.release, self.shape = recorder, release, shape
+    def __init__(
+        self, recorder: Recorder, release: Release, shape: tuple[int, int], real: Any = None
+    ) -> None:
+        self.recorder, self.release, self.shape, self.real = recorder, release, shape, real
         self.n_rows = 0
 
     def add(self, row, sensitivity):
@@ -114,7 +116,12 @@ class RecordedRows:
         assert self.n_rows < self.shape[0]
         self.n_rows += 1
         self.recorder.payers.append(None)
-        return self.recorder._add_noise(row, sensitivity, self.release, "gaussian", is_row=True)
+        if self.real is None:
+            return self.recorder._add_noise(row, sensitivity, self.release, "gaussian", is_row=True)
+        answer = self.real.add(row, sensitivity)
+        stated = np.array(sensitivity, dtype=float)
+        self.recorder.asked.append(Asked(self.release, np.array(row), stated, answer, is_row=True))
+        return answer
 
 
 def silent(rng: Any = 0) -> Recorder:
@@ -145,8 +152,13 @@ def recorded(source: Any) -> Recorder:
     def sample(release):
         return source.poisson_sample(release)
 
+    def rows(shape, *, release):
+        real = source.gaussian_rows(shape, release=release)
+        return RecordedRows(recorder, release, shape, real)
+
     recorder = Recorder(either, sample_with=sample)
     recorder.rng = source.rng
+    recorder.gaussian_rows = rows  # type: ignore[method-assign]
     return recorder
 
 

@@ -11,7 +11,6 @@ from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, gdp_mu
 from sklearn_dpwg.privacy.noise.source import Payers
-from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, make_prefix_sums
 from sklearn_dpwg.solvers import (
     AGS,
     GDA,
@@ -229,26 +228,6 @@ def test_one_group_pays_for_its_gradients_only():
     assert all(rate == 0.0 for rate in plan.schedule.feedback_rates)
 
 
-@pytest.mark.parametrize("name", ["toeplitz", "honaker", "tree", "independent"])
-def test_noise_of_the_sums_has_the_scale_of_the_plan(name):
-    """Exact gradients are zero where all losses are flat, so what is played is noise."""
-    problem = make_problem((400,), radius=1e6, scaling=0.0, n_features=1)
-    solver = OCO("ftrl", noise=name, n_rounds=8, play="sampled", averaging=0.0)
-    plan = solver.plan(problem, BUDGET)
-    rows, targets = np.zeros((400, 1)), np.ones(400)
-    played = []
-    for seed in range(200):
-        game = solver.begin(plan, seeded(seed, plan.releases))
-        oracle = make_data(problem, rows, targets).as_oracle(np.random.default_rng(0))
-        game.advance(oracle, problem.group_sizes)
-        played.append(game._player.predict()[0])
-    mechanism = make_prefix_sums(name, n_steps=8, n_dimensions=1)
-    unit = plan.releases[0].noise_multiplier * plan.schedule.gradient_diameter
-    unit /= plan.schedule.weight_rates[0] * game._strength
-    expected = unit * mechanism.standard_deviations()[7]
-    assert 0.85 < np.std(played) / expected < 1.15
-
-
 def test_a_group_that_was_not_read_has_a_loss_of_zero_without_noise():
     plan = OCO(n_rounds=10).plan(make_problem((60, 90, 50)), BUDGET)
     losses = next(one for one in plan.releases if one.mechanism == "laplace")
@@ -267,33 +246,3 @@ def test_the_sums_are_one_release_for_the_whole_budget(epsilon):
     assert math.isclose(1.0 / sums.noise_multiplier, gdp_mu(epsilon, 1e-6), rel_tol=1e-5)
     assert (sums.max_count, sums.part) == (1, None)
     assert epsilon * (1 - 1e-4) < plan.guarantee.epsilon <= epsilon
-
-
-class Listens:
-    """A player that stays where it is, and keeps the last loss."""
-
-    def update(self, linear):
-        self.heard = linear[0]
-
-    def predict(self):
-        return np.zeros(1)
-
-
-@pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
-def test_noise_of_the_differences_has_the_scale_of_the_plan(name):
-    """Records without gradients, so what is heard is noise; one group, batches of ten."""
-    problem = make_problem((80,), loss=SquaredError(), radius=1e-9, scaling=0.0, n_features=1)
-    solver = OnlineToBatch("ftrl", noise=name, n_rounds=8)
-    plan = solver.plan(problem, BUDGET)
-    heard = []
-    for seed in range(200):
-        game = solver.begin(plan, seeded(seed, plan.releases))
-        oracle = make_data(problem, np.zeros((80, 1)), np.zeros(80)).as_oracle(
-            np.random.default_rng(0)
-        )
-        game._player = Listens()
-        game.advance(oracle, problem.group_sizes)
-        heard.append(game._player.heard)
-    deviation = make_prefix_sums(name, n_steps=8, n_dimensions=1).standard_deviations()[7]
-    unit = plan.schedule.multiplier * problem.gradient_diameter / 10.0
-    assert 0.85 < np.std(heard) / (unit * deviation) < 1.15

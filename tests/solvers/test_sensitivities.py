@@ -20,91 +20,22 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.privacy import Budget, SumGrid
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.privacy.sensitivity import moment_sensitivity
-from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, Moments, OnlineToBatch, Solution
+from sklearn_dpwg.solvers import AGS, GDA, MGR, Moments, OnlineToBatch, Solution
 from sklearn_dpwg.solvers.centring import CONSTANT
 from sklearn_dpwg.solvers.descent.releases import GroupGame
-from sklearn_dpwg.solvers.rounds import moments as moments_module
 from sklearn_dpwg.solvers.stream.releases import difference_sum
 from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity, round_weight
 from tests.helpers.cases import descent, stream
-from tests.helpers.contract import moves_on_a_transcript, on_a_transcript
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.neighbours import Neighbours, neighbours, random_data, random_records
+from tests.helpers.neighbours import random_data, random_records
 from tests.helpers.reference import papers_node_std
-from tests.helpers.replay import distance, distances, fixed_transcript, silent, wrap
+from tests.helpers.replay import fixed_transcript, silent, wrap
 
 BUDGET = Budget(1.0, 1e-6)
 ROUNDING = 1e-9
 
 
 # --- steps -------------------------------------------------------------------------------------
-
-
-def directed_pair(problem, angle):
-    """Return two rows at one angle to the axis of the weights, opposite across it."""
-    along, across = np.eye(problem.n_features)[:2]
-    return (
-        np.sin(angle) * along + np.cos(angle) * across,
-        np.sin(angle) * along - np.cos(angle) * across,
-    )
-
-
-@pytest.mark.parametrize(
-    ("loss", "targets", "radius", "tightness"),
-    [
-        (BinaryLogLoss(), (-1.0, -1.0), 20.0, 0.99),
-        (BinaryLogLoss(), (-1.0, -1.0), 3.0, 0.99),
-        (BinaryLogLoss(), (-1.0, -1.0), 0.1, 0.99),
-        (SquaredError(), (-1.0, -1.0), 2.0, 0.99),
-        (MultinomialLogLoss(3), (0.0, 0.0), 20.0, 0.7),
-    ],
-)
-def test_the_gradient_bound_is_nearly_attained(loss, targets, radius, tightness):
-    """A group of one record, weights on the sphere: how much of the noise is needed."""
-    problem = make_problem((1, 40), loss=loss, radius=radius, scaling=0.0)
-    plan = MGR(n_steps=1, risk_share=0.1).plan(problem, BUDGET)
-    rows, labels = random_data(problem, 0)
-    # two classes of the multinomial loss pull against each other along the first axis
-    weights = np.zeros((loss.n_outputs, 2))
-    weights[:, 0] = {1: [radius], 3: np.array([-1.0, 1.0, 0.0]) * radius / math.sqrt(2)}[
-        loss.n_outputs
-    ]
-    start = Solution(weights.ravel(), np.array([1.0, 0.0]), 0)
-    best = 0.0
-    for angle in np.linspace(0.0, np.pi / 2, 60):
-        asked = []
-        for row, target in zip(directed_pair(problem, angle), targets, strict=True):
-            rows[0], labels[0] = row, target
-            source = fixed_transcript(0, {})
-            MGR().run(plan, make_data(problem, rows, labels), source, start=start)
-            asked.append(source.asked)
-        best = max(best, distances(*asked)[0][1])
-    assert tightness < best <= 1.0 + ROUNDING
-
-
-@pytest.mark.parametrize("loss", descent.LOSSES, ids=repr)
-def test_the_risk_bound_is_nearly_attained(loss):
-    """One record, best against worst label at the end of the ball."""
-    problem = make_problem((1, 40), loss=loss, radius=20.0, scaling=0.0)
-    plan = MGR(n_steps=1, risk_share=0.5).plan(problem, BUDGET)
-    rows, labels = random_data(problem, 0)
-    weights = np.zeros((loss.n_outputs, 2))
-    spread = np.full(loss.n_outputs, -1.0)
-    spread[0] = max(loss.n_outputs - 1.0, 1.0)
-    weights[:, 0] = 20.0 * spread / np.linalg.norm(spread)
-    start = Solution(weights.ravel(), np.array([0.5, 0.5]), 0)
-    first, second = {
-        "log_loss": (1.0, -1.0) if loss.n_outputs == 1 else (0.0, 1.0),
-        "squared_error": (-getattr(loss, "target_bound", 0.0), 0.0),
-    }[loss.name]
-    asked = []
-    for row, target in ((1.0, first), (1.0 if loss.name == "log_loss" else 0.0, second)):
-        rows[0], labels[0] = (row, 0.0), target
-        source = fixed_transcript(0, {})
-        MGR().run(plan, make_data(problem, rows, labels), source, start=start)
-        asked.append(source.asked)
-    distance = distances(*asked)[1][1]
-    assert 0.99 < distance <= 1.0 + ROUNDING
 
 
 @pytest.mark.parametrize("ridge", [1e-3, 10.0])
@@ -195,22 +126,6 @@ def test_no_two_vectors_are_farther_apart(n_columns, seed, log_norm):
         moment_sensitivity(-norm)
 
 
-@pytest.mark.parametrize("scaling", [0.0, 0.5])
-def test_opposite_targets_of_one_row_attain_it(scaling):
-    """With residuals as long as √(1 + constant²) they are at right angles."""
-    problem = make_problem((3, 4), loss=SquaredError(), scaling=scaling)
-    rows, targets = random_data(problem, 0)
-    plan, found = Moments(1).plan(problem, BUDGET), []
-    for sign in (1.0, -1.0):
-        rows, targets = rows.copy(), targets.copy()
-        rows[0], targets[0] = (0.6, 0.8), sign
-        source = fixed_transcript(0, {})
-        Moments(1).run(plan, make_data(problem, rows, targets), source)
-        found.append(source.asked)
-    ((_, distance),) = distances(*found)
-    assert distance == pytest.approx(1.0 / (1.0 + moments_module.ROUNDING), rel=1e-4)
-
-
 def test_the_square_of_the_constant_is_not_released():
     problem = make_problem((5, 5), loss=SquaredError(), n_features=2)
     rows, targets = random_data(problem, 0)
@@ -222,47 +137,6 @@ def test_the_square_of_the_constant_is_not_released():
 # --- games -------------------------------------------------------------------------------------
 
 
-def test_the_bound_of_a_game_is_nearly_attained():
-    """All rows across the weights: opposite records move a vector by nearly the diameter."""
-    problem = make_problem((2, 30), radius=20.0, scaling=0.0)
-    rows, targets = random_records(problem, np.random.default_rng(0))
-    angle = 0.2
-    rows[:2], targets[:] = (math.sin(angle), math.cos(angle)), -1.0
-    other = rows.copy()
-    other[0] = math.sin(angle), -math.cos(angle)
-    pair = Neighbours(
-        make_data(problem, rows, targets),
-        make_data(problem, other, targets),
-        place=0,
-        group=0,
-        rank=0,
-        start=Solution(np.array([20.0, 0.0]), np.array([1 - 1e-9, 1e-9]), 0),
-    )
-    solver = OCO(n_rounds=1, noise="independent")
-    plan = solver.plan(problem, BUDGET)
-    found = [moves_on_a_transcript(plan, solver, pair, seed)["gradient sums"] for seed in range(8)]
-    assert 0.9 < max(found) <= 1.0 + ROUNDING
-
-
-@pytest.mark.parametrize(
-    "plans",
-    [
-        lambda: stream.oco_plans("weighted", "independent"),
-        lambda: stream.oco_plans("sampled", "independent"),
-        lambda: stream.batch_plans("independent"),
-    ],
-    ids=["oco, weighted", "oco, sampled", "online-to-batch"],
-)
-def test_with_independent_noise_one_vector_moves_at_most(plans):
-    counts = set()
-    for seed, (plan, solver) in enumerate(plans()):
-        pair = neighbours(plan.problem, seed)
-        (first, _), (second, _) = on_a_transcript(plan, solver, pair, seed)
-        moved = [distance(*both) for both in zip(first.asked, second.asked, strict=True)]
-        counts.add(sum(far > 0 for far, one in zip(moved, first.asked, strict=True) if one.is_row))
-    assert counts == {0, 1}
-
-
 def numbers_of(problem, batch=1.0):
     mechanism = make_prefix_sums("toeplitz", n_steps=8, n_dimensions=problem.n_weights)
     return DifferenceSensitivity.of(problem, mechanism, np.full(problem.n_groups, batch))
@@ -272,10 +146,10 @@ def numbers_of(problem, batch=1.0):
 def test_the_sensitivity_holds_for_all_records_and_points(loss):
     """Differences of random pairs of records at random pairs of points, near and far."""
     rng = np.random.default_rng(0)
-    for radius in (0.3, 3.0, 30.0):
+    for radius in (0.3, 30.0):
         problem = make_problem((9,), loss=loss, radius=radius, n_features=3)
         numbers, largest = numbers_of(problem), 0.0
-        for _ in range(150):
+        for _ in range(60):
             rows, targets = random_records(problem, rng)
             rows = rows[:2] / np.maximum(1.0, np.linalg.norm(rows[:2], axis=1))[:, None]
             if rng.random() < 0.5:
@@ -316,21 +190,6 @@ def test_one_smoothness_is_needed_and_enough(factor, holds):
     problem = make_problem((9,), loss=SquaredError(), radius=2.0, scaling=0.0)
     numbers = replace(numbers_of(problem), smoothness=factor * problem.smoothness)
     assert one_smoothness_is_stated(problem, numbers) == holds
-
-
-def test_one_diameter_is_needed_and_enough():
-    """The first round: two opposite records, at the point where the diameter is attained."""
-    problem = make_problem((9,), loss=BinaryLogLoss(), radius=20.0, scaling=0.0)
-    numbers, best = numbers_of(problem), 0.0
-    for angle in np.linspace(0.0, 1.5, 60):
-        rows = np.array([[math.sin(angle), math.cos(angle)], [math.sin(angle), -math.cos(angle)]])
-        here = np.array([20.0, 0.0])
-        one, other = (
-            difference_sum(problem, rows[i : i + 1], -np.ones(1), (1.0, here), (0.0, here))
-            for i in (0, 1)
-        )
-        best = max(best, float(np.linalg.norm(one - other)))
-    assert 0.99 * numbers.of_round(1.0, 0.0, 0.0) < best <= numbers.of_round(1.0, 0.0, 0.0)
 
 
 def test_the_sensitivity_is_the_one_written_down():

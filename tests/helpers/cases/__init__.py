@@ -19,7 +19,7 @@ def auto_plans():
 
 
 CASES: dict[str, Case] = {
-    "auto": Case(Auto, auto_plans, {}, n_pairs=36, rounding=rounds.CERTIFIED),
+    "auto": Case(Auto, auto_plans, n_pairs=36, rounding=rounds.CERTIFIED, strength=0.8),
     **descent.CASES,
     **rounds.CASES,
     **stream.CASES,

@@ -23,7 +23,7 @@ from sklearn_dpwg.solvers.rounds import certificate, releases, rounds
 from sklearn_dpwg.solvers.rounds import moments as moments_module
 from sklearn_dpwg.solvers.rounds import phased_erm as phased_module
 from sklearn_dpwg.solvers.rounds.phases import Phases
-from tests.helpers.cases.descent import CENTRED, LOSSES, OF_HIDDEN_GROUPS
+from tests.helpers.cases.descent import LOSSES, OF_HIDDEN_GROUPS
 from tests.helpers.contract import Case, draws, exact, half, instead, output, stops
 from tests.helpers.neighbours import hidden_problem, random_budget, random_problem
 from tests.helpers.replay import Instead, wrap
@@ -384,51 +384,32 @@ RESPONSE_FAULTS = {
 }
 
 CASES = {
-    "phased-erm": Case(
-        PhasedERM,
-        all_phased_plans,
-        {"phase weights": 0.9, "group risks": 0.6},
-        PHASED_FAULTS,
-        n_pairs=300,
-        rounding=CERTIFIED,
-    ),
+    "phased-erm": Case(PhasedERM, all_phased_plans, PHASED_FAULTS, n_pairs=180, rounding=CERTIFIED),
     "phased-erm of planned strengths": Case(
-        PhasedERM, planned_strengths, {"phase weights": 0.3}, n_pairs=72, rounding=CERTIFIED
+        PhasedERM, planned_strengths, n_pairs=36, rounding=CERTIFIED, strength=0.8
     ),
-    "phased-erm on centred rows": Case(
-        PhasedERM, centred_phases, CENTRED | {"phase weights": 0.5}, n_pairs=120, rounding=CERTIFIED
-    ),
+    "phased-erm on centred rows": Case(PhasedERM, centred_phases, n_pairs=60, rounding=CERTIFIED),
     "phased-erm on fresh records": Case(
-        FreshPhasedERM, fresh_plans, {"phase weights": 0.1}, n_pairs=90, rounding=CERTIFIED
+        FreshPhasedERM, fresh_plans, n_pairs=90, rounding=CERTIFIED, strength=0.9
     ),
     "phased-erm for hidden groups": Case(
-        PhasedERM,
-        hidden_phases,
-        {"phase weights": 0.9, "group risks": 0.6},
-        HIDDEN_FAULTS,
-        HIDDEN_PLANS,
-        n_pairs=350,
-        rounding=CERTIFIED,
+        PhasedERM, hidden_phases, HIDDEN_FAULTS, HIDDEN_PLANS, rounding=CERTIFIED
     ),
     "phased-erm of planned strengths for hidden groups": Case(
         PhasedERM,
         lambda: hidden_phases(1, 14, mu_weights=None, mu_groups=None),
-        {},
         n_pairs=84,
         rounding=CERTIFIED,
+        strength=0.8,
     ),
-    "moments": Case(Moments, moments_plans, {MOMENTS: 0.9}, MOMENTS_FAULTS, n_pairs=160),
-    "moments for hidden groups": Case(
-        Moments, lambda: moments_plans(is_hidden=True), {MOMENTS: 0.8}, n_pairs=200
-    ),
+    "moments": Case(Moments, moments_plans, MOMENTS_FAULTS, n_pairs=80),
+    "moments for hidden groups": Case(Moments, lambda: moments_plans(is_hidden=True), n_pairs=80),
     "best-response": Case(
         BestResponse,
         response_plans,
-        CENTRED
-        | {"phase weights": 0.9, "gradient": 0.9, "second moments": 0.6, "group risks": 0.6},
         RESPONSE_FAULTS,
         {"the first mixture's sensitivity": phases_that_move_a_mixture},
-        n_pairs=600,
+        n_pairs=300,
         rounding=CERTIFIED,
     ),
 }

@@ -63,7 +63,7 @@ def _start_outside(patch):
 # --- OCO ---------------------------------------------------------------------------------------
 
 
-def oco_plans(play, noise=None):
+def oco_plans(play):
     rng = np.random.default_rng(2)
     for index in range(48):
         problem = random_problem(
@@ -78,7 +78,7 @@ def oco_plans(play, noise=None):
         solver = OCO(
             str(rng.choice(["ftrl", "gradient-descent"])),
             play=play,
-            noise=noise or str(rng.choice(NOISES)),
+            noise=str(rng.choice(NOISES)),
             n_rounds=int(rng.integers(1, 6)),
         )
         yield solver.plan(problem, BUDGET), solver
@@ -166,7 +166,7 @@ SAMPLED_FAULTS = {
 # --- OnlineToBatch -----------------------------------------------------------------------------
 
 
-def batch_plans(noise=None):
+def batch_plans():
     rng = np.random.default_rng(5)
     learners = (FTRL(), OnlineGradientDescent(), OptimisticFTRL(), ParameterFree())
     for index in range(60):
@@ -184,7 +184,7 @@ def batch_plans(noise=None):
         solver = OnlineToBatch(
             learners[int(rng.integers(4))],
             power=float(rng.choice([0.0, 0.5, 1.0, 2.0, 3.0])),
-            noise=noise or str(rng.choice(NOISES)),
+            noise=str(rng.choice(NOISES)),
             n_rounds=int(rng.integers(1, 8)),
             schedule="planned" if rng.random() < 0.8 else "paper",
             convexity=float(rng.choice([0.0, 0.0, 0.5])),
@@ -273,23 +273,12 @@ BATCH_FAULTS = {
 
 CASES = {
     "oco, weighted": Case(
-        OCO,
-        lambda: oco_plans("weighted"),
-        {"gradient sums": 0.9, "group losses": 0.9},
-        OCO_FAULTS | WEIGHTED_FAULTS,
+        OCO, lambda: oco_plans("weighted"), OCO_FAULTS | WEIGHTED_FAULTS, n_pairs=400
     ),
     "oco, sampled": Case(
-        OCO,
-        lambda: oco_plans("sampled"),
-        {"gradient sums": 0.9, "group losses": 0.9},
-        OCO_FAULTS | SAMPLED_FAULTS,
+        OCO, lambda: oco_plans("sampled"), OCO_FAULTS | SAMPLED_FAULTS, n_pairs=400
     ),
     "online-to-batch": Case(
-        OnlineToBatch,
-        batch_plans,
-        {"sums of gradient differences": 0.9},
-        BATCH_FAULTS,
-        {"no smoothness": far_moves},
-        n_pairs=600,
+        OnlineToBatch, batch_plans, BATCH_FAULTS, {"no smoothness": far_moves}, n_pairs=300
     ),
 }
