@@ -13,7 +13,7 @@ import sklearn_dpwg.solvers.auto as auto_module
 from sklearn_dpwg.datasets import dataset_names
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, Huber, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import MGR, Auto, PhasedERM
+from sklearn_dpwg.solvers import MGR, SOLVERS, Auto, Exact, PhasedERM, Solver, make_solver
 from sklearn_dpwg.solvers.auto import BACKENDS, typical_excess
 from sklearn_dpwg.solvers.rounds.moments import MOST_WEIGHTS_OF_MOMENTS
 from sklearn_dpwg.solvers.rounds.phased_erm import MOST_WEIGHTS_OF_PHASES
@@ -195,3 +195,44 @@ def test_an_infinite_budget_is_refused():
 def test_the_rule_knows_no_data_set():
     text = Path(auto_module.__file__).read_text(encoding="utf-8")
     assert [name for name in dataset_names() if name in text] == []
+
+
+# --- by name -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_every_name_makes_its_solver(name):
+    assert issubclass(SOLVERS[name], Solver)
+    assert type(make_solver(name, epsilon=1.0)) is SOLVERS[name]
+
+
+def test_auto():
+    assert isinstance(make_solver("auto", epsilon=1.0), Auto)
+
+
+def test_an_instance_is_used_as_it_is():
+    solver = MGR(n_steps=3)
+    assert make_solver(solver, epsilon=1.0) is solver
+
+
+@pytest.mark.parametrize("solver", ["auto", "mgr", "exact", MGR(n_steps=3)])
+def test_without_a_budget_the_exact_solver_stands_in(solver):
+    assert isinstance(make_solver(solver, epsilon=math.inf), Exact)
+
+
+def test_the_exact_solver_keeps_its_parameters():
+    solver = Exact(tolerance=1e-3)
+    assert make_solver(solver, epsilon=math.inf) is solver
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_unknown_solvers(epsilon):
+    message = (
+        r"^solver must be one of \['ags', 'auto', 'best-response', 'exact', 'gda', 'mgr', "
+        r"'moments', 'oco', 'online-to-batch', 'phased-erm'\] or a solver instance, got 'sgd'"
+    )
+    with pytest.raises(ValueError, match=message):
+        make_solver("sgd", epsilon=epsilon)
+    for solver in (None, MGR, 3):
+        with pytest.raises(TypeError, match=r"^solver must be a name or a solver instance, got"):
+            make_solver(solver, epsilon=epsilon)

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.exceptions import WeakPlanWarning
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.optimum.minimax import (
     Regulariser,
     Released,
-    StronglyConvexSteps,
     descent_ascent,
     primal_risk,
     strong_gap,
@@ -157,12 +155,6 @@ def test_averages_are_of_the_points_that_are_named():
         assert dual[0] == 2.0 * weights[0]
 
 
-def test_strongly_convex_steps():
-    move, dual = StronglyConvexSteps(2.0, 5.0).push(4, np.ones(2), np.ones(3), 1.0)
-    np.testing.assert_allclose(move, -0.125)
-    np.testing.assert_allclose(dual, 0.05)
-
-
 # --- plans -------------------------------------------------------------------------------------
 
 
@@ -298,10 +290,3 @@ def test_estimators_take_it_by_name_with_nested_parameters():
     assert three.fit(X, classes, groups=groups).score(X, classes) > 0.6
     line = DPWorstGroupRegressor(solver="gda", data_norm=1.0, target_bounds=(-1, 1))
     assert line.fit(X, X[:, 0], groups=groups).score(X, X[:, 0]) > 0.3
-
-
-def test_the_papers_plan_says_that_it_is_weak():
-    model = DPWorstGroupClassifier(solver=GDA(5, schedule="paper"), data_norm=1.0, delta=1e-3)
-    X = np.random.default_rng(0).uniform(-0.5, 0.5, size=(200, 2))
-    with pytest.warns(WeakPlanWarning):
-        model.fit(X, X[:, 0] > 0, groups=np.arange(200) % 2)

@@ -1,6 +1,5 @@
 """Choice between full passes and Poisson batches."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -15,7 +14,6 @@ from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent.batches import (
     CLEAR_ADVANTAGE,
     GRADIENT_SPREAD,
-    Sampling,
     choose_sampling,
     make_batches,
     options,
@@ -23,7 +21,6 @@ from sklearn_dpwg.solvers.descent.batches import (
     resolve_rates,
     seconds_of,
 )
-from sklearn_dpwg.solvers.descent.releases import GRADIENT_AND_RISKS
 from sklearn_dpwg.solvers.descent.rule import HedgeRule
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import CORRECTION, risk_spread
@@ -299,13 +296,3 @@ def test_samples_so_rare_that_nothing_hides_them_are_refused():
 def test_a_wrong_ceiling_is_refused_here_too():
     with pytest.raises(ValueError, match="loss_ceiling of MGR must be above"):
         MGR(sampling_rate=0.1, loss_ceiling=-1.0).plan(make_problem((40, 90)), BUDGET)
-
-
-def test_plans_on_batches_hold_public_facts_only():
-    fields = {field.name for field in dataclasses.fields(HedgeRule)}
-    assert fields == {
-        "problem", "parameters", "n_steps", "ceiling", "raised_ceiling", "aim", "step_size",
-        "longest_step", "max_momentum", "is_fixed",
-    }  # fmt: skip
-    assert Sampling((1.0, 1.0), 3).is_full
-    assert GRADIENT_AND_RISKS == "gradient and group risks"

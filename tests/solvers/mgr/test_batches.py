@@ -14,14 +14,13 @@ from scipy import integrate, stats
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.risks import ByGroup
-from sklearn_dpwg.exceptions import PlanExceededError, SeededNoiseWarning, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import SeededNoiseWarning, UnsupportedMechanismError
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, delta_of
+from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, delta_of
 from sklearn_dpwg.solvers import MGR, Solution
 from tests.helpers.group_data import make_data, make_problem, make_risks
 from tests.helpers.neighbours import random_data
 from tests.helpers.noise_checks import scale_faults
-from tests.helpers.plan_check import assert_releases_match
 from tests.helpers.reference import Ball, adapted_group_weights, estimates, kept_share
 from tests.helpers.replay import recorded
 from tests.helpers.selections import Listed, chosen, everybody
@@ -244,47 +243,6 @@ def test_the_guarantee_is_read_written_and_refuses_what_it_cannot_say(rates):
 # --- the run -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sizes", [(5,), (4, 9), (1, 2, 30)])
-@pytest.mark.parametrize("rate", [0.02, 0.6])
-def test_a_run_releases_what_was_planned(sizes, rate):
-    """Most batches of 1 to 5 records at rate 0.02 are empty, and release noise all the same."""
-    problem = make_problem(sizes)
-    rates = (rate, *[1.0, 0.3][: len(sizes) - 1])
-    solver = MGR(n_steps=20, sampling_rate=rates)
-    plan = solver.plan(problem, BUDGET)
-    transcripts = set()
-    for seed in range(4):
-        noise = seeded(seed, plan.releases)
-        data = make_data(problem, *random_data(problem, seed))
-        found = solver.run(plan, data, noise)
-        assert_releases_match(noise, plan)
-        transcripts.add(tuple((draw.release, draw.shape) for draw in noise.draws))
-        assert np.linalg.norm(found.weights) <= problem.radius * (1 + 1e-12)
-        assert found.group_weights.sum() == pytest.approx(1.0, abs=1e-12)
-    assert len(transcripts) == 1
-    assert {release.name for release in plan.releases} == {
-        "gradient" if len(sizes) == 1 else "gradient and group risks"
-    }
-    assert {release.max_count for release in plan.releases} == {20}
-
-
-def test_a_source_with_less_refuses():
-    problem = make_problem((4, 9))
-    solver = MGR(n_steps=4, sampling_rate=(0.5, 0.2))
-    plan = solver.plan(problem, BUDGET)
-    data = make_data(problem, *random_data(problem, 0))
-    for index, release in enumerate(plan.releases):
-        for other in (
-            dataclasses.replace(release, max_count=3),
-            dataclasses.replace(release, sampling_rate=release.sampling_rate / 2),
-            release.scaled(0.99),
-        ):
-            releases = list(plan.releases)
-            releases[index] = other
-            with pytest.raises(PlanExceededError):
-                solver.run(plan, data, seeded(0, releases))
-
-
 def test_empty_batches_release_noise_around_nothing():
     problem = make_problem((3, 2))
     solver = MGR(n_steps=40, sampling_rate=0.02)
@@ -316,17 +274,6 @@ def test_noise_of_a_run_has_the_scale_of_the_plan(rates):
     stds = plan.schedule.batches.gradient_stds * problem.prior
     np.testing.assert_allclose(first.noise_scale[:-2], stds.max(), rtol=1e-10)
     np.testing.assert_allclose(first.noise_scale[-2:], plan.schedule.batches.risk_stds)
-
-
-def test_secure_noise_of_a_run_has_the_scale_of_the_plan():
-    problem = make_problem((6, 40), n_features=60)
-    solver = MGR(n_steps=40, sampling_rate=(1.0, 0.3))
-    plan = solver.plan(problem, BUDGET)
-    source = recorded(NoiseSource(None, plan.releases))
-    solver.run(plan, make_data(problem, *random_data(problem, 0)), source)
-    units = [(asked.answer - asked.value) / asked.noise_scale for asked in source.asked]
-    standard = Release("units", "gaussian", 1.0, 1)
-    assert scale_faults(np.concatenate(units), standard, sensitivity=1.0) == []
 
 
 def who_joined(plan, coins):

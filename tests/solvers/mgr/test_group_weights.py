@@ -9,18 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from sklearn_dpwg.losses import BinaryLogLoss, SquaredError
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SmoothedHinge, SquaredError
 from sklearn_dpwg.privacy import Budget
-from sklearn_dpwg.solvers import MGR
+from sklearn_dpwg.solvers import MGR, Solution
 from sklearn_dpwg.solvers.descent.group_weights import (
     LEAST_CEILING,
     GroupWeights,
     LossLevel,
+    Shrinkage,
     priced_weights,
 )
 from sklearn_dpwg.solvers.descent.rule import HedgeRule, RunNoise
 from sklearn_dpwg.solvers.sums import SumSensitivity
-from tests.helpers.group_data import make_problem
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
 
@@ -209,3 +211,100 @@ def test_a_plan_says_that_it_adapts():
     assert "losses counted up to 6 times their mean" in str(plan.schedule)
     plain = dataclasses.replace(plan.schedule, adapts=False, ceiling_of_level=math.inf)
     assert "released risks" not in str(plain)
+
+
+# --- learned weights shrink where the worst-off group gained less -----------------------------
+
+LOG_2 = math.log(2.0)
+SIZES = (3000, 1500, 200)
+
+
+def kept(risks, *, group_weights, variance=0.0, n_steps=10):
+    shrinkage = Shrinkage(LOG_2, len(risks))
+    for _ in range(n_steps):
+        shrinkage.push(np.array(risks), np.full(len(risks), variance), np.array(group_weights))
+    return shrinkage.kept
+
+
+@pytest.mark.parametrize("drops", [(0.3, 0.3), (0.3, 0.1), (0.3, 0.45), (0.3, 0.0), (0.3, -0.1)])
+def test_the_share_is_where_the_worst_parabola_is_least(drops):
+    of_mean = drops[0]  # all weight is on the first group
+    risks = [LOG_2 - drop for drop in drops]
+    found = kept(risks, group_weights=(1.0, 0.0))
+    alphas = np.linspace(0.5, 1.0, 5001)
+    curvature = 2.0 * of_mean
+    parabolas = [-(drop + curvature / 2) * alphas + curvature * alphas**2 / 2 for drop in drops]
+    worst = parabolas[int(np.argmin(drops))]
+    assert found == pytest.approx(alphas[worst.argmin()], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("risks", "group_weights", "n_steps", "wanted"),
+    [
+        ([0.4, 0.4, 0.4], (0.2, 0.3, 0.5), 10, 1.0),
+        ([0.4], (1.0,), 10, 1.0),
+        ([0.7, 0.8], (0.5, 0.5), 10, 0.5),  # a model that gains nothing
+        ([0.7, 0.8], (0.5, 0.5), 0, 1.0),
+    ],
+)
+def test_groups_that_gain_alike_keep_all(risks, group_weights, n_steps, wanted):
+    assert kept(risks, group_weights=group_weights, n_steps=n_steps) == pytest.approx(wanted)
+
+
+def test_noise_alone_takes_little():
+    rng, found = np.random.default_rng(0), []
+    for _ in range(200):
+        shrinkage = Shrinkage(LOG_2, 4)
+        for _ in range(100):
+            noise = 0.2 * rng.standard_normal(4)
+            shrinkage.push(0.5 + noise, np.full(4, 0.04), np.full(4, 0.25))
+        found.append(shrinkage.kept)
+    # noise of a mean risk is a tenth of the drop, and the least of four is a deviation too low
+    assert 0.96 < np.mean(found) <= 1.0
+
+
+@pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3)], ids=repr)
+def test_log_losses_shrink_and_their_plans_say_so(loss):
+    problem = make_problem(SIZES, loss=loss, radius=20.0, scaling=1.0)
+    plan = MGR(n_steps=20).plan(problem, BUDGET)
+    assert plan.schedule.shrinks
+    assert "taken back" in str(plan.schedule)
+
+
+@pytest.mark.parametrize(
+    ("loss", "parameters"),
+    [
+        (SquaredError(), {}),
+        (SmoothedHinge(), {}),
+        (BinaryLogLoss(), {"group_rate": 0.1}),
+        (BinaryLogLoss(), {"schedule": "paper"}),
+    ],
+)
+def test_nothing_else_does(loss, parameters):
+    problem = make_problem(SIZES, loss=loss, radius=20.0, scaling=1.0)
+    plan = MGR(**({} if "schedule" in parameters else {"n_steps": 20}) | parameters).plan(
+        problem, BUDGET
+    )
+    assert not plan.schedule.shrinks
+    assert "taken back" not in str(plan.schedule)
+
+
+def test_a_start_is_not_shrunk_away(monkeypatch):
+    problem = make_problem(SIZES, loss=BinaryLogLoss(), radius=20.0, scaling=1.0)
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((sum(SIZES), problem.n_weights - 1))
+    data = make_data(problem, rows, rng.integers(2, size=len(rows)))
+    plan = MGR(n_steps=20).plan(problem, BUDGET)
+    start = Solution(np.zeros(problem.n_weights), np.full(3, 1 / 3), 0)
+    runs = []
+    for share in (1.0, 0.5):
+        monkeypatch.setattr(Shrinkage, "kept", property(lambda _, share=share: share))
+        runs.append(
+            [
+                MGR(n_steps=20).run(plan, data, seeded(0, plan.releases), start=given).weights
+                for given in (None, start)
+            ]
+        )
+    (all_kept, of_start), (half_kept, again) = runs
+    np.testing.assert_allclose(half_kept, 0.5 * all_kept)
+    np.testing.assert_array_equal(of_start, again)

@@ -6,7 +6,17 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.losses import (
+    AbsoluteError,
+    BinaryLogLoss,
+    Hinge,
+    Huber,
+    MultinomialLogLoss,
+    Quantile,
+    SmoothedHinge,
+    SquaredError,
+    SquaredHinge,
+)
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR, Solution
@@ -427,3 +437,32 @@ def test_it_learns_at_epsilon_one():
     ]
     assert np.mean(reached) - best < 0.3 * (start - best)
     assert np.mean(reached) - best < plan.predicted_excess_if_worst[1]
+
+
+def alike_in_all_groups(problem, seed=0):
+    """Two features that matter alike in all groups, and another threshold in each."""
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(problem.n_groups), problem.group_sizes)
+    angle = rng.uniform(0, 2 * np.pi, size=len(codes))
+    rows = np.column_stack([np.cos(angle), np.sin(angle)])
+    signal = rows @ [0.6, -0.4] + 0.1 * codes
+    noisy = np.clip(signal + 0.1 * rng.normal(size=len(codes)), -1, 1)
+    targets = np.where(noisy > 0, 1.0, -1.0) if problem.loss.task == "binary" else noisy
+    return make_data(problem, rows, targets)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [Hinge(), AbsoluteError(), Quantile(0.8), SmoothedHinge(), SquaredHinge(), Huber()],
+    ids=repr,
+)
+def test_a_large_budget_comes_near_the_optimum(loss):
+    problem = make_problem((2000, 1000), loss=loss)
+    data = alike_in_all_groups(problem)
+    solver = MGR(n_steps=150)
+    plan = solver.plan(problem, Budget(50.0, 1e-6))
+    found = solver.run(plan, data, seeded(0, plan.releases))
+    best = worst_group_optimum(data, radius=3.0)
+    excess = data.risks(found.weights).max() - data.risks(best.weights).max()
+    nothing = data.risks(np.zeros(3)).max() - data.risks(best.weights).max()
+    assert -best.gap - 1e-12 <= excess <= 0.1 * nothing
