@@ -245,7 +245,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
     The constant of both noises is 1, or the least that exact accounting allows;
     docs/theory/ags.md, section 5, has the formulas. (Zhou and Bassily 2024, Theorems 13 and 14)
     """
-    n, d, p = min(problem.group_sizes), problem.n_weights, problem.n_groups
+    n, p = min(problem.group_sizes), problem.n_groups
     lipschitz, loss_range, diameter = problem.lipschitz, problem.loss_range, problem.diameter
     log_delta = math.log(1.0 / budget.delta)
     scale = n * budget.epsilon
@@ -254,22 +254,12 @@ def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
     sigma = lipschitz * math.sqrt(n_steps * math.log(n * p / budget.delta) * log_delta) / scale
     tau = loss_range * math.sqrt(n_steps * log_delta) / scale
     noise = planning.PaperNoise.of(
-        problem, budget, n_steps, sigma, tau, gradient=GRADIENT_OF_ONE_GROUP
+        problem, budget, n_steps, sigma, tau, taken=n_steps, gradient=GRADIENT_OF_ONE_GROUP
     )
-    sigma, tau = sigma * noise.constant, tau * noise.constant
-    step_size = diameter / math.sqrt(n_steps * (lipschitz**2 + d * sigma**2))
-    schedule = AGSSchedule(
-        **planning.paper_fields(
-            problem, noise.sums, n_steps, averaged=n_steps, step_size=step_size
-        ),
-        visits=n_steps,
-        memory=1,
-        sharpness=math.inf,
-        remark=noise.remark,
-    )
+    schedule = AGSSchedule(**noise.fields, visits=n_steps, memory=1, sharpness=math.inf)
     # the bound in the proof of Theorem 14: regret, and twice the largest noise on a risk
-    excess = diameter * math.sqrt((lipschitz**2 + d * sigma**2) / n_steps)
+    excess = noise.regret
     if p > 1:
-        excess += 16.0 * tau * math.log(p * n * n_steps / 2.0)
+        excess += 16.0 * noise.tau * math.log(p * n * n_steps / 2.0)
     bounds = np.full(p, excess)
     return planning.plan_of("ags", problem, budget, noise.releases, schedule, bounds, COST)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,8 +13,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.optimum.objective import project_to_ball
-from sklearn_dpwg.privacy import Budget, NoiseSource, SumGrid
-from sklearn_dpwg.solvers.centring import CentredProblem, largest_clip
+from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.descent import planning, releases
 from sklearn_dpwg.solvers.descent.group_weights import (
     GroupWeights,
@@ -26,11 +24,15 @@ from sklearn_dpwg.solvers.descent.group_weights import (
 )
 from sklearn_dpwg.solvers.descent.releases import GRADIENT, gradient_of_mixture
 from sklearn_dpwg.solvers.descent.rule import LONGEST_MEMORY, HedgeRule, MGRParameters
-from sklearn_dpwg.solvers.descent.schedule import MGRSchedule
+from sklearn_dpwg.solvers.descent.schedule import MGRSchedule, MixtureSteps
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.solver import Solution
-from sklearn_dpwg.solvers.steps import HeavyBall, StepLimits
+from sklearn_dpwg.solvers.steps import HeavyBall
+
+# Numbers of calls that a plan may choose from: momentum does not outlast a call, and with 16 of
+# them steps do not get far enough where there is little noise (benchmarks/best_response.py rounds).
+CALLS = (1, 2, 4, 8)
 
 
 class MGR(MGRParameters, MixtureSolver):
@@ -171,14 +173,55 @@ class MGR(MGRParameters, MixtureSolver):
         learned = first.weights_of_rows(learned)
         return Solution(learned, group_weights_sum / schedule.averaged, schedule.n_steps)
 
+    @property
+    def _most_steps(self) -> int:
+        return self.max_passes if self.n_steps is None else self.n_steps
+
     def mixture_problem(self, problem: Problem) -> Problem:
         return planning.learned_problem(problem, self)
 
     def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
-        return tuple(n_calls for n_calls in CALLS if n_calls <= _steps(self))
+        return tuple(n_calls for n_calls in CALLS if n_calls <= self._most_steps)
 
     def plan_calls(self, problem: Problem, calls: Calls) -> MixturePlan:
-        return plan_of_calls(problem, calls, self)
+        """Plan as many steps as the passes allow, shared among the calls."""
+        steps_a_call = self._most_steps // calls.n_calls
+        if steps_a_call < 1:
+            raise ValueError(
+                f"n_steps and max_passes of MGR must allow a step in each of {calls.n_calls} "
+                f"rounds, got {self.n_steps!r} and {self.max_passes!r}."
+            )
+        n_steps = steps_a_call * calls.n_calls
+        rule = HedgeRule.of(problem, self, n_steps)
+        # momentum does not outlast a call
+        memory = max(1.0, LONGEST_MEMORY * steps_a_call)
+        max_momentum = min(rule.max_momentum, 1.0 - 1.0 / memory)
+        # the variance of the mean gradient of all steps, if all weight is on a group
+        sizes = np.asarray(problem.group_sizes, dtype=float)
+        of_coordinate = problem.gradient_diameter * calls.multiplier / sizes
+        variances = np.asarray(problem.n_weights * of_coordinate**2 / calls.n_calls)
+        bounds = rule.of_weights(variances, max_momentum=max_momentum)
+        schedule = MixtureSteps(
+            **(rule.limits() | {"max_momentum": max_momentum}),
+            steps_a_call=steps_a_call,
+            # the next call goes on from an answer, and answers are averaged
+            averaged=1 if calls.n_calls > 1 else max(1, round(self.averaging * steps_a_call)),
+            gradient_diameter=rule.sums.gradient_diameter,
+            ceiling=rule.ceiling,
+            grid=rule.sums.grid,
+        )
+        return MixturePlan(
+            solver="mgr",
+            problem=problem,
+            calls=calls,
+            release=calls.release(GRADIENT, steps_a_call),
+            schedule=schedule,
+            bounds=tuple(float(bound) for bound in bounds),
+            averaged=max(1, round(self.averaging * calls.n_calls)),
+            seconds=predict_seconds(
+                problem, n_steps, n_draws=n_steps, n_coordinates=n_steps * problem.n_weights
+            ),
+        )
 
     def answer(
         self,
@@ -193,23 +236,10 @@ class MGR(MGRParameters, MixtureSolver):
     ) -> FloatArray:
         schedule, problem = plan.schedule, plan.problem
         assert isinstance(schedule, MixtureSteps)
-        unit = 1.0
-        if isinstance(problem, CentredProblem):
-            unit = problem.clip / largest_clip(problem.loss)
         weights, ball = center, HeavyBall(schedule, len(center))
         total = np.zeros_like(center)
         for t in range(schedule.steps_a_call):
-            gradient, noise_std = gradient_of_mixture(
-                data,
-                weights,
-                group_weights,
-                gradient_diameter=schedule.gradient_diameter,
-                ceiling=schedule.ceiling,
-                grid=schedule.grid,
-                unit=unit,
-                noise=noise,
-                release=plan.release,
-            )
+            gradient, noise_std = gradient_of_mixture(plan, data, weights, group_weights, noise)
             weights = project_to_ball(weights + ball.push(gradient, noise_std), problem.radius)
             if t >= schedule.steps_a_call - schedule.averaged:
                 total += weights
@@ -240,27 +270,20 @@ def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     1, or the smallest that exact accounting allows; docs/theory/mgr.md, section 7, has the
     formulas. (Zhou and Bassily 2024, Theorems 9 and 10 and the proof in Appendix C.1)
     """
-    n, d, p = min(problem.group_sizes), problem.n_weights, problem.n_groups
-    lipschitz, diameter = problem.lipschitz, problem.diameter
+    n, p = min(problem.group_sizes), problem.n_groups
     n_steps, sigma, tau = _steps_and_noise(problem, budget, max_passes)
-    noise = planning.PaperNoise.of(problem, budget, n_steps - 1, sigma, tau)
-    sigma, tau = sigma * noise.constant, tau * noise.constant
+    noise = planning.PaperNoise.of(problem, budget, n_steps, sigma, tau, taken=n_steps - 1)
     feedback_bound = problem.loss_range
     if p > 1:
-        feedback_bound += 8.0 * tau * max(0.0, math.log(p * n * n_steps / 2.0))
-    step_size = diameter / math.sqrt(n_steps * (lipschitz**2 + d * sigma**2))
+        feedback_bound += 8.0 * noise.tau * max(0.0, math.log(p * n * n_steps / 2.0))
     schedule = MGRSchedule(
-        **planning.paper_fields(
-            problem, noise.sums, n_steps - 1, averaged=n_steps, step_size=step_size
-        ),
+        **noise.fields,
         step="sampled",
         group_rate=math.sqrt(math.log(p) / (n_steps * feedback_bound**2)),
         noise_correction=(0.0,) * p,
-        remark=noise.remark,
     )
     # the regret bounds in the proof of Theorem 10
-    excess = diameter * math.sqrt((lipschitz**2 + d * sigma**2) / n_steps)
-    excess += 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
+    excess = noise.regret + 2.0 * feedback_bound * math.sqrt(math.log(p) / n_steps)
     bounds, cost = np.full(p, excess), planning.COST_OF_PASSES
     return planning.plan_of("mgr", problem, budget, noise.releases, schedule, bounds, cost)
 
@@ -280,75 +303,3 @@ def _steps_and_noise(problem: Problem, budget: Budget, max_passes: int) -> tuple
         / (n * budget.epsilon)
     )
     return n_steps, sigma, loss_range * math.sqrt(n_steps * log_delta) / (n * budget.epsilon)
-
-
-# Noisy gradient steps as answers for fixed mixtures of groups.
-
-# Numbers of calls that a plan may choose from: momentum does not outlast a call, and with 16 of
-# them steps do not get far enough where there is little noise (benchmarks/best_response.py rounds).
-CALLS = (1, 2, 4, 8)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class MixtureSteps(StepLimits):
-    """Everything that the steps of a call need; `n_steps` are those of all calls together."""
-
-    steps_a_call: int
-    averaged: int  # how many of a call's last iterates are averaged
-    gradient_diameter: float  # Γ, rounding included
-    ceiling: float
-    grid: SumGrid
-
-    def __str__(self) -> str:
-        """Return a line for people."""
-        answer = f"the average of the last {self.averaged:,}" if self.averaged > 1 else "the last"
-        return (
-            f"{self.steps_a_call:,} weighted step(s) a call, one pass each, at most "
-            f"{self.longest_step:.3g} long, momentum at most {self.max_momentum:.2g}; the answer "
-            f"is {answer}"
-        )
-
-
-def _steps(parameters: MGRParameters) -> int:
-    return parameters.max_passes if parameters.n_steps is None else parameters.n_steps
-
-
-def plan_of_calls(problem: Problem, calls: Calls, parameters: MGRParameters) -> MixturePlan:
-    """Return the plan of as many steps as the passes allow, shared among the calls."""
-    steps_a_call = _steps(parameters) // calls.n_calls
-    if steps_a_call < 1:
-        raise ValueError(
-            f"n_steps and max_passes of MGR must allow a step in each of {calls.n_calls} rounds, "
-            f"got {parameters.n_steps!r} and {parameters.max_passes!r}."
-        )
-    n_steps = steps_a_call * calls.n_calls
-    rule = HedgeRule.of(problem, parameters, n_steps)
-    # momentum does not outlast a call
-    memory = max(1.0, LONGEST_MEMORY * steps_a_call)
-    max_momentum = min(rule.max_momentum, 1.0 - 1.0 / memory)
-    # the variance of the mean gradient of all steps, if all weight is on a group
-    sizes = np.asarray(problem.group_sizes, dtype=float)
-    of_coordinate = problem.gradient_diameter * calls.multiplier / sizes
-    variances = np.asarray(problem.n_weights * of_coordinate**2 / calls.n_calls)
-    bounds = rule.of_weights(variances, max_momentum=max_momentum)
-    schedule = MixtureSteps(
-        **(rule.limits() | {"max_momentum": max_momentum}),
-        steps_a_call=steps_a_call,
-        # the next call goes on from an answer, and answers are averaged
-        averaged=1 if calls.n_calls > 1 else max(1, round(parameters.averaging * steps_a_call)),
-        gradient_diameter=rule.sums.gradient_diameter,
-        ceiling=rule.ceiling,
-        grid=rule.sums.grid,
-    )
-    return MixturePlan(
-        solver="mgr",
-        problem=problem,
-        calls=calls,
-        release=calls.release(GRADIENT, steps_a_call),
-        schedule=schedule,
-        bounds=tuple(float(bound) for bound in bounds),
-        averaged=max(1, round(parameters.averaging * calls.n_calls)),
-        seconds=predict_seconds(
-            problem, n_steps, n_draws=n_steps, n_coordinates=n_steps * problem.n_weights
-        ),
-    )

@@ -130,12 +130,12 @@ def pay_for_passes(rule: StepRule, budget: Budget, *, gradient: str = GRADIENT) 
 
 
 class PaperNoise(NamedTuple):
-    """Releases with the papers' noise, and by how much accounting has them raise it."""
+    """Noise by a paper's formulas, with constant 1 or the least that is affordable."""
 
     releases: Sequence[Release]
-    constant: float
-    sums: SumSensitivity
-    remark: str
+    tau: float  # noise on the risks of the smallest group
+    fields: dict[str, Any]  # of a schedule
+    regret: float  # of the weights
 
     @classmethod
     def of(
@@ -146,29 +146,34 @@ class PaperNoise(NamedTuple):
         sigma: float,
         tau: float,
         *,
+        taken: int,
         gradient: str = GRADIENT,
     ) -> PaperNoise:
-        """Return σ on gradients and τ on risks, with constant 1 or the least that is affordable.
+        """Return σ on gradients and τ on risks of steps of which some number is taken.
 
         They are those of the smallest group; a larger one needs less in proportion to its size.
         """
         n, sums = min(problem.group_sizes), paper_sums(problem)
         releases: Sequence[Release] = [
-            Release(gradient, "gaussian", sigma * n / sums.gradient_diameter, n_steps)
+            Release(gradient, "gaussian", sigma * n / sums.gradient_diameter, taken)
         ]
         if problem.n_groups > 1:
-            releases = [*releases, Release(RISKS, "laplace", tau * n / sums.loss_range, n_steps)]
+            releases = [*releases, Release(RISKS, "laplace", tau * n / sums.loss_range, taken)]
         true_epsilon = PrivacyGuarantee.from_releases(releases, budget.delta).epsilon
         constant = 1.0
         if true_epsilon > budget.epsilon:
             affordable = calibrate(releases, budget)
             constant = affordable[0].noise_multiplier / releases[0].noise_multiplier
             releases = affordable
-        remark = (
+        square = problem.lipschitz**2 + problem.n_weights * (sigma * constant) ** 2
+        step_size = problem.diameter / math.sqrt(n_steps * square)
+        fields = paper_fields(problem, sums, taken, averaged=n_steps, step_size=step_size)
+        fields["remark"] = (
             f"the paper's noise with constant 1 costs epsilon = {true_epsilon:.4g}; constant used: "
             f"{constant:.4g}"
         )
-        return cls(releases, constant, sums, remark)
+        regret = problem.diameter * math.sqrt(square / n_steps)
+        return cls(releases, tau * constant, fields, regret)
 
 
 def paper_sums(problem: Problem) -> SumSensitivity:

@@ -18,8 +18,8 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import ByGroup, EveryRecord, Risks, Selection
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.optimum.minimax import Released, project_to_simplex
-from sklearn_dpwg.privacy import NoiseSource, Release, SumGrid
-from sklearn_dpwg.solvers.centring import Centring, largest_clip, release_centre
+from sklearn_dpwg.privacy import NoiseSource, Release
+from sklearn_dpwg.solvers.centring import CentredProblem, Centring, largest_clip, release_centre
 from sklearn_dpwg.solvers.descent.group_weights import Limits
 from sklearn_dpwg.solvers.descent.schedule import (
     AGSSchedule,
@@ -27,7 +27,9 @@ from sklearn_dpwg.solvers.descent.schedule import (
     DescentSchedule,
     GDASchedule,
     MGRSchedule,
+    MixtureSteps,
 )
+from sklearn_dpwg.solvers.mixture import MixturePlan
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution
 from sklearn_dpwg.solvers.steps import heard
@@ -199,27 +201,27 @@ def _draw(
 
 
 def gradient_of_mixture(
+    plan: MixturePlan,
     data: Risks,
     weights: FloatArray,
     group_weights: FloatArray,
-    *,
-    gradient_diameter: float,
-    ceiling: float,
-    grid: SumGrid,
-    unit: float,
     noise: NoiseSource,
-    release: Release,
 ) -> tuple[FloatArray, float]:
     """Read all records; release the gradient of a mixture alone, and say how loud its noise is.
 
     A record of group i moves it by at most the diameter times its group's weight over its size.
     """
+    schedule, problem = plan.schedule, plan.problem
+    assert isinstance(schedule, MixtureSteps)
+    unit = 1.0
+    if isinstance(problem, CentredProblem):
+        unit = problem.clip / largest_clip(problem.loss)
     sizes = np.asarray(data.group_sizes, dtype=float)
-    _, gradients = data.sums(weights, ceiling=ceiling, grid=grid)
+    _, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
     gradient = group_weights @ (gradients / (unit * sizes[:, None]))
-    sensitivity = float(gradient_diameter * (group_weights / sizes).max())
-    noisy = noise.gaussian(gradient, sensitivity=sensitivity, release=release)
-    return unit * noisy, unit * release.noise_multiplier * sensitivity
+    sensitivity = float(schedule.gradient_diameter * (group_weights / sizes).max())
+    noisy = noise.gaussian(gradient, sensitivity=sensitivity, release=plan.release)
+    return unit * noisy, unit * plan.release.noise_multiplier * sensitivity
 
 
 # Of active group selection: the gradient of one group.

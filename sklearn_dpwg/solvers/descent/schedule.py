@@ -321,3 +321,23 @@ class GDASchedule(DescentSchedule):
             *lines,
             steps=f"steps 1/(rho t) with rho = {self.weight_ridge:.3g}" if self.is_paper else "",
         )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MixtureSteps(StepLimits):
+    """What steps that answer for a fixed mixture need; `n_steps` are those of all calls."""
+
+    steps_a_call: int
+    averaged: int  # how many of a call's last iterates are averaged
+    gradient_diameter: float  # Γ, rounding included
+    ceiling: float
+    grid: SumGrid
+
+    def __str__(self) -> str:
+        """Return a line for people."""
+        answer = f"the average of the last {self.averaged:,}" if self.averaged > 1 else "the last"
+        return (
+            f"{self.steps_a_call:,} weighted step(s) a call, one pass each, at most "
+            f"{self.longest_step:.3g} long, momentum at most {self.max_momentum:.2g}; the answer "
+            f"is {answer}"
+        )

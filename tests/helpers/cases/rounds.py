@@ -348,8 +348,10 @@ def _answer_without_noise(real, solver, *arguments, **named):
     return real(solver, *others, Instead(noise, gaussian=gaussian), **named)
 
 
-def _half_the_diameter(real, *arguments, gradient_diameter, **named):
-    return real(*arguments, gradient_diameter=gradient_diameter / 2, **named)
+def _half_the_diameter(real, plan, *others):
+    half = plan.schedule.gradient_diameter / 2
+    schedule = dataclasses.replace(plan.schedule, gradient_diameter=half)
+    return real(dataclasses.replace(plan, schedule=schedule), *others)
 
 
 def _pooled(real, release, schedule, group_weights, data, *others):
