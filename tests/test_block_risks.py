@@ -12,17 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sklearn_dpwg.data.kernels import Blocks, fused_pass
-from sklearn_dpwg.data.problem import HiddenGroups, Problem
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import (
     BLOCK_ROWS,
-    GroupRisks,
-    LocalEngine,
     RecordBlock,
     Risks,
     keyed_parts,
     record_block,
 )
+from sklearn_dpwg.data.risks.engine import LocalEngine
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget, SumGrid
 from sklearn_dpwg.privacy.noise import PoissonSample
@@ -44,39 +42,22 @@ MOMENTS = {
 }  # fmt: skip
 
 
-def hidden_risks(loss=None, n=128, seed=0) -> GroupRisks:
-    """Return records of hidden groups, in no order."""
-    rng = np.random.default_rng(seed)
-    problem = Problem(
-        BinaryLogLoss() if loss is None else loss,
-        (n // 2, n // 2),
-        3,
-        3.0,
-        (0.5, 0.5),
-        1.0,
-        HiddenGroups(n, 0.03),
-    )
-    codes = (rng.random(n) < 0.3).astype(int)
-    return make_data(problem, rng.standard_normal((n, 3)), rng.choice([-1.0, 1.0], n), codes)
-
-
 def answers(risks, weights, *, exact):
     """Return what blocks answer: sums on a grid, or the others."""
     some = np.linspace(0.2, 0.8, risks.n_groups)
     if not exact:
         centred = risks.with_loss(BinaryLogLoss()) if risks.loss.n_outputs == 1 else risks
-        has_one = risks.loss.n_outputs == 1 and not risks.hides_groups
         found = [
             risks.risks(weights, ceiling=0.8),
             *risks.risks_and_gradients(weights),
             risks.over(np.full(risks.n_groups, 7.0), loss_center=0.3).risks(weights),
             centred.hessian(weights, some),
         ]
-        if has_one:
+        if risks.loss.n_outputs == 1:
             view = centred.centred(np.full(3, 0.1), constant=0.25, clip=0.4)
             found += [*view.risks_and_gradients(weights), view.hessian(weights, some)]
         return found
-    sample = PoissonSample(0.4, bytes(32), by_place=risks.hides_groups)
+    sample = PoissonSample(0.4, bytes(32))
     found = [
         *risks.sums(weights, ceiling=0.8, grid=GRID, center=2.0**-4),
         risks.sums(weights, ceiling=0.8, grid=GRID, gradients=False)[0],
@@ -108,21 +89,8 @@ def test_many_blocks_answer_as_one(loss, layout):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_hidden_groups_are_cut_by_places():
-    one = hidden_risks()
-    weights = np.random.default_rng(1).standard_normal(one.n_weights)
-    many = in_blocks(one, 6, engine=RestlessEngine())
-    assert many.hides_groups
-    for exact in (False, True):
-        for found, expected in zip(
-            answers(many, weights, exact=exact), answers(one, weights, exact=exact), strict=True
-        ):
-            np.testing.assert_allclose(found, expected, rtol=0.0 if exact else 1e-12, atol=1e-15)
-
-
-@pytest.mark.parametrize("is_hidden", [False, True])
-def test_no_order_of_blocks_changes_a_bit_of_sums_on_a_grid(is_hidden):
-    one = hidden_risks() if is_hidden else make_risks(BinaryLogLoss(), SIZES)
+def test_no_order_of_blocks_changes_a_bit_of_sums_on_a_grid():
+    one = make_risks(BinaryLogLoss(), SIZES)
     weights = np.random.default_rng(2).standard_normal(one.n_weights)
     first, *others = (
         answers(in_blocks(one, 7, 3, engine=engine), weights, exact=True)
@@ -173,16 +141,13 @@ def test_one_block_is_one_reading_of_the_rows():
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(1, 6), st.booleans(), st.integers(0, 2**32))
-def test_parts_and_parts_of_parts_hold_the_same_records(n_blocks, is_hidden, seed):
+@given(st.integers(1, 6), st.integers(0, 2**32))
+def test_parts_and_parts_of_parts_hold_the_same_records(n_blocks, seed):
     rng = np.random.default_rng(seed)
-    one = hidden_risks() if is_hidden else make_risks(BinaryLogLoss(), SIZES)
+    one = make_risks(BinaryLogLoss(), SIZES)
     one.records.targets[:] = np.arange(128)  # who is who
     many = in_blocks(one, n_blocks, seed, engine=RestlessEngine())
-    if is_hidden:
-        parts = [Listed([np.flatnonzero(rng.random(128) < 0.3)], by_place=True) for _ in range(2)]
-    else:
-        parts = keyed_parts(SIZES, [[size // 3 for size in SIZES]] * 2, rng)
+    parts = keyed_parts(SIZES, [[size // 3 for size in SIZES]] * 2, rng)
     for part in parts:
         few, same = many.part(part), one.part(part)
         assert few.group_sizes == same.group_sizes

@@ -73,13 +73,8 @@ class GroupedRecords:
         assert self.places is not None
         is_chosen = np.zeros(int(self.places.max(initial=-1)) + 1, dtype=bool)
         is_chosen[places[places < len(is_chosen)]] = True
-        return tuple(np.flatnonzero(is_chosen[part]) for part in self.places_by_group)
-
-    @property
-    def places_by_group(self) -> list[NDArray[np.intp]]:
-        """Places of the records of each group."""
-        assert self.places is not None
-        return np.split(self.places, self.starts[1:-1])
+        places_by_group = np.split(self.places, self.starts[1:-1])
+        return tuple(np.flatnonzero(is_chosen[part]) for part in places_by_group)
 
 
 @dataclass(frozen=True)

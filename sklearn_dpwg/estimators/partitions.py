@@ -25,7 +25,8 @@ from sklearn_dpwg.data.kernels import rounding_kind
 from sklearn_dpwg.data.lazy import is_source
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
-from sklearn_dpwg.data.risks import LocalEngine, RecordBlock, Risks
+from sklearn_dpwg.data.risks import RecordBlock, Risks
+from sklearn_dpwg.data.risks.engine import LocalEngine
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.elsewhere import (
     Held,

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.records import GroupedRecords
-from sklearn_dpwg.data.risks import GroupRisks, LocalEngine, RecordBlock, Risks
+from sklearn_dpwg.data.risks import GroupRisks, RecordBlock, Risks
+from sklearn_dpwg.data.risks.engine import LocalEngine
 
 
 class RestlessEngine(LocalEngine):
@@ -50,29 +51,21 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 def in_blocks(risks: GroupRisks, n_blocks: int, seed: int = 0, *, engine: Any = None) -> Risks:
     """Return the risks of the same records, cut at random into blocks that may be empty."""
     rng, records, sizes = np.random.default_rng(seed), risks.records, risks.group_sizes
-    if risks.hides_groups:
-        cuts = _cuts(rng, sum(sizes), n_blocks)
-        spans = [(cuts[b], cuts[b + 1]) for b in range(n_blocks)]
-        chosen = [records.at_places(np.arange(*span)) for span in spans]
-        in_front = [cut for cut, _ in spans]
-    else:
-        every = np.stack([_cuts(rng, size, n_blocks) for size in sizes])
-        chosen = [
-            [np.arange(a, b) for a, b in zip(every[:, i], every[:, i + 1], strict=True)]
-            for i in range(n_blocks)
-        ]
-        in_front = [0] * n_blocks
+    every = np.stack([_cuts(rng, size, n_blocks) for size in sizes])
+    chosen = [
+        [np.arange(a, b) for a, b in zip(every[:, i], every[:, i + 1], strict=True)]
+        for i in range(n_blocks)
+    ]
     counts = np.array([[len(of_group) for of_group in block] for block in chosen])
     ranks = np.cumsum(counts, axis=0) - counts
     blocks = [
         RecordBlock(
-            _some(records, which, place),
+            _some(records, which),
             risks.loss,
             risks.intercept_scaling,
             first_ranks=tuple(first.tolist()),
-            first_place=int(place),
         )
-        for which, first, place in zip(chosen, ranks, in_front, strict=True)
+        for which, first in zip(chosen, ranks, strict=True)
     ]
     return Risks(
         LocalEngine() if engine is None else engine,
@@ -81,7 +74,6 @@ def in_blocks(risks: GroupRisks, n_blocks: int, seed: int = 0, *, engine: Any = 
         intercept_scaling=risks.intercept_scaling,
         group_sizes=sizes,
         n_features=risks.n_features,
-        hides_groups=risks.hides_groups,
     )
 
 
@@ -90,9 +82,7 @@ def _cuts(rng: np.random.Generator, size: int, n_blocks: int) -> np.ndarray:
     return np.concatenate([[0], inner, [size]])
 
 
-def _some(records: GroupedRecords, which: Sequence[np.ndarray], place: int) -> GroupedRecords:
+def _some(records: GroupedRecords, which: Sequence[np.ndarray]) -> GroupedRecords:
     taken = records.take(which)
-    if taken.places is not None:
-        taken = replace(taken, places=taken.places - place)
     is_by_columns = not isinstance(records.rows, csr_array) and not records.rows.flags.c_contiguous
     return replace(taken, rows=np.asfortranarray(taken.rows)) if is_by_columns else taken

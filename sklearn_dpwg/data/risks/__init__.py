@@ -1,12 +1,11 @@
 """Group risks and their derivatives: what solvers see of the records.
 
-`Risks` adds up, wherever an `Engine` holds them, what blocks of records (`RecordBlock`) answer.
+`Risks` adds up, wherever an engine holds them, what blocks of records (`RecordBlock`) answer.
 `GroupRisks` is the case of one block in memory. A `Selection` says by a key which records take
 part. An optimiser needs less than `Risks`: `RiskFunctions`, which quadratics or a known population
 meet as well.
 """
 
-from sklearn_dpwg.data.risks.engine import Engine, LocalEngine
 from sklearn_dpwg.data.risks.record_block import BLOCK_ROWS, RecordBlock
 from sklearn_dpwg.data.risks.risks import MAX_BLOCKS, GroupRisks, RiskFunctions, Risks
 from sklearn_dpwg.data.risks.selection import (
@@ -21,11 +20,9 @@ __all__ = [
     "BLOCK_ROWS",
     "MAX_BLOCKS",
     "ByGroup",
-    "Engine",
     "EveryRecord",
     "GroupRisks",
     "KeyedPart",
-    "LocalEngine",
     "RecordBlock",
     "RiskFunctions",
     "Risks",

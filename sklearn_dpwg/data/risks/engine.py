@@ -19,37 +19,12 @@ class Engine(Protocol):
     """
 
     def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-        """Return what a function makes of every object.
-
-        Parameters
-        ----------
-        handles : sequence
-            The objects.
-        function : callable
-            Of one object.
-
-        Returns
-        -------
-        list
-            Results in the order of the handles.
-        """
+        """Return what a function makes of every object."""
 
     def reduce(self, handles: Sequence[Any], function: Callable[[Any], Sums]) -> Sums:
         """Add up arrays of every object, in any order.
 
         Only for sums that no order rounds: multiples of a step, or whole numbers.
-
-        Parameters
-        ----------
-        handles : sequence
-            The objects, at least one.
-        function : callable
-            Of one object: a tuple of arrays, of the same shapes for all objects.
-
-        Returns
-        -------
-        tuple of ndarray
-            The sums of the first arrays, of the second, and so on.
         """
 
     def derive(
@@ -58,31 +33,13 @@ class Engine(Protocol):
         function: Callable[..., Any],
         arguments: Sequence[tuple[Any, ...]] | None = None,
     ) -> list[Any]:
-        """Make objects from objects, each where the one it is made from is.
+        """Make objects from objects and own arguments, each where the one it is made from is.
 
-        Parameters
-        ----------
-        handles : sequence
-            The objects.
-        function : callable
-            Of an object and its own arguments.
-        arguments : sequence of tuple, optional
-            For each handle.
-
-        Returns
-        -------
-        list
-            Handles of the new objects, which stay valid when those they come from are released.
+        They stay valid when those they come from are released.
         """
 
     def release(self, handles: Sequence[Any]) -> None:
-        """Forget objects that nobody asks for again.
-
-        Parameters
-        ----------
-        handles : sequence
-            The objects.
-        """
+        """Forget objects that nobody asks for again."""
 
 
 class LocalEngine:

@@ -60,7 +60,6 @@ class RecordBlock:
         intercept_scaling: float = 1.0,
         *,
         first_ranks: Sequence[int] | None = None,
-        first_place: int = 0,
         center: FloatArray | None = None,
     ) -> None:
         self.records = records
@@ -69,9 +68,8 @@ class RecordBlock:
         self.center = center  # what rows are taken relative to; (n_features,)
         self.group_sizes = records.group_sizes
         self.n_features = int(records.rows.shape[1])
-        # records of each group in front of the block, and of all, read where groups are hidden
+        # records of each group in front of the block
         self.first_ranks = (0,) * len(self.group_sizes) if first_ranks is None else first_ranks
-        self.first_place = first_place
         self._blocks = Blocks.of(records.starts, BLOCK_ROWS)
 
     def __repr__(self) -> str:
@@ -233,7 +231,6 @@ class RecordBlock:
             self.records.take(self._chosen(selection)),
             self.loss,
             self.intercept_scaling,
-            first_place=self.first_place,  # those of hidden groups keep their places
             center=self.center,
         )
 
@@ -247,10 +244,9 @@ class RecordBlock:
         """Return the positions in each group here of the records that a selection chooses."""
         records = self.records
         if selection.by_place:
-            assert records.places is not None
-            end = self.first_place + int(records.places.max(initial=-1)) + 1
-            places = selection.positions(0, self.first_place, end)
-            return records.at_places(places - self.first_place)
+            assert records.places is not None  # and all records are in this block
+            end = int(records.places.max(initial=-1)) + 1
+            return records.at_places(selection.positions(0, 0, end))
         return [
             selection.positions(group, first, first + size) - first
             for group, (first, size) in enumerate(
