@@ -25,7 +25,7 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
     if callable(group_by):
         return group_by(rows)
     several = isinstance(group_by, list | tuple)
-    columns: list[Any] = list(group_by) if isinstance(group_by, list | tuple) else [group_by]
+    columns = _as_list(group_by)
     if hasattr(rows, "columns"):
         missing = [column for column in columns if column not in rows.columns]
         if missing:
@@ -46,6 +46,10 @@ def select_groups(rows: Any, group_by: GroupBy) -> Any:
     return cells if several else cells[:, 0]
 
 
+def _as_list(group_by: Any) -> list[Any]:
+    return list(group_by) if isinstance(group_by, list | tuple) else [group_by]
+
+
 def grouping_names(groups: Any, group_by: GroupBy | None) -> tuple[str, ...]:
     """Say in words what the groups of a fit are made of."""
     if callable(group_by):
@@ -53,7 +57,7 @@ def grouping_names(groups: Any, group_by: GroupBy | None) -> tuple[str, ...]:
         return (f"function {name.rpartition('.<locals>.')[2]}",)
     columns: list[Any] = []
     if group_by is not None:
-        columns = list(group_by) if isinstance(group_by, list | tuple) else [group_by]
+        columns = _as_list(group_by)
     elif groups is None:
         return ()
     elif hasattr(groups, "columns"):

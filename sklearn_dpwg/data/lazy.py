@@ -45,7 +45,7 @@ def is_dask(value: Any) -> bool:
 
 def lazy_table(value: Any) -> str | None:
     """Return the name of a table that no fit takes as it is, or None for anything else."""
-    return _named(value, _ELSEWHERE) or _named(value, _ARROW)
+    return named(value, _ELSEWHERE) or named(value, _ARROW)
 
 
 def is_elsewhere(*values: Any) -> bool:
@@ -60,7 +60,7 @@ def kind_of_lazy(value: Any) -> str | None:
         return f"the dask collection {type(value).__name__}"
     if is_source(value):
         return type(value).__name__
-    table = _named(value, _ELSEWHERE)
+    table = named(value, _ELSEWHERE)
     return None if table is None else f"a {table}"
 
 
@@ -77,7 +77,7 @@ def refuse_lazy_rows(X: Any) -> None:
     refuse_lazy(BY_PARTITION if is_dask(X) else BEFORE_SOURCE, X=X)
 
 
-def _named(value: Any, known: Mapping[str, tuple[str, ...]]) -> str | None:
+def named(value: Any, known: Mapping[str, tuple[str, ...]]) -> str | None:
     """Return the name of the class among those known that a value is of, if it is of one."""
     for kind in type(value).__mro__:
         package = kind.__module__.partition(".")[0]

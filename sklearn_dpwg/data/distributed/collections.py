@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import issparse
 
 from sklearn_dpwg.data.distributed.cluster import Failure, Held, Unshown, lazy_task, without_values
-from sklearn_dpwg.data.lazy import is_dask
+from sklearn_dpwg.data.lazy import is_dask, named
 from sklearn_dpwg.exceptions import InputError
 
 NO_SPARSE = (
@@ -100,10 +100,7 @@ def is_array(value: Any) -> bool:
 
 def is_frame(value: Any) -> bool:
     """Tell whether a collection is a dask DataFrame or Series, without importing them."""
-    return any(
-        kind.__name__ in ("DataFrame", "Series") and kind.__module__.partition(".")[0] == "dask"
-        for kind in type(value).__mro__
-    )
+    return named(value, {"dask": ("DataFrame", "Series")}) is not None
 
 
 def refuse_sparse(X: Any) -> None:

@@ -275,12 +275,15 @@ def _fragments(data: Any) -> tuple[list[Any], list[Any]]:
             f"data must be a path or several, a dataset of pyarrow or a LazyFrame of polars, got "
             f"{type(data).__name__}: what fits in memory is passed to fit as it is."
         )
-    found = datasets_of(data)
-    fragments = [fragment for each in found for fragment in each.get_fragments()]
-    # a dataset has looked at its first file alone, and knows what paths tell
-    told = [each.schema.field(name) for each in found for name in _keys(each)]
-    schemas = [_schema_of(fragment) for fragment in fragments]
-    return fragments, [*schemas, *([pa.schema(told)] if told else [])]
+    fragments, schemas = [], []
+    for found in datasets_of(data):
+        for fragment in found.get_fragments():
+            keys = dataset.get_partition_keys(fragment.partition_expression)
+            # a dataset has looked at its first file alone, and knows what paths tell
+            own = [field for field in fragment.physical_schema if field.name not in keys]
+            schemas.append(pa.schema([*own, *map(found.schema.field, keys)]))
+            fragments.append(fragment)
+    return fragments, schemas
 
 
 def _fragments_of(data: Any) -> list[Any]:
@@ -313,23 +316,6 @@ def _refuse_again(fragments: list[Any]) -> None:
                 f"for two, and the guarantee is for one."
             )
         seen.add((fragment.filesystem.type_name, path))
-
-
-def _keys(found: Any) -> list[str]:
-    """Return the columns that paths of a dataset tell."""
-    from pyarrow import dataset
-
-    told = (dataset.get_partition_keys(each.partition_expression) for each in found.get_fragments())
-    return list(dict.fromkeys(name for keys in told for name in keys))
-
-
-def _schema_of(fragment: Any) -> Any:
-    """Return the columns of a file without those that its path tells."""
-    import pyarrow as pa
-    from pyarrow import dataset
-
-    keys = dataset.get_partition_keys(fragment.partition_expression)
-    return pa.schema([field for field in fragment.physical_schema if field.name not in keys])
 
 
 def _several(names: Any, parameter: str, *, one: bool = False) -> list[str]:
