@@ -13,6 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -30,7 +31,7 @@ from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.estimators import encode, planning
 from sklearn_dpwg.estimators.targets import Targets, first_weights
-from sklearn_dpwg.estimators.warnings import Progress, warn_of_small_groups, warn_of_weak_bound
+from sklearn_dpwg.estimators.warnings import Progress, warn_of_plan
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
     NoProtectionWarning,
@@ -253,15 +254,8 @@ class InMemory:
 
 # What yields risks or an oracle for a problem, for as long as a solver learns from them.
 Records = Callable[[Problem], AbstractContextManager[Any]]
-# How a solver learns: its `run`, or the first part of a game.
-Run = Callable[[Solver, Plan, Any, NoiseSource, Solution | None], Solution]
-
-
-def run_through(
-    solver: Solver, plan: Plan, data: Any, noise: NoiseSource, first: Solution | None
-) -> Solution:
-    """Learn from beginning to end."""
-    return solver.run(plan, data, noise, start=first)
+# How a solver learns, where that is not its `run`: it, plan, records, noise and start.
+Run = Callable[..., Solution]
 
 
 class Fitting(Progress, PrivateEstimator):
@@ -300,7 +294,7 @@ class Fitting(Progress, PrivateEstimator):
         return Budget(self.epsilon, self.delta)
 
     def _learn(
-        self, budget: Budget, facts: Facts, records: Records, run: Run = run_through
+        self, budget: Budget, facts: Facts, records: Records, run: Run | None = None
     ) -> None:
         """Plan by facts, spend the plan's noise on the records, and keep the outcome.
 
@@ -335,8 +329,9 @@ class Fitting(Progress, PrivateEstimator):
             # a copy: what a solver does to it does not reach `plan_`
             of_solver = plan.second_stage
             with records(problem) as data:
+                learn = solver.run if run is None else partial(run, solver)
                 solution = self._with_progress(
-                    of_solver, noise, lambda: run(solver, of_solver, data, noise, first)
+                    of_solver, noise, lambda: learn(of_solver, data, noise, start=first)
                 )
             planning.check_solution(plan, solution, self.solver)
         self._keep(plan, guarantee, facts, solution)
@@ -395,11 +390,10 @@ class Fitting(Progress, PrivateEstimator):
         def replan(sizes: Sequence[int]) -> Plan:
             return self._plan_within(budget, solver, self._problem(facts, sizes))
 
-        warn_of_small_groups(plan, facts.labels, replan)
         if plan.counts is None:  # else said before the counts
             n_drawn = plan.n_drawn
             self._warn_about_budget(budget, plan.problem.n_records if n_drawn is None else n_drawn)
-        warn_of_weak_bound(plan, facts.labels, replan)
+        warn_of_plan(plan, facts.labels, replan)
 
     def _encode(
         self,

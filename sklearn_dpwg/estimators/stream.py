@@ -244,9 +244,9 @@ class Streaming(Fitting):
         begun: list[tuple[Game, NoiseSource, int]] = []
 
         def play(
-            solver: Any, plan: Plan, data: GroupRisks, noise: NoiseSource, first: Solution | None
+            solver: Any, plan: Plan, data: GroupRisks, noise: NoiseSource, start: Solution | None
         ) -> Solution:
-            game = solver.begin(plan, noise, start=first)
+            game = solver.begin(plan, noise, start=start)
             begun.append((game, noise, game.advance(data.as_oracle(noise.rng), of_call)))
             return game.finish()
 

@@ -28,15 +28,23 @@ _MOST_ALIKE = 3
 Replan = Callable[[Sequence[int]], Plan]
 
 
-def warn_of_small_groups(plan: Plan, labels: NDArray[np.object_], replan: Replan) -> None:
-    """Name every group whose own bound promises no more than predicting nothing.
+def warn_of_plan(plan: Plan, labels: NDArray[np.object_], replan: Replan) -> None:
+    """Say what promises no more than predicting nothing: the bound of all groups, or of some.
 
     Planning again for more records tells how many would do.
     """
     _warn_of_unheard_groups(plan, labels)
     hopeless = hopeless_groups(plan)
-    if plan.is_weak or not hopeless:
-        return
+    if plan.is_weak:
+        _warn_of_weak_bound(plan, labels, hopeless, replan)
+    elif hopeless:
+        _warn_of_small_groups(plan, labels, hopeless, replan)
+
+
+def _warn_of_small_groups(
+    plan: Plan, labels: NDArray[np.object_], hopeless: list[int], replan: Replan
+) -> None:
+    """Name every group whose own bound promises no more than predicting nothing."""
     sizes, bounds = plan.problem.group_sizes, plan.predicted_excess_if_worst
     cost = plan.problem.constants.zero_score
 
@@ -87,24 +95,23 @@ def _warn_of_unheard_groups(plan: Plan, labels: NDArray[np.object_]) -> None:
     )
 
 
-def warn_of_weak_bound(plan: Plan, labels: NDArray[np.object_], replan: Replan) -> None:
+def _warn_of_weak_bound(
+    plan: Plan, labels: NDArray[np.object_], hopeless: list[int], replan: Replan
+) -> None:
     """Say that the bound of all groups together promises no more than predicting nothing."""
-    if not plan.releases or not plan.is_weak:
-        return
     sizes, cost = plan.problem.group_sizes, plan.problem.constants.zero_score
 
     def at(n_records: float) -> list[int]:
         return [max(size, int(n_records)) for size in sizes]
 
-    hopeless = hopeless_groups(plan)
     cure = (
         "more records, a larger epsilon, fewer groups or features, or a smaller radius would help; "
         "print(estimator.plan(...)) previews them"
     )
+    enough = ""
     if plan.problem.n_records == math.inf:  # what a round reads limits a source without an end
         cure = cure.replace("more records,", "more records in a round,")
-    enough = ""
-    if plan.problem.n_records < math.inf:
+    else:
         start = min(sizes) * plan.predicted_excess / cost
         found = _least_that_does(start, 1 + min(sizes), at, replan)
         if found is not None:
