@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+FloatArray = NDArray[np.float64]
+
 # What a value must be, in words, or None where it is.
 Rule = Callable[[Any], str | None]
 
@@ -31,35 +33,35 @@ def real_number(value: object, name: str) -> float:
 def positive_finite(value: object, name: str) -> float:
     """Return a value as float if it is positive and finite."""
     number = real_number(value, name)
-    if not 0.0 < number < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {number!r}.")
-    return number
+    return _kept(number, 0.0 < number < math.inf, name, "positive and finite")
 
 
 def open_unit(value: object, name: str) -> float:
     """Return a value as float if it is strictly between 0 and 1."""
     number = real_number(value, name)
-    if not 0.0 < number < 1.0:
-        raise ValueError(f"{name} must be strictly between 0 and 1, got {number!r}.")
-    return number
+    return _kept(number, 0.0 < number < 1.0, name, "strictly between 0 and 1")
 
 
 def non_negative(value: object, name: str) -> float:
     """Return a value as float if it is at least 0; it may be infinite."""
     number = real_number(value, name)
-    if number < 0.0:
-        raise ValueError(f"{name} must be at least 0, got {number!r}.")
+    return _kept(number, number >= 0.0, name, "at least 0")
+
+
+def _kept(number: float, holds: bool, name: str, wanted: str) -> float:
+    if not holds:
+        raise ValueError(f"{name} must be {wanted}, got {number!r}.")
     return number
 
 
-def whole_number(value: object, name: str, *, least: float) -> int:
+def whole_number(value: object, name: str, *, least: int) -> int:
     """Return a value as int if it is a whole number and large enough."""
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number, got {value!r}.")
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {value!r}.") from None
+        number = None
+    if number is None or isinstance(value, bool):
+        raise TypeError(f"{name} must be a whole number, got {value!r}.")
     if number < least:
         raise ValueError(f"{name} must be at least {least}, got {number}.")
     return number
@@ -82,16 +84,18 @@ def count_within(value: Any, name: str, least: int, most: int | None = None) -> 
 
 def finite_within(value: Any, name: str, least: float, most: float = math.inf) -> float:
     """Return a finite number within limits, both included; for a generator's arguments."""
-    if not _is(value, Real) or not least <= value <= most or math.isinf(value):
-        limits = f"at least {least:g}" if most == math.inf else f"between {least:g} and {most:g}"
-        raise ValueError(f"{name}={value!r} must be a finite number {limits}.")
-    return float(value)
+    limits = f"at least {least:g}" if most == math.inf else f"between {least:g} and {most:g}"
+    return _finite(value, name, lambda number: least <= number <= most, limits)
 
 
 def finite_above(value: Any, name: str, low: float, most: float = math.inf) -> float:
     """Return a finite number above one, up to another; for a generator's arguments."""
-    if not _is(value, Real) or not low < value <= most or math.isinf(value):
-        limits = f"above {low:g}" if most == math.inf else f"above {low:g} and at most {most:g}"
+    limits = f"above {low:g}" + ("" if most == math.inf else f" and at most {most:g}")
+    return _finite(value, name, lambda number: low < number <= most, limits)
+
+
+def _finite(value: Any, name: str, holds: Callable[[Any], bool], limits: str) -> float:
+    if not _is(value, Real) or not holds(value) or math.isinf(value):
         raise ValueError(f"{name}={value!r} must be a finite number {limits}.")
     return float(value)
 
@@ -125,29 +129,23 @@ class Rules:
 
 def whole(least: int = 1, most: int | None = None, *, or_none: bool = False) -> Rule:
     """Allow a whole number that is large enough, and not too large."""
+    highest = math.inf if most is None else most
+    wanted = "a positive whole number" if least == 1 else f"a whole number, at least {least}"
     if most is not None:
         wanted = f"a whole number from {least} to {most}"
-    else:
-        wanted = "a positive whole number" if least == 1 else f"a whole number, at least {least}"
-    return _rule(
-        wanted,
-        lambda value: (
-            _is(value, Integral) and least <= value <= (math.inf if most is None else most)
-        ),
-        or_none,
-    )
+    return _rule(wanted, lambda v: _is(v, Integral) and least <= v <= highest, or_none)
 
 
 def any_number(*, or_none: bool = False) -> Rule:
     """Allow a real number, infinite or not."""
-    return _rule("a number", lambda value: _is(value, Real) and not math.isnan(value), or_none)
+    return _number("a number", lambda number: not math.isnan(number), or_none)
 
 
 def positive(*, least: float = 0.0, or_infinite: bool = False, or_none: bool = False) -> Rule:
     """Allow a positive number; one that is below the least has a sentence of its own."""
-    is_positive = _rule(
+    is_positive = _number(
         "positive or infinite" if or_infinite else "positive and finite",
-        lambda value: _is(value, Real) and value > 0.0 and (or_infinite or value < math.inf),
+        lambda number: number > 0.0 and (or_infinite or number < math.inf),
         or_none,
     )
 
@@ -160,45 +158,29 @@ def positive(*, least: float = 0.0, or_infinite: bool = False, or_none: bool = F
 
 def at_least_zero(*, or_none: bool = False) -> Rule:
     """Allow a finite number that is not negative."""
-    return _rule(
-        "at least 0 and finite",
-        lambda value: _is(value, Real) and 0.0 <= value < math.inf,
-        or_none,
-    )
+    return _number("at least 0 and finite", lambda number: 0.0 <= number < math.inf, or_none)
 
 
 def share(*, or_all: bool = False, or_none: bool = False) -> Rule:
     """Allow a part of a whole, or also all of it."""
-    return _rule(
-        "above 0, at most 1" if or_all else "between 0 and 1",
-        lambda value: _is(value, Real) and (0.0 < value < 1.0 or (or_all and value == 1.0)),
-        or_none,
-    )
+    if or_all:
+        return _number("above 0, at most 1", lambda number: 0.0 < number <= 1.0, or_none)
+    return _number("between 0 and 1", lambda number: 0.0 < number < 1.0, or_none)
 
 
 def within(low: float, high: float, *, or_none: bool = False) -> Rule:
     """Allow a number from one to another, both included."""
-    return _rule(
-        f"from {low:g} to {high:g}",
-        lambda value: _is(value, Real) and low <= value <= high,
-        or_none,
-    )
+    return _number(f"from {low:g} to {high:g}", lambda number: low <= number <= high, or_none)
 
 
 def inside(low: float, high: float) -> Rule:
     """Allow a number from one to another, both excluded."""
-    return _rule(
-        f"strictly between {low:g} and {high:g}",
-        lambda value: _is(value, Real) and low < value < high,
-    )
+    return _number(f"strictly between {low:g} and {high:g}", lambda number: low < number < high)
 
 
 def above(low: float, *, most: float) -> Rule:
     """Allow a number above one, up to another."""
-    return _rule(
-        f"above {low:g} and at most {most:g}",
-        lambda value: _is(value, Real) and low < value <= most,
-    )
+    return _number(f"above {low:g} and at most {most:g}", lambda number: low < number <= most)
 
 
 def one_of(*choices: str) -> Rule:
@@ -226,16 +208,12 @@ def accepted_by(make: Callable[[Any], object]) -> Rule:
 
 
 def _rule(wanted: str, holds: Callable[[Any], bool], or_none: bool = False) -> Rule:
-    def rule(value: Any) -> str | None:
-        return None if (or_none and value is None) or holds(value) else wanted
+    return lambda value: None if (or_none and value is None) or holds(value) else wanted
 
-    return rule
+
+def _number(wanted: str, holds: Callable[[Any], bool], or_none: bool = False) -> Rule:
+    return _rule(wanted, lambda value: _is(value, Real) and holds(value), or_none)
 
 
 def _is(value: object, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
-
-
-# Types of arrays.
-
-FloatArray = NDArray[np.float64]

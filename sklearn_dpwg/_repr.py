@@ -29,8 +29,6 @@ def _shown(value: Any) -> str:
     return f"({', '.join(entries)}{',' if len(value) == 1 else ''})"
 
 
-# Small pieces of HTML that notebooks show, in whatever colours the notebook has.
-
 # Translucent and inherited colours are legible on light and on dark alike, whatever theme a
 # notebook has; a style element would be taken out of a notebook that is not trusted.
 _BOX = (
