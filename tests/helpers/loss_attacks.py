@@ -3,11 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import mpmath
 import numpy as np
 from scipy.optimize import minimize
 
-from sklearn_dpwg.losses import BinaryLogLoss, Loss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.losses import (
+    AbsoluteError,
+    BinaryLogLoss,
+    Hinge,
+    Huber,
+    Loss,
+    MultinomialLogLoss,
+    Quantile,
+    SmoothedHinge,
+    SquaredError,
+    SquaredHinge,
+)
+
+KINKED = (Hinge(), AbsoluteError(), AbsoluteError(0.4), Quantile(0.9), Quantile(0.3, 2.0))
+SMOOTH = (
+    BinaryLogLoss(),
+    BinaryLogLoss(0.85),
+    BinaryLogLoss(0.6),
+    SmoothedHinge(),
+    SmoothedHinge(0.2),
+    SmoothedHinge(3.0),
+    SquaredHinge(),
+    SquaredError(),
+    SquaredError(0.3),
+    SquaredError(4.0),
+    Huber(),
+    Huber(0.7, 0.5),
+    Huber(2.0),
+)
+ALL = (*KINKED, *SMOOTH, *(MultinomialLogLoss(k) for k in (2, 3, 4, 6)))
 
 # What floating point may add to a value that meets its bound exactly.
 ROUNDING = 1e-9
@@ -15,12 +46,44 @@ ROUNDING = 1e-9
 
 def extreme_targets(loss: Loss) -> list[float]:
     """Return the targets between which all others lie."""
-    if isinstance(loss, BinaryLogLoss):
+    if loss.task == "binary":
         return [-1.0, 1.0]
-    if isinstance(loss, SquaredError):
+    if loss.task == "regression":
         return [-loss.target_bound, loss.target_bound]
-    assert isinstance(loss, MultinomialLogLoss)
     return [float(label) for label in range(loss.n_outputs)]
+
+
+def exact_value(loss: Loss, a: Any, y: float) -> Any:
+    """The definitions, in arithmetic of as many digits as mpmath has; a is one record's score."""
+    mpf = mpmath.mpf
+    if isinstance(loss, MultinomialLogLoss):
+        scores = [mpf(float(score)) for score in a]
+        return mpmath.log1p(
+            mpmath.fsum(
+                mpmath.exp(score - scores[int(y)]) for j, score in enumerate(scores) if j != int(y)
+            )
+        )
+    margin, e = y * a, a - y
+    missing = max(mpf(0), 1 - margin)
+    if isinstance(loss, BinaryLogLoss):
+        slope = mpf(float(loss.largest_slope))
+        edge = mpmath.log((1 - slope) / slope) if slope < 1 else margin
+        return mpmath.log1p(mpmath.exp(-max(margin, edge))) + slope * max(edge - margin, 0)
+    if isinstance(loss, Hinge):
+        return missing
+    if isinstance(loss, SquaredHinge):
+        return missing**2
+    if isinstance(loss, SmoothedHinge):
+        width = mpf(loss.width)
+        return missing - width / 2 if missing >= width else missing**2 / (2 * width)
+    if isinstance(loss, Huber):
+        threshold = mpf(loss.threshold)
+        return e**2 / 2 if abs(e) <= threshold else threshold * (abs(e) - threshold / 2)
+    if isinstance(loss, SquaredError):
+        return e**2 / 2
+    if isinstance(loss, AbsoluteError):
+        return abs(e)
+    return mpf(loss.level) * -e if e < 0 else (1 - mpf(loss.level)) * e
 
 
 def records(
@@ -91,13 +154,13 @@ class Attack:
         return np.linalg.norm(gradients - others, axis=(1, 2))
 
     def targets(self, name: str) -> list[tuple[float, float]]:
-        """Return the pairs of targets to try: symmetry leaves no more."""
-        extreme = extreme_targets(self.loss)
+        """Return the pairs of targets to try: symmetry of the classes leaves no more."""
+        first, *_, last = extreme_targets(self.loss)
         if name == "gradient_diameter":
-            return [(extreme[0], extreme[0]), (extreme[0], extreme[-1])]
-        if name == "infimum" and isinstance(self.loss, SquaredError):
-            return [(0.0, 0.0)]
-        return [(extreme[0], extreme[0])]
+            return [(first, first), (first, last), (last, last)]
+        if self.loss.task == "regression":
+            return [(0.0, 0.0)] if name == "infimum" else [(first, first), (last, last)]
+        return [(first, first)]
 
     def largest(
         self, name: str, rng: np.random.Generator, *, n_random: int = 1000, n_starts: int = 2

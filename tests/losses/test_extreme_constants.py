@@ -23,6 +23,7 @@ from sklearn_dpwg.losses import (
     SquaredError,
     SquaredHinge,
 )
+from tests.helpers.loss_attacks import exact_value
 
 BOUNDS = (1e-8, 1e-3, 0.3, 1.0, 3.0, 22.0, 300.0, 1e4, 1e8)
 SIZES = (1e-8, 0.25, 1.0, 1.1, 10.0, 1e8)
@@ -39,29 +40,6 @@ LOSSES = (
 FEW = 4 * np.finfo(float).eps
 
 parametrize_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
-
-
-def exact_value(loss, a, y):
-    """The definitions, in arithmetic of fifty digits."""
-    mpf = mpmath.mpf
-    missing, e = max(mpf(0), 1 - y * a), a - y
-    if isinstance(loss, BinaryLogLoss):
-        return mpmath.log1p(mpmath.exp(-y * a))
-    if isinstance(loss, Hinge):
-        return missing
-    if isinstance(loss, SquaredHinge):
-        return missing**2
-    if isinstance(loss, SmoothedHinge):
-        width = mpf(loss.width)
-        return missing - width / 2 if missing >= width else missing**2 / (2 * width)
-    if isinstance(loss, Huber):
-        threshold = mpf(loss.threshold)
-        return e**2 / 2 if abs(e) <= threshold else threshold * (abs(e) - threshold / 2)
-    if isinstance(loss, SquaredError):
-        return e**2 / 2
-    if isinstance(loss, AbsoluteError):
-        return abs(e)
-    return mpf(loss.level) * -e if e < 0 else (1 - mpf(loss.level)) * e
 
 
 def exact_derivative(loss, a, y):
@@ -286,21 +264,6 @@ def test_simple_bounds_are_never_better():
         assert stated.supremum <= np.logaddexp(0.0, worst) * (1 + FEW)
         assert stated.lipschitz <= math.sqrt(2) / (1 + math.exp(-worst)) * (1 + FEW)
         assert stated.smoothness <= 0.5
-
-
-# ---- what a loss refuses
-
-
-@pytest.mark.parametrize("bound", [0.0, -0.5, math.nan, math.inf, "1", None, True])
-def test_squared_error_refuses_a_bound_that_is_none(bound):
-    with pytest.raises(ValueError, match=r"^target_bound of SquaredError must be positive and fin"):
-        SquaredError(bound)
-
-
-@pytest.mark.parametrize("n_outputs", [1, 0, -3, 2.5, math.nan, "3", None, True])
-def test_many_classes_are_at_least_two(n_outputs):
-    with pytest.raises(ValueError, match=r"^n_outputs of MultinomialLogLoss must be a whole num"):
-        MultinomialLogLoss(n_outputs)
 
 
 def test_the_range_of_losses_without_a_ceiling():

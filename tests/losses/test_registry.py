@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+from sklearn.base import clone
 
 from sklearn_dpwg.losses import (
     LOSSES,
+    AbsoluteError,
     BinaryLogLoss,
     Hinge,
     Huber,
     Loss,
     MultinomialLogLoss,
     Quantile,
+    SmoothedHinge,
     SquaredError,
     make_loss,
 )
@@ -86,3 +91,46 @@ def test_what_does_not_fit(loss, kind, n_classes, message):
 def test_neither_name_nor_loss(loss):
     with pytest.raises(TypeError, match=r"^loss of a classifier must be a name or a Loss instance"):
         make_loss(loss, kind="classifier")
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, "1", None, True])
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (SquaredError, "target_bound of SquaredError must be positive and finite"),
+        (BinaryLogLoss, r"largest_slope of BinaryLogLoss must be above 0\.5 and at most 1"),
+        (SmoothedHinge, "width of SmoothedHinge must be positive and finite"),
+        (Huber, "threshold of Huber must be positive and finite"),
+        (AbsoluteError, "target_bound of AbsoluteError must be positive"),
+        (Quantile, "level of Quantile must be strictly between 0 and 1"),
+        (MultinomialLogLoss, "n_outputs of MultinomialLogLoss must be a whole number, at least 2"),
+    ],
+)
+def test_parameters_out_of_range(kind, said, value):
+    with pytest.raises(ValueError, match=f"^{said}"):
+        kind(value)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: BinaryLogLoss(0.5), lambda: MultinomialLogLoss(1), lambda: Quantile(1.0)]
+)
+def test_the_ends_of_a_range_are_out_of_it(make):
+    with pytest.raises(ValueError, match=" must be "):
+        make()
+
+
+def test_parameters_as_scikit_learn_wants_them():
+    loss = Quantile(0.9)
+    assert loss.get_params() == {"level": 0.9, "target_bound": 1.0}
+    copied = clone(loss)
+    assert copied == loss
+    assert copied is not loss
+    assert copied.set_params(level=0.2) is copied
+    assert copied == Quantile(0.2)
+    assert loss == Quantile(0.9)
+    with pytest.raises(ValueError, match=r"level of Quantile must be strictly between"):
+        copied.set_params(level=2.0)
+    with pytest.raises(ValueError, match=r"^Quantile has no parameter 'width', only \["):
+        copied.set_params(width=2.0)
+    assert copied == Quantile(0.2)
+    assert Hinge().set_params() == Hinge()

@@ -1,22 +1,18 @@
 """Values, derivatives and curvature: closed forms, finite differences, extremes, convexity."""
 
+import math
+
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
-from tests.helpers.loss_attacks import extreme_targets
-
-LOSSES = (BinaryLogLoss(), SquaredError(1.5), *(MultinomialLogLoss(k) for k in range(2, 7)))
+from sklearn_dpwg.losses import BinaryLogLoss, Huber, MultinomialLogLoss, SquaredError, SquaredHinge
+from tests.helpers.loss_attacks import ALL, KINKED, exact_value, extreme_targets
 
 
-def identify(loss):
-    return f"{type(loss).__name__}{loss.n_outputs}"
-
-
-@pytest.fixture(params=LOSSES, ids=identify)
+@pytest.fixture(params=ALL, ids=repr)
 def loss(request):
     return request.param
 
@@ -24,18 +20,9 @@ def loss(request):
 def batch(loss, seed, n=60, scale=4.0):
     rng = np.random.default_rng(seed)
     shape = (n,) if loss.n_outputs == 1 else (n, loss.n_outputs)
-    return scale * rng.normal(size=shape), rng.choice(extreme_targets(loss), size=n)
-
-
-def reference_value(loss, scores, target):
-    """The loss of one record in fifty digits."""
-    if isinstance(loss, SquaredError):
-        return (mpmath.mpf(float(scores)) - target) ** 2 / 2
-    if isinstance(loss, BinaryLogLoss):
-        return mpmath.log1p(mpmath.exp(-target * mpmath.mpf(float(scores))))
-    label = int(target)
-    others = [mpmath.mpf(float(a)) - float(scores[label]) for a in np.delete(scores, label)]
-    return mpmath.log1p(mpmath.fsum(mpmath.exp(a) for a in others))
+    extreme = extreme_targets(loss)
+    targets = rng.uniform(*extreme, n) if loss.task == "regression" else rng.choice(extreme, n)
+    return scale * rng.normal(size=shape), targets
 
 
 @pytest.mark.parametrize("scale", [0.1, 5.0, 40.0])
@@ -43,47 +30,38 @@ def test_value_in_many_digits(loss, scale):
     scores, targets = batch(loss, 0, scale=scale)
     with mpmath.workdps(50):
         expected = [
-            float(reference_value(loss, a, y)) for a, y in zip(scores, targets, strict=True)
+            float(
+                exact_value(loss, a if np.ndim(a) else mpmath.mpf(float(a)), mpmath.mpf(float(y)))
+            )
+            for a, y in zip(scores, targets, strict=True)
         ]
     np.testing.assert_allclose(
         loss.value(scores, targets), expected, rtol=1e-13, atol=2e-14 * scale
     )
 
 
-def test_derivative_is_that_of_the_value(loss):
-    scores, targets = batch(loss, 1)
-    flat = scores.reshape(len(targets), -1)
-    derivatives = loss.value_and_derivative(scores, targets)[1]
-    assert derivatives.shape == scores.shape
-    step = 1e-5
-    for output in range(loss.n_outputs):
-        shift = np.zeros_like(flat)
-        shift[:, output] = step
-        shift = shift.reshape(scores.shape)
-        slope = (loss.value(scores + shift, targets) - loss.value(scores - shift, targets)) / (
-            2 * step
-        )
-        np.testing.assert_allclose(derivatives.reshape(flat.shape)[:, output], slope, atol=1e-8)
-
-
-def test_curvature_is_that_of_the_derivative(loss):
-    scores, targets = batch(loss, 2)
+def test_derivatives_are_those_of_what_they_derive(loss):
+    """Apart from records within a step of where a derivative jumps."""
+    scores, targets = batch(loss, 1, n=200)
     n, k = len(targets), loss.n_outputs
-    curvature = loss.curvature(scores, targets)
-    assert curvature.shape == (scores.shape if k == 1 else (n, k, k))
-    curvature = curvature.reshape(n, k, k)
-    np.testing.assert_array_equal(curvature, curvature.transpose(0, 2, 1))
+    slopes = loss.value_and_derivative(scores, targets)[1]
+    assert slopes.shape == scores.shape
+    bends = loss.curvature(scores, targets)
+    assert bends.shape == (scores.shape if k == 1 else (n, k, k))
+    bends = bends.reshape(n, k, k)
+    np.testing.assert_array_equal(bends, bends.transpose(0, 2, 1))
     step = 1e-5
     for output in range(k):
-        shift = np.zeros((n, k))
-        shift[:, output] = step
-        shift = shift.reshape(scores.shape)
-        above = loss.value_and_derivative(scores + shift, targets)[1]
-        below = loss.value_and_derivative(scores - shift, targets)[1]
-        slope = ((above - below) / (2 * step)).reshape(n, k)
-        np.testing.assert_allclose(curvature[:, :, output], slope, atol=1e-8)
+        shift = (step * np.eye(k)[output] * np.ones((n, 1))).reshape(scores.shape)
+        above, below = (loss.value_and_derivative(scores + by, targets) for by in (shift, -shift))
+        slope, bend = ((one - other) / (2 * step) for one, other in zip(above, below, strict=True))
+        assert np.mean(np.abs(slopes.reshape(n, k)[:, output] - slope) > 1e-5) <= 0.01
+        assert np.mean(np.abs(bends[:, :, output] - bend.reshape(n, k)) > 1e-6) <= 0.01
 
 
+@pytest.mark.parametrize(
+    "loss", [BinaryLogLoss(), SquaredError(1.5), *map(MultinomialLogLoss, (2, 3, 6))], ids=repr
+)
 def test_extreme_scores_stay_exact(loss):
     if isinstance(loss, SquaredError):
         scores, targets = np.array([-700.0, 700.0]), np.array([1.5, -1.5])
@@ -120,7 +98,7 @@ def test_hopeless_scores_raise_no_warning(loss):
 
 @settings(max_examples=150, deadline=None)
 @given(
-    loss=st.sampled_from(LOSSES),
+    loss=st.sampled_from(ALL),
     scale=st.floats(1e-3, 60),
     share=st.floats(0, 1),
     seed=st.integers(0, 2**32 - 1),
@@ -137,6 +115,53 @@ def test_convex(loss, scale, share, seed):
     assert eigenvalues.min() >= -1e-12
     longest = float(np.linalg.norm(first.reshape(20, -1), axis=1).max())
     assert eigenvalues.max() <= loss.constants(longest).smoothness + 1e-12
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    loss=st.sampled_from([one for one in ALL if one.n_outputs == 1]),
+    scale=st.floats(1e-3, 30),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_slopes_are_subgradients(loss, scale, seed):
+    """Convexity and, at kinks, a slope that the minorant allows."""
+    scores, targets = batch(loss, seed, n=30, scale=scale)
+    scores[:5] = targets[:5]  # at the kink
+    value, slope = loss.value_and_derivative(scores, targets)
+    for other in (*batch(loss, seed + 1, n=30, scale=scale)[:1], targets, np.zeros(30)):
+        assert np.all(
+            value + slope * (other - scores)
+            <= loss.value(other, targets) + 1e-12 * (1 + np.abs(value) + np.abs(slope) * scale)
+        )
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    loss=st.sampled_from(KINKED), log_width=st.floats(-7, 1), seed=st.integers(0, 2**32 - 1)
+)  # fmt: skip
+def test_stand_in_of_a_kink_keeps_its_contract(loss, log_width, seed):
+    width = 10**log_width
+    scores, targets = batch(loss, seed, n=40)
+    scores[:20] = targets[:20] + 2 * width * np.linspace(-1, 1, 20)
+    smooth = loss.smoothed(width)
+    value, slope = smooth.value_and_derivative(scores, targets)
+    slack = 1e-12 * (1 + np.abs(value))
+    assert np.all(value >= loss.value(scores, targets) - slack)
+    assert np.all(value <= loss.value(scores, targets) + width / 2 + slack)
+    support = smooth.supporting_value(scores, targets)
+    for other in (*batch(loss, seed + 1, n=40)[:1], targets, scores + width, scores - width):
+        line = support + slope * (other - scores)
+        assert np.all(line <= loss.value(other, targets) + 1e-9 * width + 1e-12 * np.abs(line - 1))
+    far = np.abs(scores - targets) >= width
+    np.testing.assert_allclose(support[far], loss.value(scores, targets)[far], atol=1e-12)
+    # and it is what it says it is: smooth, with that derivative
+    step = 1e-3 * width
+    numeric = smooth.value(scores + step, targets) - smooth.value(scores - step, targets)
+    np.testing.assert_allclose(slope, numeric / (2 * step), atol=2e-3 + 1e-12 / step)
+    claims = smooth.constants(30.0)
+    assert smooth.curvature(scores, targets).max() <= claims.smoothness * (1 + 1e-12)
+    assert np.abs(slope).max() <= claims.lipschitz * (1 + 1e-12)
+    assert value.max() <= claims.supremum + 1e-12
 
 
 def test_two_classes_either_way():
@@ -158,3 +183,34 @@ def test_arguments_are_not_changed(loss):
     loss.curvature(scores, targets)
     np.testing.assert_array_equal(scores, kept[0])
     np.testing.assert_array_equal(targets, kept[1])
+
+
+@pytest.mark.parametrize("slope", [1.0, 0.85, np.float32(0.85)])
+def test_infinite_margins(slope):
+    value, derivative = BinaryLogLoss(slope).value_and_derivative(
+        np.array([np.inf, -np.inf]), np.ones(2)
+    )
+    assert value.tolist() == [0.0, math.inf]
+    assert derivative.tolist() == [0.0, -float(slope)]
+
+
+def test_a_slope_of_one_is_the_logistic_loss():
+    scores, targets = batch(BinaryLogLoss(), 5, scale=20.0)
+    np.testing.assert_allclose(
+        BinaryLogLoss().value(scores, targets), np.logaddexp(0.0, -targets * scores), rtol=1e-15
+    )
+    assert BinaryLogLoss().with_bounded_slope() == BinaryLogLoss(0.85)
+    assert BinaryLogLoss(0.6).with_bounded_slope() == BinaryLogLoss(0.6)
+    assert Huber(3.0).with_bounded_slope() == Huber(3.0)
+    # the stand-in is the same loss wherever the slope allows, and never above it
+    cut = BinaryLogLoss(0.85)
+    same = targets * scores >= cut.edge
+    assert 0.1 < same.mean() < 0.9
+    gap = BinaryLogLoss().value(scores, targets) - cut.value(scores, targets)
+    np.testing.assert_allclose(gap[same], 0.0, atol=1e-15)
+    assert np.all(gap[~same] > 0.0)
+
+
+def test_a_loss_without_a_stand_in_says_so():
+    with pytest.raises(TypeError, match=r"^SquaredHinge has no smoothed\(\) and"):
+        SquaredHinge().smoothed(0.1)

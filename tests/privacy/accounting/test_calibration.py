@@ -17,6 +17,7 @@ SAMPLED = [
     Release("a", "gaussian", 1.0, 200, sampling_rate=0.05),
     Release("b", "laplace", 20.0, 10),
 ]
+COUNTS = [Release("counts", "discrete-laplace", 1.0, 4), Release("sums", "gaussian", 2.0, 1)]
 PARTS = [
     Release("all", "gaussian", 5.0, 2),
     Release("one", "gaussian", 1.0, 1, part=0),
@@ -36,7 +37,7 @@ FULL = [
 ]
 CORNERS = [
     (releases, epsilon, delta)
-    for releases in (PURE, SAMPLED, PARTS)
+    for releases in (PURE, SAMPLED, PARTS, COUNTS)
     for epsilon, delta in [(0.01, 1e-12), (0.01, 1e-2), (1.0, 1e-6), (100.0, 1e-12), (100.0, 1e-2)]
 ]
 

@@ -189,15 +189,6 @@ def test_selections_take_the_continuous_noise_that_dominates():
     assert renyi_accountant(both).get_epsilon(1e-6) > found
 
 
-def test_calibration_finds_the_least_noise_of_several():
-    budget = Budget(1.0, 1e-6)
-    plan = calibrate([counts(1.0, 4), Release("sums", "gaussian", 2.0, 1)], budget)
-    assert PrivacyGuarantee.from_releases(plan, budget).epsilon == pytest.approx(1.0, rel=1e-5)
-    for wrong in (0.99, 0.9):
-        smaller = [release.scaled(wrong) for release in plan]
-        assert PrivacyGuarantee.from_releases(smaller, 1e-6).epsilon > 1.0
-
-
 def test_noise_that_would_hide_part_of_a_record_is_refused():
     for sensitivity in (1.5, 0.5, math.inf):
         event = dp_event.DiscreteLaplaceDpEvent(0.5, sensitivity)

@@ -275,11 +275,8 @@ def test_bad_numbers_are_refused(value, sensitivity, said):
     with pytest.raises(ValueError, match=said):
         draw(source, GAUSSIAN, value, sensitivity)
     assert source.draws == ()
-
-
-def test_too_small_a_sensitivity():
     with pytest.raises(ValueError, match="too small to add noise to floats"):
-        draw(secure(), GAUSSIAN, 0.0, 1e-300)
+        draw(source, GAUSSIAN, 0.0, 1e-300)
 
 
 def test_one_seed_repeats():
@@ -341,15 +338,11 @@ def test_the_warning_names_the_caller():
     assert source.seeded
 
 
-@pytest.mark.parametrize("random_state", ["0", 1.5, True, object()])
+@pytest.mark.parametrize("random_state", ["0", 1.5, True, object(), -1])
 def test_odd_seeds_are_refused(random_state):
-    with pytest.raises(TypeError, match="random_state must be a whole number"):
+    said = "random_state must be (a whole number|at least 0, got -1)"
+    with pytest.raises(ValueError if random_state == -1 else TypeError, match=said):
         NoiseSource(random_state)
-
-
-def test_negative_seeds_are_refused():
-    with pytest.raises(ValueError, match="random_state must be at least 0"):
-        NoiseSource(-1)
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])

@@ -91,11 +91,11 @@ def test_released_noise_is_that_of_the_decoder(name, n_steps):
     """Unit draws, one a coordinate, show the whole linear map of the noise: B, so B Bᵀ."""
     n_rows = make_prefix_sums(name, n_steps=n_steps, n_dimensions=1).n_rows
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=n_rows)
-    sums = released(mechanism, stand_in(np.eye(n_rows)), np.zeros((n_steps, n_rows)), 3.0)
     decoder, _ = mechanism.factors()
     scale = 3.0 * mechanism.column_norm
-    np.testing.assert_allclose(sums, scale * decoder, atol=1e-12 * scale)
-    np.testing.assert_allclose(sums @ sums.T / scale**2, decoder @ decoder.T, atol=1e-10)
+    for source in (stand_in, DrawnAhead) if name == "toeplitz" else (stand_in,):
+        sums = released(mechanism, source(np.eye(n_rows)), np.zeros((n_steps, n_rows)), 3.0)
+        np.testing.assert_allclose(sums, scale * decoder, atol=1e-12 * scale)
 
 
 @NAMES
@@ -109,15 +109,6 @@ def test_released_values_are_those_of_the_encoder(name, n_steps):
     values = [asked.value for asked in noise.asked]
     np.testing.assert_allclose(values, mechanism.factors()[1], atol=1e-12)
     assert {float(asked.sensitivity) for asked in noise.asked} == {mechanism.column_norm}
-
-
-@pytest.mark.parametrize("n_steps", LENGTHS)
-def test_toeplitz_noise_drawn_ahead_is_that_of_the_decoder(n_steps):
-    mechanism = SquareRootToeplitz(n_steps, n_steps)
-    vectors = np.random.default_rng(0).normal(size=(n_steps, n_steps))
-    sums = released(mechanism, DrawnAhead(np.eye(n_steps)), vectors)
-    noise = (sums - np.cumsum(vectors, axis=0)) / mechanism.column_norm
-    np.testing.assert_allclose(noise, mechanism.factors()[0], atol=1e-12)
 
 
 def test_toeplitz_ways_agree_on_a_long_stream():
@@ -265,15 +256,6 @@ def test_honaker_weighs_nodes_by_their_own_scales():
         assert np.sum(sums[step - 1] ** 2) == pytest.approx(variance, rel=1e-12)
 
 
-@NAMES
-@pytest.mark.parametrize("sensitivity", [None, 2.0])
-def test_scale_is_stated_once(name, sensitivity):
-    mechanism = make_prefix_sums(name, n_steps=3, n_dimensions=1)
-    stream = mechanism.open(silent(), mechanism.release("sums"), sensitivity=sensitivity)
-    with pytest.raises(TypeError, match="sensitivity must be stated once"):
-        stream.add([1.0], None if sensitivity is None else 1.0)
-
-
 # --- what it costs -----------------------------------------------------------------------------
 
 
@@ -351,12 +333,6 @@ def test_memory_grows_as_stated(name, sensitivity, n_steps):
         assert sum(array.size for array in arrays) <= STORED[name](n_steps, 20)
 
 
-def test_secure_time_is_that_of_all_rows():
-    tree, honaker = BinaryTree(1000, 50), HonakerTree(1000, 50)
-    assert tree.secure_seconds == pytest.approx(1000 * (200e-6 + 50 * 20e-6))
-    assert honaker.secure_seconds / tree.secure_seconds == pytest.approx(1.994)
-
-
 # --- book-keeping and errors -------------------------------------------------------------------
 
 
@@ -366,24 +342,13 @@ def test_sums_belong_to_the_caller(name):
     vector = np.ones(2)
     stream = mechanism.open(silent(), mechanism.release("sums"), sensitivity=1.0)
     for step in range(1, 9):
+        vector[:] = step
         noisy_sum = stream.add(vector)
-        np.testing.assert_allclose(noisy_sum, step)
+        np.testing.assert_allclose(noisy_sum, step * (step + 1) / 2)
         assert stream.n_added == step
-        noisy_sum[:] = np.nan
-        vector[:] = 1.0
+        noisy_sum[:] = vector[:] = -77.0  # neither is kept
     with pytest.raises(PlanExceededError, match="planned for 8 steps"):
         stream.add(vector)
-
-
-@NAMES
-def test_a_changed_vector_does_not_change_the_past(name):
-    mechanism = make_prefix_sums(name, n_steps=8, n_dimensions=2)
-    vector = np.ones(2)
-    stream = mechanism.open(silent(), mechanism.release("sums"), sensitivity=1.0)
-    for step in range(1, 9):
-        vector[:] = step
-        np.testing.assert_allclose(stream.add(vector), step * (step + 1) / 2)
-        vector[:] = -77.0
 
 
 @NAMES
@@ -398,8 +363,13 @@ def test_wrong_vectors_are_refused_and_not_counted(name):
     for sensitivity in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="sensitivity must be"):
             stream.add(np.zeros(2), sensitivity)
+    with pytest.raises(TypeError, match="sensitivity must be stated once"):
+        stream.add(np.zeros(2))
     assert stream.n_added == 0
     np.testing.assert_allclose(stream.add([1.0, 2.0], 1.0), [1.0, 2.0])
+    fixed = mechanism.open(silent(), mechanism.release("sums"), sensitivity=2.0)
+    with pytest.raises(TypeError, match="sensitivity must be stated once"):
+        fixed.add(np.zeros(2), 1.0)
 
 
 @NAMES

@@ -34,29 +34,10 @@ def one_group_of(size, weight, **facts):
     return sensitivity(group_sizes=[size, 10**15], prior=[weight, 1.0 - weight], **facts)
 
 
-# ---- the older bounds, each over a fine grid of weights
-
-
 def grid(weight, swing):
     low, high = logit(weight) - swing, logit(weight) + swing
     inner = np.concatenate([np.linspace(-30, 30, 6001), np.linspace(-2, 2, 4001)])
     return expit(np.concatenate([inner[(inner > low) & (inner < high)], [low, high]]))
-
-
-def saddle_operator(n, gamma, b, mu_w, mu_l, m):
-    along = gamma * m.max() / mu_w
-    return (along + math.sqrt(along**2 + b**2 / (4 * mu_w * mu_l))) / (2 * n)
-
-
-def path(n, gamma, b, mu_w, mu_l, m):
-    return float((gamma / mu_w * (m + m * (1 - m) * b / mu_l)).max()) / n
-
-
-def combined(n, gamma, b, mu_w, mu_l, m):
-    first = gamma / mu_w * (m + m * (1 - m) * b / mu_l)
-    along = gamma * m / mu_w
-    second = 0.5 * (along + np.sqrt(along**2 + m * (1 - m) * b**2 / (mu_w * mu_l)))
-    return float(np.minimum(first, second).max()) / n
 
 
 def small_changes(n, gamma, b, mu_w, mu_l, m):
@@ -70,24 +51,15 @@ def small_changes(n, gamma, b, mu_w, mu_l, m):
 @given(
     mu_w=st.floats(-5, 3), mu_l=st.floats(-3, 3), weight=st.floats(0.01, 0.99), b=st.floats(-1, 2)
 )
-def test_closed_form_is_the_maximum_and_below_all_older_bounds(mu_w, mu_l, weight, b):
+def test_closed_form_is_the_maximum(mu_w, mu_l, weight, b):
     mu_w, mu_l, b = 10**mu_w, 10**mu_l, 10**b
     n = 10**6  # so large that the closed form is used
     facts = {"loss_range": b, "strong_convexity": mu_w, "entropy_weight": mu_l}
     claimed = one_group_of(n, weight, **facts)
     m = grid(weight, b / mu_l)
-    numbers = (n, 1.6, b, mu_w, mu_l, m)
-    searched = small_changes(*numbers)
+    searched = small_changes(n, 1.6, b, mu_w, mu_l, m)
     assert searched <= claimed * (1 + 1e-12)
     assert claimed == pytest.approx(searched, rel=1e-3)
-    # what a grid may miss of a maximum
-    assert claimed <= combined(*numbers) * (1 + 1e-3)
-    assert combined(*numbers) <= path(*numbers) * (1 + 1e-9)
-    assert combined(*numbers) <= saddle_operator(*numbers) * (1 + 1e-9)
-    paper = lemma3_sensitivity(
-        group_sizes=[n], lipschitz=1.0, loss_range=b, strong_convexity=mu_w, entropy_weight=mu_l
-    )
-    assert saddle_operator(*numbers) <= 2 / 3 * paper
 
 
 @settings(max_examples=200, deadline=None)
