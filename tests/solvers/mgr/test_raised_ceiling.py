@@ -8,12 +8,9 @@ import pytest
 from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.descent import releases
 from sklearn_dpwg.solvers.descent.group_weights import RaisedCeiling
 from sklearn_dpwg.solvers.sums import SumSensitivity
 from tests.helpers.group_data import make_data, make_problem
-from tests.helpers.neighbours import neighbours
-from tests.helpers.replay import Recorder, distances, wrap
 from tests.helpers.sources import seeded
 
 ROUNDING = 1e-9
@@ -136,70 +133,3 @@ def test_a_hidden_group_is_found_on_data():
     assert found["usual"].max() > 0.9  # what the ceiling hides, and the reason for raising it
     assert found["usual"].argmax() == 2
     assert found["follows"].max() < 0.62
-
-
-# --- privacy ------------------------------------------------------------------------------------
-
-
-def raising_transcript(seed, sizes):
-    """Return a source whose answers make the ceiling rise, whatever the records."""
-    rng, n_asked = np.random.default_rng([seed, 5]), iter(range(10**6))
-
-    def answer(release, value, sensitivity):
-        noise = 10.0 ** (seed % 3 - 3) * rng.standard_normal(value.shape)
-        if release.name != releases.RISKS:
-            return noise
-        risks = np.full(len(sizes), 0.3)
-        if next(n_asked) % 10 == 5:
-            risks[seed % len(sizes)] = 1e9
-        return sizes * risks + noise
-
-    return Recorder(answer, rng=seed)
-
-
-@pytest.fixture(scope="module")
-def plans():
-    rng, found = np.random.default_rng(0), []
-    for index in range(12):
-        sizes = rng.choice([1, 2, 3, 25], size=2 + index % 3)
-        loss = (BinaryLogLoss(), MultinomialLogLoss(3))[index % 2]
-        problem = make_problem(tuple(sizes), loss=loss, radius=20.0)
-        found.append(MGR(n_steps=32, centring=False).plan(problem, Budget(8.0, 1e-6)))
-    return found
-
-
-def worst_of_raised_ceilings(seeds, plans):
-    """Return the largest distance of each release, and how many runs raised their ceiling."""
-    worst, n_raised = {}, 0
-    for seed in seeds:
-        plan, solver = plans[seed % len(plans)], MGR(centring=False)
-        pair, asked, outputs = neighbours(plan.problem, seed), [], []
-        for data in (pair.data, pair.other):
-            source = raising_transcript(seed, np.array(plan.problem.group_sizes))
-            outputs.append(solver.run(plan, data, source, start=pair.start))
-            asked.append(source.asked)
-        assert np.array_equal(outputs[0].weights, outputs[1].weights)
-        of_risks = [float(each.sensitivity) for each in asked[0] if each.release.name != "gradient"]
-        n_raised += of_risks[-2:] == [plan.schedule.raised_range] * 2
-        for name, distance in distances(*asked):
-            worst[name] = max(worst.get(name, 0.0), distance)
-    return worst, n_raised
-
-
-def test_no_neighbour_moves_a_release_by_more_than_a_raised_ceiling_states(plans):
-    worst, n_raised = worst_of_raised_ceilings(range(120), plans)
-    assert n_raised > 80
-    assert max(worst.values()) <= 1.0 + ROUNDING, worst
-    assert min(worst.values()) > 0.75, worst
-
-
-def usual_range(honest, plan, data, weights, group_weights, noise, limits):
-    """Count losses up to the raised ceiling, and state the usual range."""
-    usual = limits._replace(feedback_range=plan.schedule.feedback_range)
-    return honest(plan, data, weights, group_weights, noise, usual)
-
-
-def test_a_raised_ceiling_with_the_usual_noise_is_seen(plans, monkeypatch):
-    wrap(monkeypatch, releases, "from_pass", usual_range)
-    worst, _ = worst_of_raised_ceilings(range(60), plans)
-    assert worst["group risks"] > 1.0 + ROUNDING
