@@ -4,13 +4,12 @@ from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedWidth
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.group_audit import GroupAudit
 from sklearn_dpwg.inspection.group_displays import GroupMetricDisplay, GroupWeightsDisplay
-from sklearn_dpwg.inspection.model_card import model_card
 from sklearn_dpwg.inspection.privacy_displays import (
     PrivacyProfileDisplay,
     PrivacyUtilityDisplay,
     UtilityPoint,
 )
-from sklearn_dpwg.inspection.report import AuditReport
+from sklearn_dpwg.inspection.report import AuditReport, model_card
 from sklearn_dpwg.inspection.verdicts import GroupRate, LossSums, Verdict, WorstGroups
 
 __all__ = [

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_rows import SHARE_OF_SUMS
 from sklearn_dpwg.inspection.verdicts import CountedRates
 from sklearn_dpwg.privacy import Budget, IntegerNoise, PrivacyGuarantee, Release, calibrate
@@ -77,25 +78,18 @@ class AuditPlan:
 
     def __str__(self) -> str:
         """Return the plan for people."""
-        lines = [self._cost(), *self._noise_lines(), ""]
-        percent = f"{100 * self.confidence:g} %"
-        lines.append(
-            f"Widths of {percent} intervals to expect at a base rate of {self.base_rate:g}, in "
-            f"brackets those of sampling alone:"
+        metrics = [name for name, *_ in self.widths[0].widths]
+        rows = [["group", "size", *metrics]]
+        for one in self.widths:
+            cells = [f"{width:.3f} ({sampling:.3f})" for _, width, sampling in one.widths]
+            label = "any" if one.group is None else str(one.group)
+            rows.append([label, f"{one.size:,}", *cells])
+        said = (
+            f"Widths of {100 * self.confidence:g} % intervals to expect at a base rate of "
+            f"{self.base_rate:g}, in brackets those of sampling alone:"
         )
-        names = [name for name, *_ in self.widths[0].widths]
-        labels = ["any" if one.group is None else str(one.group) for one in self.widths]
-        first = max([5, *map(len, labels)])
-        columns = [max(len(name), 13) for name in names]
-        head = [name.rjust(width) for name, width in zip(names, columns, strict=True)]
-        lines.append("  ".join(["group".ljust(first), "size".rjust(9), *head]))
-        for label, one in zip(labels, self.widths, strict=True):
-            cells = [
-                f"{width:.3f} ({sampling:.3f})".rjust(column)
-                for (_, width, sampling), column in zip(one.widths, columns, strict=True)
-            ]
-            lines.append("  ".join([label.ljust(first), f"{one.size:,}".rjust(9), *cells]))
-        return "\n".join(lines)
+        table = words.table(rows, (5, 9, *[13] * len(metrics)))
+        return "\n".join([self._cost(), *self._noise_lines(), "", said, *table])
 
     def _cost(self) -> str:
         if self.noise is None:

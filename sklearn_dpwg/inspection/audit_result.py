@@ -455,12 +455,7 @@ def _in_lines(listed: dict[str, tuple[GroupRate, ...]]) -> list[str]:
     """Return a line a group: each number with the limits of its interval."""
     groups = zip(*listed.values(), strict=True)
     named = ([words.text_of(row[0].group), *map(_cell, row)] for row in groups)
-    rows = [["group", *listed], *named]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-        for row in rows
-    ]
+    return words.table([["group", *listed], *named])
 
 
 def _cell(rate: GroupRate) -> str:

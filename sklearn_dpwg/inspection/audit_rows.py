@@ -358,9 +358,6 @@ def _n_fitted(model: Any) -> int | None:
     return None if sizes is None else round(float(np.sum(sizes)))
 
 
-# What a result says of itself.
-
-
 def plain_label(label: Any) -> Hashable:
     """Return a label as JSON can hold it: plain values and tuples of them, the rest as text."""
     if isinstance(label, np.generic):

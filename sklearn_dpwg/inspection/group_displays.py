@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -31,6 +32,7 @@ _LOOKS = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class GroupMetricDisplay(Display):
     """A dot a group with the interval around it, and which groups may be the worst.
 
@@ -69,24 +71,14 @@ class GroupMetricDisplay(Display):
     'Selection rate by group, 95 % intervals'
     """
 
-    def __init__(
-        self,
-        rates: Sequence[GroupRate],
-        *,
-        answers: Sequence[str],
-        is_private: bool,
-        confidence: float,
-        reference: float | None = None,
-        reference_name: str = "all records",
-        greater_is_worse: bool = True,
-    ) -> None:
-        self.rates = rates
-        self.answers = answers
-        self.is_private = is_private
-        self.confidence = confidence
-        self.reference = reference
-        self.reference_name = reference_name
-        self.greater_is_worse = greater_is_worse
+    rates: Sequence[GroupRate]
+    _: KW_ONLY
+    answers: Sequence[str]
+    is_private: bool
+    confidence: float
+    reference: float | None = None
+    reference_name: str = "all records"
+    greater_is_worse: bool = True
 
     @classmethod
     def from_audit(
@@ -280,6 +272,7 @@ def shown_of(result: AuditResult, metric: str, *, ratio: bool, at_least: float) 
 # Which groups a worst-group model learned from most.
 
 
+@dataclass(eq=False, repr=False)
 class GroupWeightsDisplay(Display):
     """Group weights of a fitted model as bars, or of several models as lines.
 
@@ -306,20 +299,12 @@ class GroupWeightsDisplay(Display):
     ['a', 'b']
     """
 
-    def __init__(
-        self,
-        weights: ArrayLike,
-        *,
-        group_labels: Sequence[Hashable],
-        shares: ArrayLike | None = None,
-        points: Sequence[float] | None = None,
-        point_name: str = "ε",
-    ) -> None:
-        self.weights = weights
-        self.group_labels = group_labels
-        self.shares = shares
-        self.points = points
-        self.point_name = point_name
+    weights: ArrayLike
+    _: KW_ONLY
+    group_labels: Sequence[Hashable]
+    shares: ArrayLike | None = None
+    points: Sequence[float] | None = None
+    point_name: str = "ε"
 
     @classmethod
     def from_estimator(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -31,6 +31,7 @@ N_POINTS = 82
 WIDEST = 3.0
 
 
+@dataclass(eq=False, repr=False)
 class PrivacyProfileDisplay:
     """The trade-off of an attacker, or the privacy profile δ(ε).
 
@@ -66,9 +67,9 @@ class PrivacyProfileDisplay:
     True
     """
 
-    def __init__(self, guarantee: PrivacyGuarantee, *, name: str | None = None) -> None:
-        self.guarantee = guarantee
-        self.name = name
+    guarantee: PrivacyGuarantee
+    _: KW_ONLY
+    name: str | None = None
 
     @classmethod
     def from_estimator(
@@ -228,9 +229,6 @@ def profile_points(guarantee: PrivacyGuarantee) -> tuple[Any, Any]:
     return epsilons[: first_below + 1], deltas[: first_below + 1]
 
 
-# A model among others, by what it costs in privacy.
-
-
 @dataclass(frozen=True)
 class UtilityPoint:
     """A model: its ε, and how its worst group fares.
@@ -254,14 +252,13 @@ class UtilityPoint:
     high: float
 
 
-# How the worst-off group fares, against what it costs in privacy.
-
 # Models without privacy stand at so many times the largest ε of the others.
 _BEYOND = 2.0
 # Models at the same ε are this share of the axis apart.
 _STEP = 0.012
 
 
+@dataclass(eq=False, repr=False)
 class PrivacyUtilityDisplay(Display):
     """The worst group's metric against ε, a point a model; models of one name are joined.
 
@@ -286,12 +283,10 @@ class PrivacyUtilityDisplay(Display):
     'ε of the model'
     """
 
-    def __init__(
-        self, points: Sequence[UtilityPoint], *, metric: str = "error_rate", is_private: bool = True
-    ) -> None:
-        self.points = points
-        self.metric = metric
-        self.is_private = is_private
+    points: Sequence[UtilityPoint]
+    _: KW_ONLY
+    metric: str = "error_rate"
+    is_private: bool = True
 
     @classmethod
     def from_audit(

@@ -1,13 +1,21 @@
-"""What a report says, as plain values that follow from released numbers alone."""
+"""What a report says and shows, as plain values that follow from released numbers alone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
+from sklearn_dpwg.inspection.drawing import height_of, svg_of
+from sklearn_dpwg.inspection.group_displays import GroupMetricDisplay, shown_of
+from sklearn_dpwg.inspection.privacy_displays import (
+    PrivacyProfileDisplay,
+    PrivacyUtilityDisplay,
+    points_of,
+    tradeoff_points,
+)
 from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, answers_of, greater_is_worse
 from sklearn_dpwg.inspection.words import texts_of, visible
 from sklearn_dpwg.privacy import PrivacyGuarantee
@@ -73,17 +81,6 @@ def _cost(guarantee: PrivacyGuarantee) -> str:
     return f"ε = {epsilon} at δ = {guarantee.delta:.4g}; neighbours: {relation}"
 
 
-def attacker(results: Mapping[str, AuditResult], names: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return what the guarantees promise against an attacker, once where they say the same."""
-    return _of_all(results, names, lambda title: title in _ATTACKER)
-
-
-def outside(results: Mapping[str, AuditResult], names: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return what the guarantees take as public, and what they do not cover."""
-    known = (*_ATTACKER, _PROOF, "Differential privacy")
-    return _of_all(results, names, lambda title: title not in known)
-
-
 def proof(result: AuditResult) -> dict[str, Any]:
     """Return code that computes ε without this library."""
     for section in sections(result.privacy_):
@@ -92,9 +89,10 @@ def proof(result: AuditResult) -> dict[str, Any]:
     return {"text": "Nothing is promised, so there is nothing to check.", "code": ""}
 
 
-def _of_all(
-    results: Mapping[str, AuditResult], names: Mapping[str, str], wanted: Any
+def _said(
+    results: Mapping[str, AuditResult], names: Mapping[str, str], wanted: Callable[[str], bool]
 ) -> list[dict[str, str]]:
+    """Return what the guarantees say under some titles, once where they say the same."""
     by_text: dict[tuple[str, str], list[str]] = {}
     for name, result in results.items():
         for section in sections(result.privacy_):
@@ -170,6 +168,7 @@ def report_facts(
     first = next(iter(results.values()))
     names = dict(zip(results, texts_of(results), strict=True))
     group_name = visible(first.group_name)
+    known = (*_ATTACKER, _PROOF, "Differential privacy")
     verdicts = {name: verdict_facts(one, metric, at_least) for name, one in results.items()}
     return {
         "title": visible(title) if title is not None else f"Fairness audit by {group_name}",
@@ -182,8 +181,8 @@ def report_facts(
             _model_facts(names[name], result, metric, verdicts[name])
             for name, result in results.items()
         ],
-        "attacker": attacker(results, names),
-        "outside": outside(results, names) + _threshold(first),
+        "attacker": _said(results, names, lambda title: title in _ATTACKER),
+        "outside": _said(results, names, lambda title: title not in known) + _threshold(first),
         "record": _record(results, command) | {"proof": proof(first)},
         "glossary": [{"term": term, "text": text} for term, text in GLOSSARY],
     }
@@ -357,3 +356,94 @@ def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str
         "facts": facts,
         "counts": {"header": header, "rows": rows},
     }
+
+
+# Pictures, each with its numbers as a table.
+
+_HEIGHT = 3.9  # inches of a picture with two axes of numbers
+_TABLED = 10  # points of a curve that its table lists
+
+# What is drawn, title, sentence, header and rows of its table.
+_Picture = tuple[Any, str, str, list[str], list[list[str]]]
+
+
+def pictures_of(
+    results: Mapping[str, AuditResult], *, metric: str, at_least: float
+) -> list[dict[str, Any]]:
+    """Return the pictures: a title, a sentence, the SVG, and a table."""
+    result = next(iter(results.values()))
+    metrics = dict.fromkeys([metric, "selection_rate", *(loss.name for loss in result.losses)])
+    found = [
+        _of_groups(
+            result,
+            shown_of(result, name, ratio=False, at_least=at_least),
+            f"{words.capital(words.of_metric(name))} of each group",
+            "A diamond and the words stand by every group that may be worst. The dashed line is "
+            "the rate of all records together.",
+        )
+        for name in metrics
+    ]
+    found.append(
+        _of_groups(
+            result,
+            shown_of(result, "selection_rate", ratio=True, at_least=at_least),
+            "Impact ratio of each group",
+            f"A group passes where its whole interval is right of {at_least:g}, and fails where "
+            f"it is left of it.",
+        )
+    )
+    if len(results) > 1 and all(one.model_privacy_ is not None for one in results.values()):
+        found.append(_of_models(results, metric))
+    found.append(_of_attackers(result))
+    return [_drawn(f"p{place}", *each) for place, each in enumerate(found, start=1)]
+
+
+def _drawn(
+    prefix: str, display: Any, title: str, text: str, header: list[str], rows: list[list[str]]
+) -> dict[str, Any]:
+    height = height_of(len(rows)) if isinstance(display, GroupMetricDisplay) else _HEIGHT
+    svg = svg_of(lambda ax: display.plot(ax, title=""), prefix=prefix, height=height, title=title)
+    return {"title": title, "text": text, "svg": svg, "header": header, "rows": rows}
+
+
+def _of_groups(result: AuditResult, shown: dict[str, Any], title: str, text: str) -> _Picture:
+    display = GroupMetricDisplay(**shown)
+    in_percent = display.rates[0].metric in RATES
+    texts = words.texts_of(result.group_labels)
+    rows = []
+    for place in display.order:
+        rate = display.rates[place]
+        estimate = words.number(rate.estimate, in_percent=in_percent)
+        limits = words.interval(rate.low, rate.high, in_percent=in_percent)
+        rows.append([texts[place], estimate, limits, display.answers[place]])
+    header = ["group", "estimate", f"{100 * result.confidence:g} % interval", "answer"]
+    return display, title, text, header, rows
+
+
+def _of_models(results: Mapping[str, AuditResult], metric: str) -> _Picture:
+    display = PrivacyUtilityDisplay(**points_of(results, metric))
+    in_percent = metric in RATES
+    rows = []
+    for name, point in zip(words.texts_of(results), display.points, strict=True):
+        value = words.number(point.value, in_percent=in_percent)
+        limits = words.interval(point.low, point.high, in_percent=in_percent)
+        rows.append([name, rounded_up(point.epsilon), value, limits])
+    title = f"{words.of_metric(metric).capitalize()} of the worst group, by model"
+    text = "Further left is more private. The bar is where the worst group's value may lie."
+    return display, title, text, ["model", "ε of the model", "worst group", "interval"], rows
+
+
+def _of_attackers(result: AuditResult) -> _Picture:
+    alarms, caught = tradeoff_points(result.privacy_)
+    step = max(1, len(alarms) // _TABLED)
+    rows = [
+        [f"{100 * alarm:.1f} %", f"{math.ceil(1000 * found - 1e-9) / 10:.1f} %"]
+        for alarm, found in zip(alarms[::step].tolist(), caught[::step].tolist(), strict=True)
+    ]
+    title = "What an attacker can find out about one record"
+    text = (
+        "Who raises a false alarm so often detects a record at most so often; on the dashed line "
+        "an attacker only guesses."
+    )
+    header = ["false alarms", "detections, at most"]
+    return PrivacyProfileDisplay(result.privacy_), title, text, header, rows

@@ -16,8 +16,7 @@ from sklearn_dpwg.inspection.words import of_metric, text_of
 from sklearn_dpwg.metrics.intervals import Interval, impact_ratios, rate_interval, ratio_interval
 from sklearn_dpwg.privacy import IntegerNoise
 
-# An answer to whether groups are treated alike, which may be that nobody can tell.
-
+# Whether groups are treated alike, which may be that nobody can tell.
 Answer = Literal["passes", "fails", "cannot tell"]
 
 
@@ -41,9 +40,6 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.sentence} {self.would_tell}".strip()
-
-
-# A rate of one group, with the interval that it may lie in.
 
 
 @dataclass(frozen=True)
@@ -116,9 +112,6 @@ RATES: Mapping[str, CellRate] = MappingProxyType(
 def greater_is_worse(metric: str) -> bool:
     """Whether a large value is bad for a group: losses, errors; not scores."""
     return metric != "score" and (metric not in RATES or RATES[metric].greater_is_worse)
-
-
-# Intervals of rates from the counts of truth and prediction in each group.
 
 
 @dataclass(frozen=True)
@@ -260,11 +253,55 @@ class Comparison:
             return Verdict(answer, f"{said}, at least {self.at_least:g}.")
         if answer == "fails":
             return Verdict(answer, f"{said}, below {self.at_least:g}.")
-        forecast = Forecast(
-            self.counted, self.metric, group, self.reference, self.at_least, self.confidence
-        )
         said = f"{said}, which may be below {self.at_least:g} or not."
-        return Verdict(answer, said, forecast.words(self.labels[group], self.epsilon))
+        return Verdict(answer, said, self._would_tell(group))
+
+    def _forecast(self, group: int, counted: CountedRates) -> Interval:
+        """Return the interval of a ratio that other counts, or other noise, would give."""
+        pair = [
+            counted.interval(self.metric, place, self.confidence)
+            for place in (group, self.reference)
+        ]
+        return impact_ratios(pair, reference=1)[0]
+
+    def _tells(self, group: int, counted: CountedRates) -> bool:
+        return answer_of(self._forecast(group, counted), self.at_least) != "cannot tell"
+
+    def _would_tell(self, group: int) -> str:
+        """Say what would tell: people, or epsilon."""
+        exact, noise = self.counted.with_noise(None), self.counted.noise
+        sampling = _short(self._forecast(group, exact).width)
+        seem, people = "if the rates are as they seem", self._people(group)
+        if noise is None:
+            return f"Width {sampling}; {seem}, {people} would tell."
+        noisy = _short(self._forecast(group, self.counted).width)
+        width = f"Width {noisy}, of which sampling alone {sampling}"
+        times = self._times_epsilon(group, noise) if self._tells(group, exact) else None
+        if times is None:
+            return f"{width}: more epsilon will not help; {seem}, {people} would tell."
+        epsilon = f"epsilon = {self.epsilon * times:.2g}"
+        return f"{width}; {seem}, {epsilon} would tell, and so would {people}".rstrip(",") + "."
+
+    def _times_epsilon(self, group: int, noise: IntegerNoise) -> float | None:
+        """Return by what the epsilon of the audit would have to be multiplied."""
+
+        def tells(times: float) -> bool:
+            quieter = replace(noise, scale=noise.scale / times)
+            return self._tells(group, self.counted.with_noise(quieter))
+
+        return _least(tells, _MOST_EPSILON)
+
+    def _people(self, group: int) -> str:
+        name = self.labels[group]
+        pair = [int(self.counted.cells[place].sum()) for place in (group, self.reference)]
+        most = min(_MOST_TIMES, _MOST_PEOPLE / max(*pair, 1))
+        times = _least(lambda factor: self._tells(group, self.counted.scaled(factor)), most)
+        if times is None or pair[0] < 1:
+            return f"more people of {name} than can be said"
+        return (
+            f"about {_round_up(pair[0] * times):,} people of {name}, {times:.2g} times as many as "
+            f"now in every group,"
+        )
 
     def _words(self, group: int, ratio: Interval) -> str:
         number = f"{ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}] times"
@@ -277,67 +314,6 @@ class Comparison:
 def _known(estimate: float) -> float:
     """Return an estimate, the largest where there is none."""
     return math.inf if math.isnan(estimate) else estimate
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What other counts or other noise would say of the ratio of one group to another."""
-
-    rates: CountedRates
-    metric: str
-    group: int
-    reference: int
-    at_least: float
-    confidence: float
-
-    def ratio(self, rates: CountedRates) -> Interval:
-        """Return the interval of the ratio."""
-        pair = [
-            rates.interval(self.metric, place, self.confidence)
-            for place in (self.group, self.reference)
-        ]
-        return impact_ratios(pair, reference=1)[0]
-
-    def tells(self, rates: CountedRates) -> bool:
-        """Return whether there would be an answer."""
-        return answer_of(self.ratio(rates), self.at_least) != "cannot tell"
-
-    def words(self, name: str, epsilon: float) -> str:
-        """Say what would tell: people, or epsilon."""
-        exact = self.rates.with_noise(None)
-        sampling = _short(self.ratio(exact).width)
-        seem = "if the rates are as they seem"
-        people = self._people(name)
-        noise = self.rates.noise
-        if noise is None:
-            return f"Width {sampling}; {seem}, {people} would tell."
-        width = f"Width {_short(self.ratio(self.rates).width)}, of which sampling alone {sampling}"
-        times = self._times_epsilon(noise) if self.tells(exact) else None
-        if times is None:
-            return f"{width}: more epsilon will not help; {seem}, {people} would tell."
-        return (
-            f"{width}; {seem}, epsilon = {epsilon * times:.2g} would tell, and so would {people}"
-        ).rstrip(",") + "."
-
-    def _times_epsilon(self, noise: IntegerNoise) -> float | None:
-        """Return by what the epsilon of the audit would have to be multiplied."""
-
-        def tells(times: float) -> bool:
-            quieter = replace(noise, scale=noise.scale / times)
-            return self.tells(self.rates.with_noise(quieter))
-
-        return _least(tells, _MOST_EPSILON)
-
-    def _people(self, name: str) -> str:
-        pair = [int(self.rates.cells[place].sum()) for place in (self.group, self.reference)]
-        most = min(_MOST_TIMES, _MOST_PEOPLE / max(*pair, 1))
-        times = _least(lambda factor: self.tells(self.rates.scaled(factor)), most)
-        if times is None or pair[0] < 1:
-            return f"more people of {name} than can be said"
-        return (
-            f"about {_round_up(pair[0] * times):,} people of {name}, {times:.2g} times as many as "
-            f"now in every group,"
-        )
 
 
 def _least(tells: Callable[[float], bool], most: float) -> float | None:
@@ -360,9 +336,6 @@ def _round_up(number: float) -> int:
 
 def _short(number: float) -> str:
     return "infinite" if math.isinf(number) else f"{number:.3f}"
-
-
-# Sums of a clipped loss in every group, as they were released.
 
 
 @dataclass(frozen=True)
@@ -392,9 +365,6 @@ class LossSums:
     square_noise_std: float = 0.0
 
 
-# Intervals of mean losses from noisy sums.
-
-
 def mean_interval(
     loss: LossSums, group: int, size: float, size_std: float, confidence: float
 ) -> Interval:
@@ -415,9 +385,6 @@ def mean_interval(
     half = z * math.hypot(math.sqrt(variance / size), noise)
     mean = min(max(0.5 * loss.bound + shift, 0.0), loss.bound)
     return Interval(mean, max(0.0, mean - half), min(loss.bound, mean + half), confidence)
-
-
-# The groups that may be worst off.
 
 
 @dataclass(frozen=True)

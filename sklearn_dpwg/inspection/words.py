@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import zip_longest
 
 # Joiners belong to emoji and to Persian; every other character of format is shown by its number.
 _JOINERS = "\u200c\u200d"
@@ -145,3 +146,13 @@ def interval(low: float | None, high: float | None, *, in_percent: bool) -> str:
     if in_percent:
         return f"{100 * low:.1f} to {100 * high:.1f}\u00a0%"
     return f"{low:.2f} to {high:.2f}"
+
+
+def table(rows: Sequence[Sequence[str]], least: Sequence[int] = ()) -> list[str]:
+    """Return a line a row, in columns of at least some widths; all but the first end alike."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(pair) for pair in zip_longest(widths, least, fillvalue=0)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+        for row in rows
+    ]
