@@ -1,4 +1,4 @@
-"""What is asked of dask, each time with a deadline."""
+"""What is asked of dask, each time with a deadline, and what its workers run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cluster fits run on, and how long they wait for it."""
+"""Which cluster fits run on, how long they wait for it, and passes over what its workers hold."""
 
 from __future__ import annotations
 
@@ -9,18 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
-from sklearn_dpwg.data.distributed.cluster import (
-    Add,
-    Cluster,
-    Derive,
-    Failure,
-    Hold,
-    Pass,
-    add,
-    check_addresses,
-    check_client,
-    lazy_task,
-)
+from sklearn_dpwg.data.distributed import cluster
 from sklearn_dpwg.exceptions import WorkerLostError
 
 
@@ -77,7 +66,7 @@ def options(
     if not isinstance(insecure, bool):
         raise TypeError(f"insecure must be True or False, got {insecure!r}.")
     if client is not None:
-        check_client(client)
+        cluster.check_client(client)
     token = _CURRENT.set(
         Options(
             client=client,
@@ -113,8 +102,6 @@ def engine() -> DaskEngine:
     return DaskEngine(**vars(chosen))
 
 
-# Passes over objects that live on the workers of a dask cluster.
-
 # How often a pass sends tasks again that dask gave up, each time after several dead workers.
 MOST_RETRIES = 8
 
@@ -142,7 +129,7 @@ class DaskEngine:
         fan_in: int | None = None,
         insecure: bool = False,
     ) -> None:
-        check_client(client)
+        cluster.check_client(client)
         if client.status in ("closing", "closed"):
             raise ValueError(
                 "client must be one that is open, got a closed one: start another, "
@@ -151,7 +138,7 @@ class DaskEngine:
         self._fan_in = fan_in
         self._pass_timeout = pass_timeout
         self._insecure = insecure
-        self._cluster = Cluster(client, pass_timeout, self._check)
+        self._cluster = cluster.Cluster(client, pass_timeout, self._check)
         workers = self._cluster.ask(client.nthreads, self._cluster.deadline())
         self._check([client.scheduler.address, client.scheduler_info()["address"], *workers])
 
@@ -160,7 +147,7 @@ class DaskEngine:
 
     def hold(self, objects: Sequence[Any]) -> list[Any]:
         """Return handles of small objects that can be pickled; nothing is sent before a pass."""
-        return [lazy_task(Hold(one)) for one in objects]
+        return [cluster.lazy_task(cluster.Hold(one)) for one in objects]
 
     def derive(
         self,
@@ -174,11 +161,11 @@ class DaskEngine:
         show in the next pass.
         """
         each = arguments if arguments is not None else [()] * len(handles)
-        tasks = [Derive(function, tuple(own)) for own in each]
+        tasks = [cluster.Derive(function, tuple(own)) for own in each]
         derived: list[Any] = [None] * len(handles)
         lazy = [index for index, handle in enumerate(handles) if not _is_future(handle)]
         if lazy:
-            sent = self._cluster.persist([lazy_task(tasks[i], handles[i]) for i in lazy])
+            sent = self._cluster.persist([cluster.lazy_task(tasks[i], handles[i]) for i in lazy])
             for index, future in zip(lazy, sent, strict=True):
                 derived[index] = future
         for index, handle in enumerate(handles):
@@ -189,7 +176,7 @@ class DaskEngine:
     def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
         """Return what a function returns for each object, in the order of the handles."""
         results: list[Any] = [None] * len(handles)
-        for indices, part in self._run(handles, Pass(function, adds=False)):
+        for indices, part in self._run(handles, cluster.Pass(function, adds=False)):
             for index, result in zip(indices, part, strict=True):
                 results[index] = result
         return results
@@ -198,7 +185,9 @@ class DaskEngine:
         self, handles: Sequence[Any], function: Callable[[Any], tuple[FloatArray, ...]]
     ) -> tuple[FloatArray, ...]:
         """Return the sums over all objects of what a function returns, element by element."""
-        return add(*(part for _, part in self._run(handles, Pass(function, adds=True))))
+        return cluster.add(
+            *(part for _, part in self._run(handles, cluster.Pass(function, adds=True)))
+        )
 
     def release(self, handles: Sequence[Any]) -> None:
         """Let workers forget objects, but not how to make what was derived from them."""
@@ -209,9 +198,9 @@ class DaskEngine:
     def _check(self, addresses: list[str]) -> None:
         """Refuse addresses that are not safe, if that was not allowed."""
         if not self._insecure:
-            check_addresses(addresses)
+            cluster.check_addresses(addresses)
 
-    def _run(self, handles: Sequence[Any], task: Pass) -> list[tuple[list[int], Any]]:
+    def _run(self, handles: Sequence[Any], task: cluster.Pass) -> list[tuple[list[int], Any]]:
         """Run a task on all objects, a task a worker; return what each gave, and for which."""
         deadline = self._cluster.deadline()
         jobs: dict[Any, _Job] = {}
@@ -234,14 +223,16 @@ class DaskEngine:
             _drop(jobs, list(jobs))
 
     def _submit(
-        self, handles: Sequence[Any], pending: list[int], task: Pass, deadline: float
+        self, handles: Sequence[Any], pending: list[int], task: cluster.Pass, deadline: float
     ) -> dict[Any, _Job]:
         """Send a task to each worker that holds objects, and one for each that nobody holds yet."""
         lazy = [index for index in pending if not _is_future(handles[index])]
         held = [index for index in pending if _is_future(handles[index])]
         jobs: dict[Any, _Job] = {}
         if lazy:
-            sent = self._cluster.persist([lazy_task(task, handles[index]) for index in lazy])
+            sent = self._cluster.persist(
+                [cluster.lazy_task(task, handles[index]) for index in lazy]
+            )
             jobs.update({future: _Job([index]) for future, index in zip(sent, lazy, strict=True)})
         if held:
             futures = [handles[index] for index in held]
@@ -295,7 +286,7 @@ class DaskEngine:
             self._cluster.wait(waiting, deadline)
 
     def _fetch(
-        self, jobs: dict[Any, _Job], task: Pass, deadline: float
+        self, jobs: dict[Any, _Job], task: cluster.Pass, deadline: float
     ) -> list[tuple[list[int], Any]] | None:
         """Return the results of all tasks, or None if some got lost on their way."""
         level, below = list(jobs), []
@@ -303,7 +294,7 @@ class DaskEngine:
         while fan_in is not None and len(level) > fan_in:
             below.append(level)  # a future that nobody refers to would be cancelled
             cuts = range(0, len(level), fan_in)
-            level = [self._cluster.submit(Add(), level[i : i + fan_in], None) for i in cuts]
+            level = [self._cluster.submit(cluster.Add(), level[i : i + fan_in], None) for i in cuts]
         while any(future.status not in ("finished", "error") for future in level):
             self._cluster.wait(level, deadline)
         for future in level:
@@ -314,7 +305,7 @@ class DaskEngine:
         if results is None:
             return None
         for result in results:
-            if isinstance(result, Failure):
+            if isinstance(result, cluster.Failure):
                 raise result.error
         if below:
             return [([], result.content) for result in results]

@@ -19,10 +19,6 @@ from numba.extending import overload
 
 from sklearn_dpwg.exceptions import MachineError
 
-# Functions that are compiled once and kept on disk; importing this module loads numba.
-#
-# What is kept is found by the file of the function alone: whatever it calls stands in that file.
-
 # read when numba is loaded
 os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")
 
@@ -43,7 +39,10 @@ refuse_svml()
 
 
 class Kernel:
-    """A function that is compiled at its first call for given types, and kept on disk."""
+    """A function that is compiled at its first call for given types, and kept on disk.
+
+    What is kept is found by the file of the function alone: whatever it calls stands in that file.
+    """
 
     def __init__(self, function: Callable[..., None]) -> None:
         self._function = function

@@ -1,4 +1,4 @@
-"""Losses and gradients of all groups in one reading of the rows."""
+"""Threads, norms and copies of rows, and losses and gradients of all groups in one reading."""
 
 from __future__ import annotations
 

@@ -11,18 +11,7 @@ import numpy as np
 import pandas as pd
 
 from sklearn_dpwg.data.lazy import NoArray, lazy_table
-from sklearn_dpwg.data.sources.parquet_files import (
-    Columns,
-    ParquetFile,
-    ParquetPartition,
-    SpooledFile,
-    as_codes,
-    check_feature,
-    check_label,
-    cut,
-    datasets_of,
-    runs_of,
-)
+from sklearn_dpwg.data.sources import parquet_files as files
 from sklearn_dpwg.data.sources.spool import check_spool, is_full, new_file, writing
 from sklearn_dpwg.data.sources.table import rows_per_part
 from sklearn_dpwg.exceptions import InputError
@@ -111,13 +100,13 @@ class ParquetSource(NoArray):
         if self.target in self.features:
             raise InputError(f"features must not hold the target, got {self.target!r}.")
         self._query = data if lazy_table(data) == "polars LazyFrame" else None
-        self._files: list[ParquetFile] = []
+        self._files: list[files.ParquetFile] = []
         if self._query is None:
             fragments, schemas = _fragments(data)
             _refuse_again(fragments)
             self._columns = self._kinds(schemas)
             for fragment in fragments:
-                file = ParquetFile.of(fragment)
+                file = files.ParquetFile.of(fragment)
                 self._check_file(fragment.physical_schema, file)
                 self._files.append(file)
             return
@@ -136,27 +125,27 @@ class ParquetSource(NoArray):
             f"groups={self.groups!r})"
         )
 
-    def partitions(self) -> list[ParquetPartition]:
+    def partitions(self) -> list[files.ParquetPartition]:
         """Return the parts, in the order of the records; a lazy query is run."""
         columns = self._columns
         n_rows = rows_per_part(columns.bytes_per_row)
         if self._query is not None:
             file, _ = self._spooled(partial(self._run, n_rows=n_rows))
-            runs = runs_of(file, n_rows) or [[]]
-            return [ParquetPartition(file, run, columns) for run in runs]
+            runs = files.runs_of(file, n_rows) or [[]]
+            return [files.ParquetPartition(file, run, columns) for run in runs]
         coarse = [file for file in self._files if self._is_coarse(file)]
         cuts: Iterator[range] = iter(())
         if coarse:
-            spooled, found = self._spooled(partial(cut, coarse, columns, n_rows))
+            spooled, found = self._spooled(partial(files.cut, coarse, columns, n_rows))
             cuts = iter(found)
-        parts: list[ParquetPartition] = []
+        parts: list[files.ParquetPartition] = []
         for each in self._files:
             kept, among = (spooled, next(cuts)) if self._is_coarse(each) else (each, None)
-            runs = runs_of(kept, n_rows, among)
-            parts += [ParquetPartition(kept, run, columns) for run in runs]
-        return parts or [ParquetPartition(self._files[0], [], columns)]
+            runs = files.runs_of(kept, n_rows, among)
+            parts += [files.ParquetPartition(kept, run, columns) for run in runs]
+        return parts or [files.ParquetPartition(self._files[0], [], columns)]
 
-    def release(self, parts: Sequence[ParquetPartition]) -> None:
+    def release(self, parts: Sequence[files.ParquetPartition]) -> None:
         """Remove what was written to the spool for parts, which are not read again.
 
         Parameters
@@ -167,19 +156,19 @@ class ParquetSource(NoArray):
         for part in parts:
             part.close()
 
-    def _is_coarse(self, file: ParquetFile) -> bool:
+    def _is_coarse(self, file: files.ParquetFile) -> bool:
         """Whether row groups are so large that they are written once more, in smaller ones."""
         most = min(LARGEST_GROUP_ROWS, LARGEST_GROUP_BYTES // max(1, self._columns.bytes_per_row))
         return self.spool is not None and max(file.group_rows, default=0) > most
 
-    def _spooled(self, write: Callable[[BinaryIO], Any]) -> tuple[SpooledFile, Any]:
+    def _spooled(self, write: Callable[[BinaryIO], Any]) -> tuple[files.SpooledFile, Any]:
         """Return a file of the spool that was just written, and what its writer returned."""
         assert self.spool is not None
         out = new_file(self.spool)
         with writing(out, self.spool):
             told = write(out)
             out.flush()
-            return SpooledFile(out), told
+            return files.SpooledFile(out), told
 
     def _run(self, out: BinaryIO, n_rows: int) -> None:
         """Run the query; an error of polars is told by its kind, as its words may quote values."""
@@ -196,7 +185,7 @@ class ParquetSource(NoArray):
                 f"collect() of it shows what is wrong, values included."
             ) from None
 
-    def _kinds(self, schemas: list[Any]) -> Columns:
+    def _kinds(self, schemas: list[Any]) -> files.Columns:
         """Return what is read, or refuse a column that is missing or of a wrong type."""
         by_name = {field.name: field.type for schema in schemas for field in schema}
         target = [] if self.target is None else [self.target]
@@ -212,16 +201,16 @@ class ParquetSource(NoArray):
         wanted = list(dict.fromkeys([*self.features, *target, *self._groups]))
         kinds = {name: _common_type(name, schemas) for name in wanted}
         for name in self.features:
-            check_feature(name, kinds[name])
+            files.check_feature(name, kinds[name])
         for of, labels in (("y", target), ("groups", self._groups)):
             for name in labels:
-                check_label(name, kinds[name], of=of)
-                kinds[name] = as_codes(kinds[name])
+                files.check_label(name, kinds[name], of=of)
+                kinds[name] = files.as_codes(kinds[name])
         is_single = all(str(kinds[name]) == "float" for name in self.features)
         dtype = np.dtype(np.float32 if is_single else np.float64)
-        return Columns(tuple(self.features), self.target, self._groups, kinds, dtype)
+        return files.Columns(tuple(self.features), self.target, self._groups, kinds, dtype)
 
-    def _check_file(self, schema: Any, file: ParquetFile) -> None:
+    def _check_file(self, schema: Any, file: files.ParquetFile) -> None:
         """Refuse a file that lacks a column, or has two of one name."""
         for name in self._columns.names:
             n_found = len(schema.get_all_field_indices(name))
@@ -276,7 +265,7 @@ def _fragments(data: Any) -> tuple[list[Any], list[Any]]:
             f"{type(data).__name__}: what fits in memory is passed to fit as it is."
         )
     fragments, schemas = [], []
-    for found in datasets_of(data):
+    for found in files.datasets_of(data):
         for fragment in found.get_fragments():
             keys = dataset.get_partition_keys(fragment.partition_expression)
             # a dataset has looked at its first file alone, and knows what paths tell

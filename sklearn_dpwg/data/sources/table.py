@@ -1,4 +1,4 @@
-"""One part of the records as it was read, and a fingerprint of it."""
+"""What a source hands out: parts of the records, read one at a time, and a fingerprint of each."""
 
 from __future__ import annotations
 
@@ -105,8 +105,6 @@ def _words_of_array(array: NDArray[Any]) -> Iterator[Any]:
         yield from map(_named, array.ravel())
 
 
-# What a source hands out: parts of the records that are read one at a time.
-
 # A part is as large as it can be below both: larger ones are no faster, and one is in memory at
 # once, in a few copies.
 PART_ROWS = 2**20
@@ -127,9 +125,10 @@ class Partition(Protocol):
 
     Notes
     -----
-    A partition is picklable and small: what it names is read again wherever it arrives. Reading it
-    again gives the same records, or an error; `ChangedDataError` where a file is not what it was
-    when the source was made. Its ``repr`` shows no value.
+    A partition is picklable and small, unless a spool of its process holds it: what it names is
+    read again wherever it arrives. Reading it again gives the same records, or an error;
+    `ChangedDataError` where a file is not what it was when the source was made. Its ``repr`` shows
+    no value.
     """
 
     def read(self) -> Table:
@@ -192,9 +191,6 @@ def reading(source: Source) -> Iterator[Sequence[Partition]]:
     finally:
         if hasattr(source, "release"):
             source.release(parts)
-
-
-# Sizes of the groups of a source, for a plan before its fit.
 
 
 def group_sizes(source: Source) -> dict[Hashable, int]:
