@@ -1,4 +1,4 @@
-"""Public facts of a problem on centred rows."""
+"""Centred rows: the facts of a problem on them, and the two releases that centre them."""
 
 from __future__ import annotations
 
@@ -151,8 +151,6 @@ def row_sum_sensitivity(problem: Problem) -> float:
         grid.gradient_step, n_dimensions=max(problem.n_features, 1)
     )
 
-
-# The mean row and the mean squared distance from it: every line that hands them to noise.
 
 CENTRE, SPREAD = "mean row", "mean squared distance from it"
 

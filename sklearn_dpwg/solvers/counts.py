@@ -108,9 +108,6 @@ def _sorted(releases: Sequence[Release]) -> list[str]:
     return sorted(repr(release) for release in releases)
 
 
-# Counts of hidden groups: the line at which true sizes meet noise.
-
-
 def release_sizes(
     stage: CountStage, codes: NDArray[np.intp], n_groups: int, noise: NoiseSource
 ) -> tuple[int, ...]:

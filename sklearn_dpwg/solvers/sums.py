@@ -1,4 +1,4 @@
-"""Sums over a batch of fresh records, and how far rounding takes them from the exact ones."""
+"""Sums of losses and gradients: over fresh records, and how far a record and rounding move them."""
 
 from __future__ import annotations
 
@@ -70,9 +70,6 @@ def rounding_of_sum(n_records: float, n_groups: int) -> float:
     """Bound the error of the sum of a batch, over the number of records times a record's bound."""
     n_roundings = 2.0 * BLOCK_ROWS + n_records / BLOCK_ROWS + 2.0 * n_groups + _EXTRA_ROUNDINGS
     return n_roundings * _UNIT / (1.0 - n_roundings * _UNIT)
-
-
-# Sensitivity of the sums of losses and gradients that solvers release.
 
 
 def record_errors(problem: Problem, highest: float) -> tuple[float, float]:

@@ -228,15 +228,15 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
         rules,
         lambda each: min(each.excess(each.noise_of_passes(budget.mu, at)) for at in SHARES),
     )
-    paid = planning.pay_for_passes(rule, budget, gradient=GRADIENT_OF_ONE_GROUP)
+    paid, noise = planning.pay_for_passes(rule, budget, gradient=GRADIENT_OF_ONE_GROUP)
     schedule = AGSSchedule(
         **rule.planned(),
         visits=rule.visits,
         memory=rule.memory,
-        sharpness=math.inf if parameters.sharpness == math.inf else rule.sharpness(paid.noise),
+        sharpness=math.inf if parameters.sharpness == math.inf else rule.sharpness(noise),
     )
-    bounds = rule.bound(paid.noise)
-    return planning.plan_of("ags", problem, budget, paid.releases, schedule, bounds, COST)
+    bounds = rule.bound(noise)
+    return planning.plan_of("ags", problem, budget, paid, schedule, bounds, COST)
 
 
 def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:

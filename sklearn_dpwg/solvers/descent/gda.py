@@ -202,15 +202,15 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
     n_steps = parameters.max_passes if parameters.n_steps is None else parameters.n_steps
     ridge = parameters.weight_ridge or 0.0
     rule = EuclideanRule.of(learned, parameters, n_steps, ridge=ridge)
-    paid = planning.pay_for_passes(rule, budget)
+    releases, noise = planning.pay_for_passes(rule, budget)
     schedule = GDASchedule(
         **rule.planned(),
         weight_ridge=ridge,
         group_ridge=parameters.group_ridge or 0.0,
-        group_step=rule.group_step(paid.noise),
+        group_step=rule.group_step(noise),
     )
-    bounds = rule.bound(paid.noise)
-    return planning.plan_of("gda", problem, budget, paid.releases, schedule, bounds, COST)
+    bounds = rule.bound(noise)
+    return planning.plan_of("gda", problem, budget, releases, schedule, bounds, COST)
 
 
 def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:

@@ -1,4 +1,4 @@
-"""Group weights of a run, from released risks and public facts alone."""
+"""What a run takes from released risks: group weights, limits of the next step, shrinkage."""
 
 from __future__ import annotations
 
@@ -149,8 +149,6 @@ class PlannedLimits:
         return self.planned
 
 
-# A ceiling of losses that is raised once releases show that it hides a group.
-
 # The last of the steps that tried the raised ceiling, at least three of them, are compared with the
 # last of the others.
 FEWEST_PROBES, MOST_PROBES, OTHERS = 3, 15, 40
@@ -211,8 +209,6 @@ class RaisedCeiling(PlannedLimits):
         return bool((is_hidden & (raised - group_weights @ raised > least)).any())
 
 
-# A ceiling of losses that follows the level of the released ones.
-
 # Steps whose released risks tell the level; a level is raised by so many standard deviations of
 # its noise.
 WINDOW, DEVIATIONS = 10, 2.0
@@ -253,8 +249,6 @@ class LossLevel(PlannedLimits):
         feedback_range = schedule.feedback_range - (most - ceiling)
         return Limits(ceiling, feedback_range, self.planned.unit, schedule.center_of(ceiling))
 
-
-# How much of the averaged weights to keep, by what released risks say of the worst-off group.
 
 # A group's mean risk is believed to be lower than released by so many deviations of its noise.
 SHRINK_DEVIATIONS = 0.5

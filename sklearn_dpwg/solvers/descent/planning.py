@@ -25,7 +25,6 @@ from sklearn_dpwg.solvers.descent.batches import (
 )
 from sklearn_dpwg.solvers.descent.releases import GRADIENT, GRADIENT_AND_RISKS, RISKS
 from sklearn_dpwg.solvers.descent.rule import (
-    DescentParameters,
     HedgeRule,
     MGRParameters,
     RunNoise,
@@ -76,19 +75,18 @@ def plan_of(
 # Least planning bound, calibrated to a budget.
 
 
-def is_centred(problem: Problem, parameters: Any) -> bool:
-    """Return whether rows are centred: as asked for, or where planned steps are worth its price."""
-    if parameters.centring:
+def learned_problem(problem: Problem, parameters: Any) -> Problem:
+    """Return what the weights are learned for: the problem, or that of centred rows.
+
+    Rows are centred as asked for, or where planned steps are worth the price.
+    """
+    wanted = parameters.centring
+    if wanted:
         centring.check_centring(problem, parameters.rules.owner)
-    if parameters.centring is not None:
-        return bool(parameters.centring)
-    is_fixed = getattr(parameters, "step_size", None) is not None
-    return not is_fixed and centring.is_worth_centring(problem)
-
-
-def learned_problem(problem: Problem, parameters: DescentParameters) -> Problem:
-    """Return what the weights are learned for: the problem, or that of centred rows."""
-    if not is_centred(problem, parameters):
+    if wanted is None:
+        is_fixed = getattr(parameters, "step_size", None) is not None
+        wanted = not is_fixed and centring.is_worth_centring(problem)
+    if not wanted:
         return problem
     return centring.centred_problem(problem, unit=centring.least_unit(problem.loss))
 
@@ -99,19 +97,13 @@ def releases_before(rule: StepRule, mu: float) -> tuple[Release, ...]:
     return centring.centring_releases(mu) if is_centred else ()
 
 
-class Passes(NamedTuple):
-    """What steps that read every record release, and the noise that planning counts."""
+def pay_for_passes(
+    rule: StepRule, budget: Budget, *, gradient: str = GRADIENT
+) -> tuple[tuple[Release, ...], RunNoise]:
+    """Share a budget among what comes before the steps, gradients and group risks.
 
-    releases: tuple[Release, ...]  # calibrated; the last ones are those of the steps
-    noise: RunNoise
-
-    def of_steps(self, rule: StepRule) -> tuple[Release, ...]:
-        """Return the gradient's and, with several groups, the risks'."""
-        return self.releases[-1 if rule.problem.n_groups == 1 else -2 :]
-
-
-def pay_for_passes(rule: StepRule, budget: Budget, *, gradient: str = GRADIENT) -> Passes:
-    """Share a budget among what comes before the steps, gradients and group risks."""
+    The noise is that of the budget, which calibration rounds.
+    """
     n_steps, visits = rule.n_steps, rule.visits
     before = releases_before(rule, math.sqrt(n_steps))
     left = 1.0 - sum(1.0 / release.noise_multiplier**2 for release in before) / n_steps
@@ -123,7 +115,7 @@ def pay_for_passes(rule: StepRule, budget: Budget, *, gradient: str = GRADIENT) 
     if rule.problem.n_groups > 1:
         releases.append(Release(RISKS, "gaussian", math.sqrt(1.0 / (left * share)), n_steps))
     calibrated = calibrate([*before, *releases], budget)
-    return Passes(calibrated, rule.noise_of_passes(mu, share))
+    return calibrated, rule.noise_of_passes(mu, share)
 
 
 # Noise by the papers' formulas.
@@ -252,21 +244,19 @@ def _with_cheaper(plan: Plan, problem: Problem, budget: Budget, parameters: MGRP
 
 def _plan_of_passes(problem: Problem, rule: HedgeRule, budget: Budget, sampling: Sampling) -> Plan:
     """Plan for steps that read every record, by the μ and share of the calibrated noise."""
-    passes = pay_for_passes(rule, budget)
-    mu, *of_risks = (
-        math.sqrt(rule.n_steps) / release.noise_multiplier for release in passes.of_steps(rule)
-    )
-    total = math.hypot(mu, *of_risks)
-    share, risk_stds = 0.0, np.zeros(problem.n_groups)
+    releases, _ = pay_for_passes(rule, budget)
+    of_steps = releases[-1 if problem.n_groups == 1 else -2 :]
+    mu, *of_risks = (math.sqrt(rule.n_steps) / each.noise_multiplier for each in of_steps)
+    total, share, risk_stds = math.hypot(mu, *of_risks), 0.0, np.zeros(problem.n_groups)
     if of_risks:
         share = (of_risks[0] / total) ** 2
-        multiplier = passes.releases[-1].noise_multiplier
-        risk_stds = multiplier * rule.feedback_range / np.array(problem.group_sizes)
+        of_sum = of_steps[1].noise_multiplier * rule.feedback_range
+        risk_stds = of_sum / np.array(problem.group_sizes)
     noise = rule.noise_of_passes(total, share)
     scale = rule.group_rate_at(noise) * risk_stds
     schedule = _schedule(rule, noise, budget, scale**2 / 2.0, remark=sampling.remark)
     bounds = rule.bound(noise)
-    return plan_of("mgr", problem, budget, passes.releases, schedule, bounds, COST_OF_PASSES)
+    return plan_of("mgr", problem, budget, releases, schedule, bounds, COST_OF_PASSES)
 
 
 def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget, sampling: Sampling) -> Plan:

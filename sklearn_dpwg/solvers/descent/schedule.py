@@ -34,11 +34,6 @@ class DescentSchedule(StepLimits):
     centring: str = ""
     remark: str = ""  # what else a reader of the plan should know
 
-    @property
-    def is_centred(self) -> bool:
-        """Whether rows are taken relative to a released centre, with limited slopes."""
-        return bool(self.centring)
-
     def _in_words(self, averaged: str, *of_solver: str, steps: str = "") -> str:
         """Return lines for people: what is averaged, steps, centring, what a solver has to say."""
         limits = (
@@ -203,7 +198,7 @@ class MGRSchedule(DescentSchedule):
         """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""
         if self.batches is not None:
             return self.batches.gradient_stds / math.sqrt(self.n_steps)
-        release = plan.releases[2 * self.is_centred]
+        release = plan.releases[2 if self.centring else 0]
         of_sum = release.noise_multiplier * self.gradient_diameter / math.sqrt(self.n_steps)
         return of_sum / np.asarray(plan.problem.group_sizes, dtype=float)
 

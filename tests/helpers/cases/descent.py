@@ -350,7 +350,7 @@ def diameters_for_norms():
     """Yield plans with Γ < 2L, which bounds a replacement; to join or not is another matter."""
     for plan, solver in batch_plans():
         problem, rates = plan.problem, plan.schedule.batches.rates
-        if problem.gradient_diameter < 1.9 * problem.lipschitz and not plan.schedule.is_centred:
+        if problem.gradient_diameter < 1.9 * problem.lipschitz and not plan.schedule.centring:
             bounds = (problem.gradient_diameter,) * len(rates)
             yield with_batches(plan, gradient_bounds=bounds), solver
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
+from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent.group_weights import RaisedCeiling
@@ -85,27 +85,6 @@ def test_ranges_are_those_that_each_ceiling_would_have_been_planned_with(loss):
     ):
         of_ceiling = SumSensitivity.of(problem, ceiling=ceiling).loss_range
         assert of_ceiling * (1.0 - 1e-15) <= found <= of_ceiling + 1e-6
-
-
-@pytest.mark.parametrize(
-    ("loss", "parameters"),
-    [
-        (None, {"loss_ceiling": 1.5}),
-        (None, {"group_rate": 0.1}),
-        (None, {"schedule": "paper"}),
-        (None, {"sampling_rate": 0.5}),
-        (SquaredError(), {}),
-    ],
-)
-def test_who_sets_the_game_gets_it(loss, parameters):
-    _, plan = planned(loss, **parameters)
-    assert not plan.schedule.may_raise
-    assert "worse off than it looked" not in str(plan.schedule)
-
-
-def test_a_plan_says_that_it_may_raise_the_ceiling():
-    _, plan = planned()
-    assert "every 10th step counts losses up to 4.5" in str(plan.schedule)
 
 
 def hiding_data(seed=0):
