@@ -15,8 +15,6 @@ from sklearn_dpwg.data.kernels import one_blas_thread
 from sklearn_dpwg.data.risks import RiskFunctions, Risks, keyed_parts
 from sklearn_dpwg.optimum.objective import SaddlePoint, project_to_ball
 
-# One step towards the minimax optimum: the best point of a model of all group risks.
-
 MAX_ITERATIONS = 50
 # Share of the way to the boundary that an iteration may go.
 TOWARDS_BOUNDARY = 0.995
@@ -42,11 +40,9 @@ def minimax_step(
     negative and add up to 1; `tolerance` is the complementarity, and the slope times the radius, to
     end with, in units of the risks.
 
-    A quadratic program but for the ball, solved by the primal–dual interior-point method with
-    Mehrotra's predictor and corrector, as SciPy has none that returns multipliers. No record is
-    read. Where rounding ends the iterations early, the best one is returned; no caller relies on
-    it, as what it leads to is certified from the records. (J. Nocedal and S. J. Wright 2006,
-    Numerical Optimization, section 16.6)
+    A quadratic program but for the ball, by the primal–dual interior-point method with Mehrotra's
+    predictor and corrector, as SciPy has none that returns multipliers. Rounding may end it early;
+    what it leads to is certified from the records. (Nocedal and Wright 2006, section 16.6)
     """
     # no step along what is flat but for rounding
     flat = 10.0 * np.finfo(float).eps * np.trace(hessian)
@@ -177,13 +173,11 @@ def minimax_newton(
 ) -> SaddlePoint:
     """Minimise the largest group risk over a ball by steps to the minimum of a model of it.
 
-    Risks are smooth, and `curvature` (all records, or a sample) gives Hessians for as long as that
-    serves. Where the next step promises to lower the largest risk by no more than `enough`, that
-    step is taken unseen, and the gap is infinite; else the pair with the smallest gap is returned.
-
-    A Hessian is kept, and taught the change of gradient along each step (BFGS), for as long as the
-    gap falls quickly: docs/theory/saddle-point.md. (J. Nocedal and S. J. Wright 2006, Numerical
-    Optimization, chapters 6 and 18)
+    `curvature` (all records, or a sample) gives Hessians for as long as that serves; one is kept,
+    and taught the change of gradient along each step (BFGS), for as long as the gap falls quickly:
+    docs/theory/saddle-point.md. Where the next step promises to lower the largest risk by no more
+    than `enough`, it is taken unseen, and the gap is infinite; else the pair with the smallest gap
+    is returned. (J. Nocedal and S. J. Wright 2006, Numerical Optimization, chapters 6 and 18)
     """
     source = risks if curvature is None else curvature
     mu_weights = tolerance / (4.0 * radius**2)
@@ -271,8 +265,6 @@ def _bfgs_update(hessian: FloatArray, step: FloatArray, change: FloatArray) -> F
     return hessian - np.outer(image, image / modelled) + np.outer(change, change / seen)
 
 
-# The minimax optimum from samples of growing size, ending with all records.
-
 # One record in eight is in the next smaller sample, and of small groups at least so many.
 SHARE, LEAST_OF_A_GROUP = 8, 200
 # Records per weight that a sample needs to be worth solving, and for its Hessian to stand in for
@@ -292,53 +284,30 @@ def sampled_newton(
 ) -> SaddlePoint:
     """Minimise the largest of smooth group risks, reading all records a handful of times.
 
-    Samples come with the smallest first; the pair returned has the smallest gap seen on all
-    records, whether or not that is the tolerance.
-
-    Each sample is solved to a tenth of what it can tell, from where the one before it ended, and
-    the Hessian of the largest serves on all records; docs/theory/saddle-point.md says why. A sample
-    that misleads costs time and nothing else.
+    Samples come with the smallest first. Each is solved to a tenth of what it can tell, from where
+    the one before it ended, and the Hessian of the largest serves on all records:
+    docs/theory/saddle-point.md. A sample that misleads costs time and nothing else.
     """
-    # the matrices of a step are small: threads of BLAS would wait for each other
-    with one_blas_thread():
-        return _solve(risks, samples, radius, tolerance, max_steps)
-
-
-def _solve(
-    risks: RiskFunctions,
-    samples: Sequence[Risks],
-    radius: float,
-    tolerance: float,
-    max_steps: int,
-) -> SaddlePoint:
     weights = np.zeros(risks.n_weights)
     mixture = np.full(risks.n_groups, 1.0 / risks.n_groups)
-    n_steps, stand_in = 0, None
-    for part in samples:
-        n_records = sum(part.group_sizes)
-        found = minimax_newton(
-            part,
-            weights,
-            mixture,
-            radius=radius,
-            tolerance=tolerance,
-            max_steps=min(20, max_steps - n_steps),
-            curvature=stand_in,
-            enough=0.1 * risks.n_weights / n_records,
-        )
-        n_steps += found.n_newton_steps
-        weights, mixture = found.weights, found.group_weights
-        if n_records >= TO_STAND_IN * risks.n_weights:
-            stand_in = part
-    found = minimax_newton(
-        risks,
-        weights,
-        mixture,
-        radius=radius,
-        tolerance=tolerance,
-        max_steps=min(50, max_steps - n_steps),
-        curvature=stand_in,
-    )
+    n_steps = 0
+    stand_in: Risks | None = None
+
+    def solve(part: RiskFunctions, most: int, enough: float = 0.0) -> SaddlePoint:
+        limits = {"radius": radius, "tolerance": tolerance, "enough": enough}
+        left = min(most, max_steps - n_steps)
+        return minimax_newton(part, weights, mixture, **limits, max_steps=left, curvature=stand_in)
+
+    # the matrices of a step are small: threads of BLAS would wait for each other
+    with one_blas_thread():
+        for part in samples:
+            n_records = sum(part.group_sizes)
+            found = solve(part, 20, 0.1 * risks.n_weights / n_records)
+            n_steps += found.n_newton_steps
+            weights, mixture = found.weights, found.group_weights
+            if n_records >= TO_STAND_IN * risks.n_weights:
+                stand_in = part
+        found = solve(risks, 50)
     return replace(found, n_newton_steps=n_steps + found.n_newton_steps)
 
 

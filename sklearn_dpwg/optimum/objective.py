@@ -31,11 +31,7 @@ class SaddlePoint:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The primal objective P at one point, the best response to it, and the certified gap.
-
-    In double precision, risks that are off by ρ and gradients of risks by η make the gap off by
-    ``e min(2R, ‖v-w‖ + e/μ_w)`` with e = η + ρ L/μ_λ and v where the certificate is attained.
-    """
+    """The primal objective P at one point, the best response to it, and the certified gap."""
 
     weights: FloatArray
     value: float
@@ -135,14 +131,7 @@ def project_to_ball(weights: FloatArray, radius: float) -> FloatArray:
 
 
 def iteration_cap(
-    tolerance: float,
-    *,
-    radius: float,
-    lipschitz: float,
-    smoothness: float,
-    mu_weights: float,
-    mu_groups: float,
-    center_norm: float = 0.0,
+    objective: RegularisedObjective, tolerance: float, *, lipschitz: float, smoothness: float
 ) -> int:
     """Return a number of accelerated steps that certifies the gap `tolerance` on every data set.
 
@@ -151,9 +140,10 @@ def iteration_cap(
     and c is the centre of the quadratic. L need not hold outside the ball, so the method is the
     variant of Nesterov's that never leaves it: docs/theory/saddle-point.md, Theorems 2 and 3.
     """
-    smooth = smoothness + mu_weights + lipschitz**2 / mu_groups
-    condition = smooth / mu_weights
-    spread = 2.0 * radius * (lipschitz + mu_weights * (radius + center_norm))
+    radius, mu_weights = objective.radius, objective.mu_weights
+    condition = (smoothness + mu_weights + lipschitz**2 / objective.mu_groups) / mu_weights
+    reach = radius + float(np.linalg.norm(objective.center))
+    spread = 2.0 * radius * (lipschitz + mu_weights * reach)
     decades = math.log(max(8.0 * condition * spread / tolerance, 1.0))
     return math.ceil(math.sqrt(condition) * decades) + 1
 
@@ -171,15 +161,7 @@ def accelerated_gradient(
     The gap of the point returned is at most `tolerance`, unless floating point cannot show it; the
     steps are at most `iteration_cap`.
     """
-    cap = iteration_cap(
-        tolerance,
-        radius=objective.radius,
-        lipschitz=lipschitz,
-        smoothness=smoothness,
-        mu_weights=objective.mu_weights,
-        mu_groups=objective.mu_groups,
-        center_norm=float(np.linalg.norm(objective.center)),
-    )
+    cap = iteration_cap(objective, tolerance, lipschitz=lipschitz, smoothness=smoothness)
     smooth = smoothness + objective.mu_weights + lipschitz**2 / objective.mu_groups
     theta = math.sqrt(objective.mu_weights / smooth)
 

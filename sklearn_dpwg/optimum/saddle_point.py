@@ -1,8 +1,4 @@
-"""Exact saddle point of the regularised worst-group objective, with a certificate.
-
-Not private: it stands behind ``epsilon=inf``, behind every excess risk that the project prints
-and inside solvers that add their own noise to its weights.
-"""
+"""The saddle point of the regularised objective, and the exact optimum, with certificates."""
 
 from __future__ import annotations
 
@@ -77,10 +73,9 @@ def solve_saddle_point(
 
     Notes
     -----
-    Newton's method minimises the quadratic model over the ball exactly (one eigendecomposition
-    and a scalar root) and searches back along the segment. A small μ_λ is approached through
-    larger ones, each solved roughly. The first-order method reaches any tolerance that
-    floating point can show, at least ``attainable_gap``, within its cap on every data set.
+    A small μ_λ is approached through larger ones, each solved roughly. The first-order method
+    reaches any tolerance that floating point can show, at least ``attainable_gap``, within its cap
+    on every data set.
     """
     center = np.zeros(risks.n_weights) if center is None else center
     weights = project_to_ball(center if start is None else start, radius)
@@ -206,7 +201,7 @@ def attainable_gap(
     return 100.0 * unit * slope + of_weights
 
 
-# The exact non-private minimax optimum of a loss with kinks.
+# The optimum of a loss with kinks.
 
 # In units of the score: targets, and margins to be kept, are at most 1.
 FIRST_WIDTH = 1.0
@@ -223,16 +218,12 @@ def kinked_optimum(
 ) -> SaddlePoint:
     """Minimise the largest group risk of a loss with kinks over a ball, to a certified gap.
 
-    The gap is a bound on ``max_i L_i(w) - min_v Σ λ_i L_i(v)`` over the ball; the loss has
-    ``smoothed``.
-
     Stage by stage the kinks are replaced by parabolas of a smaller width h, each stage is solved by
     Newton's method, and the line through the last two solutions predicts the next, and at h = 0 the
     optimum. Widths shrink faster where that works and more slowly where Newton's method then needs
-    many steps. The certificate is about the loss with its kinks and holds for whatever the stages
-    return, as lines of the stand-in's slopes lie nowhere above the loss (`SmoothedLoss`):
-    docs/theory/saddle-point.md, Theorem 5. (Y. Nesterov 2005, Smooth minimization of non-smooth
-    functions, for smoothing)
+    many steps. The certificate is about the loss with its kinks, whatever the stages return, as
+    lines of the stand-in's slopes lie nowhere above the loss: docs/theory/saddle-point.md, Theorem
+    5. (Y. Nesterov 2005, Smooth minimization of non-smooth functions, for smoothing)
     """
     n_groups = risks.n_groups
     prior = np.full(n_groups, 1.0 / n_groups)
@@ -256,8 +247,11 @@ def kinked_optimum(
             min(at_most, max_newton_steps - n_steps),
         )
         n_steps += taken
-        lines = risks.with_loss(_Lines(stand_in))
-        value = _bound_below(lines, at.weights, at.group_weights, radius)
+        values, slopes = risks.with_loss(_Lines(stand_in)).risks_and_gradients(at.weights)
+        slope = at.group_weights @ slopes
+        value = float(
+            at.group_weights @ values - slope @ at.weights - radius * np.linalg.norm(slope)
+        )
         if value > highest:
             highest, best_mixture = value, at.group_weights
         solved = [*path, (width, at.weights)]
@@ -288,14 +282,6 @@ def _predict(
     return project_to_ball(moved, radius)
 
 
-def _bound_below(
-    lines: RiskFunctions, weights: FloatArray, mixture: FloatArray, radius: float
-) -> float:
-    values, gradients = lines.risks_and_gradients(weights)
-    slope = mixture @ gradients
-    return float(mixture @ values - slope @ weights - radius * np.linalg.norm(slope))
-
-
 @dataclass(frozen=True)
 class _Lines(Loss):
     """Lines below a loss: their values and slopes at the scores they were drawn for."""
@@ -314,9 +300,6 @@ class _Lines(Loss):
 
     def constants(self, score_bound: float) -> LossConstants:
         return self.stand_in.constants(score_bound)
-
-
-# The exact non-private minimax optimum.
 
 
 def worst_group_optimum(
@@ -398,12 +381,9 @@ def smooth_optimum(
 
     Notes
     -----
-    Newton's method for the largest risk comes first, on the samples and then on all records
-    (``sampled_newton``). Where it misses the tolerance, the regularised problem is followed to
-    vanishing regularisation: at strengths μ_λ and μ_w its solution is within
-    ``μ_λ log p + μ_w R²/2`` of the optimum. The certificate needs neither: by convexity
-    ``Σ λ_i L_i(v) >= Σ λ_i L_i(w) + <g, v - w>`` with g the gradient of the mixture, and the right
-    side, the Frank–Wolfe gap's, is least at ``v = -R g/‖g‖``.
+    Newton's method for the largest risk comes first, on the samples and then on all records.
+    Where it misses the tolerance, the regularised problem is followed to vanishing regularisation.
+    The certificate, a Frank–Wolfe gap, needs neither.
     """
     found = sampled_newton(
         risks, samples, radius=radius, tolerance=tolerance, max_steps=max_newton_steps
@@ -452,8 +432,7 @@ def _followed(
 def _joint_step(objective: RegularisedObjective, at: Evaluation) -> tuple[FloatArray, FloatArray]:
     """Return where a Newton step leads, and the group weights that go with it to first order.
 
-    Rounding of a risk by ε moves the closed form by ε/μ_λ. This update reads gradients along a
-    short step instead, and any pair is allowed in the certificate.
+    Rounding of a risk by ε moves the closed form by ε/μ_λ; this reads gradients instead.
     """
     hessian = objective.hessian(at)
     # no step along what is flat but for rounding

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
 
 from sklearn_dpwg.datasets import make_worst_group_classification, make_worst_group_regression
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, SquaredError
@@ -268,10 +267,3 @@ def test_a_loss_with_kinks_is_refused_where_the_minimum_cannot_be_certified():
     assert primal_risk(data, w) >= plain_risk(data, w, mixture)
     with pytest.raises(ValueError, match="needs a smooth loss"):
         strong_gap(data, w, mixture, radius=RADIUS)
-
-
-def test_by_hand_is_right_about_itself():
-    for q in (-0.8, 0.0, 0.4):
-        mixture = np.array([1.0 + q, 1.0 - q]) / 2.0
-        found = minimize_scalar(lambda u: float(mixture @ ByHand().risks(np.array([u]))))  # noqa: B023
-        assert found.fun == pytest.approx((1.0 - q**2) / 2.0)

@@ -39,17 +39,6 @@ def case(loss, kind="plain", *, mu_weights, mu_groups, length=0.0):
     return objective, {"lipschitz": problem.lipschitz, "smoothness": problem.smoothness}
 
 
-def cap_of(objective, constants, tolerance):
-    return iteration_cap(
-        tolerance,
-        radius=RADIUS,
-        mu_weights=objective.mu_weights,
-        mu_groups=objective.mu_groups,
-        center_norm=float(np.linalg.norm(objective.center)),
-        **constants,
-    )
-
-
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("kind", ["plain", "separable", "collinear", "one row"])
 @pytest.mark.parametrize(
@@ -64,7 +53,7 @@ def test_reaches_the_tolerance_within_the_cap(loss, kind, mu_weights, mu_groups,
     at, n_steps = accelerated_gradient(objective, start, tolerance, **constants)
     assert at.gap <= tolerance
     assert at.gap == objective.evaluate(at.weights).gap
-    assert n_steps <= cap_of(objective, constants, tolerance)
+    assert n_steps <= iteration_cap(objective, tolerance, **constants)
 
 
 class Watched(RegularisedObjective):
@@ -138,10 +127,8 @@ def test_iterates_are_those_of_the_proof(monkeypatch):
 
 
 def test_cap_formula():
-    known = iteration_cap(
-        1e-6, radius=2.0, lipschitz=1.0, smoothness=0.5, mu_weights=0.1, mu_groups=0.25,
-        center_norm=3.0,
-    )  # fmt: skip
+    objective, _ = case(BinaryLogLoss(), mu_weights=0.1, mu_groups=0.25, length=3.0)
+    known = iteration_cap(objective, 1e-6, lipschitz=1.0, smoothness=0.5)
     condition = (0.5 + 0.1 + 4.0) / 0.1
     spread = 4.0 * (1.0 + 0.1 * 5.0)
     expected = math.sqrt(condition) * math.log(8 * condition * spread / 1e-6)
@@ -151,7 +138,7 @@ def test_cap_formula():
 def test_one_step_at_least_however_loose_the_tolerance():
     objective, constants = case(BinaryLogLoss(), mu_weights=0.1, mu_groups=1.0)
     at, n_steps = accelerated_gradient(objective, np.zeros(4), 1e9, **constants)
-    assert n_steps == 1 == cap_of(objective, constants, 1e9)
+    assert n_steps == 1 == iteration_cap(objective, 1e9, **constants)
     assert at.gap <= 1e9
 
 
@@ -165,7 +152,7 @@ def test_solver_falls_back_to_it(loss):
     newton = solve_saddle_point(objective.risks, **facts)
     first_order = solve_saddle_point(objective.risks, max_newton_steps=0, **facts, **constants)
     assert (newton.n_first_order_steps, first_order.n_newton_steps) == (0, 0)
-    assert 0 < first_order.n_first_order_steps <= cap_of(objective, constants, 1e-11)
+    assert 0 < first_order.n_first_order_steps <= iteration_cap(objective, 1e-11, **constants)
     assert first_order.gap <= 1e-11
     np.testing.assert_allclose(first_order.weights, newton.weights, atol=5e-5)
     alone = solve_saddle_point(objective.risks, max_newton_steps=0, **facts)

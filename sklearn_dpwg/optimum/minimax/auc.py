@@ -51,8 +51,10 @@ class ClassMoments:
         for first in range(0, n_records, BLOCK_SIZE):
             block = slice(first, min(first + BLOCK_SIZE, n_records))
             vectors = np.full((block.stop - first, n_features + 1), np.rint(constant / step))
+            rows: Any = records.rows[block]
+            rows = rows.toarray() if hasattr(rows, "toarray") else rows
             vectors[:, :-1] = np.rint(
-                _dense(records.rows, block) * (records.row_scale[block, None] / step)
+                np.asarray(rows, dtype=np.float64) * (records.row_scale[block, None] / step)
             )
             for of_class, chosen in enumerate((~is_second[block], is_second[block])):
                 sums[of_class] += vectors[chosen].T @ vectors[chosen]
@@ -123,11 +125,6 @@ def class_moment_sensitivity(n_records: int, n_features: int, constant: float) -
     return moment_sensitivity(math.sqrt(square)) + (
         math.sqrt(n_entries) * n_records * square * 2.0**-50
     )
-
-
-def _dense(rows: Any, block: slice) -> FloatArray:
-    found = rows[block].toarray() if hasattr(rows, "toarray") else rows[block]
-    return np.asarray(found, dtype=np.float64)
 
 
 # What rounding of products of exact moments adds to a sensitivity, up to 10⁸ records.

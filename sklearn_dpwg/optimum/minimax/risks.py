@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -165,13 +165,10 @@ def weak_gap(
     runs = [_pair(*each, regulariser) for each in zip(own, points, mixtures, strict=True)]
     means = np.mean([each.risks(w) for each, (w, _) in zip(own, runs, strict=True)], axis=0)
     highest = _largest(means, regulariser) + _cost_of_weights([w for w, _ in runs], regulariser)
-    if isinstance(risks, Sequence):
-        parts = tuple(
-            (each, mixture / len(runs)) for each, (_, mixture) in zip(own, runs, strict=True)
-        )
-    else:  # F is linear in λ but for the regulariser
-        parts = ((risks, np.mean([mixture for _, mixture in runs], axis=0)),)
-    mixed = _Mixture(parts, regulariser)
+    parts = [(each, mixture / len(runs)) for each, (_, mixture) in zip(own, runs, strict=True)]
+    if not isinstance(risks, Sequence):  # F is linear in λ but for the regulariser
+        parts = [(risks, np.mean([mixture for _, mixture in runs], axis=0))]
+    mixed = _Mixture(tuple(parts), regulariser)
     found = smooth_optimum(mixed, radius=radius, tolerance=tolerance)
     if not found.gap <= tolerance:
         raise ValueError(
@@ -271,11 +268,7 @@ class _Mixture:
 
     parts: tuple[tuple[RiskFunctions, FloatArray], ...]
     regulariser: Regulariser | None
-
-    @property
-    def n_groups(self) -> int:
-        """One."""
-        return 1
+    n_groups: ClassVar[int] = 1
 
     @property
     def n_weights(self) -> int:

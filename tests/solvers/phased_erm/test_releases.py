@@ -6,18 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from sklearn_dpwg.exceptions import PlanExceededError
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum.saddle_point import attainable_gap
-from sklearn_dpwg.privacy import Budget, NoiseSource, gdp_mu
+from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import PhasedERM
 from sklearn_dpwg.solvers.rounds import releases
 from sklearn_dpwg.solvers.rounds.certificate import rounding_of_minimiser, sensitivities
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.neighbours import random_data
-from tests.helpers.noise_checks import scale_faults
-from tests.helpers.plan_check import assert_releases_match
-from tests.helpers.replay import fixed_transcript, recorded
 from tests.helpers.sources import seeded
 
 BUDGET = Budget(1.0, 1e-6)
@@ -35,42 +31,6 @@ KINDS = (
     {"n_phases": 4, "mu_groups": 1.0},
     {"schedule": "paper"},
 )
-
-
-@pytest.mark.parametrize("parameters", KINDS, ids=str)
-@pytest.mark.parametrize("seed", [None, 0])
-def test_a_run_releases_what_was_planned(parameters, seed):
-    problem, solver, data = example(**parameters)
-    plan = solver.plan(problem, BUDGET)
-    noise = NoiseSource(None, plan.releases) if seed is None else seeded(0, plan.releases)
-    solution = solver.run(plan, data, noise)
-    assert_releases_match(noise, plan)
-    assert np.linalg.norm(solution.weights) <= problem.radius * (1 + 1e-12)
-    assert solution.group_weights is None
-    assert solution.n_iter == plan.n_steps
-
-
-@pytest.mark.parametrize("parameters", KINDS, ids=str)
-def test_a_source_with_less_refuses(parameters):
-    problem, solver, data = example(**parameters)
-    plan = solver.plan(problem, BUDGET)
-    first = plan.releases[-1]
-    less = [release for release in plan.releases if release != first]
-    if first.max_count > 1:
-        less.append(dataclasses.replace(first, max_count=first.max_count - 1))
-    with pytest.raises(PlanExceededError):
-        solver.run(plan, data, seeded(0, less))
-
-
-@pytest.mark.parametrize("parameters", KINDS[:3], ids=str)
-def test_phases_on_all_records_add_up_to_the_budget(parameters):
-    problem, solver, _ = example(**parameters)
-    plan = solver.plan(problem, BUDGET)
-    spent = math.fsum(release.max_count / release.noise_multiplier**2 for release in plan.releases)
-    assert 0.99999 < math.sqrt(spent) / gdp_mu(1.0, 1e-6) <= 1.0
-    assert {release.part for release in plan.releases} == {None}
-    assert len(plan.guarantee.events) == 1
-    assert plan.children == ()
 
 
 def test_each_part_has_its_own_releases():
@@ -98,44 +58,6 @@ def test_the_paper_keeps_the_budget_where_its_noise_does_not():
         assert (factor > 1.0) == (stated > epsilon)
         if factor == 1.0:
             assert plan.guarantee.epsilon == pytest.approx(stated, rel=1e-3)
-
-
-@pytest.mark.parametrize("parameters", KINDS, ids=str)
-def test_noise_of_a_run_has_the_scale_of_the_plan(parameters):
-    """All noise of many runs, each over its stated sensitivity, is one normal sample."""
-    problem, solver, data = example(**parameters)
-    plan = solver.plan(problem, BUDGET)
-    noises = {}
-    for seed in range(max(6, 48 // plan.n_steps)):
-        recorder = recorded(seeded(seed, plan.releases))
-        solver.run(plan, data, recorder)
-        for asked in recorder.asked:
-            scaled = (asked.answer - asked.value) / asked.noise_scale
-            noises.setdefault(asked.release.name, []).append(scaled)
-    unit = dataclasses.replace(plan.releases[0], noise_multiplier=1.0)
-    for draws in noises.values():
-        assert scale_faults(np.concatenate(draws), unit, 1.0) == []
-
-
-def test_what_is_released_does_not_depend_on_the_records():
-    problem, solver, _ = example(schedule="paper")
-    plan = solver.plan(problem, BUDGET)
-    asked = []
-    for seed, factor in ((1, 1.0), (2, 0.0), (3, 1e6)):
-        rows, targets = random_data(problem, seed)
-        source = fixed_transcript(0, {})
-        solver.run(plan, make_data(problem, rows * factor, targets), source)
-        asked.append([(each.release, each.sensitivity.tolist()) for each in source.asked])
-    assert asked[0] == asked[1] == asked[2]
-
-
-def test_records_that_the_plan_is_not_for_are_refused():
-    problem, solver, data = example()
-    plan = solver.plan(dataclasses.replace(problem, group_sizes=(40, 10)), BUDGET)
-    noise = seeded(0, plan.releases)
-    with pytest.raises(ValueError, match=r"^The plan is for other records"):
-        solver.run(plan, data, noise)
-    assert noise.draws == ()
 
 
 def test_a_phase_that_is_not_solved_is_an_error(monkeypatch):
