@@ -1,6 +1,4 @@
-"""
-Active group selection beside multiplicative weights, and its rates
-===================================================================
+"""Active group selection beside multiplicative weights, and its rates.
 
 Mean excess worst-group risk over the exact optimum, δ = 1e-5, with two standard errors, and what
 AGS has more than MGR with rows as they are, seed by seed. Then the handicap θ. Then slopes in the
@@ -12,6 +10,7 @@ alone, and where the noise of the gradient does.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,23 +114,15 @@ def slopes() -> None:
     """Print the slopes in the number of records of a group."""
     latest = AGS(selection="latest", max_passes=100_000)
     paper = AGS(schedule="paper", max_passes=100_000)
+    curves = {
+        "the choice rules, the last risks": (choice_world, latest, -0.5),
+        "the choice rules, the paper's": (choice_world, paper, -0.5),
+        "the gradient's noise rules": (gradient_world, AGS(), -1.0),
+    }
     sweep(
         f"median excess of {N_RUNS} runs by records of a group",
         SIZES,
-        {
-            "the choice rules, the last risks": (
-                lambda size: median_excess(choice_world, latest, size),
-                -0.5,
-            ),
-            "the choice rules, the paper's": (
-                lambda size: median_excess(choice_world, paper, size),
-                -0.5,
-            ),
-            "the gradient's noise rules": (
-                lambda size: median_excess(gradient_world, AGS(), size),
-                -1.0,
-            ),
-        },
+        {name: (partial(median_excess, *each[:2]), each[2]) for name, each in curves.items()},
     )
 
 

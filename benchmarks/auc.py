@@ -1,6 +1,4 @@
-"""
-The area under the curve: class moments against descent–ascent and the log loss
-===============================================================================
+"""The area under the curve: class moments against descent–ascent and the log loss.
 
 Area under the ROC curve on the records, delta = 1e-5. `choice` compares `DPAUCClassifier`, the
 paper's instance (descent–ascent on the saddle form, which does **not** protect the classes of

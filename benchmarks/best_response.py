@@ -1,6 +1,4 @@
-"""
-Best response: slopes, and how many rounds
-==========================================
+"""Best response: slopes, and how many rounds.
 
 *slopes*: excess population risk against records K and ε on the hard family of
 ``benchmarks/rates.py``, with phases and with gradient steps as the base, beside the theorem's sum

@@ -1,6 +1,4 @@
-"""
-Cost of a pass on a dask cluster
-================================
+"""Cost of a pass on a dask cluster.
 
 Holds random records on the worker processes of a cluster on this machine and makes passes, one task
 a worker each, in turns with passes over the same records in memory. Prints processor time of the
@@ -58,10 +56,7 @@ def in_memory(blocks, weights, grid):
 
 
 def measure(n_workers, sizes, weights, grid, n_passes):
-    """Return the kernel's, all and wall seconds of a pass, and the sums.
-
-    Processor times are means, as asking for them costs some itself; the wall time is the median.
-    """
+    """Return mean seconds of the kernel and of all, the median of wall seconds, and the sums."""
     with (
         LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
@@ -83,11 +78,9 @@ def measure(n_workers, sizes, weights, grid, n_passes):
 def main():
     """Print the ratios."""
     parser = argparse.ArgumentParser(description="Cost of a pass on a dask cluster.")
-    parser.add_argument("--rows", type=int, default=10_000_000, help="records in all")
-    parser.add_argument("--columns", type=int, default=20)
-    parser.add_argument("--groups", type=int, default=5)
-    parser.add_argument("--blocks", type=int, default=8, help="blocks that hold them")
-    parser.add_argument("--passes", type=int, default=9, help="passes that are measured")
+    sizes = {"rows": 10_000_000, "columns": 20, "groups": 5, "blocks": 8, "passes": 9}
+    for name, default in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args()
     sizes = [(given.rows // given.blocks, given.columns, given.groups)] * given.blocks
     weights = np.random.default_rng(0).standard_normal(given.columns + 1)

@@ -1,6 +1,4 @@
-"""
-The exact optimum beside scikit-learn's logistic regression: time, and what either reaches
-==========================================================================================
+"""The exact optimum beside scikit-learn's logistic regression: time, and what either reaches.
 
 A fit of the classifier at ``epsilon=inf`` and two of ``LogisticRegression`` (lbfgs, tol 1e-6, no
 penalty), turn by turn, on the same data. One of these has the machine's threads, as ours has, and

@@ -1,6 +1,4 @@
-"""
-What the excess of default classifiers is made of, and what an oracle would leave of it
-=======================================================================================
+"""What the excess of default classifiers is made of, and what an oracle would leave of it.
 
 On tasks of the choosing half, one a source, at δ = 1e-5: the geometric mean of the excess
 worst-group loss (each at least 1e-3, means of three seeds) over that of the defaults' `MGR`,

@@ -1,6 +1,4 @@
-"""
-How fast, how lean: what the hardware allows, and what a fit takes of it
-========================================================================
+"""How fast, how lean: what the hardware allows, and what a fit takes of it.
 
 Both sides of each comparison are measured in one run, turn by turn; a line gives the median of the
 repetitions, the quartiles, and the target. Memory is the peak of a fresh process.
@@ -21,7 +19,7 @@ from typing import Any
 
 import exact_speed
 import numpy as np
-from common import ignore_warnings, quartiles, risks_of, seconds, slope_of, turn_by_turn
+from common import ignore_warnings, quartiles, risks_of, run_tables, seconds, slope_of, turn_by_turn
 from scipy.sparse import random as sparse_random
 
 from sklearn_dpwg import DPWorstGroupClassifier
@@ -57,9 +55,6 @@ def random_risks(rows: Any, loss: Loss) -> GroupRisks:
     return risks_of(rows, targets, codes, loss, data_norm=4.0, scaling=0.5)
 
 
-# --- one pass against the bandwidth of a sum -----------------------------------------------------
-
-
 def measure_pass() -> None:
     """Measure a full pass for risks and gradients against ``X.sum()`` of the same matrix."""
     X = np.random.default_rng(0).uniform(-1.0, 1.0, size=(1_000_000, 50))
@@ -78,9 +73,6 @@ def measure_pass() -> None:
     for known in LOSSES[1:]:
         loss = known(3) if known.task == "multiclass" else known()
         line(f"{loss.name}{' of 3 classes' if loss.n_outputs > 1 else ''}", X, loss)
-
-
-# --- sparse against dense ------------------------------------------------------------------------
 
 
 def measure_sparse() -> None:
@@ -103,9 +95,6 @@ def measure_sparse() -> None:
         lambda: model.fit(dense, y, groups=groups), lambda: model.fit(rows, y, groups=groups), 3
     )
     report("a default fit, the same (seeded noise)", ">= 5", faster, spread, holds=faster >= 5.0)
-
-
-# --- time of a default fit in the number of records ----------------------------------------------
 
 
 def measure_slope() -> None:
@@ -132,8 +121,6 @@ def measure_slope() -> None:
     last = slope_of(sizes[-2:], middle[-2:])
     report("  the same from 3*10^5 to 10^6", "<= 1.05", last, "", holds=last <= 1.05)
 
-
-# --- peak memory ---------------------------------------------------------------------------------
 
 MEMORY = {
     # name: rows, columns, precision, layout, sorted, target
@@ -188,32 +175,18 @@ def measure_memory() -> None:
     """Measure the peak of a process during a fit, X included, each in a fresh one."""
     print("  X and what the fit adds, over X; y and groups are the caller's")
     for name, (*_, target) in MEMORY.items():
-        found = subprocess.run(
-            [sys.executable, __file__, "--peak-of-fit", name],
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        command = [sys.executable, __file__, "--peak-of-fit", name]
+        found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         over_x, gibibytes = json.loads(found.stdout)
         most = f"<= {target}" if target else "<= 24 GiB"
         holds = over_x <= target if target else gibibytes <= 24.0
         report(f"peak memory: {name}", most, over_x, f"({gibibytes:.2f} GiB in all)", holds=holds)
 
 
-PARTS = {
-    "pass": measure_pass,
-    "exact": exact_speed.main,
-    "slope": measure_slope,
-    "memory": measure_memory,
-    "sparse": measure_sparse,
-}
-
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--peak-of-fit"]:
         peak_of_fit(sys.argv[2])
-        sys.exit()
-    wanted = sys.argv[1:] or list(PARTS)
-    print(f"{n_threads()} threads")
-    print(f"{'':<58}{'target':>12}{'median':>10}  quartiles")
-    for part in wanted:
-        PARTS[part]()
+    else:
+        print(f"{n_threads()} threads\n{'':<58}{'target':>12}{'median':>10}  quartiles")
+        parts = {"pass": measure_pass, "exact": exact_speed.main, "slope": measure_slope}
+        run_tables({**parts, "memory": measure_memory, "sparse": measure_sparse})

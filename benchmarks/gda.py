@@ -1,6 +1,4 @@
-"""
-Descent–ascent: slopes, the four risks against the paper's bounds, and its group step
-=======================================================================================
+"""Descent–ascent: slopes, the four risks against the paper's bounds, and its group step.
 
 `slopes` fits the excess of planned runs, and the strong gap of the paper's schedule, to the number
 of records. `risks` measures how much the four risks of the paper's schedule differ between the
@@ -16,32 +14,13 @@ import math
 from functools import partial
 from pathlib import Path
 
+import common
 import numpy as np
-from common import (
-    DELTA,
-    cell,
-    excess_of_fits,
-    make_estimator,
-    public_facts,
-    pyplot,
-    run_tables,
-    slope_of,
-    sweep,
-    weights_of_runs,
-    zero_excess,
-)
+from common import DELTA
 from rates_worlds import HardWorld, TypicalWorld, World
 
 from sklearn_dpwg.datasets import load_dataset
-from sklearn_dpwg.optimum import project_to_ball
-from sklearn_dpwg.optimum.minimax import (
-    PopulationRisks,
-    Regulariser,
-    plain_risk,
-    primal_risk,
-    strong_gap,
-    weak_gap,
-)
+from sklearn_dpwg.optimum import minimax, project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import GDA, MGR, Solver
 
@@ -60,15 +39,12 @@ DATA = ("law-school", "adult", "compas", "german-credit")
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "gda_risks.png"
 
 
-# --- slopes ------------------------------------------------------------------------------------
-
-
 def excess(worlds: list[World], solver: Solver, n_records: float) -> float:
     """Return the largest median excess over seeds, in the population, at ε = 0.1."""
     size = int(n_records) // N_GROUPS
     medians = []
     for world in worlds:
-        runs = weights_of_runs(
+        runs = common.weights_of_runs(
             solver,
             world.problem(size),
             lambda seed, world=world: world.draw(size, np.random.default_rng([seed, 1])),
@@ -85,7 +61,7 @@ def report_slopes() -> None:
         "hard": [HardWorld(N_GROUPS, N_FEATURES, signal=signal) for signal in SIGNALS],
         "typical": [TypicalWorld(N_GROUPS, N_FEATURES)],
     }
-    sweep(
+    common.sweep(
         f"median excess of planned runs by records, p = {N_GROUPS}, d = {N_FEATURES}, ε = 0.1",
         SIZES,
         {
@@ -94,7 +70,7 @@ def report_slopes() -> None:
             for solver in (GDA(), MGR(sampling_rate=1.0))
         },
     )
-    sweep(
+    common.sweep(
         f"median strong gap of the paper's schedule on the records, T = K^(2/3), ρ = {RIDGE}",
         RISK_SIZES,
         {f"ε = {epsilon:g}": (partial(median_gap, epsilon), "–") for epsilon in (EPSILON, SILENT)},
@@ -107,9 +83,6 @@ def median_gap(epsilon: float, n_records: float) -> float:
     return float(np.median(runs["strong gap, records"]))
 
 
-# --- the four risks ----------------------------------------------------------------------------
-
-
 def paper_runs(
     n_records: int, epsilon: float = EPSILON, *, with_population: bool = True
 ) -> dict[str, np.ndarray]:
@@ -118,7 +91,7 @@ def paper_runs(
     solver = GDA(schedule="paper", weight_ridge=RIDGE)
     plan = solver.plan(world.problem(n_records // N_GROUPS), Budget(epsilon, DELTA))
     uniform = np.full(N_GROUPS, 1.0 / N_GROUPS)
-    ridge = {"regulariser": Regulariser(RIDGE, RIDGE, np.zeros(N_FEATURES), uniform)}
+    ridge = {"regulariser": minimax.Regulariser(RIDGE, RIDGE, np.zeros(N_FEATURES), uniform)}
     found: dict[str, list[float]] = {}
     samples, runs = [], []
     for seed in range(N_RUNS):
@@ -127,20 +100,20 @@ def paper_runs(
         w, mixture = project_to_ball(solution.weights, RADIUS), solution.group_weights
         samples.append(data)
         runs.append((w, mixture))
-        where = {"records": data, "population": PopulationRisks(world.population)}
+        where = {"records": data, "population": minimax.PopulationRisks(world.population)}
         for name, risks in list(where.items())[: 1 + with_population]:
             values = {
-                "plain": plain_risk(risks, w, mixture, **ridge),
-                "primal": primal_risk(risks, w, **ridge),
-                "strong gap": strong_gap(risks, w, mixture, radius=RADIUS, **ridge),
+                "plain": minimax.plain_risk(risks, w, mixture, **ridge),
+                "primal": minimax.primal_risk(risks, w, **ridge),
+                "strong gap": minimax.strong_gap(risks, w, mixture, radius=RADIUS, **ridge),
             }
             for risk, value in values.items():
                 found.setdefault(f"{risk}, {name}", []).append(value)
     if with_population:
         weights, mixtures = (np.array(each) for each in zip(*runs, strict=True))
-        both = {"records": samples, "population": PopulationRisks(world.population)}
+        both = {"records": samples, "population": minimax.PopulationRisks(world.population)}
         for name, risks in both.items():
-            gap = weak_gap(risks, weights, mixtures, radius=RADIUS, **ridge)
+            gap = minimax.weak_gap(risks, weights, mixtures, radius=RADIUS, **ridge)
             found[f"weak gap, {name}"] = [gap]
     return {name: np.array(values) for name, values in found.items()}
 
@@ -209,7 +182,7 @@ def report_risks() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         row = "".join(
             f"{value:10.2g} ({bound:.1g})" for value, bound in zip(measured, stated, strict=True)
         )
-        slopes = slope_of(RISK_SIZES, measured), slope_of(RISK_SIZES, stated)
+        slopes = common.slope_of(RISK_SIZES, measured), common.slope_of(RISK_SIZES, stated)
         print(f"{name:>12}{row}   slope {slopes[0]:.2f} ({slopes[1]:.2f})")
         curves[name] = measured, stated
     for name in RISKS:
@@ -220,7 +193,7 @@ def report_risks() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 def draw(curves: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
     """Draw measured differences and the rate of the theorems through the first of each."""
-    plt = pyplot()
+    plt = common.pyplot()
     figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     sizes = np.array(RISK_SIZES, dtype=float)
     for k, (name, (measured, stated)) in enumerate(curves.items()):
@@ -237,18 +210,15 @@ def draw(curves: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
     print(f"drawn: {FIGURE.name}")
 
 
-# --- real data ---------------------------------------------------------------------------------
-
-
 def report_group_step() -> None:
     """Print the excess for multiples of the planned step of the group weights, at ε = 1."""
     print(f"\nmultiples of the planned step of the group weights, ε = 1, δ = {DELTA:g}, 6 seeds")
     for name in DATA:
         data, cells = load_dataset(name), []
-        plan = make_estimator(data, solver=GDA()).plan(**public_facts(data))
+        plan = common.make_estimator(data, solver=GDA()).plan(**common.public_facts(data))
         for times in (0.1, 0.2, 0.4, 0.7, 1.0, 2.0):
             solver = GDA(group_step=times * plan.schedule.group_step)
-            cells.append(f"{times:g} {excess_of_fits(data, 6, solver=solver).mean():.4f}")
+            cells.append(f"{times:g} {common.excess_of_fits(data, 6, solver=solver).mean():.4f}")
         print(f"{name:>15}  " + "   ".join(cells), flush=True)
 
 
@@ -258,18 +228,18 @@ def report_data() -> None:
     solvers = {"gda": GDA(), "mgr": MGR(sampling_rate=1.0), "paper: gda": GDA(schedule="paper")}
     for name in DATA:
         data = load_dataset(name)
-        print(f"{name}: predicting nothing {zero_excess(data):.4f}")
+        print(f"{name}: predicting nothing {common.zero_excess(data):.4f}")
         for epsilon in (1.0, 4.0):
             cells = []
             for label, solver in solvers.items():
                 n_seeds = 2 if "paper" in label else 6
-                found = excess_of_fits(data, n_seeds, epsilon=epsilon, solver=solver)
-                cells.append(f"{label} {cell(found)}")
+                found = common.excess_of_fits(data, n_seeds, epsilon=epsilon, solver=solver)
+                cells.append(f"{label} {common.cell(found)}")
             print(f"  ε = {epsilon:g}: " + "   ".join(cells), flush=True)
 
 
 if __name__ == "__main__":
-    run_tables(
+    common.run_tables(
         {
             "slopes": report_slopes,
             "risks": report_risks,

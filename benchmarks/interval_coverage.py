@@ -1,6 +1,4 @@
-"""
-Coverage and width of the intervals of a private audit
-======================================================
+"""Coverage and width of the intervals of a private audit.
 
 Counts get OpenDP's discrete Laplace noise of scale 2/ε, what a histogram costs when a record may be
 replaced. "rate" is of n records, known; "true positives" is a ratio of two noisy counts about the
@@ -25,13 +23,7 @@ import numpy as np
 import opendp.prelude as dp
 from common import run_tables
 
-from sklearn_dpwg.metrics.intervals import (
-    Interval,
-    impact_ratios,
-    rate_interval,
-    ratio_interval,
-    worst_group_set,
-)
+from sklearn_dpwg.metrics import intervals
 from sklearn_dpwg.privacy import IntegerNoise
 
 dp.enable_features("contrib")
@@ -41,7 +33,7 @@ POSITIVES = 0.3
 N_REPETITIONS, N_WORST = 2000, 1000
 
 Counts = tuple[int, ...]
-Method = Callable[[Counts, IntegerNoise], Interval]
+Method = Callable[[Counts, IntegerNoise], intervals.Interval]
 
 
 @dataclass(frozen=True)
@@ -88,24 +80,18 @@ def draw_counts(
 def method_of(kind: str) -> Method:
     """Return the interval that a kind of counts is given to."""
     if kind == "rate":
-        return lambda counts, noise: rate_interval(*counts, noise=noise)
+        return lambda counts, noise: intervals.rate_interval(*counts, noise=noise)
     cells = (1, 1) if kind == "true-positives" else (2, 2)
-    return lambda counts, noise: ratio_interval(*counts, noise=noise, n_cells=cells)
+    return lambda counts, noise: intervals.ratio_interval(*counts, noise=noise, n_cells=cells)
 
 
 def measure(
-    kind: str,
-    n: int,
-    epsilon: float,
-    *,
-    repetitions: int,
-    seed: int = 0,
-    method: Method | None = None,
+    kind: str, n: int, epsilon: float, *, repetitions: int, method: Method | None = None
 ) -> list[Measured]:
-    """Return what was measured at each rate, the binomial counts from a seed."""
+    """Return what was measured at each rate, the binomial counts seeded."""
     interval = lru_cache(maxsize=None)(method or method_of(kind))
     noise = IntegerNoise("laplace", 2.0 / epsilon)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     measured = []
     for rate in RATES:
         counts = draw_counts(kind, n, rate, epsilon, repetitions, rng)
@@ -160,18 +146,17 @@ def measure_worst(
     world: World,
     *,
     repetitions: int,
-    seed: int = 0,
     assume: Callable[[IntegerNoise], IntegerNoise | None] = lambda noise: noise,
 ) -> dict[str, float]:
     """Return how often each statement about the worst group was true."""
     noise = IntegerNoise("laplace", 2.0 / world.epsilon)
     assumed = assume(noise)
     interval = lru_cache(maxsize=None)(
-        lambda count, n, level: rate_interval(
+        lambda count, n, level: intervals.rate_interval(
             count if assumed else min(max(count, 0), n), n, noise=assumed, confidence=level
         )
     )
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     sizes, rates = np.array(world.sizes), np.array(world.rates)
     counts = rng.binomial(sizes, rates, (repetitions, len(sizes)))
     counts += opendp_noise(noise.scale, counts.shape)
@@ -179,7 +164,7 @@ def measure_worst(
     held = dict.fromkeys(("set", "value", "gap", "argmax", "members"), 0.0)
     for row in counts.tolist():
         pairs = zip(row, world.sizes, strict=True)
-        found = worst_group_set([partial(interval, count, n) for count, n in pairs])
+        found = intervals.worst_group_set([partial(interval, count, n) for count, n in pairs])
         # where all are equal each is a worst one, and each may be lost no more often
         held["set"] += int(rates.argmax()) in found.members
         held["value"] += found.value_low <= worst <= found.value_high
@@ -204,10 +189,10 @@ def print_worst(repetitions: int) -> None:
         print(f"{statement}: smallest {min(held_by_world):.3f}, mean {np.mean(held_by_world):.3f}")
 
 
-def audit_seconds(n_largest: int, epsilon: float, seed: int) -> float:
+def audit_seconds(n_largest: int, epsilon: float) -> float:
     """Return the CPU time of all numbers of an audit of 40 groups by 4 metrics."""
     noise = IntegerNoise("laplace", 2.0 / epsilon)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     sizes = np.append(np.geomspace(50, 50_000, 39).astype(int), n_largest)
     shares = np.array([[0.5, 0.2], [0.05, 0.25]])  # rows: class, columns: prediction
     cells = np.array([rng.multinomial(n, shares.ravel()).reshape(2, 2) for n in sizes])
@@ -215,28 +200,27 @@ def audit_seconds(n_largest: int, epsilon: float, seed: int) -> float:
     begun = time.process_time()
     for metric in range(4):
         rates = [_rate_of(cell, metric, noise) for cell in cells]
-        worst_group_set(rates)
-        impact_ratios([rate(0.95) for rate in rates])
+        intervals.worst_group_set(rates)
+        intervals.impact_ratios([rate(0.95) for rate in rates])
     return time.process_time() - begun
 
 
-def _rate_of(cell: np.ndarray, metric: int, noise: IntegerNoise) -> Callable[[float], Interval]:
+def _rate_of(
+    cell: np.ndarray, metric: int, noise: IntegerNoise
+) -> Callable[[float], intervals.Interval]:
     """Return selection, error, true positive or false positive rate of 2 × 2 counts."""
     (kept, wrong), (missed, right) = cell.tolist()
-    hits, misses, cells = [
-        (wrong + right, kept + missed, (2, 2)),
-        (wrong + missed, kept + right, (2, 2)),
-        (right, missed, (1, 1)),
-        (wrong, kept, (1, 1)),
-    ][metric]
-    return lambda level: ratio_interval(hits, misses, noise=noise, n_cells=cells, confidence=level)
+    hits = (wrong + right, wrong + missed, right, wrong)[metric]
+    misses = (kept + missed, kept + right, missed, kept)[metric]
+    told = {"noise": noise, "n_cells": (2, 2) if metric < 2 else (1, 1)}
+    return lambda level: intervals.ratio_interval(hits, misses, confidence=level, **told)
 
 
 def print_speed() -> None:
     """Print the CPU time of audits."""
     print("\nCPU seconds for 40 groups × 4 metrics with their worst sets and ratios, sizes hidden")
     for n_largest, epsilon in product((50_000, 10**6, 10**7), (0.1, 0.5, 1.0, 4.0)):
-        seconds = audit_seconds(n_largest, epsilon, seed=0)
+        seconds = audit_seconds(n_largest, epsilon)
         print(f"largest group {n_largest:,}, ε = {epsilon:g}: {seconds:.1f}")
 
 

@@ -1,6 +1,4 @@
-"""
-Why the parameters of the losses have their defaults
-====================================================
+"""Why the parameters of the losses have their defaults.
 
 Huber's threshold, the width of the smoothed hinge and the quantile's level are varied: epsilon = 1,
 delta = 1e-5, five seeds. *Excess* is worst-group risk in the loss that was trained, above its exact
@@ -12,25 +10,14 @@ default. Other losses follow for comparison, and what the yardstick would be wit
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 from common import fits, make_estimator, row, run_tables, unit_risks, worst_risk
 from sklearn.utils import Bunch
 
+from sklearn_dpwg import losses
 from sklearn_dpwg.datasets import load_dataset
-from sklearn_dpwg.losses import (
-    AbsoluteError,
-    BinaryLogLoss,
-    Hinge,
-    Huber,
-    Loss,
-    Quantile,
-    SmoothedHinge,
-    SquaredError,
-    SquaredHinge,
-)
 from sklearn_dpwg.metrics import worst_group_score
 from sklearn_dpwg.optimum import worst_group_optimum
 
@@ -63,7 +50,7 @@ def miscoverage(model: Any, data: Bunch) -> float:
     return float(100 * np.abs(np.array(shares) - model.loss.level).max())
 
 
-def measured(data: Bunch, loss: Loss, yardstick: Yardstick) -> list[str]:
+def measured(data: Bunch, loss: losses.Loss, yardstick: Yardstick) -> list[str]:
     """Return mean and standard deviation of the excess in percent, and of the yardstick."""
     risks = unit_risks(data).with_loss(loss)
     optimum = risks.risks(worst_group_optimum(risks, radius=20.0, tolerance=1e-6).weights).max()
@@ -77,16 +64,16 @@ def measured(data: Bunch, loss: Loss, yardstick: Yardstick) -> list[str]:
 def table(
     title: str,
     names: tuple[str, ...],
-    losses: tuple[Loss, ...],
+    tried: tuple[losses.Loss, ...],
     yardstick: Yardstick,
-    without_privacy: Loss | None = None,
+    without_privacy: losses.Loss | None = None,
 ) -> None:
     """Print excess and yardstick of every loss on every data set."""
     data = [load_dataset(name) for name in names]
     print(f"\n{title}")
     row("", names, 34, 26)
     row("loss", ("excess %", yardstick.__name__) * len(names), 17, 26)
-    for loss in losses:
+    for loss in tried:
         public = {key: value for key, value in loss.get_params().items() if key != "target_bound"}
         star = "*" if public and loss == type(loss)() else " "
         shown = " ".join([type(loss).__name__, *(f"{value:g}" for value in public.values())])
@@ -107,20 +94,21 @@ def huber() -> None:
         entry = load_dataset(name).entry
         low, high = entry.target_bounds
         print(f"{name}: threshold 0.25 is {0.25 * (high - low) / 2:g} {entry.target_unit}")
-    losses = (*map(Huber, THRESHOLDS), SquaredError(), AbsoluteError())
-    table("threshold of Huber", REGRESSION, losses, absolute_error, AbsoluteError())
+    tried = (*map(losses.Huber, THRESHOLDS), losses.SquaredError(), losses.AbsoluteError())
+    table("threshold of Huber", REGRESSION, tried, absolute_error, losses.AbsoluteError())
+
+
+def hinges() -> None:
+    """Print the table of widths."""
+    tried = (*map(losses.SmoothedHinge, WIDTHS), losses.Hinge(), losses.SquaredHinge())
+    log = losses.BinaryLogLoss()
+    table("width of SmoothedHinge", CLASSIFICATION, (*tried, log), error_rate, log)
+
+
+def quantiles() -> None:
+    """Print the table of levels."""
+    table("level of Quantile", REGRESSION, tuple(map(losses.Quantile, LEVELS)), miscoverage)
 
 
 if __name__ == "__main__":
-    hinges = (*map(SmoothedHinge, WIDTHS), Hinge(), SquaredHinge(), BinaryLogLoss())
-    quantiles = tuple(map(Quantile, LEVELS))
-    run_tables(
-        {
-            "Huber": huber,
-            "SmoothedHinge": partial(
-                *(table, "width of SmoothedHinge", CLASSIFICATION, hinges, error_rate),
-                BinaryLogLoss(),
-            ),
-            "Quantile": partial(table, "level of Quantile", REGRESSION, quantiles, miscoverage),
-        }
-    )
+    run_tables({"Huber": huber, "SmoothedHinge": hinges, "Quantile": quantiles})

@@ -1,6 +1,4 @@
-"""
-Why the defaults are what they are
-==================================
+"""Why the defaults are what they are.
 
 Each default of the estimators and of MGR is varied alone, the others left as they are: mean excess
 worst-group risk over the reference optimum, epsilon = 1, delta = 1e-5, five seeds, with its

@@ -1,6 +1,4 @@
-"""
-Excess worst-group risk of the defaults, beside the private average-risk model
-===============================================================================
+"""Excess worst-group risk of the defaults, beside the private average-risk model.
 
 Default parameters, epsilon = 1, delta = 1e-5, five seeds: excess over the reference optimum on
 the training records (mean, with half the width of its 95 % interval), of the worst-group model,

@@ -1,6 +1,4 @@
-"""
-Full passes or Poisson batches: excess and time
-================================================
+"""Full passes or Poisson batches: excess and time.
 
 The same solver with the same budget of privacy and of predicted seconds, once on full passes and
 once on the best Poisson batches that planning knows of: steps, share of the records that a step
@@ -16,19 +14,8 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
+import common
 import numpy as np
-from common import (
-    DELTA,
-    interval,
-    make_estimator,
-    public_facts,
-    risks_of,
-    row,
-    run_tables,
-    seconds,
-    unit_risks,
-    weights_of_runs,
-)
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import GroupRisks
@@ -64,9 +51,9 @@ class Case(NamedTuple):
 def real(name: str) -> Case:
     """Return a real data set with the default parameters of its estimator."""
     bunch = load_dataset(name)
-    yardstick = unit_risks(bunch)
-    model = make_estimator(bunch, solver="mgr")
-    plan = model.plan(**public_facts(bunch))
+    yardstick = common.unit_risks(bunch)
+    model = common.make_estimator(bunch, solver="mgr")
+    plan = model.plan(**common.public_facts(bunch))
     data = GroupRisks(yardstick.records, yardstick.loss, plan.problem.intercept_scaling)
     return Case(name, plan.problem, data, yardstick, bunch.entry.reference_optimum)
 
@@ -86,7 +73,7 @@ def synthetic(n_records: int = 1_000_000, n_features: int = 50, n_groups: int = 
         [rows[codes == group] @ slopes[group] / np.sqrt(n_features) for group in range(n_groups)]
     )
     targets = np.where(scores * 4.0 + rng.logistic(size=len(codes)) > 0, 1.0, -1.0)
-    data = risks_of(rows, targets, codes, BinaryLogLoss(), scaling=SCALING)
+    data = common.risks_of(rows, targets, codes, BinaryLogLoss(), scaling=SCALING)
     prior = tuple(float(size) / len(codes) for size in sizes)
     problem = Problem(data.loss, data.group_sizes, n_features, 20.0, prior, SCALING)
     best = worst_group_optimum(data, radius=20.0)
@@ -109,7 +96,7 @@ def spread(case: Case, weights: np.ndarray) -> float:
 
 def report(case: Case, epsilon: float, limit: float | None) -> None:
     """Print one line for each side."""
-    budget = Budget(epsilon, DELTA)
+    budget = Budget(epsilon, common.DELTA)
     planned = MGR(max_seconds=limit).plan(case.problem, budget)
     within = seconds_of(case.problem, (1.0,) * case.problem.n_groups, MGR().max_passes)
     within = within if limit is None else min(within, limit)
@@ -121,23 +108,23 @@ def report(case: Case, epsilon: float, limit: float | None) -> None:
         )
         solver = MGR(sampling.n_steps, sampling_rate=sampling.rates)
         plan = solver.plan(case.problem, budget)
-        runs = weights_of_runs(solver, case.problem, case.data, range(N_SEEDS), budget)
-        mean, half = interval(np.array([case.excess(weights) for weights in runs]))
+        runs = common.weights_of_runs(solver, case.problem, case.data, range(N_SEEDS), budget)
+        mean, half = common.interval(np.array([case.excess(weights) for weights in runs]))
         secure = NoiseSource(None, plan.releases)
-        taken = seconds(partial(solver.run, plan, case.data, secure))
+        taken = common.seconds(partial(solver.run, plan, case.data, secure))
         star = "*" if (planned.schedule.batches is None) == kind else " "
         share = float(np.dot(sampling.rates, case.problem.group_sizes)) / case.problem.n_records
         facts = (f"{epsilon:g}", "none" if limit is None else f"{limit:g} s")
         steps = (("passes" if kind else "batches") + star, f"{plan.n_steps:,}", f"{share:.4f}")
         figures = (f"{plan.predicted_excess:.4f}", f"{mean:.5f} ± {half:.5f}")
         times = (f"{plan.predicted_seconds:.1f}", f"{taken:.1f}", f"{spread(case, runs[0]):.2f}")
-        row(case.name, (*facts, *steps, *figures, *times), 19)
+        common.row(case.name, (*facts, *steps, *figures, *times), 19)
 
 
 def table(name: str) -> None:
     """Print the lines of one data set."""
     titles = ("epsilon", "limit", "steps on", "steps", "share", "bound", "excess")
-    row("data set", (*titles, "pred. s", "run s", "spread"), 19)
+    common.row("data set", (*titles, "pred. s", "run s", "spread"), 19)
     case = synthetic() if name == "synthetic" else real(name)
     for epsilon in EPSILONS:
         for limit in LIMITS:
@@ -146,4 +133,4 @@ def table(name: str) -> None:
 
 if __name__ == "__main__":
     names = ("adult", "census-income-kdd", "synthetic")
-    run_tables({name: partial(table, name) for name in names})
+    common.run_tables({name: partial(table, name) for name in names})

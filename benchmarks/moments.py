@@ -1,6 +1,4 @@
-"""
-Why the defaults of Moments are what they are
-=============================================
+"""Why the defaults of Moments are what they are.
 
 Mean excess worst-group risk over the exact optimum of the same ball, delta = 1e-5. The first table
 compares with MGR; in each other one default is varied alone: on real regression data, on classes

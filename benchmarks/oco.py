@@ -1,21 +1,8 @@
-"""
-The online solver on fresh records: excess, time, slopes
-========================================================
+"""The online solver on fresh records: excess, time, slopes.
 
 `python benchmarks/oco.py` prints all, `python benchmarks/oco.py excess` (or `speed`, `slopes`,
-`groups`, `crossover`, `defaults`) one table.
-
-- excess: epsilon = 1, delta = 1e-5, five seeds, on the training records of four data sets, mean and
-  standard error, beside MGR, phased ERM and predicting nothing; seconds of an unseeded fit, and as
-  planned.
-- speed: 200,000 rounds of one record a player, 50 weights, 10 groups, seeded; with the profile.
-- slopes: population excess against records on synthetic groups with known optimum, beside the
-  exponent -1/2 of Corollary 8; over the points below half of what predicting nothing costs.
-- groups: population excess against groups at 40,000 given records, beside MGR and phased ERM.
-- crossover: population excess against groups for 64,000 draws from sample oracles, on the hard
-  family of `benchmarks/rates.py`: phased ERM draws as many of every group, the game as the group
-  weights say. The paper predicts that the game is better for p between about K/d and K.
-- defaults: the excess table's first row for other values of the parameters.
+`groups`, `crossover`, `defaults`) one table: on real data epsilon = 1, delta = 1e-5, five seeds,
+mean and standard error; else the population excess where the optimum is known.
 """
 
 from __future__ import annotations
@@ -108,7 +95,10 @@ def population_excess(solver: Any, n_groups: int, n_records: int) -> float:
 
 
 def slopes() -> None:
-    """Print excess against records, and the slopes of its logarithm."""
+    """Print excess against records, beside the exponent -1/2 of Corollary 8.
+
+    The slope is over the points below half of what predicting nothing costs.
+    """
     made = make_worst_group_classification(
         n_groups=4, n_features=5, radius=5.0, group_sizes=2, random_state=0
     )
@@ -178,7 +168,11 @@ def hard_excess(solver: Any, p: int, *, d: int, n_draws: int, n_seeds: int) -> f
 
 
 def crossover() -> None:
-    """Print excess against the number of groups where records are drawn from oracles."""
+    """Print excess against the number of groups where records are drawn from oracles.
+
+    Phased ERM draws as many of every group, the game as the group weights say. The paper predicts
+    that the game is better for p between about K/d and K.
+    """
     n_draws = 64_000
     # single records are slow, and what is to be seen there needs fewer seeds
     solvers = {

@@ -1,21 +1,7 @@
-"""
-Online-to-batch: the average risk of a stream, and its slopes
-=============================================================
+"""Online-to-batch: the average risk of a stream, and its slopes.
 
 `python benchmarks/online_to_batch.py` prints all, a name after it one table: `average`, `defaults`,
 `slopes`, `rounds`, `distance`.
-
-- defaults: the average table for other values of the parameters.
-- average: excess *average* risk over the exact optimum on the training records of Adult and law
-  school, epsilon = 1, delta = 1e-5, three seeds, mean and standard error, beside DP-FTRL (`OCO`
-  with one group) and MGR; and the excess worst-group risk of the same weights.
-- slopes: population excess against records K and the standard deviation sigma_G of a gradient, the
-  median of seeds and the worst of a family of means, beside the exponent of the theorem. The loss
-  is linear in the ball, as in `benchmarks/rates.py`: gradients of norm 1/2 with probability
-  sigma_G^2 and 0 else.
-- rounds: excess against rounds without noise on equal batches: what the learner leaves.
-- distance: excess against the distance from the start to the best weights without noise, for a
-  loss with a steep valley.
 """
 
 from __future__ import annotations
@@ -37,9 +23,6 @@ from sklearn_dpwg.solvers.stream.learners import FTRL, OptimisticFTRL, Parameter
 
 N_WEIGHTS, RADIUS, N_SEEDS = 16, 0.5, 7
 SIGNALS = (0.003, 0.006, 0.012, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
-
-
-# --- real data -----------------------------------------------------------------------------------
 
 
 def average() -> None:
@@ -68,7 +51,11 @@ def defaults() -> None:
 
 
 def table(solvers: dict[str, Solver]) -> None:
-    """Print the excess average risk of fits to all records as one group."""
+    """Print the excess average risk of fits to all records as one group.
+
+    It is over the exact optimum on the training records, delta = 1e-5, mean and standard error; in
+    brackets the excess worst-group risk of the same weights.
+    """
     print("excess average risk (and worst-group risk), epsilon = 1, three seeds\n")
     for name in ("adult", "law-school"):
         data = load_dataset(name)
@@ -87,9 +74,6 @@ def table(solvers: dict[str, Solver]) -> None:
             worst = np.mean([grouped.risks(weights).max() for weights in found])
             worst -= data.entry.reference_optimum
             row(f"  {label}", [f"{cell(excess)} ({worst:.4f})"], first=28, width=27)
-
-
-# --- slopes --------------------------------------------------------------------------------------
 
 
 class SignOracle(SampleOracle):
@@ -127,7 +111,11 @@ def hard_excess(solver: Solver, epsilon: float, n_records: float, sigma: float =
 
 
 def slopes() -> None:
-    """Print excess against records, draws and the spread of gradients."""
+    """Print excess against records, draws and the spread of gradients.
+
+    The loss is linear in the ball, as in `benchmarks/rates.py`: gradients of norm 1/2 with
+    probability sigma_G^2 and 0 else.
+    """
     planned, paper = OnlineToBatch(), OnlineToBatch(schedule="paper")
     title = "largest median excess over means, 16 weights, by"
     sweep(
@@ -154,9 +142,6 @@ def slopes() -> None:
             for name, solver in (("optimistic", planned), ("FTRL", OnlineToBatch("ftrl")))
         },
     )
-
-
-# --- without noise -------------------------------------------------------------------------------
 
 
 class Silent:

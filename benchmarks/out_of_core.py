@@ -1,6 +1,4 @@
-"""
-Passes over records that memory does not hold
-=============================================
+"""Passes over records that memory does not hold.
 
 Makes records in a directory that is named, and prints what reading them costs beside
 the same records in memory, both sides in one run: processor time of a pass over mapped arrays and

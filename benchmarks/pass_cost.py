@@ -1,6 +1,4 @@
-"""
-Cost of one pass for risks and gradients
-========================================
+"""Cost of one pass for risks and gradients.
 
 Fits the constants of the plan's time prediction: seconds a pass = step + rows * (columns * entry +
 record), by least squares of the logarithm over a range of sizes. Then what a record of a Poisson
@@ -22,13 +20,7 @@ from scipy.sparse import csr_array
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.privacy.noise import PoissonSample
-from sklearn_dpwg.solvers.plan import (
-    SECONDS_PER_ENTRY,
-    SECONDS_PER_GATHERED_ENTRY,
-    SECONDS_PER_GATHERED_RECORD,
-    SECONDS_PER_RECORD,
-    SECONDS_PER_STEP,
-)
+from sklearn_dpwg.solvers import plan
 
 # Records and columns that the cost of the grid is printed for.
 N_RECORDS, N_COLUMNS = 1_000_000, 50
@@ -112,12 +104,12 @@ def passes() -> None:
         return step + table[:, 0] * (table[:, 1] * entry + record)
 
     def of_batch(table: np.ndarray, on_top: np.ndarray) -> np.ndarray:
-        entry, record = np.array([SECONDS_PER_ENTRY, SECONDS_PER_RECORD]) + on_top
-        return of_pass(table, np.array([entry, record, SECONDS_PER_STEP]))
+        entry, record = np.array([plan.SECONDS_PER_ENTRY, plan.SECONDS_PER_RECORD]) + on_top
+        return of_pass(table, np.array([entry, record, plan.SECONDS_PER_STEP]))
 
-    in_code = (SECONDS_PER_ENTRY, SECONDS_PER_RECORD, SECONDS_PER_STEP)
+    in_code = (plan.SECONDS_PER_ENTRY, plan.SECONDS_PER_RECORD, plan.SECONDS_PER_STEP)
     fit("seconds", sizes, seconds, of_pass, ("per entry", "per record", "per step"), in_code)
-    in_code = (SECONDS_PER_GATHERED_ENTRY, SECONDS_PER_GATHERED_RECORD)
+    in_code = (plan.SECONDS_PER_GATHERED_ENTRY, plan.SECONDS_PER_GATHERED_RECORD)
     title = "\nin batches on top, seconds"
     fit(title, batch_sizes, batch_seconds, of_batch, ("per entry", "per record"), in_code)
 

@@ -1,6 +1,4 @@
-"""
-Minimax phased ERM: how much noise, and how much excess
-=======================================================
+"""Minimax phased ERM: how much noise, and how much excess.
 
 First the noise of planned releases over what Lemma 3 of Zhou and Bassily (2024) with the classical
 multiplier √(2 log(1.25/δ))/ε asks for: the same records and regularisation, ε = 1, δ = 1e-5. *One
@@ -21,20 +19,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import common
 import numpy as np
-from common import (
-    DELTA,
-    excess_of_fits,
-    fits,
-    interval,
-    make_estimator,
-    public_facts,
-    row,
-    run_tables,
-    unit_risks,
-    worst_risk,
-    zero_excess,
-)
 
 from sklearn_dpwg.datasets import dataset_names, load_dataset
 from sklearn_dpwg.privacy import lemma3_sensitivity
@@ -55,7 +41,7 @@ KINKS = (
 
 def noise_ratio(data: Any, solver: PhasedERM) -> tuple[float, float]:
     """Return the noise of the first planned release, and that noise over the classical one."""
-    plan = make_estimator(data, 1.0, solver=solver).plan(**public_facts(data))
+    plan = common.make_estimator(data, 1.0, solver=solver).plan(**common.public_facts(data))
     phases, problem = plan.schedule.base.schedule, plan.problem
     phase = phases.phase(0, np.asarray(problem.prior))
     ours = phases.multiplier * phase.sensitivity
@@ -66,62 +52,70 @@ def noise_ratio(data: Any, solver: PhasedERM) -> tuple[float, float]:
         strong_convexity=phase.mu_weights,
         entropy_weight=min(phase.mu_groups, 1e12),
     )
-    return ours, ours / (lemma3 * math.sqrt(2.0 * math.log(1.25 / DELTA)))
+    return ours, ours / (lemma3 * math.sqrt(2.0 * math.log(1.25 / common.DELTA)))
 
 
 def noise() -> None:
     """Print the noise of the releases."""
     print("noise std of a release, and over Lemma 3 with √(2 log(1.25/δ))/ε, ε = 1\n")
-    row("data set", ("one phase", "ratio", "saddle", "ratio", "phases", "ratio"), 12)
+    common.row("data set", ("one phase", "ratio", "saddle", "ratio", "phases", "ratio"), 12)
     for name in NOISE_ON:
         data = load_dataset(name)
-        loss_range = make_estimator(data, 1.0).plan(**public_facts(data)).problem.loss_range
+        loss_range = (
+            common.make_estimator(data, 1.0).plan(**common.public_facts(data)).problem.loss_range
+        )
         solvers = (
             PhasedERM(1, mu_groups=math.inf),
             PhasedERM(1, mu_groups=loss_range / 10),
             PhasedERM(),
         )
         found = [value for solver in solvers for value in noise_ratio(data, solver)]
-        row(name, [f"{value:.4f}" for value in found], 12)
+        common.row(name, [f"{value:.4f}" for value in found], 12)
 
 
 def excess() -> None:
     """Print the excess of fits."""
-    print(f"\nexcess worst-group risk, δ = {DELTA:g}, {N_SEEDS} seeds\n")
-    row("data set", ("ε", "planned", "phases", "paper", "its true ε", "predict nothing"), 20)
+    print(f"\nexcess worst-group risk, δ = {common.DELTA:g}, {N_SEEDS} seeds\n")
+    common.row("data set", ("ε", "planned", "phases", "paper", "its true ε", "predict nothing"), 20)
     paper = PhasedERM(schedule="paper")
     for name in dataset_names():
         data = load_dataset(name)
-        zero = zero_excess(data)
+        zero = common.zero_excess(data)
         for epsilon in EPSILONS:
             planned, papers = (
-                interval(excess_of_fits(data, N_SEEDS, epsilon=epsilon, solver=solver))
+                common.interval(
+                    common.excess_of_fits(data, N_SEEDS, epsilon=epsilon, solver=solver)
+                )
                 for solver in (PhasedERM(), paper)
             )
             plan, true = (
-                make_estimator(data, epsilon, solver=solver).plan(**public_facts(data))
+                common.make_estimator(data, epsilon, solver=solver).plan(
+                    **common.public_facts(data)
+                )
                 for solver in (PhasedERM(), paper)
             )
             ours, theirs = (f"{mean:.4f} ± {half:.4f}" for mean, half in (planned, papers))
             mark = "" if planned[0] <= zero + planned[1] else " worse"
             cells = (f"{epsilon:g}", ours, plan.n_steps, theirs, f"{true.guarantee.epsilon:.3g}")
-            row(name, (*cells, f"{zero:.4f}{mark}"), 20)
+            common.row(name, (*cells, f"{zero:.4f}{mark}"), 20)
 
 
 def kinks() -> None:
     """Print the largest group loss of losses with kinks."""
-    print(f"\nlargest group loss, ε = 1, δ = {DELTA:g}, {N_SEEDS} seeds\n")
-    row("data set", ("loss", "phased ERM", "MGR", "predict nothing"))
+    print(f"\nlargest group loss, ε = 1, δ = {common.DELTA:g}, {N_SEEDS} seeds\n")
+    common.row("data set", ("loss", "phased ERM", "MGR", "predict nothing"))
     for name, loss in KINKS:
         data, cells = load_dataset(name), []
         for solver in (PhasedERM(), MGR()):
-            models = list(fits(data, N_SEEDS, epsilon=1.0, solver=solver, loss=loss))
-            risks = unit_risks(data).with_loss(models[0].plan_.problem.loss)
-            mean, half = interval(np.array([worst_risk(each, risks, data) for each in models]))
+            models = list(common.fits(data, N_SEEDS, epsilon=1.0, solver=solver, loss=loss))
+            risks = common.unit_risks(data).with_loss(models[0].plan_.problem.loss)
+            mean, half = common.interval(
+                np.array([common.worst_risk(each, risks, data) for each in models])
+            )
             cells.append(f"{mean:.4f} ± {half:.4f}")
         zero = risks.risks(np.zeros(risks.n_weights)).max()
-        row(name, (loss, *cells, f"{zero:.4f}"))
+        common.row(name, (loss, *cells, f"{zero:.4f}"))
 
 
 if __name__ == "__main__":
-    run_tables({"noise": noise, "excess": excess, "kinks": kinks})
+    common.run_tables({"noise": noise, "excess": excess, "kinks": kinks})

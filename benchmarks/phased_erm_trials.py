@@ -1,6 +1,4 @@
-"""
-What was tried for phased ERM, and what it is worth
-===================================================
+"""What was tried for phased ERM, and what it is worth.
 
 Mean excess worst-group risk over the reference optimum, ε = 1, δ = 1e-5, five seeds (planned
 variants) or three (trials), beside the default plan. The trials below the line are not private as
@@ -18,7 +16,6 @@ Trials take the best regularisation of a grid, chosen by looking at the result.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -53,31 +50,25 @@ PLANNED = {
 }
 
 
-def constants(risks: GroupRisks) -> Problem:
+def problem_of(risks: GroupRisks, scaling: float = SCALING) -> Problem:
     """Return the problem of a data set, with the prior proportional to group sizes."""
     sizes = np.array(risks.group_sizes)
-    n_features = risks.records.rows.shape[1]
+    n_features = risks.n_weights - (scaling > 0)
     prior = tuple(sizes / sizes.sum())
-    return Problem(risks.loss, risks.group_sizes, n_features, RADIUS, prior, SCALING)
+    return Problem(risks.loss, risks.group_sizes, n_features, RADIUS, prior, scaling)
 
 
-def solve(risks: GroupRisks, problem: Problem, mu_weights: float, center=None) -> np.ndarray:
+def solve(risks: GroupRisks, problem: Problem, mu_weights: float, center: np.ndarray) -> np.ndarray:
     """Return the minimiser of the prior-weighted risk."""
-    return solve_saddle_point(
-        risks,
-        radius=problem.radius,
-        prior=np.array(problem.prior),
-        mu_weights=mu_weights,
-        mu_groups=np.inf,
-        center=center,
-        start=np.zeros(risks.n_weights),
-        tolerance=1e-9,
-        max_newton_steps=50,
-    ).weights
+    told = {"radius": RADIUS, "prior": np.array(problem.prior), "mu_groups": np.inf}
+    told |= {"center": center, "start": np.zeros(risks.n_weights)}
+    told |= {"tolerance": 1e-9, "max_newton_steps": 50}
+    return solve_saddle_point(risks, mu_weights=mu_weights, **told).weights
 
 
-def worst(risks: GroupRisks, weights: np.ndarray, data) -> float:
-    """Return the excess of weights for rows with a constant column of 1."""
+def excess(risks: GroupRisks, weights: np.ndarray, data: Any) -> float:
+    """Return the excess of weights for rows with a constant column of SCALING."""
+    weights[-1] *= SCALING
     return float(risks.risks(weights).max() - data.entry.reference_optimum)
 
 
@@ -85,13 +76,12 @@ def objective_perturbation(data: Any, mu_weights: float, seed: int) -> float:
     """Return the excess of one phase with a random linear term."""
     reference = unit_risks(data)
     risks = GroupRisks(reference.records, reference.loss, SCALING)
-    problem = constants(risks)
+    problem = problem_of(risks)
     std = 1.15 * problem.gradient_diameter / problem.n_records / gdp_mu(EPSILON, DELTA)
     noise = std * np.random.default_rng(seed).standard_normal(problem.n_weights)
     # μ/2 ‖w‖² + <noise, w> is μ/2 ‖w + noise/μ‖² but for a constant
     weights = solve(risks, problem, mu_weights, center=-noise / mu_weights)
-    weights[-1] *= SCALING
-    return worst(reference, weights, data)
+    return excess(reference, weights, data)
 
 
 def shaped(power: float, data: Any, mu_weights: float, seed: int) -> float:
@@ -113,13 +103,12 @@ def shaped(power: float, data: Any, mu_weights: float, seed: int) -> float:
         reference.loss,
         0.0,
     )
-    problem = replace(constants(risks), intercept_scaling=0.0)
+    problem = problem_of(risks, 0.0)
     std = problem.gradient_diameter / problem.n_records / mu_weights / gdp_mu(EPSILON, DELTA)
     noise = std * np.random.default_rng(seed).standard_normal(risks.n_weights)
     weights = transform @ (solve(risks, problem, mu_weights, np.zeros(risks.n_weights)) + noise)
     weights = project_to_ball(weights / limit, RADIUS)
-    weights[-1] *= SCALING
-    return worst(reference, weights, data)
+    return excess(reference, weights, data)
 
 
 def best_of_grid(trial) -> float:

@@ -1,6 +1,4 @@
-"""
-Defaults of MGR on the choosing half of the population
-======================================================
+"""Defaults of MGR on the choosing half of the population.
 
 Each constant is varied alone: the geometric mean, over tasks and ε, of the excess worst-group risk
 beside that of the defaults (each at least 1e-3, for numbers 1e-4), δ = 1e-5, means of three seeds

@@ -1,6 +1,4 @@
-"""
-Private prefix sums: noise, time, memory
-========================================
+"""Private prefix sums: noise, time, memory.
 
 Worst noise of a sum per unit of sensitivity at noise multiplier 1, over the number of steps; then
 one stream of 200,000 steps of 50 numbers with seeded noise, its time and the memory it peaked at,

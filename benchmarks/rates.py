@@ -1,6 +1,4 @@
-"""
-Excess population risk against records, groups, weights and ε, beside the theorems
-===================================================================================
+"""Excess population risk against records, groups, weights and ε, beside the theorems.
 
 Zhou & Bassily promise phased ERM √(p/K) + p√d/(Kε) (Theorem 2), and MGR p√d/(Kε) on the records it
 has read (Theorem 10), up to logarithms. Theorems of this kind are about the worst population. So
@@ -19,7 +17,7 @@ one measurement of the solver (K = 31,623, ε = 0.1), for all sweeps alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -80,43 +78,32 @@ AXES = {"n_records": "K", "epsilon": "ε", "n_weights": "d", "n_groups": "p"}
 class Sweep:
     """Points that differ in one number, and the exponent that theory has for it."""
 
-    title: str
+    what: str
     varied: str
     values: tuple[float, ...]
     start: Point
     exponent: float
+
+    @property
+    def title(self) -> str:
+        """What is varied, and what is not."""
+        fixed = {name: value for name, value in asdict(self.start).items() if name != self.varied}
+        return f"{self.what}: " + ", ".join(f"{AXES[n]} = {value:,g}" for n, value in fixed.items())
 
     def at(self, value: float) -> Point:
         """Return the point with a value of the number that is varied."""
         return replace(self.start, **{self.varied: type(getattr(self.start, self.varied))(value)})
 
 
+GROUPS, WEIGHTS, EPSILONS = (1, 2, 4, 8, 16, 32, 64), (1, 4, 16, 64, 256), (0.02, 0.05, 0.1, 0.2)
 SWEEPS = (
-    Sweep(
-        "records K where noise rules: p = 4, d = 16, ε = 0.1",
-        *("n_records", RECORDS, Point(epsilon=0.1), -1.0),
-    ),
-    Sweep("records K: p = 4, d = 16, ε = 1", "n_records", RECORDS, Point(), -1.0),
-    Sweep(
-        "records K where sampling rules: p = 4, d = 16, ε = 100",
-        *("n_records", RECORDS, Point(epsilon=100.0), -0.5),
-    ),
-    Sweep(
-        "privacy ε: p = 4, d = 16, K = 100,000",
-        *("epsilon", (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0), Point(), -1.0),
-    ),
-    Sweep(
-        "weights d where noise rules: p = 4, K = 100,000, ε = 0.2",
-        *("n_weights", (1, 4, 16, 64, 256), Point(epsilon=0.2), 0.5),
-    ),
-    Sweep(
-        "groups p where noise rules: d = 16, K = 100,000, ε = 0.5",
-        *("n_groups", (1, 2, 4, 8, 16, 32, 64), Point(epsilon=0.5), 1.0),
-    ),
-    Sweep(
-        "groups p where sampling rules: d = 16, K = 100,000, ε = 100",
-        *("n_groups", (1, 2, 4, 8, 16, 32, 64), Point(epsilon=100.0), 0.5),
-    ),
+    Sweep("records K where noise rules", "n_records", RECORDS, Point(epsilon=0.1), -1.0),
+    Sweep("records K", "n_records", RECORDS, Point(), -1.0),
+    Sweep("records K where sampling rules", "n_records", RECORDS, Point(epsilon=100.0), -0.5),
+    Sweep("privacy ε", "epsilon", (*EPSILONS, 0.5, 1.0, 2.0), Point(), -1.0),
+    Sweep("weights d where noise rules", "n_weights", WEIGHTS, Point(epsilon=0.2), 0.5),
+    Sweep("groups p where noise rules", "n_groups", GROUPS, Point(epsilon=0.5), 1.0),
+    Sweep("groups p where sampling rules", "n_groups", GROUPS, Point(epsilon=100.0), 0.5),
 )
 
 

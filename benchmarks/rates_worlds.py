@@ -6,8 +6,6 @@ no more than a thousand and every solver runs on them unchanged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -83,14 +81,12 @@ class CountedRisks(GroupRisks):
         return CountedRisks(self.records, self.loss, self.intercept_scaling, counts=kept)
 
 
-@dataclass(frozen=True, eq=False)
 class World:
     """A population to draw tables from."""
 
-    loss: Loss
-    radius: float
-    n_groups: int
-    n_features: int
+    def __init__(self, loss: Loss, radius: float, n_groups: int, n_features: int) -> None:
+        self.loss, self.radius = loss, radius
+        self.n_groups, self.n_features = n_groups, n_features
 
     def problem(self, group_size: int) -> Problem:
         """Return the public facts of a sample of so many records in each group."""
@@ -111,14 +107,9 @@ class TypicalWorld(World):
     """`make_worst_group_classification`: several groups matter at the optimum, inside the ball."""
 
     def __init__(self, n_groups: int, n_features: int, *, radius: float = 8.0, seed: int = 0):
-        made = make_worst_group_classification(
-            n_groups=n_groups,
-            n_features=n_features,
-            radius=radius,
-            group_sizes=2,
-            random_state=seed,
-        )
-        object.__setattr__(self, "population", made.population)
+        shape = {"n_groups": n_groups, "n_features": n_features, "group_sizes": 2}
+        made = make_worst_group_classification(radius=radius, random_state=seed, **shape)
+        self.population = made.population
         super().__init__(BinaryLogLoss(), radius, n_groups, n_features)
 
     def draw(self, group_size: int, rng: np.random.Generator) -> CountedRisks:
@@ -152,8 +143,7 @@ class HardWorld(World):
 
     def __init__(self, n_groups: int, n_features: int, *, signal: float, seed: int = 0):
         signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=n_features)
-        object.__setattr__(self, "mean", signal * signs / np.sqrt(n_features))
-        object.__setattr__(self, "signal", signal)
+        self.mean, self.signal = signal * signs / np.sqrt(n_features), signal
         super().__init__(Huber(0.5), 0.5, n_groups, n_features)
 
     def draw(self, group_size: int, rng: np.random.Generator) -> CountedRisks:

@@ -1,6 +1,4 @@
-"""
-Reference optima: the exact minimax risk of every data set
-==========================================================
+"""Reference optima: the exact minimax risk of every data set.
 
 Radius 20 on unit rows with a unit intercept; the numbers stand in the entries of the data sets.
 """

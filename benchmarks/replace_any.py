@@ -1,6 +1,4 @@
-"""
-What it costs to protect who is in which group
-==============================================
+"""What it costs to protect who is in which group.
 
 Mean excess worst-group risk over the reference optimum at delta = 1e-5, of fits with public groups
 and with neighbours="replace-any", 16 pairs with the same seed. The ratio is that of the means, its

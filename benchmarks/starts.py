@@ -1,6 +1,4 @@
-"""
-What a good start saves, and what a bad one costs
-=================================================
+"""What a good start saves, and what a bad one costs.
 
 Some random rows are taken out and called public: the best worst-group model of them, in a ball of
 radius 8, is found without privacy, and the private model learns from the others alone, beginning

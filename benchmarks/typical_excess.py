@@ -1,6 +1,4 @@
-"""
-Typical excess: the model behind `solver="auto"`, and how far it is off
-=======================================================================
+"""Typical excess: the model behind `solver="auto"`, and how far it is off.
 
 Fits the logarithm of the mean excess of each solver's default fits to public facts by least squares
 over the choosing half of the population, one slope for all solvers but that of ε, and prints the
@@ -15,7 +13,7 @@ reads what these keep:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from utility.frame import collect
@@ -31,19 +29,16 @@ DELTA, RIDGE, SEEDS = 1e-5, 5.0, 16
 KINDS = {"classification": ("binary_log", 1e-3), "regression": ("squared_error", 1e-4)}
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(NamedTuple):
     """Cells of one kind and half, in which all solvers of the model were measured."""
 
-    sources: list[str]
+    sources: np.ndarray
     facts: np.ndarray  # of shape (n_cells, n_features)
     log_excess: np.ndarray  # of shape (n_cells, n_solvers)
 
-    def without(self, source: str) -> Cells:
-        """Return the cells of other sources."""
-        kept = np.array([each != source for each in self.sources])
-        names = [each for each in self.sources if each != source]
-        return Cells(names, self.facts[kept], self.log_excess[kept])
+    def where(self, kept: np.ndarray) -> Cells:
+        """Return some of the cells."""
+        return Cells(*(each[kept] for each in self))
 
 
 def read(kind: str, half: str) -> Cells:
@@ -72,7 +67,7 @@ def read(kind: str, half: str) -> Cells:
             facts.append(features(problem, Budget(epsilon, DELTA)))
             means = [float(np.mean(cell[solver]["train_excess"])) for solver in solvers]
             found.append([math.log(max(mean, floor)) for mean in means])
-    return Cells(sources, np.array(facts), np.array(found))
+    return Cells(*map(np.array, (sources, facts, found)))
 
 
 def fitted(cells: Cells) -> np.ndarray:
@@ -121,8 +116,8 @@ def main() -> None:
             print(f"  fitted now: {np.round(fitted(choosing), 3).tolist()}")
             left_out = np.zeros_like(choosing.log_excess)
             for source in set(choosing.sources):
-                which = np.array([each == source for each in choosing.sources])
-                left_out[which] = choosing.facts[which] @ fitted(choosing.without(source)).T
+                own = choosing.sources == source
+                left_out[own] = choosing.facts[own] @ fitted(choosing.where(~own)).T
             show("choosing half, each source left out", left_out, choosing)
         print(f"  in the code: {in_code.tolist()}")
         for half, cells in (("choosing", choosing), ("checking", checking)):

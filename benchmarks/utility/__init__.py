@@ -9,7 +9,6 @@ resumable: what has been measured stands in `.bench/utility`, outside version co
 - `population`: a hundred tasks more, in a half to choose on and a half to check on.
 - `ours`: fits with default parameters.
 - `peers`: one module a peer, and the command that runs them.
-- `relations`: neighbouring relations, and what converts one into another.
 - `store`: what is measured, and measured cells on disk.
 - `summary`: means, ratios and intervals, by seed and by source.
 - `frame`: a row a cell beside its best peer, and what the cells come to.

@@ -9,20 +9,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from utility.frame import (
-    ALARM,
-    FLOORS,
-    by_half_and_kind,
-    in_advance_rows,
-    in_means,
-    mean_of,
-    summary_of,
-    worst_first,
-)
+from utility import frame as frames
 from utility.summary import Ratio
 
 # Ratios fall into bins between these.
-EDGES = (0.25, 0.5, 0.7, 1.0, ALARM, 2.0)
+EDGES = (0.25, 0.5, 0.7, 1.0, frames.ALARM, 2.0)
 
 LABEL_WIDTH, COLUMN_WIDTH, BAR_WIDTH, WIDTH = 24, 18, 12, 100
 N_WORST = {"classification": 5, "regression": 2}
@@ -40,7 +31,7 @@ def chart(frame: pd.DataFrame, own: pd.DataFrame | None = None, half: str = "che
     """
     shown = frame[frame.half == half]
     epsilons = sorted(shown.epsilon.unique())
-    of_kinds = {kind: cells for _, kind, cells in by_half_and_kind(shown)}
+    of_kinds = {kind: cells for _, kind, cells in frames.by_half_and_kind(shown)}
     numbers = " and ".join(f"{cells.name.nunique()} {kind}" for kind, cells in of_kinds.items())
     unseen = " that no default was chosen on" if half == "checking" else ""
     lines = [
@@ -52,7 +43,7 @@ def chart(frame: pd.DataFrame, own: pd.DataFrame | None = None, half: str = "che
     for kind, cells in of_kinds.items():
         # few tasks of a kind have no distribution to speak of
         if cells.name.nunique() >= FEW:
-            lines += distribution(in_means(cells), kind, epsilons)
+            lines += distribution(frames.in_means(cells), kind, epsilons)
         else:
             lines.append(line(kind, [f"ε = {each:g}" for each in epsilons]))
         lines += [*means_lines(cells, kind, epsilons), ""]
@@ -75,18 +66,18 @@ def distribution(kept: pd.DataFrame, kind: str, epsilons: Sequence[float]) -> li
 
 def means_lines(cells: pd.DataFrame, kind: str, epsilons: Sequence[float]) -> list[str]:
     """Return what the cells of one kind and half come to at each ε."""
-    found = [summary_of(cells, epsilon) for epsilon in epsilons]
+    found = [frames.summary_of(cells, epsilon) for epsilon in epsilons]
     above = [f"{row.n_above} of {row.n_cells}" if row else "–" for row in found]
     lines = [
         line("  geometric mean", [f"{row.mean.value:.2f}" if row else "–" for row in found]),
         line("    95 % interval", [interval_of(row and row.mean) for row in found]),
         line("  won, lost *", [f"{row.n_won}, {row.n_lost}" if row else "–" for row in found]),
-        line(f"  wholly above {ALARM:g}", above),
+        line(f"  wholly above {frames.ALARM:g}", above),
     ]
     if cells.is_under_floor.any():
         left_out = [int(cells.is_under_floor[cells.epsilon == each].sum()) for each in epsilons]
-        lines.append(line(f"  other < {FLOORS[kind]:g} †", list(map(str, left_out))))
-    if fixed := {row.epsilon: row.best_mean for row in in_advance_rows(cells)}:
+        lines.append(line(f"  other < {frames.FLOORS[kind]:g} †", list(map(str, left_out))))
+    if fixed := {row.epsilon: row.best_mean for row in frames.in_advance_rows(cells)}:
         means = [fixed.get(each) for each in epsilons]
         lines += [
             line("  fixed in advance ‡", [f"{mean.value:.2f}" if mean else "–" for mean in means]),
@@ -134,17 +125,17 @@ def worst_lines(shown: pd.DataFrame) -> list[str]:
     lines = ["* the 95 % interval of the task's ratio is below 1, or above."]
     if shown.is_under_floor.any():
         lines.append("† so little that more is of no use: left out of everything but ‡.")
-    if in_advance_rows(shown):
+    if frames.in_advance_rows(shown):
         lines.append(
             "‡ not in hindsight: geometric mean beside the method, at one setting for all tasks of "
             "an ε and kind,\n  that did best on the tasks that defaults are chosen on."
         )
     means = []
-    for _, kind, cells in by_half_and_kind(in_means(shown)):
-        worst = worst_first(cells)[: N_WORST[kind]]
+    for _, kind, cells in frames.by_half_and_kind(frames.in_means(shown)):
+        worst = frames.worst_first(cells)[: N_WORST[kind]]
         named = ", ".join(f"{each.at} ({each.ratio.value:.2f})" for each in worst.itertuples())
         lines += wrapped(f"Worst in {kind}: {named}.")
-        means.append(f"{kind} {mean_of(cells)}")
+        means.append(f"{kind} {frames.mean_of(cells)}")
     return [*lines, *wrapped(f"Geometric mean at all ε: {', '.join(means)}.")]
 
 
@@ -156,8 +147,8 @@ def wrapped(text: str) -> list[str]:
 def own_lines(own: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
     """Return a line for each kind of the package's own data sets."""
     lines = []
-    for _, kind, cells in by_half_and_kind(own[own.epsilon.isin(epsilons)]):
-        found = [summary_of(cells, epsilon) for epsilon in epsilons]
+    for _, kind, cells in frames.by_half_and_kind(own[own.epsilon.isin(epsilons)]):
+        found = [frames.summary_of(cells, epsilon) for epsilon in epsilons]
         means = [f"{row.mean.value:.2f}" if row else "–" for row in found]
         lines.append(line(f"  {cells.name.nunique()} {kind}", means))
     title = "The package's own data sets, on some of which defaults were chosen, geometric means:"

@@ -190,23 +190,32 @@ def draw_figures(frame: pd.DataFrame, folder: Path) -> list[Path]:
     """Draw excess of every method against ε, where there are several, and return the paths."""
     plt = pyplot()
     drawn = []
-    measured = frame[frame.cell.map(bool)]
-    for name, cells in measured.groupby("name", sort=False):
+    for name, cells in frame[frame.cell.map(bool)].groupby("name", sort=False):
         if len(cells) < 2:
             continue
         figure, axes = plt.subplots(figsize=(7.5, 4.8), layout="constrained")
         methods = [*OURS, *(method for method in METHODS if method != WORST_GROUP)]
         for k, method in enumerate(methods):
-            draw_method(axes, cells, method, 1.012 ** (k - len(methods) / 2), f"C{k % 10}")
-        axes.set(
-            xscale="log",
-            yscale="log",
-            xlabel="ε",
-            ylabel="excess worst-group loss",
-            title=name,
-            xticks=cells.epsilon,
-            xticklabels=[f"{epsilon:g}" for epsilon in cells.epsilon],
-        )
+            shown = cells[[method in each for each in cells.cell]]
+            found = [interval(each[method]["train_excess"]) for each in shown.cell]
+            # on a log axis nothing is below what the ratios are floored at, but a line
+            heights = [max(each.mean, FLOOR / 2.0) for each in found]
+            lows = [max(each.mean - each.half, FLOOR / 2.0) for each in found]
+            is_line = method in LINES
+            axes.errorbar(
+                shown.epsilon * 1.012 ** (k - len(methods) / 2),
+                heights,
+                yerr=(np.subtract(heights, lows), [each.half for each in found]),
+                label=method if found else None,
+                color="black" if method == DEFAULT or is_line else f"C{k % 10}",
+                linewidth=2.5 if method == DEFAULT else 1.0,
+                linestyle=LINES.get(method, "-" if method in OURS else "-."),
+                marker=None if is_line else "o" if method in OURS else "s",
+                markersize=3,
+                capsize=2,
+            )
+        axes.set(xscale="log", yscale="log", xlabel="ε", ylabel="excess worst-group loss")
+        axes.set(title=name, xticks=cells.epsilon, xticklabels=[f"{e:g}" for e in cells.epsilon])
         axes.minorticks_off()
         axes.axhline(FLOOR, color="0.8", linewidth=0.8)
         figure.legend(loc="outside right upper", fontsize=7)
@@ -215,30 +224,6 @@ def draw_figures(frame: pd.DataFrame, folder: Path) -> list[Path]:
         figure.savefig(drawn[-1], dpi=120)
         plt.close(figure)
     return drawn
-
-
-def draw_method(axes: Any, cells: pd.DataFrame, method: str, shift: float, colour: str) -> None:
-    """Draw one method's excess on one task, if it was measured."""
-    shown = cells[[method in each for each in cells.cell]]
-    if shown.empty:
-        return
-    found = [interval(each[method]["train_excess"]) for each in shown.cell]
-    # on a log axis nothing is below what the ratios are floored at, but a line
-    least = FLOOR / 2.0
-    heights = [max(each.mean, least) for each in found]
-    lows = [max(each.mean - each.half, least) for each in found]
-    axes.errorbar(
-        shown.epsilon * shift,
-        heights,
-        yerr=(np.subtract(heights, lows), [each.half for each in found]),
-        label=method,
-        color="black" if method == DEFAULT or method in LINES else colour,
-        linewidth=2.5 if method == DEFAULT else 1.0,
-        linestyle=LINES.get(method, "-" if method in OURS else "-."),
-        marker=None if method in LINES else "o" if method in OURS else "s",
-        markersize=3,
-        capsize=2,
-    )
 
 
 def save(plt: Any, figure: Any, path: Path) -> Path:

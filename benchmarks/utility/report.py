@@ -13,24 +13,8 @@ from typing import Any
 
 import pandas as pd
 
+from utility import frame as frames
 from utility.chart import chart
-from utility.frame import (
-    ALARM,
-    DEFAULT,
-    FLOORS,
-    KINDS,
-    Summary,
-    by_half_and_kind,
-    choice_of,
-    complete,
-    gap_of,
-    in_advance_rows,
-    in_means,
-    mean_of,
-    summaries,
-    summary_of,
-    worst_first,
-)
 from utility.ours import DELTA, OURS
 from utility.peers.run import METHODS, REFERENCES
 from utility.pictures import EPSILON_FIGURE, TASK_FIGURE, draw_by_epsilon, draw_tasks
@@ -82,16 +66,16 @@ def mean_or_dash(epsilon: float | None) -> str:
 
 def short_report(frame: pd.DataFrame, *, is_beside_chart: bool = False) -> str:
     """Return what cells come to, or what a page shows of it beside the chart of one half."""
-    compared, parts = complete(frame), _not_compared(frame)
+    compared, parts = frames.complete(frame), _not_compared(frame)
     if len(compared):
-        means = [table([_summary(each) for each in summaries(compared)])]
+        means = [table([_summary(each) for each in frames.summaries(compared)])]
         worst = ["The worst cells:", table(_worst(compared))]
         parts += [
             *([] if is_beside_chart else means),
             *_gaps(compared),
             *_in_advance(compared),
             "Beside the means, over all cells:",
-            table([_beside(*each) for each in by_half_and_kind(compared)]),
+            table([_beside(*each) for each in frames.by_half_and_kind(compared)]),
             *_named_lines(frame, compared),
             *([] if is_beside_chart else worst),
             _seeds_and_seconds(compared),
@@ -106,7 +90,7 @@ def _not_compared(frame: pd.DataFrame) -> list[str]:
     return [said] if len(missing) else []
 
 
-def _summary(row: Summary) -> dict[str, Any]:
+def _summary(row: frames.Summary) -> dict[str, Any]:
     """Return geometric means and counts of one half, kind and ε."""
     return {
         "half": row.half,
@@ -117,14 +101,14 @@ def _summary(row: Summary) -> dict[str, Any]:
         "geometric mean": row.mean,
         "won": row.n_won,
         "lost": row.n_lost,
-        f"wholly above {ALARM:g}": row.n_above,
+        f"wholly above {frames.ALARM:g}": row.n_above,
         "worst cell": f"{row.worst}: {row.worst_ratio}",
     }
 
 
 def _gaps(compared: pd.DataFrame) -> list[str]:
     """Return what the halves differ by, for each kind that is in both."""
-    gaps = {kind: gap_of(compared, kind) for kind in KINDS}
+    gaps = {kind: frames.gap_of(compared, kind) for kind in frames.KINDS}
     return [
         f"{kind.capitalize()}, geometric mean of the checking half less that of the choosing half: "
         f"{found[0]:+.2f} ± {found[1]:.2f}."
@@ -150,7 +134,7 @@ def _in_advance(compared: pd.DataFrame) -> list[str]:
             "lost": row.n_lost,
         }
         | {f"ours / {grid(name)}": f"{mean.value:.2f}" for name, mean in row.means.items()}
-        for row in in_advance_rows(compared)
+        for row in frames.in_advance_rows(compared)
     ]
     said = (
         "Beside the same peers at one setting of their parameters for each ε and kind, that of the "
@@ -162,7 +146,7 @@ def _in_advance(compared: pd.DataFrame) -> list[str]:
 def _beside(half: str, kind: str, cells: pd.DataFrame) -> dict[str, Any]:
     """Return held-out losses, and how `auto` chooses."""
     loss = clustered([each.value for each in cells.held_out], cells.source.tolist())
-    chosen = choice_of(cells)
+    chosen = frames.choice_of(cells)
     lower = sum(each.high < 0.0 for each in cells.held_out)
     higher = sum(each.low > 0.0 for each in cells.held_out)
     within = hindsight = mean = "–"
@@ -176,7 +160,7 @@ def _beside(half: str, kind: str, cells: pd.DataFrame) -> dict[str, Any]:
         "cells": len(cells),
         "held-out worst-group loss, ours less best peer's": f"{loss.mean:+.4f} ± {loss.half:.4f}",
         "lower / higher beyond noise": f"{lower} / {higher}",
-        f"`auto` within {ALARM:g} × better own solver": within,
+        f"`auto` within {frames.ALARM:g} × better own solver": within,
         "geometric mean of that quotient": mean,
         "ours / best peer with the better own solver": hindsight,
     }
@@ -185,23 +169,23 @@ def _beside(half: str, kind: str, cells: pd.DataFrame) -> dict[str, Any]:
 def _badly_chosen(frame: pd.DataFrame) -> pd.DataFrame:
     """Return cells where `auto` is beyond the alarm above the better own solver, worst first."""
     known = frame[frame.own.notna()]
-    beyond = known[[each.value > ALARM for each in known.own_ratio]]
+    beyond = known[[each.value > frames.ALARM for each in known.own_ratio]]
     return beyond.sort_values("own_ratio", key=lambda each: -each.str[0], kind="stable")
 
 
 def _named_lines(frame: pd.DataFrame, compared: pd.DataFrame) -> list[str]:
     """Return which cells are above the alarm, worse than nothing, or chosen badly."""
-    kept, left_out = in_means(compared), compared[compared.is_under_floor]
-    above, below = (worst_first(each[each.is_above]) for each in (kept, left_out))
+    kept, left_out = frames.in_means(compared), compared[compared.is_under_floor]
+    above, below = (frames.worst_first(each[each.is_above]) for each in (kept, left_out))
     lines = [
-        f"Whole interval above {ALARM:g}: {named(above)}.",
+        f"Whole interval above {frames.ALARM:g}: {named(above)}.",
         "Worse than predicting nothing, beyond the interval: "
         f"{named(frame[frame.is_worse_than_nothing])}.",
     ]
     if len(left_out):
         lines.append(
             f"Left out, as the best peer is under the floor: {counted(len(left_out))}; with a "
-            f"ratio to the floor that is wholly above {ALARM:g}: {named(below)}."
+            f"ratio to the floor that is wholly above {frames.ALARM:g}: {named(below)}."
         )
     beyond = _badly_chosen(compared)
     if len(beyond):
@@ -211,7 +195,7 @@ def _named_lines(frame: pd.DataFrame, compared: pd.DataFrame) -> list[str]:
         )
         lines.append(
             f"`auto` furthest above the better own solver, {counted(len(beyond))} beyond "
-            f"{ALARM:g} times: {worst}{', …' if len(beyond) > N_WORST else ''}."
+            f"{frames.ALARM:g} times: {worst}{', …' if len(beyond) > N_WORST else ''}."
         )
     return lines
 
@@ -230,16 +214,16 @@ def _worst(compared: pd.DataFrame) -> list[dict[str, Any]]:
             "which": each.peer,
             "ratio": each.ratio,
         }
-        for _, _, cells in by_half_and_kind(compared)
-        for each in worst_first(in_means(cells))[: N_WORST // 2].itertuples(index=False)
+        for _, _, cells in frames.by_half_and_kind(compared)
+        for each in frames.worst_first(frames.in_means(cells))[: N_WORST // 2].itertuples()
     ]
 
 
 def _curse(compared: pd.DataFrame) -> Ratio | None:
     """Return what best peers have on seeds they were not chosen by over what is shown."""
-    known = in_means(compared)
+    known = frames.in_means(compared)
     known = known[known.fresh.notna()]
-    return mean_of(known, known.fresh) if len(known) else None
+    return frames.mean_of(known, known.fresh) if len(known) else None
 
 
 def _seconds(compared: pd.DataFrame) -> tuple[float, float, str]:
@@ -277,7 +261,7 @@ def tasks_text(compared: pd.DataFrame, definitions: Iterable[Any]) -> str:
     asks = {each.name: each.asks for each in definitions}
     epsilons = sorted(compared.epsilon.unique())
     parts = []
-    for half, kind, cells in by_half_and_kind(compared):
+    for half, kind, cells in frames.by_half_and_kind(compared):
         rows = []
         for name, of_task in cells.sort_values("epsilon").groupby("name"):
             # in brackets where it counts in no mean
@@ -299,13 +283,13 @@ def tasks_text(compared: pd.DataFrame, definitions: Iterable[Any]) -> str:
 
 def cells_text(frame: pd.DataFrame) -> str:
     """Return every cell in full: excess of every method, losses on test, and planning bounds."""
-    compared = complete(frame)
+    compared = frames.complete(frame)
     return "\n\n".join(
         (
             "Excess worst-group loss on the training records:",
-            table([_excess(each) for each in frame.itertuples(index=False)]),
+            table([_excess(each) for each in frame.itertuples()]),
             "Worst-group loss on test records, and accuracy of the group with the least:",
-            table([_test(each) for each in compared.itertuples(index=False)]),
+            table([_test(each) for each in compared.itertuples()]),
             "Planning bounds beside fits:",
             bounds_table(frame),
         )
@@ -343,7 +327,7 @@ def _test(row: Any) -> dict[str, Any]:
     """Return worst-group loss and accuracy on test, and seconds."""
     shown = {}
     for title, method in (
-        (DEFAULT, DEFAULT),
+        (frames.DEFAULT, frames.DEFAULT),
         ("best peer", row.peer),
         *((reference, reference) for reference in REFERENCES),
     ):
@@ -358,7 +342,7 @@ def _test(row: Any) -> dict[str, Any]:
 
 def bounds_table(frame: pd.DataFrame) -> str:
     """Return bound and measured excess of default fits, and how many times one is the other."""
-    bounds = [cell.get(DEFAULT, {}).get("predicted_excess") for cell in frame.cell]
+    bounds = [cell.get(frames.DEFAULT, {}).get("predicted_excess") for cell in frame.cell]
     # what was measured before bounds were kept has none
     known = frame.assign(bound=bounds)[[bool(bound) for bound in bounds]]
     if known.empty:
@@ -388,12 +372,12 @@ def bounds_table(frame: pd.DataFrame) -> str:
 
 def own_means(frame: pd.DataFrame) -> list[str]:
     """Return what the package's own data sets come to from ε = 1 on, a sentence a kind."""
-    compared, lines = complete(frame), []
-    for _, kind, cells in by_half_and_kind(compared[compared.epsilon >= 1.0]):
-        found = summary_of(cells)
+    compared, lines = frames.complete(frame), []
+    for _, kind, cells in frames.by_half_and_kind(compared[compared.epsilon >= 1.0]):
+        found = frames.summary_of(cells)
         assert found is not None
         theirs = (each.cell[each.peer]["train_excess"] for each in cells.itertuples())
-        least = mean_of(cells, [ratio([0.0] * len(each), each) for each in theirs])
+        least = frames.mean_of(cells, [ratio([0.0] * len(each), each) for each in theirs])
         lines.append(
             f"{kind.capitalize()}, ε ≥ 1: ours / best peer has geometric mean "
             f"**{found.mean.value:.2f}** over {found.n_cells} cells; worst cell "
@@ -409,7 +393,7 @@ def own_means(frame: pd.DataFrame) -> list[str]:
 
 def write_report(frame: pd.DataFrame, definitions: Sequence[Any], folder: Path, stem: str) -> str:
     """Write <stem>.md and <stem>.json, and return the Markdown."""
-    compared = complete(frame)
+    compared = frames.complete(frame)
     if definitions:
         parts = [short_report(frame), tasks_text(compared, definitions)]
     else:
@@ -428,13 +412,13 @@ def write_report(frame: pd.DataFrame, definitions: Sequence[Any], folder: Path, 
 
 def as_json(frame: pd.DataFrame) -> dict[str, Any]:
     """Return all figures."""
-    compared = complete(frame)
+    compared = frames.complete(frame)
     return {
         "delta": DELTA,
-        "floors": FLOORS,
-        "summary": summaries(compared),
-        "gap": {kind: gap_of(compared, kind) for kind in KINDS},
-        "in_advance": in_advance_rows(compared),
+        "floors": frames.FLOORS,
+        "summary": frames.summaries(compared),
+        "gap": {kind: frames.gap_of(compared, kind) for kind in frames.KINDS},
+        "in_advance": frames.in_advance_rows(compared),
         "missing": frame.loc[~frame.is_complete, "at"].tolist(),
         "cells": frame.to_dict("records"),
     }
@@ -454,11 +438,11 @@ def plain(value: Any) -> Any:
 
 def look(frame: pd.DataFrame, today: date | None = None) -> str:
     """Return the row that a look at the checking half puts into docs/utility.md."""
-    compared = complete(frame)
+    compared = frames.complete(frame)
     found = [
-        f"{kind} {row.mean} ({row.n_above} of {row.n_cells} wholly above {ALARM:g})"
-        for half, kind, cells in by_half_and_kind(compared)
-        if half == "checking" and (row := summary_of(cells)) is not None
+        f"{kind} {row.mean} ({row.n_above} of {row.n_cells} wholly above {frames.ALARM:g})"
+        for half, kind, cells in frames.by_half_and_kind(compared)
+        if half == "checking" and (row := frames.summary_of(cells)) is not None
     ]
     if not found:
         return ""
@@ -472,17 +456,17 @@ def look(frame: pd.DataFrame, today: date | None = None) -> str:
 def write_page(frame: pd.DataFrame, own: pd.DataFrame, root: Path) -> None:
     """Refresh the page of results and its figures."""
     docs = root / "docs"
-    draw_by_epsilon(complete(frame), docs / "figures")
-    draw_tasks(complete(frame), HALF, docs / "figures")
+    draw_by_epsilon(frames.complete(frame), docs / "figures")
+    draw_tasks(frames.complete(frame), HALF, docs / "figures")
     replace_between_marks(docs / "utility.md", results_text(frame, own))
 
 
 def results_text(frame: pd.DataFrame, own: pd.DataFrame) -> str:
     """Return chart, figures and sentences of the population, and those of the own data sets."""
-    of_own = [*_not_compared(own), *own_means(own), *_named_lines(own, complete(own))[:2]]
+    of_own = [*_not_compared(own), *own_means(own), *_named_lines(own, frames.complete(own))[:2]]
     return "\n\n".join(
         (
-            f"```text\n{chart(complete(frame), complete(own), HALF)}\n```",
+            f"```text\n{chart(frames.complete(frame), frames.complete(own), HALF)}\n```",
             "Geometric mean of ours / best peer by ε, with the 95 % interval by source; grey: "
             f"tasks of the {HALF} half.",
             f"![Geometric means by ε](figures/{EPSILON_FIGURE})",

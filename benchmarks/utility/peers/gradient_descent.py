@@ -13,8 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from utility.peers.clipped import ClippedGradients, project
-from utility.peers.weightings import FAIRER, largest_factor, record_factors
-from utility.relations import noise_multiplier, replace_sensitivity
+from utility.peers.weightings import (
+    FAIRER,
+    largest_factor,
+    noise_multiplier,
+    record_factors,
+    replace_sensitivity,
+)
 from utility.tasks import Part, Task
 
 STEPS = (10, 30, 100)

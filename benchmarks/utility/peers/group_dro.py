@@ -17,8 +17,7 @@ import numpy as np
 
 from utility.peers.clipped import equal_pieces, project
 from utility.peers.gradient_descent import MOMENTUM
-from utility.peers.weightings import group_shares
-from utility.relations import noise_multiplier, replace_sensitivity
+from utility.peers.weightings import group_shares, noise_multiplier, replace_sensitivity
 from utility.tasks import Part, Task
 
 STEPS = (100, 400)

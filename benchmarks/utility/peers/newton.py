@@ -16,8 +16,13 @@ import numpy as np
 
 from utility.peers.clipped import ClippedGradients, project
 from utility.peers.tuning import thin
-from utility.peers.weightings import WEIGHTINGS, largest_factor, record_factors
-from utility.relations import replace_sensitivity, total_mu
+from utility.peers.weightings import (
+    WEIGHTINGS,
+    largest_factor,
+    record_factors,
+    replace_sensitivity,
+    total_mu,
+)
 from utility.tasks import Part, Task
 
 STEPS = (5, 10, 20)

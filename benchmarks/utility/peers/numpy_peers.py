@@ -10,16 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from utility.ours import DELTA
-from utility.peers import gradient_descent, group_dro, newton, objective_perturbation
-from utility.peers.tuning import (
-    SLOW_STAGES,
-    STAGES,
-    Stage,
-    cell,
-    single,
-    thinned_excess,
-    tuning_part,
-)
+from utility.peers import gradient_descent, group_dro, newton, objective_perturbation, tuning
 from utility.peers.weightings import row_bound
 from utility.tasks import Part, Task
 
@@ -36,14 +27,14 @@ class Peer(NamedTuple):
     train: Callable[..., dict[str, np.ndarray]]
     is_double: bool = False
     # What runs are judged by before they are run on all records.
-    stages: tuple[Stage, ...] = STAGES
+    stages: tuple[tuning.Stage, ...] = tuning.STAGES
 
 
 def peer_of(task: Task, method: str) -> Peer:
     """Return a peer, by name, for a task."""
     if method == "dp-sgd group-dro":
         shared = ("n_steps", "sampling_rate")
-        return Peer(group_dro.grid(), shared, partial(_sgd, task), stages=SLOW_STAGES)
+        return Peer(group_dro.grid(), shared, partial(_sgd, task), stages=tuning.SLOW_STAGES)
     if method == "amp":
         grid = objective_perturbation.grid()
         return Peer(grid, ("weighting",), partial(_perturb, task), is_double=True)
@@ -110,11 +101,11 @@ def best_of_grid(task: Task, peer: Peer, epsilons: Sequence[float], n_seeds: int
     """Race a grid and return the cell of the best run at each ε."""
     runs = dict.fromkeys(epsilons, peer.grid)
     for stage in peer.stages:
-        part = tuning_part(task, stage.max_rows)
+        part = tuning.tuning_part(task, stage.max_rows)
         judged = judge(task, peer, part, runs, stage.n_seeds, is_final=False)
         runs = {epsilon: best_runs(judged[epsilon], stage.n_kept) for epsilon in epsilons}
 
-    everything = task.train if peer.is_double else single(task.train)
+    everything = task.train if peer.is_double else tuning.single(task.train)
     start = time.perf_counter()
     judged = judge(task, peer, everything, runs, n_seeds, is_final=True)
     n_models = n_seeds * sum(map(len, runs.values()))
@@ -124,7 +115,7 @@ def best_of_grid(task: Task, peer: Peer, epsilons: Sequence[float], n_seeds: int
     cells = {}
     for epsilon, (_, run, kind, weights) in winners.items():
         parameters = run._asdict() | {"iterate": kind}
-        cells[f"{epsilon:g}"] = cell(task, weights, parameters, seconds) | {
+        cells[f"{epsilon:g}"] = tuning.cell(task, weights, parameters, seconds) | {
             "fresh_excess": fresh[epsilon]
         }
     return cells
@@ -146,6 +137,7 @@ def judge(
             key = tuple(getattr(run, name) for name in peer.shared)
             batches.setdefault(key, []).append((run, epsilon))
     judged: Judged = {epsilon: [] for epsilon in runs}
+    excess_of = task.train_excess if is_final else partial(tuning.thinned_excess, task, part)
     for batch in batches.values():
         # equal clips side by side
         batch.sort(key=lambda each: each[0].clip)
@@ -153,8 +145,7 @@ def judge(
         columns = [run for run, _ in batch for _ in range(n_seeds)]
         seeds = np.tile(np.arange(n_seeds), len(batch))
         for kind, weights in peer.train(part, columns, budgets, seeds, is_final=is_final).items():
-            excess = task.train_excess(weights) if is_final else thinned_excess(task, part, weights)
-            for k, value in enumerate(excess.reshape(-1, n_seeds).mean(axis=1)):
+            for k, value in enumerate(excess_of(weights).reshape(-1, n_seeds).mean(axis=1)):
                 run, epsilon = batch[k]
                 own = weights[:, k * n_seeds : (k + 1) * n_seeds] if is_final else weights[:, :0]
                 judged[epsilon].append((float(value), run, kind, own))

@@ -32,8 +32,13 @@ import numpy as np
 
 from utility.peers.clipped import BLOCK_ELEMENTS, ClippedGradients, project, seeded_normals
 from utility.peers.tuning import single
-from utility.peers.weightings import WEIGHTINGS, largest_factor, record_factors
-from utility.relations import replace_sensitivity, total_mu
+from utility.peers.weightings import (
+    WEIGHTINGS,
+    largest_factor,
+    record_factors,
+    replace_sensitivity,
+    total_mu,
+)
 from utility.tasks import Part, Task
 
 CURVATURE_SHARES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.8)

@@ -1,9 +1,16 @@
-"""How much each group counts in a risk that a peer minimises."""
+"""How much each group counts in a risk that a peer minimises, and the noise that hides a record.
+
+Every figure is at (ε, δ) for *replacing* one record by another of the same group, as this package
+promises it.
+"""
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
+from sklearn_dpwg.privacy import Budget, Release, calibrate, gdp_mu
 from utility.tasks import Part, Task
 
 # Shares go with sizes to a power; "mixed" adds a fifth of equal shares to four of the average.
@@ -37,3 +44,20 @@ def record_factors(task: Task, part: Part, weighting: str) -> np.ndarray:
 def row_bound(task: Task) -> float:
     """Return the public bound on the norm of a unit row."""
     return float(np.sqrt(1.0 + task.fit_intercept))
+
+
+total_mu = cache(gdp_mu)
+
+
+def replace_sensitivity(clip: float, weight: float = 1.0) -> float:
+    """Return how far replacing a record moves a sum of weighted vectors no longer than `clip`."""
+    return 2.0 * clip * weight
+
+
+@cache
+def noise_multiplier(
+    n_steps: int, epsilon: float, delta: float, sampling_rate: float = 1.0
+) -> float:
+    """Return σ/Δ of each of many Gaussian releases that spend a budget, Δ for a replaced record."""
+    release = Release("gradient", "gaussian", 1.0, n_steps, sampling_rate=sampling_rate)
+    return calibrate([release], Budget(epsilon, delta))[0].noise_multiplier
