@@ -200,9 +200,13 @@ class AuditedRows:
     sizes: tuple[int, ...]
     positive: NDArray[np.bool_]
     bins: NDArray[Any]
-    score: FloatArray | None
-    names: tuple[str, ...]
-    n_models: int
+    score: FloatArray | None = None
+    names: tuple[str, ...] = ("",)
+
+    @property
+    def n_models(self) -> int:
+        """How many models were audited at once."""
+        return len(self.names)
 
     @property
     def n_cells(self) -> int:

@@ -318,15 +318,13 @@ class GroupAudit(BaseEstimator):
                     f"each by itself with n_audits={len(scores)}."
                 )
             bins = audit_rows.joint_bins(scores, n_records, facts.classes, facts.threshold)
-            return AuditedRows(
-                codes, labels, sizes, positive, bins, None, tuple(scores), len(scores)
-            )
+            return AuditedRows(codes, labels, sizes, positive, bins, names=tuple(scores))
         array = np.asarray(scores)
         if facts.edges is None and not facts.losses:
             selected = audit_rows.is_predicted(
                 array, n_records, facts.classes, facts.threshold, "scores"
             )
-            return AuditedRows(codes, labels, sizes, positive, selected, None, ("",), 1)
+            return AuditedRows(codes, labels, sizes, positive, selected)
         if audit_rows.are_predictions(array, facts.classes):
             raise ValueError(
                 f"scores must be probabilities for score_edges and losses, got {array.dtype}."
@@ -334,7 +332,7 @@ class GroupAudit(BaseEstimator):
         score = audit_rows.probabilities(array, n_records, "scores")
         edges = facts.edges or (facts.threshold,)
         bins = np.searchsorted(np.array(edges), score, side="right").astype(np.int16)
-        return AuditedRows(codes, labels, sizes, positive, bins, score, ("",), 1)
+        return AuditedRows(codes, labels, sizes, positive, bins, score)
 
     def _noise(self, facts: _Facts) -> NoiseSource | None:
         """Return the source of the planned noise, or None where there is none."""

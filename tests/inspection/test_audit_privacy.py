@@ -108,7 +108,7 @@ def test_a_record_is_in_one_cell(data):
 
     def counts(codes, positive, bins):
         labels = tuple(range(n_groups))
-        rows = AuditedRows(codes, labels, (), positive.astype(bool), bins, None, ("",), 1)
+        rows = AuditedRows(codes, labels, (), positive.astype(bool), bins)
         return rows.counts(n_bins)
 
     moved = counts(codes, positive, bins) - counts(*other)

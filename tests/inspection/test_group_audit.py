@@ -380,18 +380,15 @@ def test_one_sentence_before_anything_is_spent(what, table, monkeypatch):
     assert "\n" not in sentence
 
 
-def test_what_cannot_be_stated_together_is_refused_before_it_is_spent(table):
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
+def test_a_ledger_knows_that_noise_came_from_a_seed(table):
     release = Release("weights", "gaussian", 5.0, max_count=1)
     of_persons = PrivacyGuarantee.from_releases([release], 1e-6).for_records(2)
     with PrivacyLedger(9.0, 1e-6) as book:
+        # what cannot be stated together is refused before it is spent
         with pytest.raises(ValueError, match="equally many records of a person"):
             audit().run(*table, same_records_as=of_persons)
         assert book.rows == []
-
-
-@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
-def test_a_ledger_knows_that_noise_came_from_a_seed(table):
-    with PrivacyLedger(9.0, 1e-6) as book:
         result = audit(random_state=0).run(*table)
     assert result.privacy_.seeded
     assert book.guarantee.seeded

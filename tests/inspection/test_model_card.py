@@ -84,17 +84,10 @@ def test_labels_and_words_that_mean_harm_are_text(model):
     assert widths == {3, 9}
 
 
-def test_what_is_inside_a_pipeline_is_described(model):
-    pipeline = make_pipeline(FunctionTransformer(), model)
-    assert "Plan of solver 'mgr'" in model_card(pipeline)
-
-
-def test_a_card_is_written_too(model, tmp_path):
-    card = model_card(model, path=tmp_path / "README.md")
+def test_what_is_inside_a_pipeline_is_described_and_written(model, tmp_path):
+    card = model_card(make_pipeline(FunctionTransformer(), model), path=tmp_path / "README.md")
+    assert "Plan of solver 'mgr'" in card
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == card
-
-
-def test_what_is_not_private_has_no_card():
     with pytest.raises(ValueError, match="private"):
         model_card(FunctionTransformer())
 

@@ -85,9 +85,7 @@ def test_a_reference_that_may_be_0_bounds_no_ratio():
     assert 0.0 < found.low < 1.0
     both, _ = impact_ratios([rate_interval(0, 10), rate_interval(0, 10)], reference=1)
     assert math.isnan(both.estimate)
-
-
-def test_ratios_of_limits_are_wider():
+    # limits divided by limits are wider
     first, second = rate_interval(30, 100), rate_interval(80, 200)
     found = impact_ratios([first, second])[0]
     assert first.low / second.high < found.low < found.high < first.high / second.low
@@ -138,16 +136,12 @@ def test_levels_are_those_of_the_page():
     assert found.value_high == rate_interval(60, 200).high
 
 
-def test_one_group_is_the_worst():
-    found = worst_group_set(rates_of([(3, 10)]))
-    known = rate_interval(3, 10)
+def test_one_group_is_the_worst_and_nobody_drops_nobody():
+    found, known = worst_group_set(rates_of([(3, 10)])), rate_interval(3, 10)
     assert found.members == (0,)
     assert (found.value_low, found.value_high) == pytest.approx((known.low, known.high))
     assert found.gap == Interval(0.0, 0.0, 0.0, 0.95)
-
-
-def test_nobody_may_be_worst_and_drops_nobody():
-    found = worst_group_set([*rates_of([(10, 1000), (200, 1000)]), *rates_of([(0, 0)])])
+    found = worst_group_set(rates_of([(10, 1000), (200, 1000), (0, 0)]))
     assert found.members == (1, 2)
     assert found.value_high == 1.0
     assert found.gap.high == pytest.approx(1.0 - rate_interval(10, 1000).low)
@@ -194,15 +188,10 @@ def with_noise(first, second, noise=NOISE):
 
 def test_statements_err_as_seldom_as_they_say():
     wrong = errors(with_noise)
-    assert wrong["set"] <= 0.05
-    assert wrong["low"] <= 0.025
-    assert wrong["high"] <= 0.025
-    assert wrong["gap"] <= 0.05
-
-
-def test_ignored_noise_is_seen():
-    wrong = errors(partial(with_noise, noise=None))
-    assert wrong["low"] > 0.025 or wrong["high"] > 0.025
+    assert max(wrong["set"], wrong["gap"]) <= 0.05
+    assert max(wrong["low"], wrong["high"]) <= 0.025
+    without = errors(partial(with_noise, noise=None))
+    assert max(without["low"], without["high"]) > 0.025  # ignored noise is seen
 
 
 def test_the_largest_estimate_alone_is_often_wrong():
