@@ -63,9 +63,11 @@ def test_a_guarantee_says_in_html_what_it_says_in_words():
 
 
 def test_no_privacy_is_in_another_colour_and_says_so():
-    of_none = PrivacyGuarantee.non_private(1e-6)._repr_html_()
-    assert "nothing whatever is promised" in of_none
-    assert "#d55e00" in of_none
+    for none in (PrivacyGuarantee.non_private(1e-6), plan(float("inf"))):
+        shown = none._repr_html_()
+        assert "nothing whatever is promised" in shown
+        assert "#d55e00" in shown
+        Balanced(shown)
     assert "#d55e00" not in GUARANTEE._repr_html_()
 
 
@@ -74,6 +76,9 @@ def test_what_is_public_shows_as_text():
     shown = hostile._repr_html_()
     assert "<script" not in shown
     assert words(shown).count(HOSTILE) == 3
+    Balanced(shown)
+    shown = replace(plan(), remark=HOSTILE, solver=HOSTILE)._repr_html_()
+    assert "<script" not in shown
     Balanced(shown)
 
 
@@ -86,19 +91,6 @@ def test_a_plan_shows_predictions_releases_and_cost():
     assert "What an attacker gains" in said
     assert "#d55e00" not in made._repr_html_()
     assert len(made._repr_html_()) < 12_000
-
-
-def test_a_plan_without_privacy_says_so():
-    shown = plan(float("inf"))._repr_html_()
-    assert "nothing whatever is promised" in shown
-    assert "#d55e00" in shown
-    Balanced(shown)
-
-
-def test_a_remark_shows_as_text():
-    shown = replace(plan(), remark=HOSTILE, solver=HOSTILE)._repr_html_()
-    assert "<script" not in shown
-    Balanced(shown)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")

@@ -60,6 +60,7 @@ def _learns(step: Any) -> bool:
     return tags is None or bool(tags().requires_fit)
 
 
+_BAGGING = (BaggingClassifier, BaggingRegressor)
 # Parameters of searches that list candidates.
 _SPACES = ("param_grid", "param_distributions")
 
@@ -204,7 +205,6 @@ class _Findings:
     keys: set[str] = field(default_factory=set)
 
     def add_starts(self, costs: Iterable[StartCost]) -> None:
-        """Count fits that others began with, each once."""
         self.starts |= {cost.key: cost.guarantee for cost in costs}
 
 
@@ -329,13 +329,14 @@ def planned_fits(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
         if isinstance(candidate, CalibratedClassifierCV):
             n_fits = n_folds_of(candidate.cv) + (not candidate.ensemble)
             place = fitted.calibrated_classifiers_[0].estimator
-            return n_fits * planned_fits(candidate.estimator, place)
-        if isinstance(candidate, TunedThresholdClassifierCV):
-            n_fits = n_folds_of(candidate.cv) + 1
-            return n_fits * planned_fits(candidate.estimator, fitted.estimator_)
+        elif isinstance(candidate, TunedThresholdClassifierCV):
+            n_fits, place = n_folds_of(candidate.cv) + 1, fitted.estimator_
         # how often a bootstrap drew a record in a fold is not known
-        if isinstance(candidate, BaggingClassifier | BaggingRegressor) and not candidate.bootstrap:
-            return candidate.n_estimators * planned_fits(candidate.estimator, fitted.estimators_[0])
+        elif isinstance(candidate, _BAGGING) and not candidate.bootstrap:
+            n_fits, place = candidate.n_estimators, fitted.estimators_[0]
+        else:
+            raise _unknown(kind)
+        return n_fits * planned_fits(candidate.estimator, place)
     raise _unknown(kind)
 
 
@@ -343,22 +344,18 @@ def _planned_model(candidate: Any, fitted: Any) -> PrivacyGuarantee:
     kind = type(candidate)
     if not hasattr(fitted, "group_sizes_"):
         raise _unknown(kind)
+    is_planned = isinstance(fitted, PublicFacts)  # of the very records that will be fitted
+    classes = getattr(fitted, "classes" if is_planned else "classes_", None)
+    is_free = classes is not None and is_classifier(candidate)
     plan = candidate.plan(
         group_sizes=[int(size) for size in fitted.group_sizes_],
         n_features=fitted.n_features_in_,
-        **_classes(candidate, fitted),
+        **({"classes": classes} if is_free else {}),
     )
     named = grouping_names(None, getattr(candidate, "group_by", None))
-    if isinstance(fitted, PublicFacts):  # of the very records that will be fitted
+    if is_planned:
         return replace(plan.guarantee, groupings=named)
     return replace(_gaussian(plan.guarantee, kind), groupings=named or fitted.privacy_.groupings)
-
-
-def _classes(candidate: Any, fitted: Any) -> dict[str, Any]:
-    if isinstance(fitted, PublicFacts):
-        is_free = is_classifier(candidate) and fitted.classes is not None
-        return {"classes": fitted.classes} if is_free else {}
-    return {"classes": fitted.classes_} if hasattr(fitted, "classes_") else {}
 
 
 def _planned_grid(candidate: GridSearchCV, fitted: Any) -> list[PrivacyGuarantee]:

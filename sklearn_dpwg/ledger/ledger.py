@@ -207,10 +207,8 @@ class PrivacyLedger:
 
     Parameters
     ----------
-    epsilon : float
-        ε of all fits together.
-    delta : float
-        δ of all fits together.
+    epsilon, delta : float
+        ε and δ of all fits together.
     path : str or Path, optional
         File to keep the ledger in, so that another session can go on with it, at the same time
         too. By default it lives as long as this object.
@@ -381,8 +379,7 @@ class PrivacyLedger:
         import pandas as pd
 
         rows = self.rows
-        guarantees = [row.guarantee for row in rows]
-        demand = self._demand
+        guarantees, demand = [row.guarantee for row in rows], self._demand
         return pd.DataFrame(
             {
                 "what": [row.what for row in rows],

@@ -36,15 +36,11 @@ class PlannedSearch:
         What each fit will cost, the refit last.
     refits : int
         How many of them are on all records, at the end.
-    delta : float
-        δ at which they are added up, that of the ledger.
-    budget : float
-        ε of the ledger.
-    epsilon_spent : float
-        ε that the ledger has spent so far.
-    epsilon_after : float
-        ε that it will have spent after the search, and for the private fits that its candidates
-        begin with.
+    delta, budget : float
+        δ and ε of the ledger.
+    epsilon_spent, epsilon_after : float
+        ε that the ledger has spent so far, and will have spent after the search, with the private
+        fits that its candidates begin with.
     """
 
     fits: tuple[PrivacyGuarantee, ...]

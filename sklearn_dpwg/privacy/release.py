@@ -158,9 +158,9 @@ class Draw:
     Parameters
     ----------
     release : Release
-        The release of the plan that it was counted against.
+        What it was counted against.
     shape : tuple of int
-        Shape of the value; empty for a scalar.
+        Shape of the value.
     """
 
     release: Release

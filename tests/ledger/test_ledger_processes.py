@@ -202,6 +202,7 @@ def refit(fitted):
     fitted.fit(X, Y)
 
 
+@pytest.mark.audit  # of processes the test above has one kind
 def test_processes_of_a_backend_that_the_caller_names():
     fitted = model().fit(X, Y)
     named = {"n_jobs": 2, "backend": "loky"}

@@ -10,7 +10,6 @@ from dp_accounting import dp_event
 from scipy.special import ndtr, ndtri
 
 from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
-from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.privacy import (
     PrivacyGuarantee,
     Release,
@@ -234,14 +233,6 @@ def test_joint_guarantee_adds_events(gaussian, mixed):
     assert joint_guarantee(persons, 1e-6).records_per_person == 3
     none = PrivacyGuarantee.non_private(1e-6)
     assert not joint_guarantee([gaussian, none], 1e-6).is_private
-
-
-def test_equal_searches_are_counted_each_time():
-    search = DPSearchCV(None, {}, epsilon=1.0, n_iter=5).plan().guarantee
-    epsilons = [joint_guarantee([search] * n, 1e-6).epsilon for n in (1, 2, 3)]
-    assert epsilons[0] == pytest.approx(search.epsilon, rel=1e-12)
-    assert epsilons[1] > 1.3 * epsilons[0]
-    assert epsilons[2] > 1.2 * epsilons[1]
 
 
 def test_what_protects_different_things_is_not_joined(gaussian):

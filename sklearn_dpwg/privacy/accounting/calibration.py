@@ -47,8 +47,7 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
     Raises
     ------
     CalibrationError
-        If the calibrated releases, accounted afresh, exceed the budget, or if samples are so rare
-        that δ alone would pay for them with next to no noise.
+        If accounting afresh exceeds the budget, or δ alone would pay for samples so rare.
     UnsupportedMechanismError
         If δ is too small for the accountant to resolve so many releases.
 

@@ -57,8 +57,8 @@ class PrefixSumStream(ABC):
             What to add, finite. It may depend on the noisy sums before it.
         sensitivity : float, optional
             By how much one record can move this vector in the L2 norm, if the stream was opened
-            without one. It may follow from public facts and the noisy sums before. The noise never
-            falls: a number below an earlier one counts as that one.
+            without one. It may follow from the noisy sums before; one below an earlier one counts
+            as that one.
 
         Returns
         -------
@@ -217,8 +217,7 @@ class PrefixSums(ABC):
         name : str
             What is summed.
         noise_multiplier : float, default=1.0
-            Standard deviation of Z over the largest column norm times the steps' sensitivity; the
-            sums are exactly (1/noise_multiplier)-GDP. `calibrate` finds it for a budget.
+            Standard deviation of Z over the largest column norm times the steps' sensitivity.
         part : int, optional
             Index of the disjoint part of the records that is read.
 

@@ -237,7 +237,7 @@ def lemma3_sensitivity(
     strong_convexity: float,
     entropy_weight: float,
 ) -> float:
-    """Bound the move of the regularised worst-group weights as Zhou & Bassily do.
+    """Bound the move of the regularised worst-group weights as Zhou & Bassily (2024), Lemma 3, do.
 
     Kept to run their algorithm as printed and to compare with: `saddle_point_sensitivity` is never
     larger.
@@ -261,10 +261,6 @@ def lemma3_sensitivity(
     float
         ``3/n (L/μ_w + B/√(μ_w μ_λ))``, which holds for weights of a solver whose gap is at most
         ``L²/(8n²μ_w) + B²/(8n²μ_λ)``.
-
-    References
-    ----------
-    X. Zhou and R. Bassily (2024). *Differentially Private Worst-group Risk Minimization*, Lemma 3.
     """
     if not group_sizes:
         raise ValueError("group_sizes must name at least one group, got none.")

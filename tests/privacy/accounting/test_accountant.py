@@ -71,14 +71,6 @@ def test_the_mixed_path_agrees_with_the_closed_form(mu, delta):
     assert ours.privacy_loss(composition)[1] == error
 
 
-@pytest.mark.parametrize("event", [GAUSSIAN, LAPLACE, SAMPLED])
-def test_self_composition_is_the_list(event):
-    listed = dp_event.ComposedDpEvent([event] * 7)
-    assert epsilon_of(repeat(event, 7), 1e-6) == epsilon_of(listed, 1e-6)
-    assert epsilon_of(repeat(repeat(event, 7), 3), 1e-6) == epsilon_of(repeat(event, 21), 1e-6)
-    assert epsilon_of(repeat(event, 8), 1e-6) > epsilon_of(listed, 1e-6)
-
-
 def test_laplace_alone():
     assert epsilon_of(LAPLACE, 1e-300) == pytest.approx(0.2, rel=1e-12)
     assert delta_of(LAPLACE, 0.1) == pytest.approx(1.0 - math.exp(-0.05), rel=1e-12)
@@ -127,12 +119,6 @@ def test_sampled_units_against_an_integral(rate, multiplier):
         exact = replace_one_delta(epsilon, rate, multiplier)
         assert exact <= delta_of(event, epsilon) + 1e-12
         assert delta_of(event, epsilon) == pytest.approx(exact, rel=2e-3, abs=1e-9)
-
-
-def test_sampled_agrees_with_dp_accounting_in_its_units():
-    doubled = dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(2.0))
-    pld = PLDAccountant(Relation.REPLACE_ONE).compose(repeat(doubled, 50))
-    assert epsilon_of(repeat(SAMPLED, 50), 1e-6) == pytest.approx(pld.get_epsilon(1e-6), rel=1e-4)
 
 
 def test_sampling_tends_to_no_sampling():

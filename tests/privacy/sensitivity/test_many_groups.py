@@ -106,15 +106,6 @@ def test_cells_of_every_width_and_of_blocks_allow_what_any_weights_explain():
     assert n_close >= 20
 
 
-def test_several_strengths_are_those_of_one_at_a_time():
-    strengths = [1e-4, 0.1, 30.0]
-    together = saddle_point_sensitivities(**FACTS, strong_convexities=strengths)
-    alone = [saddle_point_sensitivity(**FACTS, strong_convexity=each) for each in strengths]
-    np.testing.assert_allclose(together, alone, rtol=2e-9)
-    with pytest.raises(ValueError, match="strong_convexities must be positive"):
-        saddle_point_sensitivities(**FACTS, strong_convexities=[1.0, 0.0])
-
-
 @st.composite
 def facts_and_strengths(draw):
     """Groups that are few or fill several blocks, alike or not, and strengths in any order."""
