@@ -98,12 +98,10 @@ class DPWorstGroupClassifier(ScoredByBlock, ClassifierMixin, DPWorstGroupEstimat
         once, by group privacy of the exact profile.
     start : estimator or pair of array-like, optional
         Weights to begin with in place of 0: a fitted linear model with ``coef_`` and
-        ``intercept_``, or both as a pair, in the units of X and y. Weights outside the ball are
-        projected to it. They must be public: fitted to other, public records, published, or
-        released. A private model of this package is counted with this fit by `privacy_of` and by
-        ledgers; that arrays and other models were not learned from these records is the caller's
-        word. `aim` of a solver is the distance from them. In the grid of a search wrap models in
-        scikit-learn's ``FrozenEstimator``.
+        ``intercept_``, or both as a pair, in the units of X and y; those outside the ball are
+        projected to it. They must be public or released: a private model of this package is counted
+        with this fit by `privacy_of` and by ledgers, the rest is the caller's word. `aim` of a
+        solver is the distance from them. In a grid wrap models in ``FrozenEstimator``.
     neighbours : {"replace-in-group", "replace-any"}, default="replace-in-group"
         What the guarantee is for: one record replaced by another of its group, where who is in
         which group is public, or by any record at all, which protects that too. Then `group_labels`

@@ -1,7 +1,7 @@
 """The flow of a fit, whatever holds the records: from public facts to what is kept of a solution.
 
 Facts make a problem, the problem a plan, and the plan warnings; then its noise is spent on the
-records. `Fitting.learn` writes this once, for records in memory and in partitions, for fresh ones,
+records. `Fitting._learn` writes this once, for records in memory and in partitions, for fresh ones,
 and for those whose groups are hidden, which are counted first.
 """
 
@@ -231,13 +231,14 @@ class Facts:
     labels: Any = None  # of the groups; a preview needs none
 
 
+@dataclass(eq=False, repr=False)
 class InMemory:
     """Encoded records of one fit, let go of when they are handed over."""
 
-    def __init__(
-        self, rows: Any, targets: FloatArray, codes: NDArray[np.intp], row_norm: float
-    ) -> None:
-        self.rows, self.targets, self.codes, self._row_norm = rows, targets, codes, row_norm
+    rows: Any
+    targets: FloatArray
+    codes: NDArray[np.intp]  # groups of the records
+    row_norm: float
 
     def counted(self, stage: CountStage, n_groups: int, noise: NoiseSource) -> tuple[int, ...]:
         """Return noisy counts of the groups: nothing else sees their true sizes."""
@@ -246,7 +247,7 @@ class InMemory:
     @contextmanager
     def __call__(self, problem: Problem) -> Iterator[GroupRisks]:
         """Yield the risks; copies of rows are not kept for as long as the solver runs."""
-        encoder = RecordEncoder(problem.n_groups, self._row_norm, problem.hidden is not None)
+        encoder = RecordEncoder(problem.n_groups, self.row_norm, problem.hidden is not None)
         records = encoder.encode(self.rows, self.targets, self.codes)
         del self.rows, self.targets, self.codes
         yield GroupRisks(records, problem.loss, problem.intercept_scaling)

@@ -81,7 +81,7 @@ def test_the_preview_for_people(task):
 FINITE = st.floats(-1e6, 1e6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(X=arrays(float, (12, 2), elements=FINITE), y=arrays(float, 12, elements=FINITE))
 def test_plans_know_public_facts_only(X, y):
     groups = ["a"] * 7 + ["b"] * 5
