@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -154,9 +155,19 @@ def test_every_registered_loss_has_a_branch():
     assert sorted(loss.kernel for loss in LOSSES) == sorted(_compiled.BRANCHES)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["double", "single"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("loss", EVERY_LOSS, ids=repr)
+# each loss dense and sparse, and each kind of arrays with one score and with several
+# one score a record, and several
+SCORES = (BinaryLogLoss(), MultinomialLogLoss(3))
+OF_EACH_KIND = [
+    *itertools.product(EVERY_LOSS, ["C", "csr"], ["double"]),
+    *itertools.product(SCORES, ["C", "csr"], ["single"]),
+    *itertools.product(
+        SCORES, [each for each in LAYOUTS if each not in ("C", "csr")], ["double", "single"]
+    ),
+]
+
+
+@pytest.mark.parametrize(("loss", "layout", "dtype"), OF_EACH_KIND, ids=str)
 def test_same_as_numpy(loss, layout, dtype):
     for intercept in (0.5, 0.0):
         risks = make_risks(loss, (40, 1, 300, 7), layout=layout, dtype=dtype, intercept=intercept)

@@ -228,15 +228,15 @@ def test_noise_alone_does_not_raise_an_expected_weight(rate):
 
 
 def hedge_regret(risks, noise, rate, correction, prior):
-    """Return average regret against every group, for given exact risks and noise."""
-    log_weights = np.log(prior)
-    earned = 0.0
-    for exact, added in zip(risks, noise, strict=True):
-        weights = np.exp(log_weights - log_weights.max())
-        weights /= weights.sum()
-        earned += weights @ exact
-        log_weights = log_weights + rate * (exact + added) - correction
-    return (risks.sum(axis=0) - earned) / len(risks)
+    """Return average regret against every group, for exact risks and noise of several games."""
+    log_weights = np.tile(np.log(prior), (len(risks), 1))
+    earned = np.zeros((len(risks), 1))
+    for step in range(risks.shape[1]):
+        weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        earned += (weights * risks[:, step]).sum(axis=1, keepdims=True)
+        log_weights = log_weights + rate * (risks[:, step] + noise[:, step]) - correction
+    return (risks.sum(axis=1) - earned) / risks.shape[1]
 
 
 @pytest.mark.parametrize("kind", ["constant", "random", "switching"])
@@ -247,15 +247,13 @@ def test_hedge_with_noise_keeps_its_bound(kind, loudness):
     prior, std = np.array([0.1, 0.3, 0.6]), loudness * np.array([1.0, 0.3, 0.1])
     for theta in (2.0, 10.0):
         rate = theta / n_steps
-        regrets = []
-        for _ in range(400):
-            risks = {
-                "constant": np.tile([b, 0.5 * b, 0.0], (n_steps, 1)),
-                "random": rng.uniform(0, b, (n_steps, 3)),
-                "switching": b * np.eye(3)[np.arange(n_steps) * 3 // n_steps],
-            }[kind]
-            noise = std * rng.standard_normal((n_steps, 3))
-            regrets.append(hedge_regret(risks, noise, rate, rate**2 * std**2 / 2, prior))
+        risks = {
+            "constant": np.tile([b, 0.5 * b, 0.0], (400, n_steps, 1)),
+            "random": rng.uniform(0, b, (400, n_steps, 3)),
+            "switching": np.tile(b * np.eye(3)[np.arange(n_steps) * 3 // n_steps], (400, 1, 1)),
+        }[kind]
+        noise = std * rng.standard_normal((400, n_steps, 3))
+        regrets = hedge_regret(risks, noise, rate, rate**2 * std**2 / 2, prior)
         error = 5 * np.std(regrets, axis=0) / math.sqrt(400)
         bound = -np.log(prior) / theta + theta * b**2 / (8 * n_steps)
         bound += theta * std**2 / n_steps / 2
@@ -267,10 +265,10 @@ def test_hedge_without_the_correction_breaks_its_bound():
     rng = np.random.default_rng(0)
     n_steps, b, theta = 60, 0.8, 10.0
     rate, prior, std = theta / n_steps, np.array([0.5, 0.5]), np.array([30.0, 0.0])
-    risks = np.tile([0.0, b], (n_steps, 1))
-    draws = [std * rng.standard_normal((n_steps, 2)) for _ in range(400)]
+    risks = np.tile([0.0, b], (400, n_steps, 1))
+    noise = std * rng.standard_normal((400, n_steps, 2))
     found = {
-        name: np.mean([hedge_regret(risks, noise, rate, c, prior)[1] for noise in draws])
+        name: np.mean(hedge_regret(risks, noise, rate, c, prior)[:, 1])
         for name, c in (("with", rate**2 * std**2 / 2), ("without", np.zeros(2)))
     }
     bound = math.log(2) / theta + theta * b**2 / (8 * n_steps)
