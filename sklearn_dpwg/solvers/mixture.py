@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.solvers.centring import CentredProblem
 from sklearn_dpwg.solvers.solver import Solver
 
 
@@ -94,22 +93,6 @@ class MixturePlan:
 
     __repr__ = short_repr
 
-    def with_clip(self, clip: float) -> Self:
-        """Return the plan once the limit on gradients of centred rows has been released.
-
-        Parameters
-        ----------
-        clip : float
-            No gradient of a record is longer.
-
-        Returns
-        -------
-        MixturePlan
-            Otherwise the same.
-        """
-        assert isinstance(self.problem, CentredProblem)
-        return replace(self, problem=replace(self.problem, clip=clip))
-
 
 class MixtureSolver(Solver):
     """A solver that can be asked for private weights of one fixed mixture, several times over.
@@ -123,24 +106,6 @@ class MixtureSolver(Solver):
 
     # parameters that the caller decides, and which values leave them to it
     set_by_caller: ClassVar[Mapping[str, tuple[object, ...]]] = {}
-
-    def check_mixture(self) -> None:
-        """Refuse parameters of this solver that a fixed mixture has no use for.
-
-        Raises
-        ------
-        ValueError
-            With one sentence that names the parameter.
-        """
-        self._check_parameters()
-        for name, allowed in self.set_by_caller.items():
-            value = getattr(self, name)
-            if not (value is None or isinstance(value, str | int | float)) or value not in allowed:
-                stated = " or ".join(repr(each) for each in allowed)
-                raise ValueError(
-                    f"{name} of {type(self).__name__} must be left at {stated} where it answers "
-                    f"for fixed mixtures, got {value!r}."
-                )
 
     def mixture_problem(self, problem: Problem) -> Problem:
         """Return what the weights are learned for: the problem, or that of centred rows.
@@ -235,16 +200,11 @@ class MixtureSolver(Solver):
 
 def mixture_solvers() -> dict[str, type[MixtureSolver]]:
     """Return the classes that fulfil the contract and have been imported, by their names."""
-    return {each.name: each for each in reversed(_below(MixtureSolver.__subclasses__()))}
-
-
-def _below(classes: list[type[MixtureSolver]]) -> list[type[MixtureSolver]]:
-    """Return named classes and those below them, older ones first."""
-    found = []
-    for each in classes:
-        found += [each] if "name" in vars(each) else []
-        found += _below(each.__subclasses__())
-    return found
+    kinds: list[type[MixtureSolver]] = MixtureSolver.__subclasses__()
+    for each in kinds:
+        kinds += each.__subclasses__()
+    # of one name the oldest counts
+    return {each.name: each for each in reversed(kinds) if "name" in vars(each)}
 
 
 def as_mixture_solver(base: object) -> MixtureSolver:

@@ -27,7 +27,6 @@ class BestResponseParameters:
 
 RULES = Rules(
     "BestResponse",
-    lambda parameters: as_mixture_solver(parameters.base).check_mixture(),
     base=accepted_by(as_mixture_solver),
     n_rounds=whole(or_none=True),
     risk_share=share(or_none=True),
@@ -76,6 +75,16 @@ class BestResponse(BestResponseParameters, Solver):
 
     def _check_parameters(self) -> None:
         RULES.check(self)
+        base = as_mixture_solver(self.base)
+        base._check_parameters()
+        for name, allowed in base.set_by_caller.items():
+            value = getattr(base, name)
+            if not (value is None or isinstance(value, str | int | float)) or value not in allowed:
+                stated = " or ".join(repr(each) for each in allowed)
+                raise ValueError(
+                    f"{name} of {type(base).__name__} must be left at {stated} where it answers "
+                    f"for fixed mixtures, got {value!r}."
+                )
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         return plan_of_rounds(

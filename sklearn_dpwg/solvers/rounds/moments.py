@@ -68,28 +68,6 @@ LARGEST_GROUP = 2**38
 LEFT_BY_ROUNDS = 0.5
 
 
-def plan_of_rounds(problem: Problem, budget: Budget, parameters: MomentsParameters) -> Plan:
-    """Plan the rounds; refuse so many records or weights that sums could not be exact."""
-    shares = float(parameters.growth) ** np.arange(parameters.n_rounds)
-    shares = shares / shares.sum()
-    releases = calibrate(
-        [Release(MOMENTS, "gaussian", 1.0 / math.sqrt(share), 1) for share in shares], budget
-    )
-    multipliers = [release.noise_multiplier for release in releases]
-    schedule = _schedule(problem, parameters, multipliers)
-    bounds = excess_bound_by_group(problem, schedule, aim=parameters.aim * problem.radius)
-    return Plan.of(
-        "moments",
-        problem,
-        budget,
-        releases=releases,
-        schedule=schedule,
-        bounds=bounds,
-        n_steps=parameters.n_rounds,
-        seconds=_seconds(problem, parameters.n_rounds, problem.n_groups * n_released(problem)),
-    )
-
-
 def _seconds(problem: Problem, n_rounds: int, n_entries: int) -> float:
     """Return the expected time of rounds that release so many numbers each."""
     # a product of rows with rows takes a pass for every eight columns
@@ -288,7 +266,21 @@ class Moments(MomentsParameters, MixtureSolver):
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         self._refuse_other_losses(problem)
-        return plan_of_rounds(problem, budget, self)
+        shares = float(self.growth) ** np.arange(self.n_rounds)
+        shares = shares / shares.sum()
+        wanted = [Release(MOMENTS, "gaussian", 1.0 / math.sqrt(share), 1) for share in shares]
+        releases = calibrate(wanted, budget)
+        schedule = _schedule(problem, self, [release.noise_multiplier for release in releases])
+        return Plan.of(
+            self.name,
+            problem,
+            budget,
+            releases=releases,
+            schedule=schedule,
+            bounds=excess_bound_by_group(problem, schedule, aim=self.aim * problem.radius),
+            n_steps=self.n_rounds,
+            seconds=_seconds(problem, self.n_rounds, problem.n_groups * n_released(problem)),
+        )
 
     def _refuse_other_losses(self, problem: Problem) -> None:
         """Refuse risks that are not quadratic."""

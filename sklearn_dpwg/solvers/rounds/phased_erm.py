@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -268,10 +268,16 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
                 f"n_rounds must be at most {MOST_PHASES} where phases of PhasedERM answer, got "
                 f"{n_calls}."
             )
-        prior = np.asarray(problem.prior)
-        ways = self._ways(problem, calls)
-        bounds, phases = first_of_least(ways, lambda way: float(prior @ way[0]))
-        seconds_of_hessian = SECONDS_PER_ENTRY_OF_HESSIAN * problem.n_weights**2
+        prior, n_weights = np.asarray(problem.prior), problem.n_weights
+        bounds, phases = first_of_least(
+            self._ways(problem, calls), lambda way: float(prior @ way[0])
+        )
+        seconds = predict_seconds(
+            problem,
+            n_calls * passes_of_a_phase(problem),
+            n_draws=n_calls,
+            n_coordinates=n_calls * n_weights,
+        )
         return MixturePlan(
             solver=self.name,
             problem=problem,
@@ -280,13 +286,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
             schedule=phases,
             bounds=tuple(bounds.tolist()),
             averaged=phases.averaged,
-            seconds=predict_seconds(
-                problem,
-                n_calls * passes_of_a_phase(problem),
-                n_draws=n_calls,
-                n_coordinates=n_calls * problem.n_weights,
-            )
-            + n_calls * seconds_of_hessian,
+            seconds=seconds + n_calls * SECONDS_PER_ENTRY_OF_HESSIAN * n_weights**2,
             mu_groups=phases.mu_groups,
         )
 
@@ -384,10 +384,8 @@ def _solved_problems(problem: Problem, width: float | None) -> Iterator[tuple[fl
         yield chosen, replace(problem, loss=problem.loss.smoothed(chosen))
 
 
-@lru_cache(maxsize=4096)
-def _bound(**facts: Any) -> DescentBound:
-    """Return a bound with the tables that an equal one may have made already."""
-    return DescentBound(**facts)
+# a bound with the tables that an equal one may have made already
+_bound = lru_cache(maxsize=4096)(DescentBound)
 
 
 # The schedule of Zhou and Bassily: phases on disjoint parts, or on fresh records.
@@ -411,9 +409,7 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
     n, p = min(problem.group_sizes), problem.n_groups
     n_phases = max(1, int(math.log2(n)))
     n_read = n // n_phases
-    eta = _first_step(solved, budget)
-    etas = [eta * 2.0**-t for t in range(1, n_phases + 1)]
-    stds = [_noise_std(solved, budget, eta, eta_t) for eta_t in etas]
+    eta, etas, stds = _steps_and_noise(solved, budget, n_phases)
     mu_weights = [1.0 / (eta_t * n_read) for eta_t in etas]
     mu_groups = 1.0 / (eta * n) if p > 1 else math.inf
     prior = (1.0 / p,) * p
@@ -441,7 +437,6 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
         ),
     )
     bounds = np.full(p, _excess(solved, n_read, phases, stds))
-
     releases = [Release(WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)]
     facts = replace(problem, group_sizes=part.group_sizes)
     of_parts = [_plan_of_parts(facts, budget, schedule, bounds, [each]) for each in releases]
@@ -479,24 +474,23 @@ def _plan_of_parts(
     )
 
 
-def _first_step(solved: Problem, budget: Budget) -> float:
-    """Return η of Theorem 2."""
+def _steps_and_noise(
+    solved: Problem, budget: Budget, n_phases: int
+) -> tuple[float, list[float], list[float]]:
+    """Return η of Theorem 2, that of each phase, and the noise of each in Algorithm 1."""
     n, d, p = min(solved.group_sizes), solved.n_weights, solved.n_groups
-    total = p * n
-    log2_n, log_total = math.log2(max(n, 2)), math.log(max(total, 2))
-    log_delta = math.log(1.0 / budget.delta)
-    return (solved.diameter / max(solved.lipschitz, solved.loss_range)) * min(
+    log2_n, log_total = math.log2(max(n, 2)), math.log(max(p * n, 2))
+    log_delta, scale = math.log(1.0 / budget.delta), max(solved.lipschitz, solved.loss_range)
+    eta = (solved.diameter / scale) * min(
         budget.epsilon / math.sqrt(72.0 * d * log2_n * log_delta),
-        math.sqrt(p) / (log_total**0.75 * math.sqrt(total)),
+        math.sqrt(p) / (log_total**0.75 * math.sqrt(p * n)),
     )
-
-
-def _noise_std(solved: Problem, budget: Budget, eta: float, eta_t: float) -> float:
-    """Return the noise of a phase in Algorithm 1."""
-    log2_n = math.log2(max(min(solved.group_sizes), 2))
-    log_delta = math.log(1.0 / budget.delta)
-    scale = max(solved.lipschitz, solved.loss_range)
-    return 6.0 * scale * math.sqrt(2.0 * log2_n * log_delta * eta * eta_t) / budget.epsilon
+    etas = [eta * 2.0**-t for t in range(1, n_phases + 1)]
+    stds = [
+        6.0 * scale * math.sqrt(2.0 * log2_n * log_delta * eta * each) / budget.epsilon
+        for each in etas
+    ]
+    return eta, etas, stds
 
 
 def _excess(solved: Problem, n_read: int, phases: Sequence[Phase], stds: Sequence[float]) -> float:

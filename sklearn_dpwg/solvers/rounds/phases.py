@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,6 @@ STRENGTHS = np.geomspace(1e-8, 1e4, 145)
 # Ratios of curvature to strength at which the bound is evaluated, and prices of curvature.
 _RATIOS = np.concatenate([[0.0], np.geomspace(1e-7, 1e16, 921)])
 _PRICES = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 73)])
-
-
-class Choice(NamedTuple):
-    """Strength of the grid, and the bound on the excess risk with it."""
-
-    strength: float
-    bound: float
 
 
 @dataclass(frozen=True)
@@ -53,11 +46,9 @@ class DescentBound:
         bias, noise, slope = self._curves
         return np.asarray(bias + np.minimum(noise * noise_stds**2, slope * noise_stds))
 
-    def best(self, noise_stds: FloatArray) -> Choice:
+    def best(self, noise_stds: FloatArray) -> float:
         """Return the strength of the last phase that makes the bound least."""
-        bounds = self.at_strengths(noise_stds)
-        index = int(np.argmin(bounds))
-        return Choice(float(STRENGTHS[index]), float(bounds[index]))
+        return float(STRENGTHS[int(np.argmin(self.at_strengths(noise_stds)))])
 
     @cached_property
     def _curves(self) -> tuple[FloatArray, FloatArray, float]:
@@ -187,16 +178,8 @@ class Phases:
             facts = {"mu_groups": self.mu_groups, "multiplier": self.multiplier, "ratio": ratio}
             # what the last phase's would be if all phases had this prior
             stds = ratio * noise_stds(self.solved, prior, **facts)
-            mu_weights = ratio * self.bound.best(stds).strength
+            mu_weights = ratio * self.bound.best(stds)
         return solved_phase(self.solved, prior, mu_weights=mu_weights, mu_groups=self.mu_groups)
-
-    @property
-    def _rise(self) -> float:
-        """Regularisation of the last phase over that of the first, for the same group weights."""
-        if self.mu_weights is not None:
-            return self.mu_weights[-1] / self.mu_weights[0]
-        assert self.bound is not None
-        return 1.0 / self.bound.strength_ratios[0]
 
     def __str__(self) -> str:
         """Return a few lines for people."""
@@ -218,7 +201,9 @@ class Phases:
             f"at most {first.sensitivity:.3g}, noise {self.multiplier * first.sensitivity:.3g}"
         )
         if n_phases > 1:
-            lines.append(f"the last phase has {self._rise:.3g} times the first's regularisation")
+            strengths = self.mu_weights or (self.bound and self.bound.strength_ratios) or (1.0,)
+            rise = strengths[-1] / strengths[0]
+            lines.append(f"the last phase has {rise:.3g} times the first's regularisation")
         if n_phases > 1 and self.remark:
             of_each = ", ".join([f"{self.solved.n_records:,}"] * min(n_phases, 8))
             lines.append(f"records of the phases: {of_each}{', ...' * (n_phases > 8)}")

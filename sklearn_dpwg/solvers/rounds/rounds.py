@@ -201,7 +201,7 @@ def run_rounds(
     if isinstance(answers.problem, CentredProblem):
         centre = centring.release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
         data, weights = centre.view(data), centre.to_centred(weights, problem)
-        answers = answers.with_clip(centre.clip)
+        answers = replace(answers, problem=replace(answers.problem, clip=centre.clip))
     log_mixture, risks = np.log(np.asarray(schedule.prior)), None
     total, mixtures = np.zeros_like(weights), np.zeros(problem.n_groups)
     for index in range(schedule.n_rounds):

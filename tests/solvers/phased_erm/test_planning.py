@@ -117,9 +117,7 @@ def test_noise_on_one_release_costs_at_most_the_bound(loss):
 def test_best_is_the_least_of_the_grid():
     bound = DescentBound(2.0, 1.0, 0.3, 8, (1.0,) * 4, 2)
     stds = 0.01 / STRENGTHS
-    strength, value = bound.best(stds)
-    bounds = bound.at_strengths(stds)
-    assert value == bounds.min()
+    strength, bounds = bound.best(stds), bound.at_strengths(stds)
     assert strength == STRENGTHS[bounds.argmin()]
     assert 1e-6 < strength < 1e2
 
@@ -145,7 +143,7 @@ def test_the_whole_bound_is_the_one_written_down():
         # a hundredth for the solver, and no weights are farther apart than the ball is wide
         alone = 1.01 * problem.gradient_diameter / (size * STRENGTHS)
         stds = z * np.minimum(alone, 10.0)
-        weights_part = schedule.base.schedule.bound.best(stds).bound
+        weights_part = schedule.base.schedule.bound.at_strengths(stds).min()
         assert plan.predicted_excess_if_worst[group] == pytest.approx(
             weights_part + expected[group], rel=1e-6
         )
