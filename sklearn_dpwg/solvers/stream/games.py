@@ -1,4 +1,4 @@
-"""Base of both games of the online solver: players, strength, averages."""
+"""The games of the stream: their players, what each round reads, and what is averaged."""
 
 from __future__ import annotations
 
@@ -27,6 +27,23 @@ from sklearn_dpwg.solvers.stream.releases import (
 )
 from sklearn_dpwg.solvers.stream.schedule import OCOSchedule, OnlineToBatchSchedule, round_weight
 from sklearn_dpwg.solvers.sums import batch_losses, gradient_sum
+
+
+def _rounds_left(
+    available: Sequence[float], rates: FloatArray, most: int
+) -> tuple[int, list[float]]:
+    """Return how many rounds there are records for, and the records of each group that they use."""
+    n_rounds = int(min(most, np.floor((np.asarray(available) / rates) * (1 + 1e-9)).min()))
+    n_rounds = max(0, n_rounds)
+    of_all = [math.ceil(n_rounds * rate * (1 - 1e-9)) for rate in rates]
+    return n_rounds, [min(*pair) for pair in zip(available, of_all, strict=True)]
+
+
+def _dealt(used: Sequence[float], n_rounds: int) -> list[list[int]]:
+    """Return how many records of each group each round gets, evenly and in whole numbers."""
+    steps = np.arange(n_rounds + 1)
+    ends = [steps * int(n) // max(1, n_rounds) for n in used]
+    return np.diff(np.array(ends), axis=1).T.tolist()
 
 
 class OCOGame(Game):
@@ -111,11 +128,11 @@ class OCOGame(Game):
         self._group_weights_sum += share * self._groups.group_weights
 
 
-# Game whose rounds read one group, drawn from the group weights: Algorithm 2 of the paper.
-
-
 class SampledGame(OCOGame):
-    """It ends early where the drawn group has too few records left."""
+    """Rounds read one group, drawn from the group weights: Algorithm 2 of Zhou and Bassily.
+
+    The game ends early where the drawn group has too few records left.
+    """
 
     _groups: EXP3
     _drawn: int | None = None
@@ -173,32 +190,26 @@ class SampledGame(OCOGame):
         return int(self._schedule.feedback_rates[0])
 
 
-# Game whose rounds read records of every group and weigh their gradients.
-
-
 class WeightedGame(OCOGame):
-    """It pauses where any group has too few records left; all are used up together."""
+    """Rounds read records of every group and weigh their gradients.
+
+    The game pauses where any group has too few records left; all are used up together.
+    """
 
     _groups: Hedge
 
     def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
         schedule = self._schedule
         rates = np.add(schedule.weight_rates, schedule.feedback_rates)
-        n_rounds = schedule.n_rounds - self._n_played
-        n_rounds = int(min(n_rounds, np.floor((np.asarray(available) / rates) * (1 + 1e-9)).min()))
-        if n_rounds < 1:
-            return 0
+        n_rounds, used = _rounds_left(available, rates, schedule.n_rounds - self._n_played)
         # each group's records are dealt evenly to the rounds, and in each first to the weights
-        weight_ends, feedback_ends = [], []
-        steps = np.arange(n_rounds + 1)
-        for group in range(self._problem.n_groups):
-            n_used = min(available[group], math.ceil(n_rounds * rates[group] * (1 - 1e-9)))
-            n_weight = round(n_used * schedule.weight_rates[group] / rates[group])
-            weight_ends.append(steps * int(n_weight) // n_rounds)
-            feedback_ends.append(steps * int(n_used - n_weight) // n_rounds)
-        weight_sizes = np.diff(np.array(weight_ends), axis=1).T.tolist()
-        feedback_sizes = np.diff(np.array(feedback_ends), axis=1).T.tolist()
-        for sizes, others in zip(weight_sizes, feedback_sizes, strict=True):
+        to_weights = [
+            round(n * own / both)
+            for n, own, both in zip(used, schedule.weight_rates, rates, strict=True)
+        ]
+        to_groups = [n - own for n, own in zip(used, to_weights, strict=True)]
+        dealt = _dealt(to_weights, n_rounds), _dealt(to_groups, n_rounds)
+        for sizes, others in zip(*dealt, strict=True):
             self._play_round(oracle, sizes, others)
         return n_rounds
 
@@ -250,14 +261,15 @@ class WeightedGame(OCOGame):
         return None
 
 
-# Game of one learner on the gradients of a risk: Algorithm 1 of Zhang, Tran and Cutkosky.
-
 # A parameter-free learner hears at most so many deviations of the norm of the noise.
 CLIPPED_DEVIATIONS = 4.0
 
 
 class OnlineToBatchGame(Game):
-    """It pauses where any group has too few records left; all are used up together."""
+    """One learner on the gradients of a risk: Algorithm 1 of Zhang, Tran and Cutkosky.
+
+    The game pauses where any group has too few records left; all are used up together.
+    """
 
     def __init__(
         self,
@@ -299,15 +311,9 @@ class OnlineToBatchGame(Game):
 
     def advance(self, oracle: SampleOracle, available: Sequence[float]) -> int:
         rates = np.asarray(self._schedule.rates)
-        n_rounds = self._schedule.n_rounds - (self._step - 1)
-        n_rounds = int(min(n_rounds, np.floor((np.asarray(available) / rates) * (1 + 1e-9)).min()))
-        if n_rounds < 1:
-            return 0
-        steps, ends = np.arange(n_rounds + 1), []
-        for group, rate in enumerate(rates):
-            n_used = min(available[group], math.ceil(n_rounds * rate * (1 - 1e-9)))
-            ends.append(steps * int(n_used) // n_rounds)
-        for sizes in np.diff(np.array(ends), axis=1).T.tolist():
+        left = self._schedule.n_rounds - (self._step - 1)
+        n_rounds, used = _rounds_left(available, rates, left)
+        for sizes in _dealt(used, n_rounds):
             self._play_round(oracle, sizes)
         return n_rounds
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.privacy.prefix_sums import PrefixSums, make_prefix_sums
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import FreshSolver, Solution
 from sklearn_dpwg.solvers.stream.games import OCOGame, SampledGame, WeightedGame
@@ -22,9 +21,9 @@ from sklearn_dpwg.solvers.stream.schedule import (
     OCOSchedule,
     RoundSensitivity,
     StrengthRule,
+    opened,
+    refuse_no_end,
 )
-
-# Plan of the online solver with the parameters of Zhou and Bassily.
 
 
 def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> Plan:
@@ -37,10 +36,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
     p, several = problem.n_groups, problem.n_groups > 1
     own = 1 if parameters.batch_size is None else int(parameters.batch_size)
     other = own if several else 0
-    if math.isinf(problem.n_records) and parameters.n_rounds is None:
-        raise ValueError(
-            "n_rounds of OCO must be set where a group has no end (a size of infinity), got None."
-        )
+    refuse_no_end(parameters, problem.n_records)
     most = problem.n_records / (own + other)
     n_rounds = max(1, int(most if parameters.n_rounds is None else min(parameters.n_rounds, most)))
     releases = PlannedReleases.within(problem, budget, n_rounds)
@@ -50,9 +46,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
     if several:
         unit = releases.feedback_multiplier * problem.loss_range / other
         bound += 2.0 * unit * math.log(max(n_rounds, 2))
-    mechanism = make_prefix_sums(
-        parameters.mechanism, n_steps=n_rounds, n_dimensions=problem.n_weights
-    )
+    mechanism = opened(parameters, problem, n_rounds)
     multiplier = releases.gradient.noise_multiplier
     learned = make_learner(parameters.learner).plan(
         n_steps=n_rounds,
@@ -60,7 +54,9 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
         gradient_norm=problem.lipschitz,
         noise=SumNoise.of(mechanism, multiplier, problem.gradient_diameter / own),
     )
-    moved = _round_sensitivity(problem, mechanism, own, other)
+    moved = RoundSensitivity.of(
+        problem, mechanism, constants.supremum, "sampled", np.full(p, own), np.full(p, other)
+    )
     rate = math.sqrt(math.log(p) / (p * n_rounds)) / bound
     schedule = OCOSchedule(
         play="sampled",
@@ -96,20 +92,6 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OCOParameters) -> P
     return oco_plan(problem, budget, releases, schedule, np.full(p, excess))
 
 
-def _round_sensitivity(
-    problem: Problem, mechanism: PrefixSums, own: int, other: int
-) -> RoundSensitivity:
-    """Return what a record moves in rounds of so many records for each player."""
-    return RoundSensitivity.of(
-        problem,
-        mechanism,
-        ceiling=problem.constants.supremum,
-        play="sampled",
-        weight_rates=np.full(problem.n_groups, float(own)),
-        feedback_rates=np.full(problem.n_groups, float(other)),
-    )
-
-
 GAMES: dict[str, type[OCOGame]] = {"weighted": WeightedGame, "sampled": SampledGame}
 
 
@@ -126,10 +108,6 @@ class OCO(OCOParameters, FreshSolver):
     learner : str or Learner, default="ftrl"
         Who plays the weights: "ftrl" (then it is DP-FTRL), "gradient-descent", or an instance
         such as ``FTRL(strength=50.0)``.
-    play : {"weighted", "sampled"}, default="weighted"
-        "weighted": a round takes records of every group and weighs their gradients; all groups
-        are used up together. "sampled": Algorithm 2 of the paper; a round takes records of one
-        group, drawn from the group weights, and play ends when a drawn group has run out.
     noise : {"toeplitz", "honaker", "tree", "independent"}, optional
         Mechanism of the prefix sums. Toeplitz, the planned one, has the least noise and remembers a
         number a weight and round, the trees a number a weight and doubling. The paper's is the
@@ -139,26 +117,30 @@ class OCO(OCOParameters, FreshSolver):
     batch_size : int, optional
         Records of a round for the weights, of all groups together in a weighted game. Where
         groups have no end, 1.
-    weight_share : float, optional
-        Share of the records that the weights player gets, between 0 and 1.
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes a sampled game with batches of 1, a uniform prior, the binary tree unless
         `noise` says otherwise, and the rates of Theorem 7 and Corollary 8.
-    group_rate : float, optional
-        Step size of the group player, positive.
-    loss_ceiling : float, optional
-        Each record's loss counts for at most this much for the group player; planned: half again
-        the largest loss of a model that predicts nothing. Infinity: no ceiling.
     aim : float, default=0.4
         Distance from the first weights, 0 or a start, that the learner's strength is planned for,
         as a share of the radius.
-    averaging : float, default=2.0
-        Round t counts in the averages by t to this power; 0 is the paper's plain average.
     max_rounds : int, default=256
         Largest number of rounds that a plan may choose by itself.
     horizon : int, default=10
         For ``partial_fit``: the plan is made on the first call, for this many calls with as many
         records of each group as the first.
+    play : {"weighted", "sampled"}, default="weighted"
+        "weighted": a round takes records of every group and weighs their gradients; all groups
+        are used up together. "sampled": Algorithm 2 of the paper; a round takes records of one
+        group, drawn from the group weights, and play ends when a drawn group has run out.
+    weight_share : float, optional
+        Share of the records that the weights player gets, between 0 and 1.
+    group_rate : float, optional
+        Step size of the group player, positive.
+    loss_ceiling : float, optional
+        Each record's loss counts for at most this much for the group player; planned: half again
+        the largest loss of a model that predicts nothing. Infinity: no ceiling.
+    averaging : float, default=2.0
+        Round t counts in the averages by t to this power; 0 is the paper's plain average.
 
     Notes
     -----

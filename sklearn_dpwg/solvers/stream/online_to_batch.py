@@ -11,7 +11,6 @@ import numpy as np
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.privacy import Budget, NoiseSource
-from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import FreshSolver, Solution
 from sklearn_dpwg.solvers.stream.games import OnlineToBatchGame
@@ -27,10 +26,10 @@ from sklearn_dpwg.solvers.stream.schedule import (
     BATCH_RULES,
     OnlineToBatchParameters,
     OnlineToBatchSchedule,
+    opened,
+    refuse_no_end,
     round_weights,
 )
-
-# Plan of the online-to-batch solver with the parameters of Zhang, Tran and Cutkosky.
 
 # More rounds of single records would take minutes, and a plan for them gigabytes.
 MOST_ROUNDS = 2_000_000
@@ -46,11 +45,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OnlineToBatchParame
     Tran and Cutkosky 2022, Algorithm 1, equation (6), Theorems 4, 6, 8 and 10)
     """
     own = 1 if parameters.batch_size is None else int(parameters.batch_size)
-    if math.isinf(problem.n_records) and parameters.n_rounds is None:
-        raise ValueError(
-            "n_rounds of OnlineToBatch must be set where a group has no end (a size of infinity), "
-            "got None."
-        )
+    refuse_no_end(parameters, problem.n_records)
     horizon = problem.n_records / own
     if math.isfinite(horizon):
         horizon = int(horizon)
@@ -69,9 +64,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OnlineToBatchParame
     rates = np.minimum(rates, sizes / n_rounds)
     release = planned_release(budget)
     bound, schedule = planned_schedule(problem, release, parameters, n_rounds, rates)
-    mechanism = make_prefix_sums(
-        parameters.mechanism, n_steps=n_rounds, n_dimensions=problem.n_weights
-    )
+    mechanism = opened(parameters, problem, n_rounds)
     power = parameters.exponent
     factor = 2.0 * (power + 1.0) * math.sqrt(math.log2(2.0 * (n_rounds + 1)))
     schedule = replace(schedule, papers_factor=factor / mechanism.column_norm)
@@ -157,9 +150,6 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
         records), "ftrl", "gradient-descent", "parameter-free" (its regret follows the distance from
         the start, but it needs tens of thousands of rounds), or an instance such as
         ``FTRL(strength=50.0)``.
-    power : float, optional
-        Round t counts in the output by t to this power k, from 0 to 10. Planned: 1. The paper's is
-        3 for a parameter-free learner.
     noise : {"toeplitz", "honaker", "tree", "independent"}, optional
         Mechanism of the prefix sums. Planned: Toeplitz, which has the least noise. The paper's
         is the tree.
@@ -170,9 +160,6 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes batches of 1 unless `batch_size` says more, the binary tree unless `noise`
         does, and the paper's formula for the noise with exact accounting.
-    convexity : float, default=0.0
-        Strong convexity μ_c: what is minimised is the risk plus μ_c/2 times the squared distance
-        from the start, and the learner is told so. 0 for none.
     aim : float, default=0.4
         Norm of the weights that the learner's strength is planned for, as a share of the radius.
     max_rounds : int, default=256
@@ -180,6 +167,12 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
     horizon : int, default=10
         For ``partial_fit``: the plan is made on the first call, for this many calls with as many
         records of each group as the first.
+    power : float, optional
+        Round t counts in the output by t to this power k, from 0 to 10. Planned: 1. The paper's is
+        3 for a parameter-free learner.
+    convexity : float, default=0.0
+        Strong convexity μ_c: what is minimised is the risk plus μ_c/2 times the squared distance
+        from the start, and the learner is told so. 0 for none.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Plan of the online solver with the least bound on the excess risk."""
+"""The plans with the least bound on the excess risk: of the game, and of a fixed mixture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.privacy import Budget, Release
-from sklearn_dpwg.privacy.prefix_sums import PrefixSums, make_prefix_sums
+from sklearn_dpwg.privacy.prefix_sums import PrefixSums
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.steps import best_rate, log_mean_exp_laplace, loss_ceiling
 from sklearn_dpwg.solvers.stream.games import CLIPPED_DEVIATIONS
@@ -34,6 +34,9 @@ from sklearn_dpwg.solvers.stream.schedule import (
     RoundSensitivity,
     StrengthRule,
     designs,
+    numbers_of_rounds,
+    opened,
+    refuse_no_end,
     round_weights,
 )
 
@@ -54,9 +57,7 @@ def least_oco_plan(problem: Problem, budget: Budget, parameters: OCOParameters) 
     releases = PlannedReleases.within(problem, budget, 1)
 
     def planned(design: Design) -> tuple[float, OCOSchedule, FloatArray]:
-        mechanism = make_prefix_sums(
-            parameters.mechanism, n_steps=design.n_rounds, n_dimensions=problem.n_weights
-        )
+        mechanism = opened(parameters, problem, design.n_rounds)
         schedule = _schedule(problem, parameters, design, releases, ceiling, mechanism, strength)
         by_group = excess_bound_by_group(problem, schedule)
         return float(np.asarray(problem.prior) @ by_group), schedule, by_group
@@ -176,11 +177,7 @@ def _schedule(
     return schedule(best_rate(float(prior @ start), float(prior @ steady)))
 
 
-# Plan of the online-to-batch solver with the least bound on the excess risk of the mixture.
-
-# Numbers of rounds that are tried.
 FEWEST_ROUNDS = 4
-ROUNDS_PER_DOUBLING = 4
 # The strength is at least this times H max β_t²/β_{1:t}: below it steps may swing.
 LEAST_STRENGTH = 1.0
 # Deviation of the output's noise over what it would be if all sums had one and the same noise:
@@ -238,27 +235,6 @@ class Rounds:
         return np.array([(heard / (strength + curved)).sum() for strength in strengths])
 
 
-def round_numbers(parameters: OnlineToBatchParameters, n_records: float) -> list[int]:
-    """Return the numbers of rounds to try; those of a plan for many calls divide among them."""
-    if math.isinf(n_records) and parameters.n_rounds is None:
-        raise ValueError(
-            "n_rounds of OnlineToBatch must be set where a group has no end (a size of infinity), "
-            "got None."
-        )
-    most = n_records / (1 if parameters.batch_size is None else parameters.batch_size)
-    if parameters.n_rounds is not None:
-        return [max(1, int(min(parameters.n_rounds, most)))]
-    if parameters.batch_size is not None:
-        return [max(1, int(most))]
-    most = max(1, int(min(most, parameters.max_rounds)))
-    fewest = min(FEWEST_ROUNDS, most)
-    tried = np.geomspace(
-        fewest, most, 1 + math.ceil(ROUNDS_PER_DOUBLING * math.log2(most / fewest))
-    )
-    horizon = parameters.horizon
-    return sorted({min(most, math.ceil(number / horizon) * horizon) for number in tried})
-
-
 def rates_of(problem: Problem, batch_size: int | None, n_rounds: int) -> FloatArray:
     """Return the records of each group in a round, on average."""
     sizes = np.asarray(problem.group_sizes, dtype=float)
@@ -284,7 +260,14 @@ def least_batch_plan(problem: Problem, budget: Budget, parameters: OnlineToBatch
         rates = rates_of(problem, parameters.batch_size, n_rounds)
         return planned_schedule(problem, release, parameters, n_rounds, rates)
 
-    every = map(planned, round_numbers(parameters, float(problem.n_records)))
+    refuse_no_end(parameters, problem.n_records)
+    numbers = numbers_of_rounds(
+        parameters,
+        problem.n_records / (parameters.batch_size or 1),
+        fewest=FEWEST_ROUNDS,
+        is_dealt=parameters.batch_size is not None,
+    )
+    every = map(planned, numbers)
     bound, schedule = first_of_least(every, itemgetter(0))
     return batch_plan(problem, budget, release, schedule, bound)
 
@@ -297,9 +280,7 @@ def planned_schedule(
     rates: FloatArray,
 ) -> tuple[float, OnlineToBatchSchedule]:
     """Return the planning bound for a number of rounds, and its schedule."""
-    mechanism = make_prefix_sums(
-        parameters.mechanism, n_steps=n_rounds, n_dimensions=problem.n_weights
-    )
+    mechanism = opened(parameters, problem, n_rounds)
     sensitivity = DifferenceSensitivity.of(problem, mechanism, rates)
     noise = release.noise_multiplier * float((np.asarray(problem.prior) / rates).max())
     learner = make_learner(parameters.learner)

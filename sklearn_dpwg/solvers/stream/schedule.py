@@ -1,11 +1,11 @@
-"""Public numbers of the online solver, and the rule by which its strength follows the noise."""
+"""What the solvers of a stream are told, what their rounds read, and what a record moves in one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -23,10 +23,136 @@ from sklearn_dpwg._checks import (
 )
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSums
+from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSums, make_prefix_sums
 from sklearn_dpwg.solvers.steps import shown
 from sklearn_dpwg.solvers.stream.learners import Learner, ParameterFree, make_learner
 from sklearn_dpwg.solvers.sums import record_errors, rounding_of_sum
+
+# What both solvers are told, and what each parameter may be.
+
+
+@dataclass(eq=False, repr=False)
+class StreamParameters:
+    """Parameters that both solvers document; ``None`` means planned."""
+
+    learner: str | Learner = "ftrl"
+    _: KW_ONLY
+    noise: str | None = None
+    n_rounds: int | None = None
+    batch_size: int | None = None
+    schedule: Literal["planned", "paper"] = "planned"
+    aim: float = 0.4
+    max_rounds: int = 256
+    horizon: int = 10
+
+    @property
+    def mechanism(self) -> str:
+        """Name of the prefix-sum mechanism; the papers' is the tree."""
+        if self.noise is not None:
+            return self.noise
+        return "tree" if self.schedule == "paper" else "toeplitz"
+
+
+def opened(parameters: StreamParameters, problem: Problem, n_rounds: int) -> PrefixSums:
+    """Return the mechanism for so many rounds."""
+    return make_prefix_sums(parameters.mechanism, n_steps=n_rounds, n_dimensions=problem.n_weights)
+
+
+def refuse_no_end(parameters: StreamParameters, n_records: float) -> None:
+    """Refuse groups without end where nothing says how many rounds there are."""
+    if math.isinf(n_records) and parameters.n_rounds is None:
+        raise ValueError(
+            f"n_rounds of {type(parameters).__name__} must be set where a group has no end (a size "
+            f"of infinity), got None."
+        )
+
+
+def numbers_of_rounds(
+    parameters: StreamParameters, most: float, *, fewest: int, is_dealt: bool
+) -> list[int]:
+    """Return numbers of rounds to try, at most so many; whether batches fix their number.
+
+    Those of a plan for many calls divide among them.
+    """
+    if parameters.n_rounds is not None:
+        return [max(1, int(min(parameters.n_rounds, most)))]
+    if is_dealt:
+        return [max(1, int(most))]
+    most = max(1, int(min(most, parameters.max_rounds)))
+    fewest = min(fewest, most)
+    n_tried = 1 + math.ceil(ROUNDS_PER_DOUBLING * math.log2(most / fewest))
+    tried = np.geomspace(fewest, most, n_tried) / parameters.horizon
+    return sorted({min(most, math.ceil(number) * parameters.horizon) for number in tried})
+
+
+_RULES: dict[str, Any] = {
+    "n_rounds": whole(or_none=True),
+    "batch_size": whole(or_none=True),
+    "horizon": whole(),
+    "max_rounds": whole(),
+    "aim": positive(),
+    "schedule": one_of("planned", "paper"),
+    "noise": key_of(PREFIX_SUMS, or_none=True),
+    "learner": accepted_by(make_learner),
+}
+ROUNDS_PER_DOUBLING = 4
+
+
+@dataclass(eq=False, repr=False)
+class OCOParameters(StreamParameters):
+    """Parameters of `OCO`, which documents them."""
+
+    _: KW_ONLY
+    play: Literal["weighted", "sampled"] = "weighted"
+    weight_share: float | None = None
+    group_rate: float | None = None
+    loss_ceiling: float | None = None
+    averaging: float = 2.0
+
+
+def _learner_has_a_strength(parameters: OCOParameters) -> None:
+    """Refuse a learner that no regulariser holds, which the noise could not be planned for."""
+    if isinstance(make_learner(parameters.learner), ParameterFree):
+        raise ValueError(
+            f"learner of OCO must be one that a strength regularises, such as 'ftrl', got "
+            f"{parameters.learner!r}: OnlineToBatch takes it."
+        )
+
+
+OCO_RULES = Rules(
+    "OCO",
+    _learner_has_a_strength,
+    **_RULES,
+    group_rate=positive(or_none=True),
+    weight_share=share(or_none=True),
+    averaging=within(0.0, 100.0),
+    loss_ceiling=any_number(or_none=True),
+    play=one_of("weighted", "sampled"),
+)
+
+
+@dataclass(eq=False, repr=False)
+class OnlineToBatchParameters(StreamParameters):
+    """Parameters of `OnlineToBatch`, which documents them."""
+
+    learner: str | Learner = "optimistic"
+    _: KW_ONLY
+    power: float | None = None
+    convexity: float = 0.0
+
+    @property
+    def exponent(self) -> float:
+        """Power k of the rounds' weights t^k; the paper's is 3 for parameter-free learners."""
+        if self.power is not None:
+            return float(self.power)
+        papers = self.schedule == "paper" and isinstance(make_learner(self.learner), ParameterFree)
+        return 3.0 if papers else 1.0
+
+
+BATCH_RULES = Rules(
+    "OnlineToBatch", **_RULES, power=within(0.0, 10.0, or_none=True), convexity=within(0.0, 1e100)
+)
+
 
 # The plan's step is at most this over H: gradient descent on a loss of curvature H is stable up to
 # there, and may swing for ever beyond.
@@ -135,70 +261,9 @@ class OCOSchedule:
         return "\n".join(lines)
 
 
-# Parameters of the online solver, and what each may be.
-
-
-@dataclass(eq=False, repr=False)
-class OCOParameters:
-    """Parameters of `OCO`, which documents them; ``None`` means planned."""
-
-    learner: str | Learner = "ftrl"
-    _: KW_ONLY
-    play: Literal["weighted", "sampled"] = "weighted"
-    noise: str | None = None
-    n_rounds: int | None = None
-    batch_size: int | None = None
-    weight_share: float | None = None
-    schedule: Literal["planned", "paper"] = "planned"
-    group_rate: float | None = None
-    loss_ceiling: float | None = None
-    aim: float = 0.4
-    averaging: float = 2.0
-    max_rounds: int = 256
-    horizon: int = 10
-
-    @property
-    def mechanism(self) -> str:
-        """Name of the prefix-sum mechanism; the paper's is the tree."""
-        if self.noise is not None:
-            return self.noise
-        return "tree" if self.schedule == "paper" else "toeplitz"
-
-
-def _learner_has_a_strength(parameters: OCOParameters) -> None:
-    """Refuse a learner that no regulariser holds, which the noise could not be planned for."""
-    if isinstance(make_learner(parameters.learner), ParameterFree):
-        raise ValueError(
-            f"learner of OCO must be one that a strength regularises, such as 'ftrl', got "
-            f"{parameters.learner!r}: OnlineToBatch takes it."
-        )
-
-
-OCO_RULES = Rules(
-    "OCO",
-    _learner_has_a_strength,
-    n_rounds=whole(or_none=True),
-    batch_size=whole(or_none=True),
-    horizon=whole(),
-    max_rounds=whole(),
-    group_rate=positive(or_none=True),
-    aim=positive(),
-    weight_share=share(or_none=True),
-    averaging=within(0.0, 100.0),
-    loss_ceiling=any_number(or_none=True),
-    play=one_of("weighted", "sampled"),
-    schedule=one_of("planned", "paper"),
-    noise=key_of(PREFIX_SUMS, or_none=True),
-    learner=accepted_by(make_learner),
-)
-
-
-# Designs of the online solver: the records of each round and player.
-
 # Shares of the records that the weights player may get, and the numbers of rounds that are tried.
 WEIGHT_SHARES = (0.5, 0.6, 0.7, 0.8, 0.9)
 FEWEST_ROUNDS = 8
-ROUNDS_PER_DOUBLING = 4
 
 
 @dataclass(frozen=True)
@@ -221,10 +286,7 @@ def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
             "merge it or leave it out."
         )
     unbounded = bool(np.isinf(sizes).any())
-    if unbounded and parameters.n_rounds is None:
-        raise ValueError(
-            "n_rounds of OCO must be set where a group has no end (a size of infinity), got None."
-        )
+    refuse_no_end(parameters, sizes.max())
     n_records = float(sizes.sum())
     batch = parameters.batch_size
     if batch is None and unbounded:
@@ -235,7 +297,10 @@ def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
     for kept in shares:
         # records of a round: those for the weights, and those for the groups with them
         size = None if batch is None else batch + (_feedback_size(batch, kept) if several else 0)
-        for n_rounds in _round_numbers(parameters, n_records, size):
+        least = 2 if size is None and parameters.play == "sampled" else size or 1
+        for n_rounds in numbers_of_rounds(
+            parameters, n_records / least, fewest=FEWEST_ROUNDS, is_dealt=size is not None
+        ):
             if parameters.play == "weighted":
                 total = n_records / n_rounds if size is None else float(size)
                 total = min(total, n_records / n_rounds)
@@ -271,24 +336,6 @@ def _feedback_size(batch_size: int, share: float) -> int:
     return max(1, round(batch_size * (1.0 - share) / share))
 
 
-def _round_numbers(parameters: OCOParameters, n_records: float, size: int | None) -> list[int]:
-    """Return numbers of rounds to try; those of a plan for many calls divide among them."""
-    least = 2 if size is None and parameters.play == "sampled" else 1
-    most = n_records / (size if size is not None else least)
-    if parameters.n_rounds is not None:
-        return [max(1, int(min(parameters.n_rounds, most)))]
-    if size is not None:
-        return [max(1, int(most))]
-    most = max(1, int(min(most, parameters.max_rounds)))
-    fewest = min(FEWEST_ROUNDS, most)
-    doublings = math.log2(most / fewest)
-    tried = np.geomspace(fewest, most, 1 + math.ceil(ROUNDS_PER_DOUBLING * doublings))
-    horizon = parameters.horizon
-    return sorted({min(most, math.ceil(number / horizon) * horizon) for number in tried})
-
-
-# How far one record moves what a round of the online solver hands to noise, rounding included.
-
 _UNIT = 2.0**-53
 # A weighted round has at most so many records of a group more than its rate: each role's are a
 # share of whole records, dealt evenly in whole numbers.
@@ -309,7 +356,6 @@ class RoundSensitivity:
         cls,
         problem: Problem,
         mechanism: PrefixSums,
-        *,
         ceiling: float,
         play: Literal["weighted", "sampled"],
         weight_rates: FloatArray,
@@ -334,58 +380,6 @@ class RoundSensitivity:
         )
         return cls(diameter * (1.0 + 16.0 * _UNIT), feedback * (1.0 + 16.0 * _UNIT))
 
-
-# Parameters of the online-to-batch solver, and what each may be.
-
-
-@dataclass(eq=False, repr=False)
-class OnlineToBatchParameters:
-    """Parameters of `OnlineToBatch`, which documents them; ``None`` means planned."""
-
-    learner: str | Learner = "optimistic"
-    _: KW_ONLY
-    power: float | None = None
-    noise: str | None = None
-    n_rounds: int | None = None
-    batch_size: int | None = None
-    schedule: Literal["planned", "paper"] = "planned"
-    convexity: float = 0.0
-    aim: float = 0.4
-    max_rounds: int = 256
-    horizon: int = 10
-
-    @property
-    def mechanism(self) -> str:
-        """Name of the prefix-sum mechanism; the paper's is the tree."""
-        if self.noise is not None:
-            return self.noise
-        return "tree" if self.schedule == "paper" else "toeplitz"
-
-    @property
-    def exponent(self) -> float:
-        """Power k of the rounds' weights t^k; the paper's is 3 for parameter-free learners."""
-        if self.power is not None:
-            return float(self.power)
-        papers = self.schedule == "paper" and isinstance(make_learner(self.learner), ParameterFree)
-        return 3.0 if papers else 1.0
-
-
-BATCH_RULES = Rules(
-    "OnlineToBatch",
-    n_rounds=whole(or_none=True),
-    batch_size=whole(or_none=True),
-    horizon=whole(),
-    max_rounds=whole(),
-    aim=positive(),
-    power=within(0.0, 10.0, or_none=True),
-    convexity=within(0.0, 1e100),
-    schedule=one_of("planned", "paper"),
-    noise=key_of(PREFIX_SUMS, or_none=True),
-    learner=accepted_by(make_learner),
-)
-
-
-# How far one record moves the gradient difference of a round, rounding included.
 
 # A round has at most so many records of a group more than its rate: whole numbers, dealt evenly.
 _MORE_THAN_THE_BATCH_RATE = 2
@@ -443,9 +437,6 @@ class DifferenceSensitivity:
 def round_weights(n_rounds: int, power: float) -> FloatArray:
     """Return β_1, …, β_n."""
     return np.asarray(np.arange(1.0, n_rounds + 1.0) ** power)
-
-
-# Public numbers of the online-to-batch solver.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Follow the regularised leader."""
+"""Learners of weights: leaders and gradient descent, with hints or without, and betting."""
 
 from __future__ import annotations
 
@@ -66,9 +66,6 @@ class _FTRLPlayer(WeightPlayer):
                 self._total -= curvature * center
 
 
-# Online projected (sub)gradient descent.
-
-
 class OnlineGradientDescent(Learner):
     """Online projected (sub)gradient descent, optimistic if it gets hints.
 
@@ -133,9 +130,6 @@ class _GradientDescentPlayer(WeightPlayer):
         return weights
 
 
-# Follow the regularised leader, with the last loss as the guess of the next.
-
-
 class OptimisticFTRL(FTRL):
     """Follow the regularised leader, as if the next loss had the last one's linear part.
 
@@ -175,9 +169,6 @@ class _OptimisticPlayer(WeightPlayer):
     ) -> None:
         self._player.update(linear, curvature, center)
         self._last = linear.copy()
-
-
-# Coin betting in a ball: regret that follows the distance without knowing it.
 
 
 class ParameterFree(Learner):
