@@ -155,8 +155,7 @@ def test_every_registered_loss_has_a_branch():
     assert sorted(loss.kernel for loss in LOSSES) == sorted(_compiled.BRANCHES)
 
 
-# each loss dense and sparse, and each kind of arrays with one score and with several
-# one score a record, and several
+# each loss dense and sparse, and each kind of arrays with one score a record and with several
 SCORES = (BinaryLogLoss(), MultinomialLogLoss(3))
 OF_EACH_KIND = [
     *itertools.product(EVERY_LOSS, ["C", "csr"], ["double"]),

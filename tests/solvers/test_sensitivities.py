@@ -1,4 +1,4 @@
-"""How near single records come to what is stated, and sensitivities written down by hand."""
+"""Sensitivities written down by hand, and records that move nothing."""
 
 import math
 from dataclasses import replace
