@@ -10,7 +10,7 @@ from sklearn_dpwg.data.groups import (
     encode_groups,
     encode_hidden_groups,
     grouping_names,
-    ordered_sizes,
+    labelled_sizes,
     select_groups,
 )
 from sklearn_dpwg.metrics import group_table
@@ -190,13 +190,16 @@ def test_group_by_no_column():
 
 def test_sizes_take_the_order_of_the_fit():
     counts = pd.Series(LETTERS).value_counts()
-    assert ordered_sizes([3, 1], None, None) == [3, 1]
-    assert ordered_sizes([3, 1], None, ["b", "a"]) == [3, 1]
-    assert ordered_sizes([3, 1], ["b", "a"], None) == [1, 3]
-    assert ordered_sizes({"b": 3, "a": 1}, None, None) == [1, 3]
-    assert ordered_sizes({"b": 3, "a": 1}, None, ["b", "a"]) == [3, 1]
-    assert ordered_sizes(counts, None, None) == [1, 2, 1]
-    assert ordered_sizes(pd.DataFrame(PAIRS).value_counts(), None, None) == [1, 2, 1]
+    for arguments, sizes in [
+        (([3, 1], None, None), [3, 1]),
+        (([3, 1], None, ["b", "a"]), [3, 1]),
+        (([3, 1], ["b", "a"], None), [1, 3]),
+        (({"b": 3, "a": 1}, None, None), [1, 3]),
+        (({"b": 3, "a": 1}, None, ["b", "a"]), [3, 1]),
+        ((counts, None, None), [1, 2, 1]),
+        ((pd.DataFrame(PAIRS).value_counts(), None, None), [1, 2, 1]),
+    ]:
+        assert labelled_sizes(*arguments, may_be_unnamed=True)[1] == sizes
 
 
 @pytest.mark.parametrize(
@@ -212,7 +215,7 @@ def test_sizes_take_the_order_of_the_fit():
 )
 def test_sizes_and_labels_that_do_not_belong_together(arguments, message):
     with pytest.raises(ValueError, match=f"^{message}"):
-        ordered_sizes(*arguments)
+        labelled_sizes(*arguments, may_be_unnamed=True)
 
 
 @pytest.mark.parametrize(

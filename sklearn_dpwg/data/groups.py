@@ -204,38 +204,18 @@ def encode_hidden_groups(
     return codes.astype(np.intp), labels.to_numpy(dtype=object)
 
 
-def ordered_sizes(
-    group_sizes: Any,
-    size_labels: Sequence[Hashable] | None,
-    group_labels: Sequence[Hashable] | None,
-) -> list[Any]:
-    """Return sizes, not checked, in the order that ``fit`` gives the groups."""
-    return _labelled(group_sizes, size_labels, group_labels)[1]
-
-
 def labelled_sizes(
     group_sizes: Any,
     size_labels: Sequence[Hashable] | None,
     group_labels: Sequence[Hashable] | None,
-) -> tuple[NDArray[np.object_], list[Any]]:
+    *,
+    may_be_unnamed: bool = False,
+) -> tuple[Any, list[Any]]:
     """Return labels and sizes, not checked, in the order that ``fit`` gives the groups.
 
     Sizes come as a mapping from labels, as a sequence with labels of its own, or as one in the
     order of the estimator's labels, which may be None where they are found in the data.
     """
-    labels, sizes = _labelled(group_sizes, size_labels, group_labels)
-    if labels is None:
-        raise InputError(
-            "group_labels must be given, or set, where group_sizes is a sequence, got None."
-        )
-    return _index(labels).to_numpy(dtype=object), sizes
-
-
-def _labelled(
-    group_sizes: Any,
-    size_labels: Sequence[Hashable] | None,
-    group_labels: Sequence[Hashable] | None,
-) -> tuple[list[Hashable] | None, list[Any]]:
     known = None if group_labels is None else _checked_labels(group_labels)
     if hasattr(group_sizes, "keys"):  # a mapping, or the Series that value_counts returns
         if size_labels is not None:
@@ -252,7 +232,11 @@ def _labelled(
                 f"group_sizes must have one size a group of group_labels={known!r}, got "
                 f"{len(sizes)}."
             )
-        return known, sizes
+        if known is None and not may_be_unnamed:
+            raise InputError(
+                "group_labels must be given, or set, where group_sizes is a sequence, got None."
+            )
+        return None if known is None else label_column(known), sizes
     labels = _checked_labels(size_labels)
     if len(labels) != len(sizes):
         raise InputError(
@@ -266,7 +250,7 @@ def _labelled(
             f"group_sizes must be those of the estimator's group_labels={known!r}, got those of "
             f"{labels!r}."
         )
-    return known, [by_label[label] for label in known]
+    return label_column(known), [by_label[label] for label in known]
 
 
 def _labels_one_by_one(groups: Any) -> pd.Index[Any]:

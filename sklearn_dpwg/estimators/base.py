@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.groups import ordered_sizes
+from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.data.kernels import canonical_rows, row_norms
 from sklearn_dpwg.data.lazy import is_elsewhere
 from sklearn_dpwg.estimators import encode
@@ -147,10 +147,9 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         budget = self._check_parameters()
         # where nobody says otherwise, as if y held two classes; a regressor has none
         targets = self._targets(np.array([0, 1]), classes if is_classifier(self) else None)
-        sizes = [
-            encode.group_size(size)
-            for size in ordered_sizes(group_sizes, group_labels, self.group_labels)
-        ]
+        known = (group_labels, self.group_labels)
+        _, given = labelled_sizes(group_sizes, *known, may_be_unnamed=True)
+        sizes = [encode.group_size(size) for size in given]
         n_features = encode.positive_whole(n_features, "n_features")
         facts = Facts(targets, sizes, sum(sizes), n_features)
         problem, solver = self._problem(facts), make_solver(self.solver, epsilon=budget.epsilon)

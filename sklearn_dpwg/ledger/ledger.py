@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from joblib.externals.loky import get_reusable_executor
 
-from sklearn_dpwg.data.groups import ordered_sizes
+from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.exceptions import LedgerUnreachableError
 from sklearn_dpwg.ledger.costs import PublicFacts, StartCost
 from sklearn_dpwg.ledger.file import LedgerFile, LedgerRow, total_epsilon
@@ -362,8 +362,8 @@ class PrivacyLedger:
         Inside the block a search that cannot pay for all its fits, the refit among them, is refused
         before the first.
         """
-        sizes = [int(size) for size in ordered_sizes(group_sizes, None, None)]
-        facts = PublicFacts(sizes, n_features, classes)
+        _, sizes = labelled_sizes(group_sizes, None, None, may_be_unnamed=True)
+        facts = PublicFacts([int(size) for size in sizes], n_features, classes)
         return plan_search(search, facts, self.rows, Budget(self.epsilon, self.delta))
 
     def report(self) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, open_unit
-from sklearn_dpwg.data.groups import encode_groups, find_groups, grouping_names, ordered_sizes
+from sklearn_dpwg.data.groups import encode_groups, find_groups, grouping_names, labelled_sizes
 from sklearn_dpwg.data.lazy import refuse_lazy
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.encode import check_found_groups
@@ -426,7 +426,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         if is_frozen(self.estimator):
-            sizes = ordered_sizes(group_sizes, group_labels, self.group_labels)
+            known = (group_labels, self.group_labels)
+            _, sizes = labelled_sizes(group_sizes, *known, may_be_unnamed=True)
             return self._plan_around_frozen(len(sizes))
         _, final = self._unfitted()
         facts = {"group_sizes": group_sizes, "n_features": n_features, "classes": classes}

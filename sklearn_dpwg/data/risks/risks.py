@@ -26,7 +26,10 @@ _SIZES = attrgetter("group_sizes")
 
 
 class RiskFunctions(Protocol):
-    """Group risks as functions of the weights, which is all that an optimum needs."""
+    """Group risks as functions of the weights, which is all that an optimum needs.
+
+    Weights come one output after the other, the intercept last in each.
+    """
 
     @property
     def n_groups(self) -> int:
@@ -42,7 +45,7 @@ class RiskFunctions(Protocol):
         Parameters
         ----------
         weights : ndarray of shape (n_weights,)
-            Weights, one output after the other, the intercept last in each.
+            Weights.
         ceiling : float, optional
             Each record's loss counts for at most this much.
 
@@ -97,44 +100,20 @@ class Risks:
     Sums on a grid are reduced by the engine in any order. The others come back block by block and
     are added in the order of the blocks, with what rounding takes given back, so that no engine
     decides a bit of them either.
-
-    Parameters
-    ----------
-    engine : Engine
-        Holds the blocks.
-    handles : sequence
-        At least one, at most 2²⁰; in the order of the records.
-    loss : Loss
-        Loss of one record, as the blocks have it.
-    intercept_scaling : float
-        Value of the constant column behind the features; 0 for none; as the blocks have it.
-    group_sizes : tuple of int
-        Number of records in each group.
-    n_features : int
-        Columns of a row.
-    hides_groups : bool, default=False
-        Whether the blocks hold places, as the group of a record is hidden.
-    center : ndarray of shape (n_features,), optional
-        What rows are taken relative to; as the blocks have it.
-    normalisers : ndarray of shape (n_groups,), optional
-        What sums over groups are divided by where their sizes are hidden; by default the sizes.
-    loss_center : float, default=0.0
-        What losses are taken relative to before they are divided by normalisers.
-    n_passes : int, default=0
-        How many times the rows have been read in full; counted, not set.
     """
 
-    engine: Engine
-    handles: Sequence[Any]
+    engine: Engine  # holds the blocks
+    handles: Sequence[Any]  # of 1 to 2²⁰ blocks, in the order of the records
+    # loss of a record and constant column, 0 for none, both as the blocks have them
     loss: Loss
     intercept_scaling: float
     group_sizes: tuple[int, ...]
     n_features: int
-    hides_groups: bool = False
-    center: FloatArray | None = None
-    normalisers: FloatArray | None = None
-    loss_center: float = 0.0
-    n_passes: int = 0
+    hides_groups: bool = False  # whether the blocks hold places, as groups are hidden
+    center: FloatArray | None = None  # what rows are taken relative to; as the blocks have it
+    normalisers: FloatArray | None = None  # of hidden groups, in place of their sizes
+    loss_center: float = 0.0  # what losses are taken relative to before normalisers divide them
+    n_passes: int = 0  # how many times the rows were read in full; counted, not set
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.handles) <= MAX_BLOCKS:
@@ -181,28 +160,9 @@ class Risks:
         """Return each group's sum of losses and that of their gradients, for a release.
 
         What each record adds is rounded to the grid, which makes the rest exact, in any order: one
-        record moves the sums by what itself adds, wherever it is (``docs/theory/sums.md``).
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights.
-        ceiling : float
-            Each record's loss counts for at most this much; gradients are not affected.
-        grid : SumGrid
-            Steps, from public facts.
-        gradients : bool, default=True
-            Whether gradients are wanted.
-        center : float, default=0.0
-            What is taken off each loss, a multiple of the step of losses.
-
-        Returns
-        -------
-        losses : ndarray of shape (n_groups,)
-            Sums of losses minus the centre, multiples of a step.
-        gradients : ndarray of shape (n_groups, n_weights)
-            Sums of gradients, multiples of the other step, for intercepts times their scaling; no
-            columns if not wanted.
+        record moves the sums by what itself adds, wherever it is (``docs/theory/sums.md``). Losses
+        count for at most the ceiling, relative to a centre that is a multiple of their step.
+        Gradients are for intercepts times their scaling, and have no columns if not wanted.
         """
         asked = methodcaller("sums", weights, ceiling=ceiling, grid=grid, gradients=gradients)
         losses, slopes = self._reduced(asked)
@@ -220,29 +180,9 @@ class Risks:
         center: float,
         grid: SumGrid,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the sums over the records of a batch, for a release.
+        """Return the sums over the records that a selection chooses, for a release; 0 for nobody.
 
         A selection asked again chooses the same records: what is lost on the way is read again.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights.
-        selection : Selection
-            Who joins; a group may be left with nobody.
-        ceiling : float
-            Each record's loss counts for at most this much; gradients are not affected.
-        center : float
-            What is taken off each loss, a multiple of the step of losses.
-        grid : SumGrid
-            Steps, from public facts.
-
-        Returns
-        -------
-        losses : ndarray of shape (n_groups,)
-            Sums of losses minus the centre, 0 for a group that nobody joined.
-        gradients : ndarray of shape (n_groups, n_weights)
-            Sums of gradients, 0 for a group that nobody joined.
         """
         asked = methodcaller("sampled_sums", weights, selection, ceiling=ceiling, grid=grid)
         losses, slopes, counts = self.engine.reduce(self.handles, asked)
@@ -274,31 +214,10 @@ class Risks:
 
         With r the target minus the score of a record, clipped to ``[-clip, clip]``, v is
         ``(x, constant, length r / clip)``, without the constant where there is no intercept.
-        Entries of v are rounded to multiples of a step, coarse enough for the sums of a block to be
-        floating-point numbers. Multiples of another step and what is left of those are added up
-        exactly, so that only the whole sum is rounded, once.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_weights,)
-            Weights that residuals are those of; of a loss with one output.
-        clip : float
-            Bound on residuals; positive.
-        constant : float
-            Entry of v for the intercept.
-        length : float
-            Largest entry of v for the residual.
-        step : float
-            What entries of v are rounded to multiples of; a power of 2.
-        sum_step : float
-            A power of 2, at least ``step**2``, of which all sums are at most 2⁵² multiples.
-        block_size : int
-            Most records of a block, whose sums are exact in one part.
-
-        Returns
-        -------
-        ndarray of shape (n_groups, n_columns + 1, n_columns + 1)
-            Symmetric matrices.
+        Entries of v are rounded to multiples of a step, a power of 2 that is coarse enough for the
+        sums of a block of `block_size` records to be floating-point numbers. Multiples of another
+        one, at least ``step**2``, of which all sums are at most 2⁵² multiples, and what is left of
+        those are added up exactly, so that only the whole sum is rounded, once.
         """
         facts = {"clip": clip, "constant": constant, "length": length, "step": step}
         asked = methodcaller(
@@ -311,58 +230,23 @@ class Risks:
         return np.asarray(sums * step**2)
 
     def row_sum(self, *, grid: SumGrid) -> FloatArray:
-        """Return the sum of the rows of all groups, without constants, for a release.
-
-        Parameters
-        ----------
-        grid : SumGrid
-            Steps, from public facts.
-
-        Returns
-        -------
-        ndarray of shape (n_features,)
-            Multiples of the step of gradients.
-        """
+        """Return the sum of the rows of all groups, without constants, on a grid for a release."""
         (total,) = self._reduced(methodcaller("row_sum", grid=grid))
         return total
 
     def spread(self, center: FloatArray, *, step: float) -> float:
-        """Return the sum of the squared distances of all rows from a centre, for a release.
+        """Return the sum of the squared distances of all rows from a released centre, exactly.
 
-        Parameters
-        ----------
-        center : ndarray of shape (n_features,)
-            A released centre.
-        step : float
-            A power of two; each distance, at most 1, is rounded to multiples of it.
-
-        Returns
-        -------
-        float
-            The sum, exact.
+        Each, at most 1, is rounded to multiples of a step, a power of two, for a release.
         """
         (total,) = self._reduced(methodcaller("spread", center, step=step))
         return float(total[0])
 
     def centred(self, center: FloatArray, *, constant: float, clip: float) -> Self:
-        """Return the risks of rows relative to a centre, with limited slopes.
+        """Return the risks of rows relative to a released centre, which are not copied.
 
         A row is ``u = (x - center, constant)``. Where the gradient of a record would be longer than
         `clip`, its loss goes on as a line (with several outputs, its gradient is shortened).
-
-        Parameters
-        ----------
-        center : ndarray of shape (n_features,)
-            A released centre, in the unit ball.
-        constant : float
-            Entry for the intercept; positive.
-        clip : float
-            Largest norm of a record's gradient; positive.
-
-        Returns
-        -------
-        Risks
-            Over the same rows, which are not copied.
         """
         self.n_passes += 1
         derived = self._derived(methodcaller("centred", center, constant=constant, clip=clip))
@@ -371,18 +255,7 @@ class Risks:
         return derived
 
     def as_oracle(self, rng: np.random.Generator) -> RecordOracle:
-        """Return an oracle that hands out these records, in memory, each group shuffled once.
-
-        Parameters
-        ----------
-        rng : Generator
-            Where the order comes from.
-
-        Returns
-        -------
-        SampleOracle
-            Draws without replacement.
-        """
+        """Return an oracle that hands out these records, in memory, each group shuffled once."""
         block = self.handles[0]
         if len(self.handles) > 1 or not isinstance(block, RecordBlock):
             raise ValueError(
@@ -393,35 +266,15 @@ class Risks:
         return RecordOracle(block.records, rng)
 
     def with_loss(self, loss: Loss) -> Self:
-        """Return the risks of the same records under another loss.
-
-        Parameters
-        ----------
-        loss : Loss
-            A loss of the same task, with as many outputs.
-
-        Returns
-        -------
-        Risks
-            Over the same rows, which are not copied.
-        """
+        """Return the risks of the same records under another loss, with as many outputs."""
         derived = self._derived(methodcaller("with_loss", loss))
         derived.loss = loss
         return derived
 
     def part(self, selection: Selection) -> Self:
-        """Return the risks of a copy of some records.
+        """Return the risks of a copy of the records that a selection chooses.
 
-        Parameters
-        ----------
-        selection : Selection
-            Which.
-
-        Returns
-        -------
-        Risks
-            Over these records; its passes and the ranks of its groups count from 0, while places
-            stay those among all records.
+        Its passes and the ranks of its groups count from 0; places stay those among all records.
         """
         engine = self.engine
         derived = self._derived(methodcaller("part", selection))
@@ -436,22 +289,10 @@ class Risks:
         return derived
 
     def over(self, normalisers: Sequence[float], *, loss_center: float) -> Self:
-        """Return risks of groups whose sizes are hidden.
+        """Return risks of groups whose sizes are hidden, with a public number in place of each.
 
-        A risk is the centre plus the sum of what losses are above it, over the normaliser.
-
-        Parameters
-        ----------
-        normalisers : sequence of float
-            A public number in place of each group's size.
-        loss_center : float
-            The centre.
-
-        Returns
-        -------
-        Risks
-            Over the same rows, which are not copied; means and Hessians are over the normalisers,
-            sums for releases are as they were.
+        A risk is the centre plus the sum of what losses are above it, over the normaliser. Hessians
+        are over the normalisers too, sums for releases as they were.
         """
         other = copy(self)
         other.normalisers = np.asarray(normalisers, dtype=float)

@@ -182,7 +182,7 @@ def keyed_parts(
     sizes_of_parts: Sequence[Sequence[int]],
     rng: np.random.Generator,
 ) -> tuple[KeyedPart, ...]:
-    """Return disjoint parts of exactly these sizes, by a key that may become known.
+    """Return disjoint parts of exactly these sizes a group, by a key that may become known.
 
     Parameters
     ----------
@@ -200,9 +200,8 @@ def keyed_parts(
 
     Notes
     -----
-    Which record is in which part follows from ranks and random numbers alone, which have nothing to
-    do with the records, so a record that replaces another is in the same part, and given these
-    numbers the parts are disjoint data sets.
+    Which record is in which part follows from ranks and random numbers alone, so a record that
+    replaces another is in the same part, and given these numbers the parts are disjoint data sets.
     """
     key, whole = rng.bytes(32), tuple(int(size) for size in sizes)
     ends = np.cumsum(np.asarray(sizes_of_parts, dtype=np.int64), axis=0)
