@@ -20,7 +20,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, is_regressor
+from sklearn.base import is_regressor
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray
@@ -41,7 +41,7 @@ from sklearn_dpwg.exceptions import (
     warn,
 )
 from sklearn_dpwg.ledger.costs import StartCost, costs_of_start, in_words
-from sklearn_dpwg.ledger.ledger import join_ledgers, spending, take_payment, with_ledgers
+from sklearn_dpwg.ledger.ledger import CountedEstimator, spending, take_payment
 from sklearn_dpwg.privacy import Budget, Draw, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.solvers import Plan, Solution, Solver, make_solver
@@ -102,7 +102,7 @@ class Stages:
         return self._sources[0].seeded
 
 
-class PrivateEstimator(BaseEstimator):
+class PrivateEstimator(CountedEstimator):
     """What every private estimator checks, warns of, spends and stores alike."""
 
     epsilon: float
@@ -205,14 +205,6 @@ class PrivateEstimator(BaseEstimator):
         # an overflow is told by the scores alone
         with np.errstate(all="ignore"):
             return linear_scores(X, weights)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickles; inside ledgers, with what lets a worker count to them."""
-        return with_ledgers(super().__getstate__())
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and charge fits to the ledgers that it names."""
-        super().__setstate__(join_ledgers(state))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

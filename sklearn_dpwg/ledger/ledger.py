@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from joblib.externals.loky import get_reusable_executor
+from sklearn.base import BaseEstimator
 
 from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.exceptions import LedgerUnreachableError
@@ -165,35 +166,39 @@ def _tokens() -> tuple[tuple[str, str], ...]:
     return tuple((ledger.path, ledger.block) for ledger in list(_active))
 
 
-def with_ledgers(state: Any) -> dict[str, Any]:
-    """Return an estimator's state for a pickle, with the ledgers that count its fits."""
-    return {**state, "_ledgers": _tokens()} if _active else {**state}
+class CountedEstimator(BaseEstimator):
+    """An estimator whose pickles, inside ledgers, name these, so that a worker's fits count."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for a pickle, with the ledgers that count its fits."""
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "_ledgers": _tokens()} if _active else {**state}
 
-def join_ledgers(state: dict[str, Any]) -> dict[str, Any]:
-    """Charge the fits of this process to the ledgers that a pickled state names, and take them out.
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a state, and charge the fits of this process to the ledgers that it names.
 
-    Where a ledger has ended or cannot be reached, an estimator that was not fitted, so that it came
-    to be fitted here, is refused; a fitted one may be a stored model.
-    """
-    state = dict(state)
-    for token in state.pop("_ledgers", ()):
-        ledger = LedgerFile(*token)
-        if ledger in _active:
-            continue
-        is_open = False
-        with suppress(LedgerUnreachableError):
-            is_open = ledger.is_open()
-        if is_open:
-            activate(ledger)
-        elif "privacy_" not in state:
-            raise LedgerUnreachableError(
-                "this estimator, not yet fitted, was pickled inside a PrivacyLedger that cannot "
-                "be reached from here, so its fits would not be counted: in a ledger use joblib's "
-                "backends loky, multiprocessing or threading, not one on other machines (dask, "
-                "ray, spark); to store an estimator, fit it or pickle it outside the ledger."
-            )
-    return state
+        Where a ledger has ended or cannot be reached, an estimator that was not fitted, so that it
+        came to be fitted here, is refused; a fitted one may be a stored model.
+        """
+        state = dict(state)
+        for token in state.pop("_ledgers", ()):
+            ledger = LedgerFile(*token)
+            if ledger in _active:
+                continue
+            is_open = False
+            with suppress(LedgerUnreachableError):
+                is_open = ledger.is_open()
+            if is_open:
+                activate(ledger)
+            elif "privacy_" not in state:
+                raise LedgerUnreachableError(
+                    "this estimator, not yet fitted, was pickled inside a PrivacyLedger that "
+                    "cannot be reached from here, so its fits would not be counted: in a ledger "
+                    "use joblib's backends loky, multiprocessing or threading, not one on other "
+                    "machines (dask, ray, spark); to store an estimator, fit it or pickle it "
+                    "outside the ledger."
+                )
+        super().__setstate__(state)
 
 
 class PrivacyLedger:

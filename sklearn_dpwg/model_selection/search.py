@@ -28,32 +28,32 @@ from sklearn_dpwg.data.lazy import refuse_lazy
 from sklearn_dpwg.data.problem import equal_sizes
 from sklearn_dpwg.estimators.learn import warn_of_row_norm
 from sklearn_dpwg.exceptions import SeededNoiseWarning
-from sklearn_dpwg.ledger.costs import StartCost, in_words
+from sklearn_dpwg.ledger.costs import in_words
 from sklearn_dpwg.ledger.ledger import paid_for, spending
 from sklearn_dpwg.model_selection.search_plan import (
+    Indices,
     Runs,
     Scoring,
     SearchPlan,
     check_relation,
     check_releases,
-    check_share,
     check_units,
     count_runs,
     final_step,
+    fit_in_groups,
     known_candidates,
+    last_step,
+    learn_nothing,
     noisy_score,
     plan_search,
-    rehearse,
+    record_scores,
     release_held_out_sizes,
     share_of_counts,
     split,
-    split_places,
     starts_of,
     switch_off_output,
 )
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
-
-# Answers of a fitted search, which are those of its best model.
 
 
 def _has(name: str) -> Callable[[Any], bool]:
@@ -76,6 +76,11 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
             "DPSearchCV has no cv_results_: the budget pays for the best run alone, best_params_, "
             "best_score_ and best_estimator_; not even the number of runs is released."
         )
+
+    def _of_best(self, method: str, X: Any) -> NDArray[Any]:
+        check_is_fitted(self)
+        refuse_lazy(X=X)
+        return np.asarray(getattr(self.best_estimator_, method)(X))
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -102,9 +107,7 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_records,)
             Predictions.
         """
-        check_is_fitted(self)
-        refuse_lazy(X=X)
-        return np.asarray(self.best_estimator_.predict(X))
+        return self._of_best("predict", X)
 
     @available_if(_has("predict_proba"))
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -120,9 +123,7 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_records, n_classes)
             Probabilities.
         """
-        check_is_fitted(self)
-        refuse_lazy(X=X)
-        return np.asarray(self.best_estimator_.predict_proba(X))
+        return self._of_best("predict_proba", X)
 
     @available_if(_has("decision_function"))
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -138,9 +139,7 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_records,) or (n_records, n_classes)
             Decision values.
         """
-        check_is_fitted(self)
-        refuse_lazy(X=X)
-        return np.asarray(self.best_estimator_.decision_function(X))
+        return self._of_best("decision_function", X)
 
     def score(self, X: Any, y: Any) -> float:
         """Return the best model's own score, without noise.
@@ -159,9 +158,6 @@ class FittedSearch(MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return float(self.best_estimator_.score(X, y))
-
-
-Indices = NDArray[np.intp]
 
 
 class DPSearchCV(FittedSearch):
@@ -346,12 +342,11 @@ class DPSearchCV(FittedSearch):
         X, y = indexable(X, y)
         y = np.asarray(y)
         codes, labels = self._groups(X, groups, len(y), hides_groups=plan.hides_groups)
-        check_share(self.test_size)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededNoiseWarning)  # said once everything is checked
             source = NoiseSource(self.random_state)
-        hold_out = split_places if plan.hides_groups else split
-        train, held_out = hold_out(codes, labels, self.test_size, source.rng)
+        of_whom = None if plan.hides_groups else labels
+        train, held_out = split(codes, of_whom, self.test_size, source.rng)
         facts = self._facts(plan, codes[train], len(labels), X, y)
         candidate = self._checked_candidate(plan, facts)
         if source.seeded:
@@ -371,7 +366,8 @@ class DPSearchCV(FittedSearch):
         ):
             warnings.simplefilter("ignore")  # their number would tell that of the runs
             with config_context(enable_metadata_routing=False):
-                rehearse(scoring, candidate, fitted_on, scored_on)
+                learn_nothing(candidate, *fitted_on)
+                record_scores(scoring, candidate, *scored_on[:2])
             # who knew the candidates in order would know that there were runs up to the winner's
             coins = source.secret_rng("runs of a search")
             released = None
@@ -386,29 +382,21 @@ class DPSearchCV(FittedSearch):
                 )
                 candidate = self._candidate(parameters, plan, facts)
                 runs.draws.append(parameters)
-                with paid_for(final_step(candidate)):  # and nothing else that is fitted on the way
-                    self._fit(candidate, seed if source.seeded else None, *fitted_on)
-                check_releases(final_step(candidate).plan_.guarantee, parameters)
+                final = last_step(candidate)
+                final.set_params(random_state=seed if source.seeded else None)
+                with paid_for(final):  # and nothing else that is fitted on the way
+                    fit_in_groups(candidate, *fitted_on)
+                check_releases(final.plan_.guarantee, parameters)
                 own = seed + 1 if source.seeded else None
                 score = noisy_score(scoring, candidate, plan, own, *scored_on, released)
-                runs.keep(score, parameters, candidate)
-        self._keep(runs, plan, guarantee, starts)
-        return self
-
-    def _keep(
-        self,
-        runs: Runs,
-        plan: SearchPlan,
-        guarantee: PrivacyGuarantee,
-        starts: tuple[StartCost, ...],
-    ) -> None:
-        """Set the fitted attributes, of the best run alone."""
+                if score > runs.best[0]:
+                    runs.best = (score, parameters, candidate)
         self.best_score_, self.best_params_, self.best_estimator_ = runs.best
         # the model was chosen too, so what its one fit cost is not what it cost
-        final_step(self.best_estimator_).privacy_ = guarantee
-        final_step(self.best_estimator_)._start_costs = self._start_costs = starts
+        last_step(self.best_estimator_).privacy_ = self.privacy_ = guarantee
+        last_step(self.best_estimator_)._start_costs = self._start_costs = starts
         self.plan_ = plan
-        self.privacy_ = guarantee
+        return self
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags of the estimator that is searched."""
@@ -420,6 +408,7 @@ class DPSearchCV(FittedSearch):
         return tags
 
     def _scoring(self) -> Scoring:
+        """Return what scores a record, or refuse what is none."""
         check_reached = getattr(self.scoring, "check_reached", None)
         if check_reached is not None:
             check_reached(self.estimator)
@@ -488,17 +477,7 @@ class DPSearchCV(FittedSearch):
             # all classes are public; which of them a run is fitted on is not
             final.set_params(classes=classes)
         switch_off_output(candidate)
-        if candidate is final:  # what a pipeline makes of the columns shows only in its fit
-            guarantee = final.plan(**known).guarantee
-        else:
-            guarantee = final.plan(**known | {"n_features": 1}).guarantee
-        check_releases(guarantee, parameters)
+        if candidate is not final:
+            known["n_features"] = 1  # what a pipeline makes of the columns shows only in its fit
+        check_releases(final.plan(**known).guarantee, parameters)
         return candidate
-
-    def _fit(self, candidate: Any, seed: int | None, X: Any, y: Any, groups: Any) -> None:
-        final = final_step(candidate).set_params(random_state=seed)
-        if final is candidate:
-            candidate.fit(X, y, groups=groups)
-            return
-        with config_context(enable_metadata_routing=False):
-            candidate.fit(X, y, **{f"{candidate.steps[-1][0]}__groups": groups})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
+from sklearn import config_context
 from sklearn.model_selection import ParameterGrid
 
 from sklearn_dpwg._checks import FloatArray
@@ -34,17 +35,18 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 
+Indices = NDArray[np.intp]
+Scoring = Literal["accuracy", "absolute_error"] | Callable[[Any, Any, Any], Any]
+
 SHAPES = {"geometric": 1.0, "logarithmic": 0.0}
+_MOST_CANDIDATES = 1000  # that are all checked before the first run
 
 PUBLIC_FACTS = (
     "which group each record is in, and the group sizes",
     "the parameters of the search and of its estimator, the candidates included",
 )
 
-_PUBLIC_FACTS_OF_HIDDEN_GROUPS = (
-    *PUBLIC_FACTS_OF_HIDDEN_GROUPS[:2],
-    PUBLIC_FACTS[1],
-)
+_PUBLIC_FACTS_OF_HIDDEN_GROUPS = (*PUBLIC_FACTS_OF_HIDDEN_GROUPS[:2], PUBLIC_FACTS[1])
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,7 @@ def count_runs(plan: SearchPlan, rng: np.random.Generator) -> int:
     return int(rng.logseries(1.0 - success))
 
 
-# Searches that protect who is in which group: places are held out, counts stand for sizes.
+# --- who is held out, and the worst group's score -------------------------------------------------
 
 # Scores become multiples of this, so that their sums are exact; docs/theory/sums.md, section 9a.
 GRID = 2.0**-20
@@ -218,7 +220,7 @@ class HeldOutSizes:
 
 def share_of_counts(estimator: Any) -> float | None:
     """Return the share of the budget that counts take, None where groups are public."""
-    final = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    final = last_step(estimator)
     if getattr(final, "neighbours", None) != "replace-any":
         return None
     check_neighbours(final.neighbours, final.count_share, final.group_labels)
@@ -238,18 +240,6 @@ def check_relation(final: Any, plan: SearchPlan, parameters: Mapping[str, Any]) 
             f"param_distributions must leave group_labels to the estimator with "
             f"neighbours='replace-any', got {dict(parameters)!r}."
         )
-
-
-def split_places(
-    codes: Indices, labels: NDArray[np.object_], test_size: float, rng: np.random.Generator
-) -> tuple[Indices, Indices]:
-    """Hold out a share of all records, at random places, whatever group is there."""
-    n_records = len(codes)
-    n_held_out = math.ceil(test_size * n_records)
-    if n_held_out == n_records:
-        raise ValueError(f"X has {n_records} record(s), too few to hold out {n_held_out}.")
-    places = rng.permutation(n_records)
-    return np.sort(places[n_held_out:]), np.sort(places[:n_held_out])
 
 
 def release_held_out_sizes(
@@ -294,12 +284,7 @@ def worst_over_counts(
     return worst, float((1.0 + of_rounding) / divisors.min())
 
 
-# Steps of a private search.
-
-Indices = NDArray[np.intp]
-Scoring = Literal["accuracy", "absolute_error"] | Callable[[Any, Any, Any], Any]
-
-_MOST_CANDIDATES = 1000
+# --- candidates and their scores ------------------------------------------------------------------
 
 
 def check_unit(rows_per_person: int) -> None:
@@ -355,8 +340,7 @@ def record_scores(scoring: Scoring, estimator: Any, X: Any, y: NDArray[Any]) -> 
     if scoring == "accuracy":
         return np.asarray(estimator.predict(X) == y, dtype=np.float64)
     if scoring == "absolute_error":
-        model = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-        low, high = (float(bound) for bound in model.target_bounds)
+        low, high = (float(bound) for bound in last_step(estimator).target_bounds)
         errors = np.abs(np.clip(estimator.predict(X), low, high) - np.clip(y, low, high))
         scores = np.asarray(1.0 - errors / (high - low))
     else:
@@ -370,41 +354,33 @@ def record_scores(scoring: Scoring, estimator: Any, X: Any, y: NDArray[Any]) -> 
     return np.clip(np.nan_to_num(scores, nan=0.0), 0.0, 1.0)
 
 
-def rehearse(
-    scoring: Scoring,
-    candidate: Any,
-    fitted_on: tuple[Any, NDArray[Any], NDArray[np.object_]],
-    scored_on: tuple[Any, NDArray[Any], Indices],
-) -> None:
-    """Go through a run with a model that learned nothing, so that what is wrong shows for free.
+def learn_nothing(model: Any, X: Any, y: Any, groups: Any) -> Any:
+    """Give a model its form, so that what is wrong shows for free, and return its last step.
 
     Nothing is released but an error, which like every one about the input is outside the guarantee.
     """
-    X, y, groups = fitted_on
-    final = final_step(candidate)
-    if final is not candidate and len(candidate.steps) > 1:
-        X = candidate[:-1].fit_transform(X, y)
+    final = last_step(model)
+    if final is not model and len(model.steps) > 1:
+        X = model[:-1].fit_transform(X, y)
     final._learn_nothing(X, y, groups)
-    record_scores(scoring, candidate, scored_on[0], scored_on[1])
+    return final
 
 
+def fit_in_groups(model: Any, X: Any, y: Any, groups: Any) -> Any:
+    """Fit a private model, or a pipeline that ends in one, and return that step."""
+    if not hasattr(model, "steps"):
+        return model.fit(X, y, groups=groups)
+    with config_context(enable_metadata_routing=False):
+        model.fit(X, y, **{f"{model.steps[-1][0]}__groups": groups})
+    return last_step(model)
+
+
+@dataclass
 class Runs:
     """The best run so far, and what was released, for the ledger alone."""
 
-    def __init__(self) -> None:
-        self.draws: list[object] = []
-        self._best: tuple[float, dict[str, Any], Any] | None = None
-
-    def keep(self, score: float, parameters: dict[str, Any], candidate: Any) -> None:
-        """Keep a run if it is the best."""
-        if self._best is None or score > self._best[0]:
-            self._best = (score, parameters, candidate)
-
-    @property
-    def best(self) -> tuple[float, dict[str, Any], Any]:
-        """Score, parameters and model of the best run."""
-        assert self._best is not None
-        return self._best
+    draws: list[object] = field(default_factory=list)
+    best: tuple[float, dict[str, Any], Any] = (-math.inf, {}, None)  # score, parameters, model
 
 
 def noisy_score(
@@ -417,11 +393,7 @@ def noisy_score(
     codes: Indices,
     released: HeldOutSizes | None = None,
 ) -> float:
-    """Return the score of the worst group of held-out records, with noise.
-
-    A record moves its group's mean by at most one over the group's number of records, and the
-    smallest of the means by no more. Where groups are hidden, what was released stands for numbers.
-    """
+    """Return the noisy score of the worst group held out; what was released stands for sizes."""
     release = Release("score", "laplace", plan.score_multiplier, max_count=1)
     scores = record_scores(scoring, candidate, X, y)
     if released is None:
@@ -432,11 +404,15 @@ def noisy_score(
     return float(noise.laplace(worst, sensitivity=sensitivity, release=release))
 
 
+def last_step(estimator: Any) -> Any:
+    """Return the model at the end of a pipeline, or what is none."""
+    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+
+
 def final_step(estimator: Any) -> Any:
     """Return the private model at the end, and refuse what learns in front of it."""
-    final = estimator
-    if hasattr(estimator, "steps"):
-        final = estimator.steps[-1][1]
+    final = last_step(estimator)
+    if final is not estimator:
         outside = [name for _, step in estimator.steps[:-1] for name in learning_steps(step)]
         if outside:
             raise ValueError(
@@ -462,27 +438,27 @@ def switch_off_output(candidate: Any) -> None:
             candidate.set_params(**{name: False})
 
 
-def check_share(test_size: Any) -> None:
-    """Refuse what is no share to hold out."""
+def split(
+    codes: Indices, labels: NDArray[np.object_] | None, test_size: Any, rng: np.random.Generator
+) -> tuple[Indices, Indices]:
+    """Hold out a share of each group at random places; without labels of all, whatever is there."""
     is_number = isinstance(test_size, float | np.floating)
     if not is_number or not 0.0 < test_size < 1.0:
         raise ValueError(f"test_size must be a share above 0 and below 1, got {test_size!r}.")
-
-
-def split(
-    codes: Indices, labels: NDArray[np.object_], test_size: Any, rng: np.random.Generator
-) -> tuple[Indices, Indices]:
-    """Hold out a share of each group, at random positions."""
+    if labels is None:
+        parts = {"X": np.arange(len(codes))}
+    else:
+        found = enumerate(labels)
+        parts = {f"group {label!r}": np.flatnonzero(codes == code) for code, label in found}
     train, held_out = [], []
-    for code, label in enumerate(labels):
-        members = rng.permutation(np.flatnonzero(codes == code))
-        n_held_out = math.ceil(test_size * len(members))
+    for name, members in parts.items():
+        places, n_held_out = rng.permutation(members), math.ceil(test_size * len(members))
         if n_held_out == len(members):
             raise ValueError(
-                f"group {label!r} has {len(members)} record(s), too few to hold out {n_held_out}."
+                f"{name} has {len(members)} record(s), too few to hold out {n_held_out}."
             )
-        held_out.append(members[:n_held_out])
-        train.append(members[n_held_out:])
+        held_out.append(places[:n_held_out])
+        train.append(places[n_held_out:])
     return np.sort(np.concatenate(train)), np.sort(np.concatenate(held_out))
 
 

@@ -11,8 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -26,8 +25,13 @@ from sklearn_dpwg.estimators.learn import unchanged_on_failure
 from sklearn_dpwg.exceptions import UnsupportedMechanismError
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.ledger.costs import learning_steps
-from sklearn_dpwg.ledger.ledger import join_ledgers, spending, with_ledgers
-from sklearn_dpwg.model_selection.search_plan import final_step
+from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
+from sklearn_dpwg.model_selection.search_plan import (
+    final_step,
+    fit_in_groups,
+    last_step,
+    learn_nothing,
+)
 from sklearn_dpwg.postprocessing.histogram import (
     PostprocessingPlan,
     checked_edges,
@@ -40,8 +44,7 @@ from sklearn_dpwg.postprocessing.histogram import (
 )
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, joint_guarantee
 from sklearn_dpwg.privacy.release import check_delta
-
-# Models that thresholds and calibration are put around: one to be fitted, or one that is.
+from sklearn_dpwg.solvers import Plan
 
 # What a guarantee says of a model that the caller says saw none of these records.
 OTHER_RECORDS = "the frozen model, which by the caller's word learned from none of these records"
@@ -79,26 +82,6 @@ def private_step(estimator: Any) -> Any:
             "groups too: set their own group_by."
         )
     return final
-
-
-def form_of_fit(model: Any, X: Any, y: Any, groups: Any) -> Any:
-    """Return a private step that took its form, without reading a value or spending."""
-    final = clone(model.steps[-1][1] if hasattr(model, "steps") else model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit says it again
-        if hasattr(model, "steps") and len(model.steps) > 1:
-            X = clone(model[:-1]).fit_transform(X, y)
-        final._learn_nothing(X, y, groups)
-    return final
-
-
-def fit_private(model: Any, X: Any, y: Any, groups: Any) -> Any:
-    """Fit a private classifier, or a pipeline that ends in one, and return that step."""
-    if not hasattr(model, "steps"):
-        return model.fit(X, y, groups=groups)
-    with config_context(enable_metadata_routing=False):
-        model.fit(X, y, **{f"{model.steps[-1][0]}__groups": groups})
-    return model.steps[-1][1]
 
 
 def positive_scores(model: Any, X: Any) -> FloatArray:
@@ -204,29 +187,49 @@ class _Checked:
     is_positive: NDArray[np.bool_]
 
 
-class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
     """Base of what is made of a model and one noisy histogram of its scores; not for direct use."""
 
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
     __metadata_request__predict = {"groups": True}  # noqa: RUF012
     __metadata_request__score = {"groups": True}  # noqa: RUF012
 
-    estimator: Any
-    epsilon: float
-    delta: float
-    per_group: bool
-    group_labels: Any
-    group_by: Any
-    classes: Any
-    n_bins: int
-    score_edges: Any
-    histogram_share: float
-    held_out: bool
-    random_state: Any
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        per_group: bool = True,
+        group_labels: Sequence[Any] | None = None,
+        group_by: Any = None,
+        classes: Sequence[Any] | None = None,
+        n_bins: int = 10,
+        score_edges: Sequence[float] | None = None,
+        histogram_share: float = 0.2,
+        held_out: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.epsilon = epsilon
+        self.delta = delta
+        self.per_group = per_group
+        self.group_labels = group_labels
+        self.group_by = group_by
+        self.classes = classes
+        self.n_bins = n_bins
+        self.score_edges = score_edges
+        self.histogram_share = histogram_share
+        self.held_out = held_out
+        self.random_state = random_state
 
     @abstractmethod
     def _learn(self, noisy: NDArray[np.int64], edges: FloatArray, noise_std: float) -> None:
         """Set what follows from the released histogram alone."""
+
+    @abstractmethod
+    def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return which rows are predicted to be of the second class."""
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit the model, unless it is frozen, and learn from one noisy histogram of its scores.
@@ -316,7 +319,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.group_by is not None and not hasattr(model, "steps"):
             model.set_params(group_by=self.group_by)  # so that its guarantee names the groups
             groups = None
-        final = fit_private(model, X, y, groups)
+        final = fit_in_groups(model, X, y, groups)
         spent.append("model")
         self._start_costs, self._fit_key = final._start_costs, final._fit_key
         if hasattr(final, "group_sizes_"):
@@ -338,7 +341,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Return a copy of the model to be fitted, and its private step."""
         private_step(self.estimator)
         model = clone(self.estimator)
-        final = model.steps[-1][1] if hasattr(model, "steps") else model
+        final = last_step(model)
         if self.group_labels is not None:
             final.set_params(group_labels=self.group_labels)
         if self.classes is not None:
@@ -350,7 +353,9 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _check_private(self, X: Any, y: Any, groups: Any) -> _Checked:
         """Go through a fit that learns nothing, so that what is wrong shows for free."""
         model, final = self._unfitted()
-        form = form_of_fit(model, X, y, groups)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit says it again
+            form = learn_nothing(clone(model), X, y, groups)
         classes, labels = two_classes(form), form.group_labels_
         plan = self._plan_with(
             final,
@@ -438,38 +443,35 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         budget = Budget(self.epsilon, self.delta)
         rows = int(final.rows_per_person)
 
-        def planned(of_model: Budget) -> PrivacyGuarantee:
+        def planned(of_model: Budget) -> Plan:
             final.set_params(epsilon=of_model.epsilon, delta=of_model.delta)
-            return final.plan(**facts).guarantee
+            plan: Plan = final.plan(**facts)
+            return plan
 
-        of_model, release = split_budget(budget, self.histogram_share, rows, planned)
-        final.set_params(epsilon=of_model.epsilon, delta=of_model.delta)
-        model = final.plan(**facts)
+        model, release = split_budget(budget, self.histogram_share, rows, planned)
         alone = histogram_guarantee(release, self.delta, rows)
         together = joint_guarantee([model.guarantee, alone], self.delta)
-        return PostprocessingPlan(
-            model,
-            release,
-            budget,
-            model.problem.n_groups,
-            len(checked_edges(self.score_edges, self.n_bins)) - 1,
-            replace(together, requested_epsilon=self.epsilon),
-        )
+        together = replace(together, requested_epsilon=self.epsilon)
+        n_bins = len(checked_edges(self.score_edges, self.n_bins)) - 1
+        n_groups = model.problem.n_groups
+        return PostprocessingPlan(model, release, budget, n_groups, n_bins, together)
 
     def _plan_around_frozen(self, n_groups: int) -> PostprocessingPlan:
         budget = Budget(self.epsilon, self.delta)
         rows = rows_of_person(self.estimator)
         release = lone_release(budget, rows)
         n_bins = len(checked_edges(self.score_edges, self.n_bins)) - 1
-        guarantee = histogram_guarantee(
-            release, self.delta, rows, labels_stated=self.group_labels is not None
-        )
+        is_stated = self.group_labels is not None
+        guarantee = histogram_guarantee(release, self.delta, rows, labels_stated=is_stated)
         return PostprocessingPlan(None, release, budget, n_groups, n_bins, guarantee)
 
-    def _codes_of(self, X: Any, groups: Any, n_records: int) -> NDArray[np.intp]:
-        """Return each row's group, the first where all are treated alike."""
+    def _scored(self, X: Any, groups: Any) -> tuple[FloatArray, NDArray[np.intp]]:
+        """Return each row's score and its group, the first where all are treated alike."""
+        check_is_fitted(self)
+        scores = positive_scores(self.estimator_, X)
+        n_records = len(scores)
         if not self._needs_groups:
-            return np.zeros(n_records, dtype=np.intp)
+            return scores, np.zeros(n_records, dtype=np.intp)
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
             raise ValueError(
@@ -477,11 +479,25 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"treats each group by itself, got neither."
             )
         codes, _ = encode_groups(groups, n_records, list(self.group_labels_), may_be_empty=True)
-        return codes
+        return scores, codes
 
-    @abstractmethod
     def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:
-        """Return the class of each row."""
+        """Return the class of each row: by its group's threshold, or its larger probability.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows.
+        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
+            Group of each row, where groups are treated apart and `group_by` is not set.
+
+        Returns
+        -------
+        ndarray of shape (n_records,)
+            Classes.
+        """
+        chosen = self._is_chosen(*self._scored(X, groups))
+        return np.asarray(self.classes_[chosen.astype(int)])
 
     def score(self, X: Any, y: Any, groups: Any = None) -> float:
         """Return the accuracy on rows, exactly: on private records it is no release.
@@ -522,11 +538,3 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True  # few records drown in the noise
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickles; inside ledgers, with what lets a worker count to them."""
-        return with_ledgers(super().__getstate__())
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and charge fits to the ledgers that it names."""
-        super().__setstate__(join_ledgers(state))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.isotonic import isotonic_regression
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.postprocessing.base import ScorePostprocessor, positive_scores
+from sklearn_dpwg.postprocessing.base import ScorePostprocessor
 from sklearn_dpwg.postprocessing.histogram import likely_counts
-
-# Calibrated probabilities from counts of scores by group, class and bin.
 
 
 def calibrated_shares(
@@ -34,18 +30,6 @@ def calibrated_shares(
         for of_group, weights in zip(shares, in_bins, strict=True)
     ]
     return np.repeat(rising, n_groups // len(rising), axis=0)
-
-
-def calibrated(
-    scores: FloatArray, codes: NDArray[np.intp], edges: FloatArray, shares: FloatArray
-) -> FloatArray:
-    """Return the probability of each score, linear between the middles of bins."""
-    middles = (edges[:-1] + edges[1:]) / 2
-    found = np.empty(len(scores))
-    for code, of_group in enumerate(shares):
-        members = codes == code
-        found[members] = np.interp(scores[members], middles, of_group)
-    return found
 
 
 class DPCalibratedClassifier(ScorePostprocessor):
@@ -141,35 +125,6 @@ class DPCalibratedClassifier(ScorePostprocessor):
 
     __metadata_request__predict_proba = {"groups": True}  # noqa: RUF012
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        per_group: bool = True,
-        group_labels: Sequence[Any] | None = None,
-        group_by: Any = None,
-        classes: Sequence[Any] | None = None,
-        n_bins: int = 10,
-        score_edges: Sequence[float] | None = None,
-        histogram_share: float = 0.2,
-        held_out: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.delta = delta
-        self.per_group = per_group
-        self.group_labels = group_labels
-        self.group_by = group_by
-        self.classes = classes
-        self.n_bins = n_bins
-        self.score_edges = score_edges
-        self.histogram_share = histogram_share
-        self.held_out = held_out
-        self.random_state = random_state
-
     def _learn(self, noisy: NDArray[np.int64], edges: FloatArray, noise_std: float) -> None:
         self.probabilities_ = calibrated_shares(noisy, edges, noise_std, bool(self.per_group))
 
@@ -188,26 +143,18 @@ class DPCalibratedClassifier(ScorePostprocessor):
         ndarray of shape (n_records, 2)
             Probabilities, in the order of ``classes_``.
         """
-        check_is_fitted(self)
-        scores = positive_scores(self.estimator_, X)
-        codes = self._codes_of(X, groups, len(scores))
-        second = calibrated(scores, codes, self.score_edges_, self.probabilities_)
+        second = self._probability(*self._scored(X, groups))
         return np.column_stack([1.0 - second, second])
 
-    def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:
-        """Return the class of each row whose calibrated probability is the larger one.
+    def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
+        second = self._probability(scores, codes)
+        return second > 1.0 - second
 
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Group of each row, where groups are calibrated apart and `group_by` is not set.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Classes.
-        """
-        best = self.predict_proba(X, groups).argmax(axis=1)
-        return np.asarray(self.classes_[best])
+    def _probability(self, scores: FloatArray, codes: NDArray[np.intp]) -> FloatArray:
+        """Return the probability of each score, linear between the middles of bins."""
+        middles = (self.score_edges_[:-1] + self.score_edges_[1:]) / 2
+        found = np.empty(len(scores))
+        for code, of_group in enumerate(self.probabilities_):
+            members = codes == code
+            found[members] = np.interp(scores[members], middles, of_group)
+        return found

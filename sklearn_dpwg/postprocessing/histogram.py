@@ -70,8 +70,6 @@ def histogram_guarantee(
     return found.for_records(rows_per_person)
 
 
-# Counts of scores by group, class and bin, and what is made of noisy ones.
-
 # How far noise is trusted less than its size says: what is drawn to the usual is weighed as if by
 # so many times the records that noise may feign. `benchmarks/thresholds.py trust` prints others.
 TRUST = 3.0
@@ -155,8 +153,6 @@ def on_simplex(cells: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(cells - level, 0.0))
 
 
-# Division of a budget between a model and the histogram of its scores.
-
 # How close to its budget a plan comes, where that takes a search of at most so many.
 _SHADE, _MOST_PLANS = 0.999, 12
 # Pays for noise on the whole numbers that counts as continuous, as `calibrate` does elsewhere.
@@ -167,15 +163,15 @@ def split_budget(
     budget: Budget,
     share: float,
     rows_per_person: int,
-    planned: Callable[[Budget], PrivacyGuarantee],
-) -> tuple[Budget, Release | None]:
-    """Return the budget of the model and the release of the histogram, which keep the total.
+    planned: Callable[[Budget], Plan],
+) -> tuple[Plan, Release | None]:
+    """Return the plan of the model and the release of the histogram, which keep the total.
 
     The histogram gets its share of μ². That adds up where the model's noise is Gaussian, too;
     where its batches are sampled, its budget is lowered until both together keep the total.
     """
     if budget.epsilon == math.inf:
-        return budget, None
+        return planned(budget), None
     mu = budget.mu * (1.0 - _DISCRETE)
     release = Release(
         "score histogram", "gaussian", rows_per_person / (math.sqrt(share) * mu), max_count=1
@@ -185,10 +181,10 @@ def split_budget(
     for _ in range(_MOST_PLANS):
         if not epsilon > 0.0:
             break
-        of_model = Budget(epsilon, budget.delta)
-        cost = joint_guarantee([planned(of_model), of_histogram], budget.delta).epsilon
+        model = planned(Budget(epsilon, budget.delta))
+        cost = joint_guarantee([model.guarantee, of_histogram], budget.delta).epsilon
         if cost <= budget.epsilon:
-            return of_model, release
+            return model, release
         epsilon *= _SHADE * budget.epsilon / cost
     raise ValueError(
         f"epsilon must be large enough for a model and a histogram at delta={budget.delta!r} and "
@@ -203,9 +199,6 @@ def lone_release(budget: Budget, rows_per_person: int) -> Release | None:
     return Release(
         "score histogram", "discrete-laplace", rows_per_person / budget.epsilon, max_count=1
     )
-
-
-# Preview of thresholds or a calibration.
 
 
 @dataclass(frozen=True)

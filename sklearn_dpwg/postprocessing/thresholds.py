@@ -11,10 +11,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, real_number
-from sklearn_dpwg.postprocessing.base import ScorePostprocessor, positive_scores
+from sklearn_dpwg.postprocessing.base import ScorePostprocessor
 from sklearn_dpwg.postprocessing.histogram import likely_counts
-
-# Thresholds from counts of scores by group, class and bin.
 
 # Rates that thresholds are sought for; finer ones differ by less than the noise.
 _RATES = np.linspace(0.0, 1.0, 401)
@@ -33,25 +31,11 @@ def worst_error(
     return np.full(len(counts), candidates[errors.max(axis=0).argmin()])
 
 
-def selection_rate(
-    counts: FloatArray, edges: FloatArray, per_group: bool, max_gap: float, miss_cost: float
-) -> FloatArray:
-    """Return thresholds with equal shares of chosen records and the fewest errors."""
-    errors = _errors(counts, miss_cost)
-    return _equalised(errors, counts.sum(axis=1), edges, per_group, max_gap)
-
-
-def true_positive_rate(
-    counts: FloatArray, edges: FloatArray, per_group: bool, max_gap: float, miss_cost: float
-) -> FloatArray:
-    """Return thresholds with equal shares of chosen positives and the fewest errors."""
-    return _equalised(_errors(counts, miss_cost), counts[:, 1], edges, per_group, max_gap)
-
-
 Rule = Callable[[FloatArray, FloatArray, bool, float, float], FloatArray]
+# thresholds by counts, edges, per_group, max_gap and miss_cost
 RULES: dict[str, Rule] = {
-    "selection_rate": selection_rate,
-    "true_positive_rate": true_positive_rate,
+    "selection_rate": lambda counts, *how: _equalised(counts, counts.sum(axis=1), *how),
+    "true_positive_rate": lambda counts, *how: _equalised(counts, counts[:, 1], *how),
     "worst_error": worst_error,
 }
 
@@ -70,9 +54,15 @@ def _from_edge_on(counts: FloatArray) -> FloatArray:
 
 
 def _equalised(
-    errors: FloatArray, counted: FloatArray, edges: FloatArray, per_group: bool, max_gap: float
+    counts: FloatArray,
+    counted: FloatArray,
+    edges: FloatArray,
+    per_group: bool,
+    max_gap: float,
+    miss_cost: float,
 ) -> FloatArray:
-    """Return thresholds whose rates of what is counted differ by at most a gap."""
+    """Return thresholds with few errors whose rates of what is counted differ by at most a gap."""
+    errors = _errors(counts, miss_cost)
     chosen = _from_edge_on(counted)
     rates = chosen / np.maximum(chosen[:, :1], np.finfo(float).tiny)
     if not per_group:
@@ -229,21 +219,23 @@ class DPThresholdClassifier(ScorePostprocessor):
         held_out: bool = False,
         random_state: Any = None,
     ) -> None:
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.delta = delta
+        super().__init__(
+            estimator,
+            epsilon=epsilon,
+            delta=delta,
+            per_group=per_group,
+            group_labels=group_labels,
+            group_by=group_by,
+            classes=classes,
+            n_bins=n_bins,
+            score_edges=score_edges,
+            histogram_share=histogram_share,
+            held_out=held_out,
+            random_state=random_state,
+        )
         self.constraint = constraint
-        self.per_group = per_group
         self.max_gap = max_gap
         self.miss_cost = miss_cost
-        self.group_labels = group_labels
-        self.group_by = group_by
-        self.classes = classes
-        self.n_bins = n_bins
-        self.score_edges = score_edges
-        self.histogram_share = histogram_share
-        self.held_out = held_out
-        self.random_state = random_state
 
     def _check_parameters(self) -> FloatArray:
         if self.constraint not in RULES:
@@ -266,25 +258,8 @@ class DPThresholdClassifier(ScorePostprocessor):
             likely, edges, bool(self.per_group), float(self.max_gap), float(self.miss_cost)
         )
 
-    def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:
-        """Return the class of each row, by the threshold of its group.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_records, n_features)
-            Rows.
-        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
-            Group of each row, where groups have thresholds of their own and `group_by` is not set.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Classes.
-        """
-        check_is_fitted(self)
-        scores = positive_scores(self.estimator_, X)
-        codes = self._codes_of(X, groups, len(scores))
-        return np.asarray(self.classes_[(scores >= self.thresholds_[codes]).astype(int)])
+    def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
+        return np.asarray(scores >= self.thresholds_[codes])
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> FloatArray:

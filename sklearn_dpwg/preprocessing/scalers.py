@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.lazy import refuse_lazy_rows
-from sklearn_dpwg.ledger.ledger import join_ledgers, spending, with_ledgers
+from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
 from sklearn_dpwg.preprocessing.columns import dates_as_seconds, is_date, seconds
 from sklearn_dpwg.preprocessing.public_schema import norm_bound
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
@@ -287,7 +287,7 @@ PUBLIC_FACTS = (
 )
 
 
-class DPStandardScaler(_ByBounds):
+class DPStandardScaler(_ByBounds, CountedEstimator):
     """Centre and scale columns by means and variances released with differential privacy.
 
     Parameters
@@ -456,14 +456,6 @@ class DPStandardScaler(_ByBounds):
 
     def _unscaled(self, X: FloatArray) -> FloatArray:
         return np.asarray(X * self.scale_ + self.mean_)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickles; inside ledgers, with what lets a worker count to them."""
-        return with_ledgers(super().__getstate__())
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and charge fits to the ledgers that it names."""
-        super().__setstate__(join_ledgers(state))
 
 
 def _exact_sums(unit: FloatArray, step: float) -> FloatArray:

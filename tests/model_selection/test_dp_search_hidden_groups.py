@@ -14,11 +14,9 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.model_selection import DPSearchCV
+from sklearn_dpwg.model_selection import DPSearchCV, search_plan
 from sklearn_dpwg.model_selection import search as dp_search_cv
-from sklearn_dpwg.model_selection import search_plan as _hidden_groups
-from sklearn_dpwg.model_selection import search_plan as _search_steps
-from sklearn_dpwg.model_selection.search_plan import HeldOutSizes, plan_search, split, split_places
+from sklearn_dpwg.model_selection.search_plan import HeldOutSizes, plan_search, split
 from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
@@ -188,10 +186,10 @@ def test_what_is_refused_before_anything_is_spent(changes, message):
 
 
 def test_an_error_after_the_counts_says_that_the_budget_is_spent(monkeypatch):
-    def fails(self, *arguments):
+    def fails(*arguments):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(DPSearchCV, "_fit", fails)
+    monkeypatch.setattr(dp_search_cv, "fit_in_groups", fails)
     monkeypatch.setattr(dp_search_cv, "count_runs", lambda *args: 1)
     with PrivacyLedger(100.0, 1e-6) as ledger:
         with pytest.raises(RuntimeError, match="broken") as error:
@@ -221,20 +219,26 @@ class Seen:
         self.counts, self.scores, self.parts = [], [], []
         self.noisy = None
         monkeypatch.setattr(
-            DPSearchCV,
-            "_fit",
-            lambda self, candidate, seed, rows, y, groups: setattr(candidate, "plan_", unfitted),
+            dp_search_cv,
+            "fit_in_groups",
+            lambda candidate, *records: setattr(candidate, "plan_", unfitted),
         )
         monkeypatch.setattr(DPSearchCV, "_candidate", lambda *args: clone(model()))
         monkeypatch.setattr(dp_search_cv, "check_releases", lambda *args: None)
-        monkeypatch.setattr(dp_search_cv, "rehearse", self._rehearse)
+        monkeypatch.setattr(
+            dp_search_cv,
+            "learn_nothing",
+            lambda candidate, rows, *_: self.parts.append(rows[:, 1].tolist()),
+        )
+        monkeypatch.setattr(
+            dp_search_cv,
+            "record_scores",
+            lambda scoring, candidate, rows, y: self.parts.append(rows[:, 1].tolist()),
+        )
         monkeypatch.setattr(dp_search_cv, "plan_search", lambda *args, **facts: PLAN)
         monkeypatch.setattr(dp_search_cv, "count_runs", lambda *args: 2)
         monkeypatch.setattr(NoiseSource, "gaussian", self._gaussian)
         monkeypatch.setattr(NoiseSource, "laplace", self._laplace)
-
-    def _rehearse(self, scoring, candidate, fitted_on, scored_on):
-        self.parts.append((fitted_on[0][:, 1].tolist(), scored_on[0][:, 1].tolist()))
 
     def _gaussian(self, value, *, sensitivity, release):
         assert release == PLAN.counts
@@ -282,7 +286,7 @@ def replay(monkeypatch, seeds):
             assert step == math.sqrt(2.0)
             if np.linalg.norm(one - other) > step:
                 leaks.add("counts")
-            if seen.parts[-1] != seen.parts[-2]:
+            if seen.parts[-2:] != seen.parts[-4:-2]:
                 leaks.add("who is held out")
                 continue
             (before, bound), (after, other_bound) = seen.scores[-4], seen.scores[-2]
@@ -295,7 +299,7 @@ def replay(monkeypatch, seeds):
 def few_noise(monkeypatch, floor=0):
     """Let the floor be low, so that all or some groups are scored on few records."""
     monkeypatch.setattr(type(PLAN), "count_floor", property(lambda plan: floor))
-    honest = _hidden_groups.count_groups
+    honest = search_plan.count_groups
 
     def count(release, codes, n_groups, noise):
         honest(release, codes, n_groups, noise)
@@ -305,7 +309,7 @@ def few_noise(monkeypatch, floor=0):
             np.maximum(max(1, floor), np.rint(np.clip(sizes, 1, len(codes)))).astype(int).tolist()
         )
 
-    monkeypatch.setattr(_hidden_groups, "count_groups", count)
+    monkeypatch.setattr(search_plan, "count_groups", count)
 
 
 @pytest.mark.parametrize("floor", [0, 4, None])
@@ -319,7 +323,7 @@ def test_no_neighbour_moves_a_search_by_more_than_its_sensitivity(monkeypatch, f
 
 
 def test_planted_faults_are_caught(monkeypatch):
-    honest = _search_steps.worst_over_counts
+    honest = search_plan.worst_over_counts
 
     def true_means(scores, codes, sizes):
         n_held_out = np.bincount(codes, minlength=len(sizes.divisors))
@@ -329,13 +333,13 @@ def test_planted_faults_are_caught(monkeypatch):
 
     def true_scale(plan, codes, n_groups, n_held_out, seed):
         noise = NoiseSource(None, [plan.counts])
-        _hidden_groups.count_groups(plan.counts, codes, n_groups, noise)
+        search_plan.count_groups(plan.counts, codes, n_groups, noise)
         sizes = np.bincount(codes, minlength=n_groups) * (n_held_out / len(codes))
         return HeldOutSizes(n_held_out, np.maximum(sizes, 0.1), np.full(n_groups, True))
 
     with monkeypatch.context() as patch:
         few_noise(patch)
-        patch.setattr(_search_steps, "worst_over_counts", true_means)
+        patch.setattr(search_plan, "worst_over_counts", true_means)
         worst, leaks = replay(patch, range(200))
         assert worst > 1.1
         assert not leaks
@@ -344,14 +348,15 @@ def test_planted_faults_are_caught(monkeypatch):
         patch.setattr(dp_search_cv, "release_held_out_sizes", true_scale)
         assert "scale of the noise" in replay(patch, range(100))[1]
     with monkeypatch.context() as patch:
-        patch.setattr(dp_search_cv, "split_places", split)
+        by_group = lambda codes, _, *how: split(codes, np.arange(codes.max() + 1), *how)  # noqa: E731
+        patch.setattr(dp_search_cv, "split", by_group)
         assert "who is held out" in replay(patch, range(100))[1]
 
 
 def test_who_is_held_out_follows_from_places_alone():
     for n_records in (2, 3, 10, 601):
         found = [
-            split_places(codes, np.array(LABELS), 0.3, np.random.default_rng(5))
+            split(codes, None, 0.3, np.random.default_rng(5))
             for codes in (np.zeros(n_records, int), np.arange(n_records) % 3)
         ]
         for one, other in zip(*found, strict=True):

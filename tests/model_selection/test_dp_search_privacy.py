@@ -189,11 +189,11 @@ def test_a_record_that_no_prediction_survives_scores_nothing():
 def test_audit_of_the_selection(planted, monkeypatch, capsys):
     """Attack the best of many noisy scores with the record that moves it most."""
     unfitted = SimpleNamespace(guarantee=None)
-    monkeypatch.setattr(
-        DPSearchCV, "_fit", lambda self, candidate, *args: setattr(candidate, "plan_", unfitted)
-    )
     # what a candidate is does not matter to its score
-    monkeypatch.setattr(DPSearchCV, "_candidate", lambda self, *args: SimpleNamespace())
+    candidate = SimpleNamespace(plan_=unfitted, data_norm=1.0, set_params=lambda **_: None)
+    monkeypatch.setattr(DPSearchCV, "_candidate", lambda self, *args: candidate)
+    monkeypatch.setattr(dp_search_cv, "fit_in_groups", lambda *args: None)
+    monkeypatch.setattr(dp_search_cv, "learn_nothing", lambda *args: None)
     monkeypatch.setattr(dp_search_cv, "check_releases", lambda *args: None)
     monkeypatch.setattr(dp_search_cv, "final_step", lambda estimator: estimator)
     monkeypatch.setattr(dp_search_cv, "split", lambda codes, *rest: (np.arange(1), np.arange(1, 2)))

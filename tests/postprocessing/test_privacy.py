@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -87,7 +88,7 @@ def leaks(frozen, monkeypatch, n_problems):
     monkeypatch.setattr(base, "histogram_guarantee", functools.cache(histogram_guarantee))
     monkeypatch.setattr(base, "rows_of_person", lambda estimator: 1)
     monkeypatch.setattr(base, "with_frozen", lambda alone, model, held_out: alone)
-    monkeypatch.setattr(base, "charge", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(base, "spending", lambda *_, **facts: contextlib.nullcontext())
     found = 0
     for seed in range(n_problems):
         rng = np.random.default_rng(seed)
@@ -409,5 +410,5 @@ def test_that_records_were_held_out_is_said_of_a_private_model_too(private, reco
 def test_the_budget_pays_for_noise_on_the_whole_numbers(epsilon):
     budget = Budget(epsilon, 1e-6)
     paid = PrivacyGuarantee.from_releases([Release("w", "gaussian", 1e9, max_count=1)], 1e-6)
-    _, release = split_budget(budget, 0.25, 1, lambda of_model: paid)
+    _, release = split_budget(budget, 0.25, 1, lambda of_model: SimpleNamespace(guarantee=paid))
     assert release.noise_multiplier * 0.5 * budget.mu >= 1.0 + 0.99e-6
