@@ -353,9 +353,9 @@ def test_a_phase_pays_for_its_gap_and_for_rounding(log_exact, log_mu, size):
 # --- rounds of the online solver -----------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
-    n=st.sampled_from([1, 5, 300, 2048, 2049, 6000]),
+    n=st.sampled_from([1, 5, 300, 2048, 2049, 4100]),
     n_outputs=st.sampled_from([1, 3]),
     scaling=st.sampled_from([0.0, 0.5]),
     spread=st.sampled_from([0, 30, 52]),
@@ -384,7 +384,7 @@ def test_the_sum_of_a_round_errs_by_no_more_than_is_paid(n, n_outputs, scaling, 
 
 
 @pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
-@pytest.mark.parametrize("n_steps", [1, 7, 64, 200, 300])
+@pytest.mark.parametrize("n_steps", [1, 64, 200])
 @pytest.mark.parametrize("kind", ["random", "around a power of two"])
 def test_rows_of_prefix_sums_err_by_no_more_than_is_paid(name, n_steps, kind):
     """What is handed to the noise against C G in rational numbers."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import EveryRecord
@@ -183,9 +184,15 @@ def test_a_wrong_gradient_moves_a_certificate_by_no_more_than_the_theorem(seed):
     root = rng.standard_normal((d, d))
     hessian = root @ root.T * rng.choice([0.0, 0.01, 1.0]) + mu * np.eye(d)
     slope = rng.standard_normal(d) * rng.choice([0.1, 10.0])
-    best = np.zeros(d)
-    for _ in range(20_000):
-        best = project_to_ball(best - (hessian @ best - slope) / np.linalg.norm(hessian, 2), radius)
+    curves, basis = np.linalg.eigh(hessian)
+
+    def least(multiplier):
+        return basis @ ((basis.T @ slope) / (curves + multiplier))
+
+    multiplier, far = 0.0, np.linalg.norm(slope) / radius
+    if np.linalg.norm(least(0.0)) > radius:
+        multiplier = brentq(lambda m: np.linalg.norm(least(m)) - radius, 0.0, far, xtol=1e-14)
+    best = least(multiplier)
     tightest = 0.0
     for _ in range(200):
         far = 10.0 ** rng.uniform(-6, 0)
