@@ -24,7 +24,7 @@ from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum import worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.descent.batches import options, seconds_of
+from sklearn_dpwg.solvers.descent.planning import options, seconds_of
 
 N_SEEDS = 5
 EPSILONS = (0.1, 1.0, 8.0)

@@ -54,7 +54,7 @@ def _kept(number: float, holds: bool, name: str, wanted: str) -> float:
     return number
 
 
-def whole_number(value: object, name: str, *, least: int) -> int:
+def whole_number(value: object, name: str, *, least: float) -> int:
     """Return a value as int if it is a whole number and large enough."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]

@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.data.kernels import Blocks, fused_pass
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.data.risks import (
-    BLOCK_ROWS,
-    RecordBlock,
-    Risks,
-    keyed_parts,
-    record_block,
-)
-from sklearn_dpwg.data.risks.engine import LocalEngine
+from sklearn_dpwg.data.risks import BLOCK_ROWS, RecordBlock, Risks, keyed_parts, record_block
+from sklearn_dpwg.data.risks.record_block import LocalEngine
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge, MultinomialLogLoss, Quantile, SquaredError
 from sklearn_dpwg.privacy import Budget, SumGrid
 from sklearn_dpwg.privacy.noise import PoissonSample

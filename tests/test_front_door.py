@@ -11,7 +11,7 @@ from sklearn_dpwg.data.oracles.base import RecordOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.estimators.targets import BoundedTargets
+from sklearn_dpwg.estimators.encode import BoundedTargets
 from sklearn_dpwg.ledger.file import LedgerFile
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
 from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Release

@@ -352,8 +352,8 @@ TYPES_ONLY = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    "
 FAULTS = {
     "a circle for types alone": (
         {
-            "solvers/descent/schedule.py": f"{TYPES_ONLY}from .planning import P",
-            "solvers/descent/planning.py": "from sklearn_dpwg.solvers.descent.schedule import S",
+            "solvers/descent/rule.py": f"{TYPES_ONLY}from .planning import P",
+            "solvers/descent/planning.py": "from sklearn_dpwg.solvers.descent.rule import S",
         },
         ["No cycles are allowed in sklearn_dpwg.solvers.descent."],
     ),
@@ -369,8 +369,8 @@ FAULTS = {
         ["sklearn_dpwg.solvers.stream.planning -> sklearn_dpwg.solvers.rounds.phases (l.2)"],
     ),
     "rows that know what reads them": (
-        {"data/kernels/passes.py": "from sklearn_dpwg.data.risks.engine import E"},
-        ["sklearn_dpwg.data.kernels.passes -> sklearn_dpwg.data.risks.engine (l.1)"],
+        {"data/kernels/passes.py": "from sklearn_dpwg.data.risks.record_block import E"},
+        ["sklearn_dpwg.data.kernels.passes -> sklearn_dpwg.data.risks.record_block (l.1)"],
     ),
     "a way up": (
         {

@@ -41,8 +41,8 @@ from sklearn_dpwg.solvers.rounds.certificate import (
     solved_phase,
 )
 from sklearn_dpwg.solvers.rounds.phases import STRENGTHS, noise_stds
+from sklearn_dpwg.solvers.steps import SumSensitivity, gradient_sum, record_errors, rounding_of_sum
 from sklearn_dpwg.solvers.stream.schedule import RoundSensitivity
-from sklearn_dpwg.solvers.sums import SumSensitivity, gradient_sum, record_errors, rounding_of_sum
 from tests.helpers.replay import Recorder, silent
 
 UNIT = 2.0**-53

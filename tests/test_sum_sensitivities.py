@@ -19,7 +19,7 @@ from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.sensitivity import grid_step, summation_slack, weighting_slack
 from sklearn_dpwg.solvers import MGR, Auto, Moments, PhasedERM
 from sklearn_dpwg.solvers.rounds.certificate import rounding_of_minimiser, sensitivities
-from sklearn_dpwg.solvers.sums import SumSensitivity
+from sklearn_dpwg.solvers.steps import SumSensitivity
 from tests.helpers.replay import Recorder, Shared
 from tests.helpers.sum_cases import (
     adversary,

@@ -15,8 +15,8 @@ from sklearn_dpwg.solvers import MGR
 
 PAGE = Path(__file__).parents[1] / "docs" / "way_of_a_fit.md"
 PACKAGE = Path(sklearn_dpwg.__file__).parent
-MOST_FILES_OF_A_FIT = 48
-MOST_FILES_OF_A_STEP = 15
+MOST_FILES_OF_A_FIT = 38
+MOST_FILES_OF_A_STEP = 10  # beside the line of progress
 
 
 def rows() -> list[tuple[str, list[str]]]:
@@ -72,7 +72,7 @@ def test_a_fit_and_a_step_stay_small(calls):
     """Whoever follows a fit opens so many files, and of a step so many."""
     of_fit = {file for file, _ in calls}
     starts = [place for place, call in enumerate(calls) if call[1] == "from_pass"]
-    of_step = {file for file, _ in calls[starts[2] : starts[3]]}
+    of_step = {file for file, _ in calls[starts[2] : starts[3]] if file != "estimators/planning.py"}
     assert len(of_fit) <= MOST_FILES_OF_A_FIT, sorted(of_fit)
     assert len(of_step) <= MOST_FILES_OF_A_STEP, sorted(of_step)
 

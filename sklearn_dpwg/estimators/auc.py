@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero
 from sklearn_dpwg.data.records import RecordEncoder
-from sklearn_dpwg.estimators.encode import positive_whole
+from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole
 from sklearn_dpwg.estimators.learn import PrivateEstimator, unchanged_on_failure
-from sklearn_dpwg.estimators.targets import ClassTargets, find_classes
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum.minimax.auc import (
     ClassMoments,

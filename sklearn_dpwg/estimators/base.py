@@ -13,9 +13,8 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.groups import labelled_sizes
+from sklearn_dpwg.data.groups import is_elsewhere, labelled_sizes
 from sklearn_dpwg.data.kernels import canonical_rows, row_norms
-from sklearn_dpwg.data.lazy import is_elsewhere
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.learn import Facts, unchanged_on_failure
 from sklearn_dpwg.estimators.partitions import Partitioned

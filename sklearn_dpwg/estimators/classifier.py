@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
 from sklearn_dpwg.estimators.elsewhere import ScoredByBlock, by_block
-from sklearn_dpwg.estimators.targets import ClassTargets, find_classes
+from sklearn_dpwg.estimators.encode import ClassTargets, find_classes
 from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
 

@@ -23,8 +23,8 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.lazy import is_dask, is_elsewhere, is_source, lazy_table
-from sklearn_dpwg.data.risks.engine import Engine, LocalEngine, Sums
+from sklearn_dpwg.data.groups import is_dask, is_elsewhere, is_source, lazy_table
+from sklearn_dpwg.data.risks.record_block import Engine, LocalEngine, Sums
 from sklearn_dpwg.estimators.encode import advice_on_missing_values, check_targets
 from sklearn_dpwg.exceptions import DPWGError, InputError
 

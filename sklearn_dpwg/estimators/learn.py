@@ -30,8 +30,8 @@ from sklearn_dpwg.data.problem import HiddenGroups, Problem, equal_sizes
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.estimators import encode, planning
-from sklearn_dpwg.estimators.targets import Targets, first_weights
-from sklearn_dpwg.estimators.warnings import Progress, warn_of_plan
+from sklearn_dpwg.estimators.encode import Targets, first_weights
+from sklearn_dpwg.estimators.planning import Progress, warn_of_plan
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
     NoProtectionWarning,

@@ -21,12 +21,12 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from sklearn_dpwg.data import groups as grouping
+from sklearn_dpwg.data.groups import is_source
 from sklearn_dpwg.data.kernels import rounding_kind
-from sklearn_dpwg.data.lazy import is_source
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
 from sklearn_dpwg.data.risks import RecordBlock, Risks
-from sklearn_dpwg.data.risks.engine import LocalEngine
+from sklearn_dpwg.data.risks.record_block import LocalEngine
 from sklearn_dpwg.estimators import encode
 from sklearn_dpwg.estimators.elsewhere import (
     Held,
@@ -38,8 +38,8 @@ from sklearn_dpwg.estimators.elsewhere import (
     targets_of,
     told,
 )
+from sklearn_dpwg.estimators.encode import Targets, numeric_targets
 from sklearn_dpwg.estimators.learn import Facts, Fitting
-from sklearn_dpwg.estimators.targets import Targets, numeric_targets
 from sklearn_dpwg.exceptions import ChangedDataError, InputError
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.solvers import FreshSolver, make_solver

@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike
 from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.data.oracles.base import EncodingOracle, SampleOracle
 from sklearn_dpwg.data.risks import GroupRisks
-from sklearn_dpwg.estimators.encode import group_size, positive_whole
+from sklearn_dpwg.estimators.encode import Targets, group_size, positive_whole
 from sklearn_dpwg.estimators.learn import Facts, Fitting, unchanged_on_failure
 from sklearn_dpwg.estimators.planning import check_solution
-from sklearn_dpwg.estimators.targets import Targets
 from sklearn_dpwg.exceptions import UnusedRecordsWarning, warn
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import SOLVERS, FreshSolver, Game, Plan, Solution, make_solver

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
-from sklearn_dpwg.data.groups import GroupBy, encode_groups, select_groups
-from sklearn_dpwg.data.lazy import refuse_lazy
+from sklearn_dpwg.data.groups import GroupBy, encode_groups, refuse_lazy, select_groups
 from sklearn_dpwg.inspection.verdicts import LossSums
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee, Release

@@ -11,8 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics
 
-from sklearn_dpwg.data.groups import encode_groups
-from sklearn_dpwg.data.lazy import refuse_lazy
+from sklearn_dpwg.data.groups import encode_groups, refuse_lazy
 
 # Metrics by name, with the direction in which each is better.
 

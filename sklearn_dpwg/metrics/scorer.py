@@ -12,8 +12,7 @@ from sklearn import get_config
 from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from sklearn_dpwg.data.groups import GroupBy, encode_groups, find_groups, take_rows
-from sklearn_dpwg.data.lazy import refuse_lazy
+from sklearn_dpwg.data.groups import GroupBy, encode_groups, find_groups, refuse_lazy, take_rows
 from sklearn_dpwg.exceptions import MissingGroupsWarning, UnreachedScorerWarning, warn
 from sklearn_dpwg.metrics.groups import Metric, group_table, is_greater_better
 

@@ -22,9 +22,9 @@ from sklearn_dpwg.data.groups import (
     encode_hidden_groups,
     find_groups,
     grouping_names,
+    refuse_lazy,
     take_rows,
 )
-from sklearn_dpwg.data.lazy import refuse_lazy
 from sklearn_dpwg.data.problem import equal_sizes
 from sklearn_dpwg.estimators.learn import warn_of_row_norm
 from sklearn_dpwg.exceptions import SeededNoiseWarning

@@ -11,8 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_dpwg.data.groups import GroupBy, encode_groups, find_groups
-from sklearn_dpwg.data.lazy import refuse_lazy
+from sklearn_dpwg.data.groups import GroupBy, encode_groups, find_groups, refuse_lazy
 
 Indices = NDArray[np.intp]
 

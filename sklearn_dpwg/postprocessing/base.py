@@ -17,8 +17,13 @@ from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, open_unit
-from sklearn_dpwg.data.groups import encode_groups, find_groups, grouping_names, labelled_sizes
-from sklearn_dpwg.data.lazy import refuse_lazy
+from sklearn_dpwg.data.groups import (
+    encode_groups,
+    find_groups,
+    grouping_names,
+    labelled_sizes,
+    refuse_lazy,
+)
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.encode import check_found_groups
 from sklearn_dpwg.estimators.learn import unchanged_on_failure

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.data.lazy import refuse_lazy_rows
+from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.preprocessing.columns import Column, check_flags
 from sklearn_dpwg.preprocessing.schema_files import read_columns, template
 

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import whole_number
-from sklearn_dpwg.data.lazy import refuse_lazy
+from sklearn_dpwg.data.groups import refuse_lazy
 from sklearn_dpwg.privacy import NoiseSource
 
 

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
-from sklearn_dpwg.data.lazy import refuse_lazy_rows
+from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
 from sklearn_dpwg.preprocessing.columns import dates_as_seconds, is_date, seconds
 from sklearn_dpwg.preprocessing.public_schema import norm_bound

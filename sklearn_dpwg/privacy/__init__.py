@@ -12,11 +12,7 @@ from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon, gdp_mu
 from sklearn_dpwg.privacy.guarantee import PrivacyGuarantee, joint_guarantee
 from sklearn_dpwg.privacy.noise import IntegerNoise, NoiseSource
 from sklearn_dpwg.privacy.release import Budget, Draw, Relation, Release
-from sklearn_dpwg.privacy.sensitivity import (
-    SumGrid,
-    lemma3_sensitivity,
-    saddle_point_sensitivity,
-)
+from sklearn_dpwg.privacy.sensitivity import SumGrid, lemma3_sensitivity, saddle_point_sensitivity
 
 __all__ = [
     "Budget",

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn_dpwg import _repr as html
 from sklearn_dpwg._checks import FloatArray, non_negative, open_unit, real_number, whole_number
 from sklearn_dpwg.exceptions import PlanExceededError
-from sklearn_dpwg.privacy.accounting.accountant import (
+from sklearn_dpwg.privacy.accounting.calibration import (
     events_for_records,
     part_events,
     type_two_errors,

@@ -15,9 +15,9 @@ from sklearn_dpwg.solvers.rounds.best_response import BestResponse
 from sklearn_dpwg.solvers.rounds.moments import Moments
 from sklearn_dpwg.solvers.rounds.phased_erm import FreshPhasedERM, PhasedERM
 from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, Solver
+from sklearn_dpwg.solvers.steps import SumSensitivity
 from sklearn_dpwg.solvers.stream.oco import OCO
 from sklearn_dpwg.solvers.stream.online_to_batch import OnlineToBatch
-from sklearn_dpwg.solvers.sums import SumSensitivity
 
 __all__ = [
     "AGS",

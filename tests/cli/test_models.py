@@ -89,7 +89,7 @@ def test_every_solver_and_loss_is_saved_and_read_by_the_types_that_are_trusted(t
     # every schedule has been seen, but for one that others are made from
     ends = ("Schedule", "rounds.rounds.Rounds", "Phases")
     schedules = {name for name in TRUSTED_TYPES if name.endswith(ends)}
-    assert schedules - seen == {"sklearn_dpwg.solvers.descent.schedule.DescentSchedule"}
+    assert schedules - seen == {"sklearn_dpwg.solvers.descent.rule.DescentSchedule"}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")

@@ -12,7 +12,7 @@ import pytest
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data.risks import RecordBlock
-from sklearn_dpwg.data.risks.engine import LocalEngine
+from sklearn_dpwg.data.risks.record_block import LocalEngine
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource, group_sizes
 from sklearn_dpwg.data.sources.spool import Spool
 from sklearn_dpwg.exceptions import ChangedDataError

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles import GeneratorOracle
-from sklearn_dpwg.estimators.warnings import hopeless_groups
+from sklearn_dpwg.estimators.planning import hopeless_groups
 from sklearn_dpwg.exceptions import WeakPlanWarning
 from sklearn_dpwg.solvers import MGR, OCO, Moments, OnlineToBatch, PhasedERM
 

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks import GroupRisks, RecordBlock, Risks
-from sklearn_dpwg.data.risks.engine import LocalEngine
+from sklearn_dpwg.data.risks.record_block import LocalEngine
 
 
 class RestlessEngine(LocalEngine):

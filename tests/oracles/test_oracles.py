@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_dpwg.data.oracles import (
-    DatabaseOracle,
-    GeneratorOracle,
-    InMemoryOracle,
-    SampleOracle,
-)
+from sklearn_dpwg.data.oracles import DatabaseOracle, GeneratorOracle, InMemoryOracle, SampleOracle
 from sklearn_dpwg.data.oracles.base import EncodingOracle, RecordOracle
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks

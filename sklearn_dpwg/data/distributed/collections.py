@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.sparse import issparse
 
 from sklearn_dpwg.data.distributed.cluster import Failure, Held, Unshown, lazy_task, without_values
-from sklearn_dpwg.data.lazy import is_dask, named
+from sklearn_dpwg.data.groups import is_dask, named
 from sklearn_dpwg.exceptions import InputError
 
 NO_SPARSE = (

@@ -6,8 +6,9 @@ cores. Everything here gives the same bits on any number of threads.
 """
 
 from sklearn_dpwg.data.kernels.compiled import rounding_kind
-from sklearn_dpwg.data.kernels.partition import Blocks, Partition
 from sklearn_dpwg.data.kernels.passes import (
+    Blocks,
+    Partition,
     allow_threads,
     canonical_rows,
     fused_pass,

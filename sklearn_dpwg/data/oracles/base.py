@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_consistent_length
 
 from sklearn_dpwg._checks import FloatArray, whole_number
-from sklearn_dpwg.data.lazy import refuse_lazy
+from sklearn_dpwg.data.groups import refuse_lazy
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
 from sklearn_dpwg.exceptions import OracleError
 

@@ -14,8 +14,7 @@ import numpy as np
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.oracles.base import RecordOracle
 from sklearn_dpwg.data.records import GroupedRecords
-from sklearn_dpwg.data.risks.engine import Engine, LocalEngine, Sums
-from sklearn_dpwg.data.risks.record_block import RecordBlock, exact_sum
+from sklearn_dpwg.data.risks.record_block import Engine, LocalEngine, RecordBlock, Sums, exact_sum
 from sklearn_dpwg.data.risks.selection import Selection
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy.sensitivity import SumGrid

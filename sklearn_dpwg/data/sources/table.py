@@ -14,8 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from sklearn_dpwg.data.groups import count_labels, encode_groups, label_column
-from sklearn_dpwg.data.lazy import is_source
+from sklearn_dpwg.data.groups import count_labels, encode_groups, is_source, label_column
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,13 +6,14 @@ rest is accounted for by dp_accounting's privacy-loss distributions, a selection
 divergences, and what those do not state tightly is refused.
 """
 
-from sklearn_dpwg.privacy.accounting.accountant import (
+from sklearn_dpwg.privacy.accounting.calibration import (
+    calibrate,
     delta_of,
     epsilon_of,
     is_gaussian,
     part_events,
+    predict_multiplier,
 )
-from sklearn_dpwg.privacy.accounting.calibration import calibrate, predict_multiplier
 
 __all__ = [
     "calibrate",

@@ -3,17 +3,253 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
+import numpy as np
 from scipy.optimize import brentq
 
-from sklearn_dpwg.exceptions import CalibrationError
-from sklearn_dpwg.privacy.accounting.accountant import composition_delta, worst_epsilon
-from sklearn_dpwg.privacy.accounting.composition import Composition, compositions_of_releases
-from sklearn_dpwg.privacy.accounting.loss_distribution import guess_mu
-from sklearn_dpwg.privacy.gaussian import gdp_mu
+from sklearn_dpwg._checks import FloatArray, non_negative, open_unit
+from sklearn_dpwg.exceptions import CalibrationError, UnsupportedMechanismError
+from sklearn_dpwg.privacy.accounting.composition import (
+    Composition,
+    composition_of_event,
+    compositions_of_releases,
+    dominating,
+)
+from sklearn_dpwg.privacy.accounting.loss_distribution import (
+    event_of_composition,
+    guess_mu,
+    moved_event,
+    privacy_loss,
+    renyi_accountant,
+)
+from sklearn_dpwg.privacy.gaussian import gdp_delta, gdp_epsilon, gdp_mu, gdp_type_two_error
 from sklearn_dpwg.privacy.release import Budget, Release
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+# Cost of releases and of events: δ(ε) and ε(δ) for replace-one neighbours.
+#
+# Multipliers are in units of Δ, the sensitivity to the neighbours that a guarantee is about; the
+# relation changes nothing else, but that sampling is about replacements.
+
+# At which the accountant of selections states ε for a profile.
+_STATED_DELTAS = 10.0 ** -np.arange(0.5, 12.25, 0.25)
+
+
+def part_events(releases: Sequence[Release]) -> tuple[DpEvent, ...]:
+    """Return one composed event for each disjoint part of the records, in order of their indices.
+
+    A record lies in one part and pays for the releases that read it, so the guarantee is the
+    pointwise maximum of δ(ε) over the events. A release without part counts towards all.
+    """
+    from dp_accounting import dp_event
+
+    return tuple(
+        dp_event.ComposedDpEvent([release.event for release in paid])
+        if len(paid) > 1
+        else paid[0].event
+        for paid, _ in compositions_of_releases(releases)
+    )
+
+
+def delta_of(event: DpEvent, epsilon: float) -> float:
+    """Return an upper bound on δ(ε) of an event, exact for unsampled Gaussians.
+
+    Parameters
+    ----------
+    event : DpEvent
+        Gaussian, Laplace, discrete Laplace and Poisson-sampled Gaussian events and compositions of
+        them, noise multipliers in units of the replace-one sensitivity Δ (see `Release`).
+    epsilon : float
+        ε, at least 0; may be infinite.
+
+    Returns
+    -------
+    float
+        δ in [0, 1].
+
+    Raises
+    ------
+    UnsupportedMechanismError
+        If no tight accountant exists for the event.
+    """
+    return composition_delta(composition_of_event(event), non_negative(epsilon, "epsilon"))
+
+
+def epsilon_of(event: DpEvent, delta: float) -> float:
+    """Return an upper bound on ε(δ) of an event, exact for unsampled Gaussians.
+
+    Parameters
+    ----------
+    event : DpEvent
+        As for `delta_of`.
+    delta : float
+        δ, strictly between 0 and 1.
+
+    Returns
+    -------
+    float
+        ε at least 0; infinite for an event without noise.
+
+    Raises
+    ------
+    UnsupportedMechanismError
+        If no tight accountant exists for the event, or δ is too small for so many releases.
+    """
+    return composition_epsilon(composition_of_event(event), open_unit(delta, "delta"))
+
+
+def is_gaussian(event: DpEvent) -> bool:
+    """Return whether an event is one of Gaussian noise alone, neither sampled nor selected."""
+    return composition_of_event(event).is_gaussian
+
+
+def composition_delta(composition: Composition, epsilon: float, coarseness: float = 1.0) -> float:
+    """Return δ(ε) of a composition, sooner and a little too large on a coarser grid."""
+    return float(composition_deltas(composition, np.array(epsilon), coarseness))
+
+
+def composition_deltas(
+    composition: Composition, epsilons: FloatArray, coarseness: float = 1.0
+) -> FloatArray:
+    """Return δ of a composition at every ε."""
+    if not composition.is_private:
+        return np.ones_like(epsilons)
+    if composition.is_gaussian:
+        return gdp_delta(epsilons, composition.mu)
+    pure_epsilon = composition.pure_epsilon
+    if _is_one_laplace(composition):
+        return np.maximum(0.0, -np.expm1((epsilons - pure_epsilon) / 2.0))
+    if composition.selected:
+        return _selected_deltas(composition, epsilons)
+    is_inner = (epsilons < pure_epsilon) & (epsilons < np.inf)
+    deltas = np.zeros_like(epsilons)
+    distribution, error = privacy_loss(composition, coarseness)
+    inner = epsilons[is_inner]
+    values = np.empty_like(inner)
+    order = np.argsort(inner)  # dp_accounting wants many at a time sorted, and overflows at 700
+    n_small = int(np.sum(inner < 600.0)) if inner.size > 1 else 0
+    values[order[:n_small]] = distribution.get_delta_for_epsilon(inner[order[:n_small]])
+    for index in order[n_small:]:
+        values[index] = distribution.get_delta_for_epsilon(float(inner[index]))
+    deltas[is_inner] = np.clip(values + error, 0.0, 1.0)
+    return deltas
+
+
+def _selected_deltas(composition: Composition, epsilons: FloatArray) -> FloatArray:
+    """Return δ of selections at every ε: the least of the accountant's own and of what follows.
+
+    A tail bound on a Rényi divergence is poor where δ is large. But each pair (ε', δ') that the
+    accountant states implies a whole profile: δ' from ε' on, and 1 - (1 - δ')(1 + e^ε)/(1 + e^ε')
+    below, that of randomised response, which dominates whatever is (ε', δ')-DP (Kairouz, Oh and
+    Viswanath 2015).
+    """
+    accountant = renyi_accountant(composition)
+    flat = [accountant.get_delta(float(epsilon)) for epsilon in epsilons.reshape(-1)]
+    deltas = np.array(flat).reshape(epsilons.shape)
+    stated = np.array([accountant.get_epsilon(float(delta)) for delta in _STATED_DELTAS])
+    # log (1 + e^ε)/(1 + e^ε'), which grows with ε up to 0 at ε'
+    shares = np.logaddexp(0.0, np.minimum(epsilons[..., None], stated)) - np.logaddexp(0.0, stated)
+    implied = -np.expm1(np.log1p(-_STATED_DELTAS) + shares)
+    return np.clip(np.minimum(deltas, implied.min(axis=-1)), 0.0, 1.0)
+
+
+def composition_epsilon(composition: Composition, delta: float) -> float:
+    """Return ε(δ) of a composition."""
+    if not composition.is_private:
+        return math.inf
+    if composition.is_gaussian:
+        return gdp_epsilon(delta, composition.mu)
+    if _is_one_laplace(composition):
+        return max(0.0, composition.pure_epsilon + 2.0 * math.log1p(-delta))
+    if composition.selected:
+        return float(renyi_accountant(composition).get_epsilon(delta))
+    distribution, error = privacy_loss(composition)
+    if delta < 2.0 * error:
+        raise UnsupportedMechanismError(
+            f"delta = {delta:g} is below what the accountant resolves for so many releases that "
+            f"are not plain Gaussian noise: at least {2.0 * error:.1g} would do, or fewer of them."
+        )
+    epsilon = float(distribution.get_epsilon_for_delta(delta - error))
+    return min(epsilon, composition.pure_epsilon)
+
+
+def worst_epsilon(compositions: Iterable[Composition], delta: float) -> float:
+    """Return the largest ε at δ of any part."""
+    return max(composition_epsilon(composition, delta) for composition in compositions)
+
+
+def _is_one_laplace(composition: Composition) -> bool:
+    return (
+        composition.mu == 0.0
+        and not composition.sampled
+        and not composition.discrete
+        and sum(count for _, count in composition.laplace) == 1
+    )
+
+
+# At which trade-off curves are bounded by duality.
+_N_EPSILONS = 1000
+
+
+def worst_deltas(compositions: Sequence[Composition], epsilons: FloatArray) -> FloatArray:
+    """Return the largest δ of any part at every ε."""
+    return np.max([composition_deltas(part, epsilons) for part in compositions], axis=0)
+
+
+def type_two_errors(compositions: Sequence[Composition], alphas: FloatArray) -> FloatArray:
+    """Return the least type-II error at each type-I error, exact for Gaussians.
+
+    Otherwise by duality from the pointwise maximum of δ(ε): the error is at least
+    1 - δ(ε) - e^ε α and e^-ε (1 - δ(ε) - α) for every ε (Dong, Roth & Su 2022, Proposition 6).
+    A finite set of ε makes the curve lower, which is on the safe side.
+    """
+    if all(composition.is_gaussian for composition in compositions):
+        return gdp_type_two_error(alphas, max(composition.mu for composition in compositions))
+    spread = max(map(guess_mu, compositions))
+    pure = max(composition.pure_epsilon for composition in compositions)
+    epsilons = np.linspace(0.0, min(spread * (spread / 2.0 + 8.0), pure, 600.0), _N_EPSILONS)
+    deltas = worst_deltas(compositions, epsilons)
+    lines = np.concatenate(
+        [
+            1.0 - deltas - np.exp(epsilons) * alphas[..., None],
+            np.exp(-epsilons) * (1.0 - deltas - alphas[..., None]),
+        ],
+        axis=-1,
+    )
+    errors: FloatArray = np.clip(lines.max(axis=-1), 0.0, 1.0)
+    return errors
+
+
+def events_for_records(events: Sequence[DpEvent], n_records: int) -> tuple[DpEvent, ...]:
+    """Return events that cover the replacement of k records at once, wherever they lie.
+
+    The sensitivity to k replacements is at most kΔ, so multipliers shrink k-fold where all k
+    records lie in one part, and discrete noise is shifted k times as far. Records spread over
+    parts that are alike are no worse off (docs/theory/noise.md). Where parts differ and are not all
+    Gaussian, one event that is at least as bad as each part takes their place.
+    """
+    compositions = [composition_of_event(event) for event in events]
+    unknown = "The guarantee for several records of one person is unknown where"
+    if any(composition.sampled for composition in compositions):
+        raise UnsupportedMechanismError(
+            f"{unknown} records are sampled (PoissonSampledDpEvent): they may join the same draw "
+            "or different ones."
+        )
+    if any(composition.selected for composition in compositions):
+        raise UnsupportedMechanismError(
+            f"{unknown} the best of several runs was selected: they may be in the parts that "
+            "fitted and in those that scored."
+        )
+    is_alike = len(set(compositions)) == 1 or all(c.is_gaussian for c in compositions)
+    covering = events if is_alike else [event_of_composition(dominating(compositions))]
+    return tuple(moved_event(event, n_records) for event in covering)
+
 
 # Pays for the discreteness of noise on a grid (docs/theory/noise.md) and for the root search.
 _ROUNDING = 1e-6

@@ -16,8 +16,13 @@ from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.descent import planning, releases
 from sklearn_dpwg.solvers.descent.releases import GRADIENT_OF_ONE_GROUP
-from sklearn_dpwg.solvers.descent.rule import RULES, DescentParameters, RunNoise, StepRule
-from sklearn_dpwg.solvers.descent.schedule import AGSSchedule
+from sklearn_dpwg.solvers.descent.rule import (
+    RULES,
+    AGSSchedule,
+    DescentParameters,
+    RunNoise,
+    StepRule,
+)
 from sklearn_dpwg.solvers.plan import Plan, first_of_least
 from sklearn_dpwg.solvers.solver import Solution, Solver
 from sklearn_dpwg.solvers.steps import HeavyBall

@@ -21,8 +21,13 @@ from sklearn_dpwg.optimum.minimax import (
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.solvers.descent import planning
 from sklearn_dpwg.solvers.descent.releases import GRADIENT, RISKS, Beginning, GroupGame
-from sklearn_dpwg.solvers.descent.rule import RULES, DescentParameters, RunNoise, StepRule
-from sklearn_dpwg.solvers.descent.schedule import GDASchedule
+from sklearn_dpwg.solvers.descent.rule import (
+    RULES,
+    DescentParameters,
+    GDASchedule,
+    RunNoise,
+    StepRule,
+)
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Solution, Solver
 from sklearn_dpwg.solvers.steps import HeavyBall, risk_spread

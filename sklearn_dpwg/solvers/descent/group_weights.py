@@ -10,7 +10,7 @@ from scipy.special import expit, logsumexp
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.solvers.descent.schedule import PROBE_EVERY, MGRSchedule
+from sklearn_dpwg.solvers.descent.rule import PROBE_EVERY, MGRSchedule
 from sklearn_dpwg.solvers.steps import CORRECTION, best_rate, normalised
 
 # The assumed spread of the group risks counts like so many released ones; a step later each counts

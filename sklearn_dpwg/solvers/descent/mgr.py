@@ -23,8 +23,13 @@ from sklearn_dpwg.solvers.descent.group_weights import (
     Shrinkage,
 )
 from sklearn_dpwg.solvers.descent.releases import GRADIENT, gradient_of_mixture
-from sklearn_dpwg.solvers.descent.rule import LONGEST_MEMORY, HedgeRule, MGRParameters
-from sklearn_dpwg.solvers.descent.schedule import MGRSchedule, MixtureSteps
+from sklearn_dpwg.solvers.descent.rule import (
+    LONGEST_MEMORY,
+    HedgeRule,
+    MGRParameters,
+    MGRSchedule,
+    MixtureSteps,
+)
 from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
 from sklearn_dpwg.solvers.solver import Solution

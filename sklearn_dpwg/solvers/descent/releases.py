@@ -21,7 +21,7 @@ from sklearn_dpwg.optimum.minimax import Released, project_to_simplex
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.solvers.centring import CentredProblem, Centring, largest_clip, release_centre
 from sklearn_dpwg.solvers.descent.group_weights import Limits
-from sklearn_dpwg.solvers.descent.schedule import (
+from sklearn_dpwg.solvers.descent.rule import (
     AGSSchedule,
     Batches,
     DescentSchedule,

@@ -12,7 +12,7 @@ from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import BLOCK_ROWS
 from sklearn_dpwg.optimum.saddle_point import attainable_gap
 from sklearn_dpwg.privacy.sensitivity import hidden_group_sensitivities, saddle_point_sensitivities
-from sklearn_dpwg.solvers.sums import record_errors
+from sklearn_dpwg.solvers.steps import record_errors
 
 _UNIT = 2.0**-53
 # Roundings of a sum beside one a term: of products, of vector registers, of tasks.

@@ -16,7 +16,7 @@ from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.rounds.certificate import Phase
 from sklearn_dpwg.solvers.rounds.noisy_moments import MomentsSchedule
-from sklearn_dpwg.solvers.sums import SumSensitivity
+from sklearn_dpwg.solvers.steps import SumSensitivity
 
 WEIGHTS, RISKS, MOMENTS = "phase weights", "group risks", "second moments"
 

@@ -22,7 +22,7 @@ from sklearn_dpwg.solvers.mixture import Calls, MixturePlan, MixtureSolver
 from sklearn_dpwg.solvers.plan import Plan, first_of_least, predict_seconds
 from sklearn_dpwg.solvers.rounds.releases import RISKS, release_risks
 from sklearn_dpwg.solvers.solver import Solution, by_loss
-from sklearn_dpwg.solvers.sums import SumSensitivity
+from sklearn_dpwg.solvers.steps import SumSensitivity
 
 # What a plan may choose: a grid, so that better facts never choose worse.
 RISK_SHARES = (0.05, 0.1, 0.2)

@@ -16,6 +16,7 @@ from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import Game, Solution
+from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum
 from sklearn_dpwg.solvers.stream.learners import EXP3, GroupPlayer, Hedge, Learner
 from sklearn_dpwg.solvers.stream.releases import (
     DifferenceSums,
@@ -26,7 +27,6 @@ from sklearn_dpwg.solvers.stream.releases import (
     release_mean_loss,
 )
 from sklearn_dpwg.solvers.stream.schedule import OCOSchedule, OnlineToBatchSchedule, round_weight
-from sklearn_dpwg.solvers.sums import batch_losses, gradient_sum
 
 
 def _rounds_left(

@@ -18,10 +18,9 @@ from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_CALL, SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.privacy.prefix_sums import PrefixSumStream, make_prefix_sums
 from sklearn_dpwg.solvers.plan import SECONDS_PER_ENTRY, Plan
-from sklearn_dpwg.solvers.steps import refuse_rounding
+from sklearn_dpwg.solvers.steps import batch_losses, gradient_sum, refuse_rounding
 from sklearn_dpwg.solvers.stream.learners import PrivatePlayer, WeightPlayer
 from sklearn_dpwg.solvers.stream.schedule import OCOSchedule, OnlineToBatchSchedule
-from sklearn_dpwg.solvers.sums import batch_losses, gradient_sum
 
 SUMS = "gradient sums"
 LOSSES = "group losses"

@@ -24,9 +24,8 @@ from sklearn_dpwg._checks import (
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSums, make_prefix_sums
-from sklearn_dpwg.solvers.steps import shown
+from sklearn_dpwg.solvers.steps import record_errors, rounding_of_sum, shown
 from sklearn_dpwg.solvers.stream.learners import Learner, ParameterFree, make_learner
-from sklearn_dpwg.solvers.sums import record_errors, rounding_of_sum
 
 # What both solvers are told, and what each parameter may be.
 

@@ -26,7 +26,7 @@ from sklearn_dpwg.solvers.descent import ags as ags_module
 from sklearn_dpwg.solvers.descent import mgr as mgr_module
 from sklearn_dpwg.solvers.descent import releases
 from sklearn_dpwg.solvers.descent.releases import GroupGame
-from sklearn_dpwg.solvers.descent.schedule import Batches, MGRSchedule
+from sklearn_dpwg.solvers.descent.rule import Batches, MGRSchedule
 from tests.helpers.contract import (
     Case,
     compared,

@@ -17,12 +17,7 @@ from sklearn_dpwg.losses import (
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import OCO, OnlineToBatch
 from sklearn_dpwg.solvers.stream import games
-from sklearn_dpwg.solvers.stream.games import (
-    OCOGame,
-    OnlineToBatchGame,
-    SampledGame,
-    WeightedGame,
-)
+from sklearn_dpwg.solvers.stream.games import OCOGame, OnlineToBatchGame, SampledGame, WeightedGame
 from sklearn_dpwg.solvers.stream.learners import (
     FTRL,
     Learner,

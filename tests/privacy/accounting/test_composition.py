@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sklearn_dpwg.privacy import epsilon_of
 from sklearn_dpwg.privacy.accounting import composition
-from sklearn_dpwg.privacy.accounting.accountant import (
+from sklearn_dpwg.privacy.accounting.calibration import (
     composition_epsilon,
     worst_deltas,
     worst_epsilon,

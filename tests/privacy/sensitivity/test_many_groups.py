@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn_dpwg.privacy import saddle_point_sensitivity
 from sklearn_dpwg.privacy.sensitivity import group_moves as _group_moves
 from sklearn_dpwg.privacy.sensitivity import saddle_point_sensitivities
-from sklearn_dpwg.privacy.sensitivity.group_moves import (  # fmt: skip
+from sklearn_dpwg.privacy.sensitivity.group_moves import (
     _COARSE,
     _FINE,
     _MIDDLE,

@@ -11,7 +11,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, Hinge
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.accounting import predict_multiplier
 from sklearn_dpwg.solvers import MGR
-from sklearn_dpwg.solvers.descent.batches import (
+from sklearn_dpwg.solvers.descent.planning import (
     CLEAR_ADVANTAGE,
     GRADIENT_SPREAD,
     choose_sampling,

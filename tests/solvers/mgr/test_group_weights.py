@@ -20,7 +20,7 @@ from sklearn_dpwg.solvers.descent.group_weights import (
     priced_weights,
 )
 from sklearn_dpwg.solvers.descent.rule import HedgeRule, RunNoise
-from sklearn_dpwg.solvers.sums import SumSensitivity
+from sklearn_dpwg.solvers.steps import SumSensitivity
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.sources import seeded
 

@@ -9,7 +9,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import MGR
 from sklearn_dpwg.solvers.descent.group_weights import RaisedCeiling
-from sklearn_dpwg.solvers.sums import SumSensitivity
+from sklearn_dpwg.solvers.steps import SumSensitivity
 from tests.helpers.group_data import make_data, make_problem
 from tests.helpers.sources import seeded
 

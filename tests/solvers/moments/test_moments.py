@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from sklearn_dpwg import DPWorstGroupRegressor
-from sklearn_dpwg.data.kernels import partition
+from sklearn_dpwg.data.kernels import passes as partition
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.exceptions import SeededNoiseWarning
