@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 
 import dask
 import pytest
 from distributed import Client, LocalCluster
+
+
+@contextmanager
+def client_of(n_workers, **options):
+    with (
+        LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+            **options,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -15,13 +31,7 @@ def processes():
     # dask takes a worker away for good that is not back after 15 seconds, a long time on busy cores
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            dashboard_address=":0",
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster) as client,
+        client_of(2) as client,
     ):
         yield client
 
@@ -29,14 +39,12 @@ def processes():
 @pytest.fixture(scope="module")
 def threads():
     """A client of two workers that are threads of this process."""
-    with (
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=False,
-            dashboard_address=":0",
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with client_of(2, processes=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def three_threads():
+    """A client of three workers that are threads of this process, whose number a test changes."""
+    with client_of(3, processes=False) as client:
         yield client

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +12,7 @@ from sklearn_dpwg.data.risks import keyed_parts
 from sklearn_dpwg.losses import BinaryLogLoss, Hinge
 from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.privacy.noise import PoissonSample
+from tests.helpers import toy_blocks as toy
 from tests.helpers.group_data import make_risks
 from tests.helpers.storage import in_blocks
 
@@ -54,13 +53,4 @@ def test_forgotten_risks_leave_nothing_on_the_workers(threads):
     engine = DaskEngine(threads, pass_timeout=60.0)
     handles = engine.derive(engine.hold(blocks.handles), itself)
     answers(replace(blocks, engine=engine, handles=handles))
-
-    def held(dask_scheduler):
-        keys = [str(key) for key, task in dask_scheduler.tasks.items() if task.state == "memory"]
-        return sum(key.startswith("dpwg") for key in keys)
-
-    deadline = time.monotonic() + 20.0
-    while threads.run_on_scheduler(held) != len(handles):  # dask forgets a little later
-        assert time.monotonic() < deadline, "derived blocks stay on the workers"
-        gc.collect()  # what earlier tests left in circles
-        time.sleep(0.02)
+    toy.wait_until_held(threads, len(handles), prefix="dpwg")

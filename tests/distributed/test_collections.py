@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import time
-
 import dask
 import dask.array as da
 import dask.bag
@@ -83,18 +80,15 @@ def test_frames_keep_names_and_groups(engine, frame):
 
 def test_other_cuts_are_refused(engine, arrays, frame):
     X, y = arrays
-    with pytest.raises(ValueError, match="X has 4 partitions and y has 2"):
-        hold_collections(X, y.rechunk(5))
-    with pytest.raises(ValueError, match="Partition 0 of X has 3 rows, and that of y has 1"):
-        hold_collections(X, y.rechunk(((1, 3, 3, 3),)))
-    with pytest.raises(ValueError, match="X has 4 partitions and groups has 1"):
-        hold_collections(X, y, y.rechunk(10))
-    with pytest.raises(ValueError, match="X has 4 partitions and y has 3"):
-        hold_collections(X, frame["y"])
-
-
-def test_other_cuts_that_only_a_pass_sees_are_refused(engine, arrays):
-    X, y = arrays
+    for others, words in (
+        ((y.rechunk(5),), "X has 4 partitions and y has 2"),
+        ((y.rechunk(((1, 3, 3, 3),)),), "Partition 0 of X has 3 rows, and that of y has 1"),
+        ((y, y.rechunk(10)), "X has 4 partitions and groups has 1"),
+        ((frame["y"],), "X has 4 partitions and y has 3"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            hold_collections(X, *others)
+    # what only a pass sees
     handles = hold_collections(X[X[:, 0] > 10.0], y[X[:, 0] > 14.0])
     with pytest.raises(ValueError, match="Partition 1 of X has 3 rows, and that of y has 2"):
         engine.collect(handles, toy.shape)
@@ -102,21 +96,17 @@ def test_other_cuts_that_only_a_pass_sees_are_refused(engine, arrays):
 
 def test_what_is_no_collection_of_rows_is_refused(engine, arrays, frame):
     X, y = arrays
-    with pytest.raises(TypeError, match="y must be a dask array or frame where X is one"):
-        hold_collections(X, TARGETS)
-    with pytest.raises(TypeError, match=r"X must be a dask array or frame.*got Delayed"):
-        hold_collections(dask.delayed(ROWS), y)
-    with pytest.raises(
-        ValueError, match=r"y must have 1 dimension, got 2: pass its column, y\[:, 0\]"
-    ):
-        hold_collections(X, X)
-    with pytest.raises(ValueError, match=r"got 2: pass a column of the frame, frame\['y'\]"):
-        hold_collections(frame[["a"]], frame[["y"]])
     bag = dask.bag.from_sequence([1, 2])
-    with pytest.raises(TypeError, match=r"X must be a dask array or frame, got Bag.*to_dataframe"):
-        hold_collections(bag, y)
-    with pytest.raises(ValueError, match="X must have 2 dimensions, got 1"):
-        hold_collections(frame["a"], y)
+    for given, words in (
+        ((X, TARGETS), "y must be a dask array or frame where X is one"),
+        ((dask.delayed(ROWS), y), "X must be a dask array or frame.*got Delayed"),
+        ((X, X), r"y must have 1 dimension, got 2: pass its column, y\[:, 0\]"),
+        ((frame[["a"]], frame[["y"]]), r"got 2: pass a column of the frame, frame\['y'\]"),
+        ((bag, y), "X must be a dask array or frame, got Bag.*to_dataframe"),
+        ((frame["a"], y), "X must have 2 dimensions, got 1"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            hold_collections(*given)
 
 
 def test_sparse_blocks_are_refused(engine, arrays):
@@ -135,14 +125,7 @@ def test_nothing_is_held_before_something_is_derived(engine, threads, arrays):
     blocks = engine.derive(handles, toy.encode)
     engine.collect(blocks, toy.size)
 
-    def held(dask_scheduler):
-        return sum(1 for task in dask_scheduler.tasks.values() if task.state == "memory")
-
-    deadline = time.monotonic() + 20.0
-    while threads.run_on_scheduler(held) != len(blocks):  # dask forgets a little later
-        assert time.monotonic() < deadline, "raw partitions stay in memory"
-        gc.collect()  # what earlier tests left in circles
-        time.sleep(0.02)
+    toy.wait_until_held(threads, len(blocks))
 
 
 def test_rows_of_arrays_are_mapped_lazily(arrays):

@@ -25,6 +25,19 @@ def client(processes):
     return processes
 
 
+@pytest.fixture(params=[0, pytest.param(3, marks=pytest.mark.audit)], ids="{} failures".format)
+def allowed_failures(request, client):
+    """How often dask takes up a task again whose worker died."""
+
+    def allow(number, dask_scheduler):
+        before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, number
+        return before
+
+    before = client.run_on_scheduler(allow, request.param)
+    yield
+    client.run_on_scheduler(allow, before)
+
+
 @pytest.fixture
 def engine(client):
     return DaskEngine(client, pass_timeout=120.0)
@@ -57,7 +70,9 @@ def kill(client, n):
 
 def test_a_pass_sums_over_all_blocks(engine):
     handles = hold_blocks(engine)
-    assert_same_bits(engine.reduce(handles, toy.sums), expected())
+    sums = engine.reduce(handles, toy.sums)
+    assert all(isinstance(one, np.ndarray) for one in sums)
+    assert_same_bits(sums, expected())
     doubled = engine.reduce(handles, partial(toy.sums, scale=2.0))
     assert doubled[0][0] == 2.0 * expected()[0][0]
 
@@ -144,20 +159,14 @@ def test_blocks_on_two_workers_count_once(engine, client):
     client.replicate(handles)
     assert {len(places) for places in client.who_has(handles).values()} == {2}
     assert_same_bits(DaskEngine(client).reduce(handles, toy.sums), expected())
-    assert_same_bits(
-        engine.reduce([*handles, handles[0]], toy.sums),
-        tuple(
-            total + one
-            for total, one in zip(expected(), toy.sums(toy.make(0, SIZES[0])), strict=True)
-        ),
-    )
+    twice = zip(expected(), toy.sums(toy.make(0, SIZES[0])), strict=True)
+    assert_same_bits(engine.reduce([*handles, handles[0]], toy.sums), tuple(map(sum, twice)))
 
 
 def test_errors_come_to_the_client_without_values(engine, client):
     handles = hold_blocks(engine)
-    with pytest.raises(
-        WorkerError, match=r"ValueError in tests\.helpers\.toy_blocks, line \d+"
-    ) as e:
+    said = r"ValueError in tests\.helpers\.toy_blocks, line \d+"
+    with pytest.raises(WorkerError, match=said) as e:
         engine.reduce(handles, partial(toy.fail, message="row 52.25"))
     assert "52.25" not in "".join(map(str, (e.value, e.value.__cause__, e.value.__context__)))
     broken = engine.derive(handles, toy.fail, [("row 52.25",)] * len(handles))
@@ -176,10 +185,6 @@ def test_workers_use_the_threads_they_were_given(engine):
     assert engine.collect(hold_blocks(engine), threads_of) == [1] * len(SIZES)
 
 
-def test_sums_are_arrays(engine):
-    assert all(isinstance(one, np.ndarray) for one in engine.reduce(hold_blocks(engine), toy.sums))
-
-
 def test_only_a_client_will_do():
     with pytest.raises(TypeError, match="client must be a distributed"):
         DaskEngine("tcp://127.0.0.1:8786")
@@ -194,14 +199,9 @@ def test_a_worker_killed_between_passes_changes_no_bit(engine, client):
     assert_same_bits(engine.reduce(handles, toy.sums), before)
 
 
-@pytest.mark.parametrize("allowed_failures", [0, 3])
-def test_a_worker_killed_within_a_pass_changes_no_bit(engine, client, tmp_path, allowed_failures):
+@pytest.mark.usefixtures("allowed_failures")
+def test_a_worker_killed_within_a_pass_changes_no_bit(engine, tmp_path):
     """Also where dask has had enough of the task: it is sent again."""
-
-    def allow(dask_scheduler):
-        dask_scheduler.allowed_failures = allowed_failures
-
-    client.run_on_scheduler(allow)
     handles = hold_blocks(engine)
     died = partial(toy.kill_first, path=os.fspath(tmp_path / "died"))
     assert_same_bits(engine.reduce(handles, died), expected())
@@ -221,16 +221,9 @@ def test_all_workers_killed_and_every_step_is_taken_again(engine, client, tmp_pa
     assert len(path.read_bytes()) == 2 * len(SIZES)
 
 
-@pytest.mark.parametrize("allowed_failures", [0, 3])
-def test_a_worker_killed_while_it_adds_up_changes_no_bit(
-    engine, client, tmp_path, allowed_failures
-):
+@pytest.mark.usefixtures("allowed_failures")
+def test_a_worker_killed_while_it_adds_up_changes_no_bit(engine, client, tmp_path):
     """What it had of others is lost with it: they are asked again."""
-
-    def allow(dask_scheduler):
-        dask_scheduler.allowed_failures = allowed_failures
-
-    client.run_on_scheduler(allow)
     lazy = engine.hold([toy.make(i, n) for i, n in enumerate(SIZES)])  # a task each
     tree = DaskEngine(client, pass_timeout=120.0, fan_in=3)
     died = partial(toy.fatal_sums, path=os.fspath(tmp_path / "died"))
@@ -262,7 +255,7 @@ def test_a_worker_above_its_memory_limit_changes_no_bit(engine, client):
     assert victims[first] not in client.run(os.getpid).values()  # it was gone, and was missed
 
 
-@pytest.mark.parametrize("is_noticed", [False, True])
+@pytest.mark.parametrize("is_noticed", [False, pytest.param(True, marks=pytest.mark.audit)])
 def test_a_machine_that_vanishes_changes_no_bit(client, tmp_path, is_noticed):
     """A deadline ends the pass; a scheduler that misses its heartbeats lets others do the work."""
     patient = DaskEngine(client, pass_timeout=120.0)

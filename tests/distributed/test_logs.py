@@ -147,7 +147,9 @@ def parts(seen):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
-@pytest.mark.parametrize("sampling_rate", [1.0, 0.4], ids=["passes", "batches"])
+@pytest.mark.parametrize(
+    "sampling_rate", [pytest.param(1.0, marks=pytest.mark.audit), 0.4], ids=["passes", "batches"]
+)
 def test_logs_of_a_fit_show_no_rows_sums_or_keys(seen, parts, logs, sampling_rate):
     solver = MGR(n_steps=3, sampling_rate=sampling_rate)
     DPWorstGroupClassifier(data_norm=1.0, solver=solver).fit(*parts)

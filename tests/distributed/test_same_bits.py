@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
 from sklearn_dpwg import DPWorstGroupClassifier
 from sklearn_dpwg.data import distributed
@@ -17,22 +14,6 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn_dpwg.exceptions.SeededNoiseWarning",
     "ignore::sklearn_dpwg.exceptions.WeakPlanWarning",
 )
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """A cluster of three workers, threads of this process, whose number tests change."""
-    with (
-        LocalCluster(
-            n_workers=3,
-            threads_per_worker=1,
-            processes=False,
-            dashboard_address=":0",
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
 
 
 def n_additions(client):
@@ -53,8 +34,11 @@ def scale(client, n_workers):
     assert len(client.nthreads()) == n_workers
 
 
-@pytest.mark.parametrize("sampling_rate", [1.0, 0.3], ids=["passes", "batches"])
-def test_one_two_and_three_workers_flat_and_as_a_tree(cluster, sampling_rate):
+@pytest.mark.parametrize(
+    "sampling_rate", [pytest.param(1.0, marks=pytest.mark.audit), 0.3], ids=["passes", "batches"]
+)
+def test_one_two_and_three_workers_flat_and_as_a_tree(three_threads, sampling_rate):
+    cluster = three_threads
     rng = np.random.default_rng(5)
     n_records = 700
     # rows whose sums are not exact in any order of the blocks without a grid

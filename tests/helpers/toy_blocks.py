@@ -1,5 +1,6 @@
 """Blocks of whole numbers, whose sums are exact in any order."""
 
+import gc
 import os
 import signal
 import sys
@@ -121,3 +122,17 @@ def keyed_sums(block, key):
 
 def keyed_fail(block, key):
     raise ValueError(f"{key.hex()} {key!r}")
+
+
+def wait_until_held(client, n_blocks, prefix=""):
+    """Wait until workers hold so many results and no more: dask forgets a little later."""
+
+    def held(dask_scheduler):
+        tasks = dask_scheduler.tasks.items()
+        return sum(task.state == "memory" and str(key).startswith(prefix) for key, task in tasks)
+
+    deadline = time.monotonic() + 20.0
+    while client.run_on_scheduler(held) != n_blocks:
+        assert time.monotonic() < deadline, "more stays on the workers than what was derived"
+        gc.collect()  # what earlier tests left in circles
+        time.sleep(0.02)

@@ -207,8 +207,8 @@ def expected_exp3_regret(losses, prior, rate):
 
 def loss_sequences(n_steps, n_groups, seed):
     rng = np.random.default_rng(seed)
-    yield np.zeros((n_steps, n_groups)) + np.eye(n_groups)[0]
-    yield 1.0 - np.zeros((n_steps, n_groups)) - np.eye(n_groups)[0]
+    first = np.tile(np.eye(n_groups)[0], (n_steps, 1))
+    yield from (first, 1.0 - first)
     yield np.eye(n_groups)[np.arange(n_steps) % n_groups]
     yield np.eye(n_groups)[np.arange(n_steps) * min(n_groups, 2) // n_steps]
     yield rng.integers(0, 2, size=(n_steps, n_groups)).astype(float)
@@ -287,21 +287,25 @@ def test_one_group():
 # --- errors ------------------------------------------------------------------------------------
 
 
-def test_wrong_parameters():
-    for prior in ([], [[1.0]], 1.0):
-        with pytest.raises(ValueError, match="prior must have one entry a group"):
-            Hedge(prior, 1.0)
-    for prior in ([1.0, 0.0], [1.0, -1.0], [np.nan, 1.0], [np.inf, 1.0]):
-        with pytest.raises(ValueError, match="prior must be positive and finite everywhere"):
-            Hedge(prior, 1.0)
-    for rate in (-1.0, np.nan, np.inf):
-        with pytest.raises(ValueError, match="rate must be at least 0 and finite"):
-            Hedge([1.0], rate)
+@pytest.mark.parametrize(
+    ("prior", "rate", "words"),
+    [
+        *((prior, 1.0, "prior must have one entry a group") for prior in ([], [[1.0]], 1.0)),
+        *((prior, 1.0, "prior must be positive and finite everywhere")
+          for prior in ([1.0, 0.0], [1.0, -1.0], [np.nan, 1.0], [np.inf, 1.0])),
+        *(([1.0], rate, "rate must be at least 0 and finite") for rate in (-1.0, np.nan, np.inf)),
+    ],
+)  # fmt: skip
+def test_wrong_parameters(prior, rate, words):
+    with pytest.raises(ValueError, match=words):
+        Hedge(prior, rate)
+
+
+def test_wrong_losses():
     with pytest.raises(ValueError, match="ceiling must be positive"):
         EXP3([1.0], 1.0, 0.0)
     with pytest.raises(ValueError, match="loss must be a number, got NaN"):
         EXP3([1.0], 1.0, 1.0).update(0, np.nan)
-    with pytest.raises(ValueError, match="one entry a group, 2, got shape"):
-        Hedge([1.0, 1.0], 1.0).update([1.0])
-    with pytest.raises(ValueError, match="losses must be finite"):
-        Hedge([1.0, 1.0], 1.0).update([1.0, np.inf])
+    for losses, words in (([1.0], "one entry a group, 2, got shape"), ([1.0, np.inf], "finite")):
+        with pytest.raises(ValueError, match=words):
+            Hedge([1.0, 1.0], 1.0).update(losses)

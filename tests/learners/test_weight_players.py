@@ -1,4 +1,4 @@
-"""FTRL and online gradient descent against explicit minimisers and their regret bounds."""
+"""FTRL, optimistic or not, and gradient descent: explicit minimisers and regret bounds."""
 
 import copy
 
@@ -32,6 +32,13 @@ REGULARISED = pytest.mark.parametrize(
 )
 EVERY = pytest.mark.parametrize("learner", [made() for made in LEARNERS.values()], ids=LEARNERS)
 NO_CURVES = (0.0, None)
+
+
+def opened(mechanism, multiplier, *, seed=0, sensitivity=1.0):
+    """Return a stream of sums whose noise follows from a seed."""
+    release = mechanism.release("sums", multiplier)
+    with pytest.warns(SeededNoiseWarning):
+        return mechanism.open(NoiseSource(seed, [release]), release, sensitivity=sensitivity)
 
 
 class Quadratic:
@@ -176,7 +183,7 @@ def play(learner, adversary, *, n_steps=100, strength=3.0, curved=False, hinted=
     rng = np.random.default_rng(seed)
     radius = 1.0
     player = learner.start(3, radius, strength, initial=(initial := rng.uniform(-0.3, 0.3, 3)))
-    losses = Quadratic(3)
+    losses, last = Quadratic(3), np.zeros(3)
     total, lost, variation = strength, 0.0, 0.0
     for step in range(n_steps):
         hint = rng.normal(size=3) / 3.0 if hinted else None
@@ -189,8 +196,11 @@ def play(learner, adversary, *, n_steps=100, strength=3.0, curved=False, hinted=
         losses.add(linear, *curves)
         total += curves[0]
         lost += one(played)
-        surprise = one.gradient(played) - (0.0 if hint is None else hint)
+        # without a hint the optimistic learner takes the last linear part for one
+        expected = last if isinstance(learner, OptimisticFTRL) else np.zeros(3)
+        surprise = one.gradient(played) - (expected if hint is None else hint)
         variation += surprise @ surprise / (2.0 * total)
+        last = linear
     regularised = copy.copy(losses)
     regularised.add(np.zeros(3), strength, initial)
     least = regularised.linear / -regularised.curvature
@@ -209,6 +219,8 @@ def play(learner, adversary, *, n_steps=100, strength=3.0, curved=False, hinted=
         (OnlineGradientDescent(), False, False),
         (OnlineGradientDescent(), False, True),
         (OnlineGradientDescent(), True, False),
+        (OptimisticFTRL(), False, False),
+        (OptimisticFTRL(), True, False),
     ],
 )
 @pytest.mark.parametrize("adversary", ADVERSARIES)
@@ -257,6 +269,39 @@ def test_good_hints_leave_little_regret(learner):
     assert lost < 0.0 < 0.5 * blind < bound
 
 
+# --- the optimistic learner --------------------------------------------------------------------
+
+
+def test_it_is_ftrl_with_the_last_linear_part_as_hint():
+    rng = np.random.default_rng(0)
+    mine, plain = (kind().start(3, 1.0, 4.0) for kind in (OptimisticFTRL, FTRL))
+    last = None
+    for step in range(40):
+        np.testing.assert_array_equal(mine.predict(), plain.predict(last))
+        own = rng.normal(size=3)
+        np.testing.assert_array_equal(mine.predict(own), plain.predict(own))
+        linear, center = rng.normal(size=(2, 3))
+        curvature = rng.exponential() * (step % 2)
+        mine.update(linear, curvature, center)
+        plain.update(linear, curvature, center)
+        last = linear.copy()
+        linear[:] = np.nan  # belongs to the caller
+
+
+def test_what_does_not_change_costs_nothing_after_the_first_round():
+    """The regret of a constant loss does not grow; that of FTRL is larger."""
+    regrets = {}
+    for kind in (FTRL, OptimisticFTRL):
+        player = kind().start(2, 1.0, 2.0)
+        lost = []
+        for _ in range(50):
+            lost.append(player.predict()[0] + 1.0)  # the best weights are (-1, 0)
+            player.update(np.array([1.0, 0.0]))
+        regrets[kind] = np.array(lost)
+    assert regrets[OptimisticFTRL].sum() < regrets[FTRL].sum()
+    assert regrets[OptimisticFTRL][2:].sum() < 1e-12
+
+
 # --- planning ----------------------------------------------------------------------------------
 
 
@@ -281,9 +326,7 @@ def test_planned_strength_is_the_best(learner, name):
 @pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
 def test_noise_of_a_mechanism(name):
     mechanism = make_prefix_sums(name, n_steps=12, n_dimensions=40_000)
-    release = mechanism.release("sums", 2.0)
-    with pytest.warns(SeededNoiseWarning):
-        stream = mechanism.open(NoiseSource(0, [release]), release, sensitivity=0.3)
+    stream = opened(mechanism, 2.0, sensitivity=0.3)
     sums = np.array([stream.add(np.zeros(40_000)) for _ in range(12)])
     noise = SumNoise.of(mechanism, 2.0, 0.3)
     np.testing.assert_allclose(np.linalg.norm(sums, axis=1), noise.sums, rtol=0.03)
@@ -299,11 +342,9 @@ def test_private_regret_is_within_its_bound_whatever_the_noise(learner, name):
     """The bounds of docs/theory/online-learners.md with the noise that was drawn."""
     n_steps, radius, strength = 150, 1.0, 20.0
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=3)
-    release = mechanism.release("sums", 1.5)
     for seed, adversary in enumerate(ADVERSARIES * 3):
         rng = np.random.default_rng(seed)
-        with pytest.warns(SeededNoiseWarning):
-            stream = mechanism.open(NoiseSource(seed, [release]), release, sensitivity=0.5)
+        stream = opened(mechanism, 1.5, seed=seed, sensitivity=0.5)
         player = PrivatePlayer(learner.start(3, radius, strength), stream)
         total, lost, noises = np.zeros(3), 0.0, [np.zeros(3)]
         for step in range(n_steps):
@@ -333,6 +374,8 @@ def test_terms_of_the_regret():
     assert descent.regret_terms(2, 5.0, 3.0, independent) == (9.0 + 0.5 * (1.0 + 16.0), 0.0)
     by_parts = 0.5 * (4.0**2 + 7.0**2) + 1.0 * 4.0 + 2.0 * 7.0
     assert descent.regret_terms(2, 5.0, 3.0, correlated) == (by_parts, 2.0 * 5.0 * 2.0)
+    # three rounds: the first has no hint, the last sum is never played
+    assert OptimisticFTRL().regret_terms(3, 5.0, 3.0) == (0.5 * 9.0 + 2 * 0.5 * 36.0, 0.0)
 
 
 @REGULARISED
@@ -340,13 +383,11 @@ def test_terms_of_the_regret():
 def test_expected_private_regret_is_within_the_plan(learner, name):
     n_steps, regrets = 100, []
     mechanism = make_prefix_sums(name, n_steps=n_steps, n_dimensions=3)
-    release = mechanism.release("sums", 3.0)
     plan = learner.plan(
         n_steps=n_steps, radius=1.0, gradient_norm=1.0, noise=SumNoise.of(mechanism, 3.0, 1.0)
     )
     for seed in range(40):
-        with pytest.warns(SeededNoiseWarning):
-            stream = mechanism.open(NoiseSource(seed, [release]), release, sensitivity=1.0)
+        stream = opened(mechanism, 3.0, seed=seed)
         player = PrivatePlayer(learner.start(3, 1.0, plan.strength), stream)
         total, lost = np.zeros(3), 0.0
         for step in range(n_steps):
@@ -384,11 +425,7 @@ def test_without_noise_the_private_player_is_the_player(learner, name):
 @pytest.mark.parametrize("name", sorted(PREFIX_SUMS))
 def test_private_ftrl_plays_the_released_sum(name):
     mechanism = make_prefix_sums(name, n_steps=200, n_dimensions=3)
-    release = mechanism.release("sums", 2.0)
-    with pytest.warns(SeededNoiseWarning):
-        streams = [
-            mechanism.open(NoiseSource(0, [release]), release, sensitivity=1.0) for _ in range(2)
-        ]
+    streams = [opened(mechanism, 2.0) for _ in range(2)]
     player = PrivatePlayer(FTRL().start(3, 1.0, 50.0), streams[0])
     for vector in np.random.default_rng(0).normal(size=(200, 3)):
         player.update(vector)
@@ -427,14 +464,9 @@ def test_names_and_instances():
 @EVERY
 def test_wrong_parameters(learner):
     facts = {"n_steps": 10, "radius": 1.0, "gradient_norm": 1.0}
-    for name, wrong in [
-        ("n_steps", 0),
-        ("radius", 0.0),
-        ("gradient_norm", np.nan),
-        ("distance", -1),
-    ]:
-        with pytest.raises(ValueError, match=f"{name} must be"):
-            learner.plan(**{**facts, name: wrong})
+    for wrong in ({"n_steps": 0}, {"radius": 0.0}, {"gradient_norm": np.nan}, {"distance": -1}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+            learner.plan(**facts | wrong)
     with pytest.raises(ValueError, match="strength must be positive and finite, got -1"):
         clone(learner).set_params(strength=-1.0).plan(**facts)
     short = SumNoise.of(make_prefix_sums("tree", n_steps=9, n_dimensions=1), 1.0, 1.0)
@@ -443,9 +475,11 @@ def test_wrong_parameters(learner):
     for args in [(0, 1.0, 1.0), (1, np.inf, 1.0), (1, 1.0, 0.0)]:
         with pytest.raises(ValueError, match="must be"):
             learner.start(*args)
-    with pytest.raises(ValueError, match="initial must lie in the ball"):
-        learner.start(1, 1.0, 1.0, initial=[1.1])
-    with pytest.raises(ValueError, match="initial must"):
-        learner.start(2, 1.0, 1.0, initial=[1.0])
+    for n_weights, initial, words in (
+        (1, [1.1], "initial must lie in the ball"),
+        (2, [1.0], "initial"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            learner.start(n_weights, 1.0, 1.0, initial=initial)
     with pytest.raises(ValueError, match="curvature must be at least 0"):
         learner.start(1, 1.0, 1.0).update(np.ones(1), -1.0)
