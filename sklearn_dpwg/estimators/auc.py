@@ -8,15 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole
-from sklearn_dpwg.estimators.learn import PrivateEstimator, unchanged_on_failure
+from sklearn_dpwg.estimators.learn import LinearClassifier, PrivateEstimator, unchanged_on_failure
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum.minimax.auc import (
     ClassMoments,
@@ -112,7 +110,7 @@ class AUCPlan:
         return "\n".join(lines)
 
 
-class DPAUCClassifier(ClassifierMixin, PrivateEstimator):
+class DPAUCClassifier(LinearClassifier, PrivateEstimator):
     """Linear classifier for the area under the ROC curve, with differential privacy.
 
     Releases the second moments of the rows of each of two classes, once, and computes from them the
@@ -324,67 +322,13 @@ class DPAUCClassifier(ClassifierMixin, PrivateEstimator):
         """
         return self._plan(self._check_parameters(), 1, 1).guarantee
 
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return scores ``X @ coef_.T + intercept_``; no row is shortened.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Scores; positive where the second class is the likelier one.
-        """
-        check_is_fitted(self, "plan_")
-        return np.asarray((self._linear(X, self.coef_) + self.intercept_)[:, 0])
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likelier class of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Classes.
-        """
-        index = (self.decision_function(X) > 0).astype(int)
-        return np.asarray(self.classes_[index])
-
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each class, by the model of normal scores.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, 2)
-            Probabilities, in the order of ``classes_``.
-        """
+        """Return the probability of each class, by the model of normal scores."""
         scores = self.decision_function(X)
         return np.column_stack([expit(-scores), expit(scores)])
 
     def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithm of the probability of each class.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_records, 2)
-            Logarithms of probabilities, in the order of ``classes_``.
-        """
+        """Return the logarithm of the probability of each class."""
         scores = self.decision_function(X)
         return np.column_stack([log_expit(-scores), log_expit(scores)])
 

@@ -7,14 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
 from sklearn_dpwg.estimators.elsewhere import ScoredByBlock, by_block
 from sklearn_dpwg.estimators.encode import ClassTargets, find_classes
+from sklearn_dpwg.estimators.learn import LinearClassifier
 from sklearn_dpwg.losses import LOSSES, Loss, make_loss
 from sklearn_dpwg.solvers import Solver
 
@@ -36,7 +35,7 @@ def _has_probabilities(estimator: DPWorstGroupClassifier) -> bool:
     return True
 
 
-class DPWorstGroupClassifier(ScoredByBlock, ClassifierMixin, DPWorstGroupEstimator):
+class DPWorstGroupClassifier(ScoredByBlock, LinearClassifier, DPWorstGroupEstimator):
     """Linear classifier for the worst-off group, with differential privacy.
 
     Minimises the largest mean loss of any group, over weights in a ball, such that replacing one
@@ -207,79 +206,21 @@ class DPWorstGroupClassifier(ScoredByBlock, ClassifierMixin, DPWorstGroupEstimat
         self.neighbours = neighbours
         self.count_share = count_share
 
-    @by_block
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return scores ``X @ coef_.T + intercept_``; no row is shortened.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
-            Rows. Of a collection of dask the answer is one, computed when asked for.
-
-        Returns
-        -------
-        ndarray of shape (n_records,) or (n_records, n_classes)
-            Scores; positive for the second of two classes.
-        """
-        check_is_fitted(self, "plan_")
-        scores = self._linear(X, self.coef_) + self.intercept_
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    @by_block
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
-            Rows. Of a collection of dask the answer is one, computed when asked for.
-
-        Returns
-        -------
-        ndarray of shape (n_records,)
-            Classes.
-        """
-        scores = self.decision_function(X)
-        index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[index])
+    decision_function = by_block(LinearClassifier.decision_function)
+    predict = by_block(LinearClassifier.predict)
 
     @available_if(_has_probabilities)
     @by_block
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each class, with a loss that knows it.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
-            Rows. Of a collection of dask the answer is one, computed when asked for.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_classes)
-            Probabilities, in the order of ``classes_``.
-        """
+        """Return the probability of each class, with a loss that knows it."""
         scores = self.decision_function(X)
         loss: Any = self.plan_.problem.loss
         with np.errstate(all="ignore"):  # scores that overflow are told by the probabilities alone
             return np.asarray(loss.probabilities(scores))
 
-    @available_if(_has_probabilities)
-    @by_block
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithm of the probability of each class, with a loss that knows it.
-
-        Parameters
-        ----------
-        X : array-like or sparse array (CSR) of shape (n_records, n_features), or Source
-            Rows. Of a collection of dask the answer is one, computed when asked for.
-
-        Returns
-        -------
-        ndarray of shape (n_records, n_classes)
-            Logarithms of probabilities, in the order of ``classes_``.
-        """
-        with np.errstate(divide="ignore"):  # a probability that underflows is log 0 = -inf
-            return np.log(self.predict_proba(X))
+    predict_log_proba = available_if(_has_probabilities)(
+        by_block(LinearClassifier.predict_log_proba)
+    )
 
     def _targets(self, y: NDArray[Any] | None, classes: ArrayLike | None = None) -> ClassTargets:
         known = find_classes(y, classes if self.classes is None else self.classes)

@@ -20,8 +20,8 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import is_regressor
-from sklearn.utils.validation import validate_data
+from sklearn.base import ClassifierMixin, is_regressor
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data import groups as grouping
@@ -210,6 +210,81 @@ class PrivateEstimator(CountedEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class LinearClassifier(ClassifierMixin):
+    """What a classifier with linear scores says of rows."""
+
+    classes_: NDArray[Any]
+    coef_: FloatArray
+    intercept_: FloatArray
+    _linear: Any
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return scores ``X @ coef_.T + intercept_``; no row is shortened.
+
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows; also a Source where ``fit`` takes one, or a collection of dask, and then the
+            answer is one, computed when asked for.
+
+        Returns
+        -------
+        ndarray of shape (n_records,) or (n_records, n_classes)
+            Scores; positive for the second of two classes.
+        """
+        check_is_fitted(self, "plan_")
+        scores = self._linear(X, self.coef_) + self.intercept_
+        return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows, as `decision_function` takes them.
+
+        Returns
+        -------
+        ndarray of shape (n_records,)
+            Classes.
+        """
+        scores = self.decision_function(X)
+        index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[index])
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows, as `decision_function` takes them.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_classes)
+            Probabilities, in the order of ``classes_``.
+        """
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse array (CSR) of shape (n_records, n_features)
+            Rows, as `decision_function` takes them.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_classes)
+            Logarithms of probabilities, in the order of ``classes_``.
+        """
+        with np.errstate(divide="ignore"):  # a probability that underflows is log 0 = -inf
+            return np.log(self.predict_proba(X))
 
 
 @dataclass(frozen=True, eq=False)
