@@ -210,11 +210,7 @@ def encode_groups(
 
 
 def count_labels(groups: Any, n_records: int) -> tuple[list[Hashable], NDArray[np.intp]]:
-    """Return the labels found, in the order in which they come, and how many records have each.
-
-    Counts of parts, one after the other, give `encode_groups` of all their labels what it would
-    find in all records.
-    """
+    """Return the labels found, in the order in which they come, and how many records have each."""
     codes, labels = _factorized(groups, n_records)
     return labels.tolist(), np.bincount(codes, minlength=len(labels))
 
@@ -242,10 +238,7 @@ def _factorized(groups: Any, n_records: int) -> tuple[NDArray[np.intp], pd.Index
 
 
 def _known_codes(groups: Any) -> tuple[NDArray[Any], NDArray[Any] | None] | None:
-    """Return numbers that tell groups apart, and the labels that they stand for if not themselves.
-
-    None where they are not at hand; making an object of each label takes most of the time.
-    """
+    """Return numbers that tell groups apart, and the labels they stand for, if both are at hand."""
     column = (
         groups.iloc[:, 0] if hasattr(groups, "iloc") and np.shape(groups)[1:] == (1,) else groups
     )
@@ -295,8 +288,7 @@ def labelled_sizes(
 ) -> tuple[Any, list[Any]]:
     """Return labels and sizes, not checked, in the order that ``fit`` gives the groups.
 
-    Sizes come as a mapping from labels, as a sequence with labels of its own, or as one in the
-    order of the estimator's labels, which may be None where they are found in the data.
+    Sizes are a mapping from labels, a sequence with labels, or one in the estimator's order.
     """
     known = None if group_labels is None else _checked_labels(group_labels)
     if hasattr(group_sizes, "keys"):  # a mapping, or the Series that value_counts returns

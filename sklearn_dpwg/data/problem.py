@@ -188,10 +188,7 @@ class Problem:
 
 
 def with_equal_groups(problem: Problem) -> Problem:
-    """Return the problem with groups as equal as whole numbers are, and equal prior weights.
-
-    It is what is known of hidden groups before their sizes are released.
-    """
+    """Return what is known before hidden groups are counted: equal sizes and equal weights."""
     prior = (1.0 / problem.n_groups,) * problem.n_groups
     sizes = equal_sizes(problem.n_records, problem.n_groups)
     return replace(problem, group_sizes=sizes, prior=prior)

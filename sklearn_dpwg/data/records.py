@@ -34,10 +34,7 @@ _LARGEST = 1e100
 
 @dataclass(frozen=True, eq=False)
 class GroupedRecords:
-    """Records sorted by group.
-
-    The factor is kept beside the rows, so that rows already sorted are not copied at all.
-    """
+    """Records sorted by group; factors lie beside rows, so that sorted ones are not copied."""
 
     # rows in the caller's units and precision, those of one group together; (n_records, n_features)
     rows: Any

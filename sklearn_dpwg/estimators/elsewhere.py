@@ -135,7 +135,8 @@ def _held(X: Any, y: Any, groups: Any) -> Held:
     engine = dask_engine.engine()
     handles = collections.hold_collections(X, y, groups)
     targets, named = _named_collection(y), _named_collection(groups)
-    if groups is not None and (y is groups or _token(y) == _token(groups)):
+    # by their tokens dask knows the contents of collections
+    if groups is not None and y.__dask_tokenize__() == groups.__dask_tokenize__():
         named = targets
     return Held(engine, handles, targets, named)
 
@@ -185,11 +186,6 @@ def _named_collection(values: Any) -> Any:
     return pd.Series([], name=values.name if is_series else None, dtype=object)
 
 
-def _token(collection: Any) -> Any:
-    """Return what dask knows the contents of a collection by."""
-    return collection.__dask_tokenize__()
-
-
 class Lease:
     """An engine that knows what was derived by it, and releases all of that in the end.
 
@@ -205,13 +201,11 @@ class Lease:
         self._derived: list[weakref.ref[Any]] = []
 
     def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-        """Return what a function makes of every object."""
         collected = self._engine.collect(handles, function)
         self._check()
         return collected
 
     def reduce(self, handles: Sequence[Any], function: Callable[[Any], Sums]) -> Sums:
-        """Add up arrays of every object."""
         sums = self._engine.reduce(handles, function)
         self._check()
         return sums
@@ -222,14 +216,12 @@ class Lease:
         function: Callable[..., Any],
         arguments: Sequence[tuple[Any, ...]] | None = None,
     ) -> list[Any]:
-        """Make objects from objects."""
         derived = self._engine.derive(handles, function, arguments)
         self._derived = [each for each in self._derived if each() is not None]
         self._derived += map(weakref.ref, derived)
         return derived
 
     def release(self, handles: Sequence[Any]) -> None:
-        """Forget objects."""
         self._engine.release(handles)
 
     def end(self) -> None:
@@ -320,7 +312,9 @@ class ScoredByBlock:
         numbers = np.array([each for each in sums if each[0] > 0])
         if not len(numbers):
             raise InputError("X must have at least one record to score, got none.")
-        return _accuracy(numbers) if is_classifier(self) else _r2(numbers)
+        if is_classifier(self):
+            return float(numbers[:, 1].sum() / numbers[:, 0].sum())
+        return _r2(numbers)
 
 
 def _lazily(estimator: Any, name: str, X: Any) -> Any:
@@ -395,10 +389,6 @@ def _sums(partition: Any, *, kind: type[Any], state: dict[str, Any]) -> tuple[fl
     mean = float(numbers.mean())
     off = float(np.sum((numbers - predicted) ** 2))
     return float(n_records), off, mean, float(np.sum((numbers - mean) ** 2))
-
-
-def _accuracy(numbers: FloatArray) -> float:
-    return float(numbers[:, 1].sum() / numbers[:, 0].sum())
 
 
 def _r2(numbers: FloatArray) -> float:

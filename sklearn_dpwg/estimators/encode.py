@@ -541,10 +541,7 @@ def first_weights(
     intercept_scaling: float,
     names: Any = None,
 ) -> Solution:
-    """Return the weights that a run begins with, for rows divided by their largest norm.
-
-    They may lie outside the ball: a run projects them to it.
-    """
+    """Return where a run begins, for rows divided by their largest norm; perhaps off the ball."""
     coef, intercept = _coef_and_intercept(start)
     classes = targets.attributes.get("classes_")
     of_start = getattr(start, "classes_", None)

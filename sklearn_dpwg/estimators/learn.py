@@ -174,10 +174,7 @@ class PrivateEstimator(CountedEstimator):
     def _spending(
         self, noise: NoiseSource | Stages, budget: Budget, planned: PrivacyGuarantee
     ) -> Iterator[PrivacyGuarantee]:
-        """Charge a fit to the ledgers, once a key, and say in errors whether its budget is spent.
-
-        Yields the guarantee that is charged, which says what the fit began with.
-        """
+        """Charge a fit, once a key, say in errors if it is spent, and yield its guarantee."""
         costs, public = self._start_costs, planned.public
         if getattr(self, "start", None) is not None and not costs:
             public = (*public, PUBLIC_START)
@@ -472,10 +469,7 @@ class Fitting(Progress, PrivateEstimator):
         *,
         first: Targets | None = None,
     ) -> tuple[Facts, InMemory]:
-        """Return facts and records of arrays and frames.
-
-        A later call of ``partial_fit`` says what encoded the targets of the first one.
-        """
+        """Return facts and records in memory; a later call says what encoded the first targets."""
         rows, values = self._validated(X, y, reset=first is None)
         if first is None:
             targets = self._targets(values, classes)

@@ -258,13 +258,6 @@ class Seal:
     kind: str
 
 
-def check_kinds(seals: Sequence[Seal]) -> None:
-    """Refuse workers that round the same numbers otherwise (docs/theory/sums.md, section 10)."""
-    kinds = sorted({seal.kind for seal in seals})
-    if len(kinds) > 1:
-        raise InputError(_MIXED.format(kinds=" and ".join(kinds)))
-
-
 def seal_of(outcome: RecordBlock | Refusal) -> Seal | Refusal:
     """Return what a block is known again by, or what is wrong with its records."""
     if isinstance(outcome, Refusal):
@@ -337,7 +330,9 @@ class InPartitions:
             else:  # a worker that is lost takes its blocks along, and they are made once more
                 seals = engine.collect(blocks, seal_of)
                 raise_first(seals)
-                check_kinds(seals)
+                kinds = sorted({seal.kind for seal in seals})
+                if len(kinds) > 1:  # docs/theory/sums.md, section 10
+                    raise InputError(_MIXED.format(kinds=" and ".join(kinds)))
                 places = [(each.place, seal) for each, seal in zip(filled, seals, strict=True)]
                 unsealed, blocks = blocks, engine.derive(blocks, same_block, places)
                 engine.release(unsealed)

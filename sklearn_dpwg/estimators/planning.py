@@ -37,10 +37,7 @@ _SHADE, _MOST_PLANS, _CLOSE = 0.999, 12, 0.995
 
 
 def plan_within(budget: Budget, solver: Solver, problem: Problem, rows_per_person: int = 1) -> Plan:
-    """Return a copy of a solver's plan, refused if its releases cost more than the budget.
-
-    What is returned shares neither releases nor budget with what the solver holds.
-    """
+    """Return a solver's plan, sharing nothing with it; refused if it costs more than the budget."""
     epsilon, delta = budget.epsilon, budget.delta
     if problem.hidden is not None:
         return _plan_in_stages(budget, solver, problem, rows_per_person)
@@ -257,10 +254,7 @@ Replan = Callable[[Sequence[int]], Plan]
 
 
 def warn_of_plan(plan: Plan, labels: NDArray[np.object_], replan: Replan) -> None:
-    """Say what promises no more than predicting nothing: the bound of all groups, or of some.
-
-    Planning again for more records tells how many would do.
-    """
+    """Say what promises no more than predicting nothing, and with how many records it would."""
     _warn_of_unheard_groups(plan, labels)
     hopeless = hopeless_groups(plan)
     if plan.is_weak:
@@ -394,10 +388,7 @@ def hopeless_groups(plan: Plan) -> list[int]:
 def _least_that_does(
     start: float, least: float, sizes_at: Callable[[float], list[int]], replan: Replan
 ) -> tuple[float, Plan] | None:
-    """Return about the least number with whose sizes no group is hopeless, and the plan for it.
-
-    None where the solver refuses so many records, or none of the numbers that were tried does.
-    """
+    """Return about the least number with whose sizes no group is hopeless, and its plan, if any."""
     number, below = _rounded_up(max(start, least)), least
     best: tuple[float, Plan] | None = None
     for _ in range(_MOST_TRIALS):

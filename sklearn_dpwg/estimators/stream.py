@@ -25,10 +25,7 @@ from sklearn_dpwg.solvers import SOLVERS, FreshSolver, Game, Plan, Solution, mak
 
 
 class FreshMethod:
-    """A method that an estimator has with a fresh solver only; else an AttributeError says why.
-
-    scikit-learn's ``available_if`` would raise a sentence of its own in place of the reason.
-    """
+    """A method that an estimator has with a fresh solver only; else an AttributeError says why."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method

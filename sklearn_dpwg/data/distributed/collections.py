@@ -33,11 +33,9 @@ class TablePartition:
         return "TablePartition()"
 
     def read(self) -> TablePartition:
-        """Return the records."""
         return self
 
     def read_labels(self) -> TablePartition:
-        """Return targets and groups alone."""
         return TablePartition(self.X[:0], self.y, self.groups)
 
 
@@ -67,11 +65,7 @@ class MakeTable(Unshown):
 
 
 def hold_collections(X: Any, y: Any, groups: Any = None) -> list[Any]:
-    """Return handles of the partitions of collections that are cut at the same rows.
-
-    Nothing is computed before a pass, and what a pass has read it forgets. Rows that are cut
-    differently are found by the first pass.
-    """
+    """Return handles of the partitions of collections cut at the same rows; nothing is computed."""
     passed = {"X": X, "y": y} | ({} if groups is None else {"groups": groups})
     for name, value in passed.items():
         _check_kind(name, value)
@@ -178,8 +172,7 @@ def map_rows(
 ) -> Any:
     """Return what a function gives for blocks of rows, as a collection like them, not computed yet.
 
-    The function is given at least one row, can be pickled, and returns a value a row, or one for
-    each of `columns`. What comes of a frame has its index.
+    It is given at least one row, and returns a value a row, or one for each of `columns`.
     """
     mapped = Map(function, np.dtype(dtype), None if columns is None else list(columns))
     if is_frame(X) and X.ndim == 2:

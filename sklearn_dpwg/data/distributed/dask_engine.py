@@ -117,8 +117,7 @@ class _Job:
 class DaskEngine:
     """Runs passes with one task a worker, and lets dask recompute what dead workers held.
 
-    Objects stay on workers as futures; their tasks have random names, and nothing of records, sums
-    or keys is in the names, the logs or the reprs. Parameters are those of `options`.
+    Task names are random: nothing of records, sums or keys is in names, logs or reprs.
     """
 
     def __init__(
@@ -155,11 +154,7 @@ class DaskEngine:
         function: Callable[..., Any],
         arguments: Sequence[tuple[Any, ...]] | None = None,
     ) -> list[Any]:
-        """Return handles of what a function makes of each object, where the object is.
-
-        What a dead worker held is made again by the same function, from what it was made of. Errors
-        show in the next pass.
-        """
+        """Return handles of what a function makes of each object; errors show in the next pass."""
         each = arguments if arguments is not None else [()] * len(handles)
         tasks = [cluster.Derive(function, tuple(own)) for own in each]
         derived: list[Any] = [None] * len(handles)
@@ -262,10 +257,7 @@ class DaskEngine:
             self._cluster.wait(futures, deadline)
 
     def _settle(self, handles: Sequence[Any], jobs: dict[Any, _Job], deadline: float) -> int:
-        """Wait until all tasks are done, or until some have to be sent again, and drop those.
-
-        Returns how many dask gave up because workers died under them.
-        """
+        """Wait until tasks are done or have to be sent again; return how many dask gave up."""
         while True:
             killed = [future for future in jobs if future.status == "error"]
             for future in killed:

@@ -502,10 +502,7 @@ place_rows = Kernel(_place_rows)
 
 
 def rounding_kind() -> str:
-    """Return the processor that kernels are compiled for here, and the versions that do it.
-
-    Machines that agree in it give the same numbers.
-    """
+    """Return processor and versions that kernels are compiled for: where they agree, numbers do."""
     from llvmlite import binding
 
     settings: Any = numba.config

@@ -100,11 +100,7 @@ _ALLOWED: ContextVar[int | None] = ContextVar("allowed_threads", default=None)
 
 
 def n_threads() -> int:
-    """Return how many threads a pass may use.
-
-    The number of cores, or less where `allow_threads` or, without it, ``OMP_NUM_THREADS`` says so,
-    as in the workers of joblib.
-    """
+    """Return how many threads a pass may use: all cores, if neither caller nor OpenMP says less."""
     cores = _n_cores()
     told = _ALLOWED.get()
     if told is not None:
@@ -238,10 +234,7 @@ def rows_at(rows: Any, positions: IndexArray) -> Any:
 def sorted_by_group(
     rows: Any, targets: FloatArray, codes: IndexArray, starts: IndexArray
 ) -> tuple[Any, FloatArray, FloatArray, IndexArray]:
-    """Return copies of rows and targets sorted by group, norms of the rows, and where they were.
-
-    Records of a group keep their order; group i is at ``starts[i]:starts[i + 1]``.
-    """
+    """Return rows and targets sorted by group, stably, norms of the rows, and where they were."""
     if not isinstance(rows, csr_array) and rows.size >= ENTRIES_PER_GATHER:
         return _placed(rows, targets, codes, starts)
     # codes of 16 bits or less are sorted by radix

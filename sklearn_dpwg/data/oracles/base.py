@@ -63,11 +63,7 @@ class SampleOracle(ABC):
 
 
 class EncodingOracle(SampleOracle):
-    """Asks an oracle by label, checks what it gives, and encodes it like a fit on fixed data.
-
-    Its own groups are the numbers 0, 1, ..., and its rows have norm at most 1. `encode_targets`
-    turns an array of targets into what the loss expects, and raises ValueError for others.
-    """
+    """Asks an oracle by label, checks what it gives, and encodes it like a fit on fixed data."""
 
     def __init__(
         self,
@@ -239,10 +235,9 @@ _AHEAD = 256
 
 
 class RecordOracle(SampleOracle):
-    """Hands out `GroupedRecords` without replacement, to fresh solvers on fixed data.
+    """Hands out `GroupedRecords` without replacement, each group shuffled once, by position.
 
-    Each group is shuffled once and consumed by position. Groups are 0, 1, ..., rows have norm at
-    most 1 and targets are in the form that the loss expects. Nothing is copied before it is drawn.
+    Groups are 0, 1, ..., rows have norm at most 1; nothing is copied before it is drawn.
     """
 
     def __init__(self, records: GroupedRecords, rng: np.random.Generator) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -161,8 +161,7 @@ class RecordBlock:
     ) -> Sums:
         """Return each group's sum of losses and that of slopes times rows, in one pass.
 
-        The slopes are of shape (n_groups, n_outputs, n_features + 1): the sums of the slopes
-        themselves are last, and there are no columns if no gradients are wanted.
+        Of shape (n_groups, n_outputs, n_features + 1), the slopes themselves last, or no columns.
         """
         highest = np.inf if ceiling is None else ceiling
         add_up = self._compiled_sums if has_kernel(self.loss) else self._numpy_sums
@@ -177,10 +176,7 @@ class RecordBlock:
         return losses, slopes, np.asarray(joined.group_sizes, dtype=float)
 
     def curvature(self, weights: FloatArray, record_weights: FloatArray) -> FloatArray:
-        """Return the sum of Hessians times weights, for rows that are not centred, in one pass.
-
-        Groups of weight 0 are not read.
-        """
+        """Return the weighted sum of Hessians, for rows not centred; weight 0 is not read."""
         n_records, n_columns = self.records.rows.shape[0], self.n_columns
         n_outputs = self.loss.n_outputs
         # each task adds up a Hessian of its own: together a quarter of dense rows at most
@@ -435,10 +431,7 @@ class RecordBlock:
         square: bool = False,
         by_row: bool = False,
     ) -> Iterator[tuple[int, slice, FloatArray]]:
-        """Yield (group, rows, scores) for blocks of the rows of all groups, or of some segments.
-
-        Blocks fit the cache; those for products of rows with rows are as long as rows are wide.
-        """
+        """Yield (group, rows, scores) for blocks, which fit the cache, of segments or all rows."""
         records, n_features = self.records, self.n_features
         feature_weights, intercepts = self._split(weights)
         block_rows = _rows_in_cache(n_features)
@@ -462,12 +455,7 @@ class RecordBlock:
 
 def _total(parts: Sequence[FloatArray], shape: tuple[int, ...]) -> FloatArray:
     """Return the sum of what tasks found; a block without records has none."""
-    if not parts:
-        return np.zeros(shape)
-    first, *others = parts
-    for other in others:
-        first += other
-    return first
+    return reduce(np.add, parts) if parts else np.zeros(shape)
 
 
 def _rows_in_cache(n_features: int) -> int:

@@ -281,7 +281,7 @@ class Risks:
         if len(sizes) > 1:
             in_front = np.cumsum(sizes, axis=0) - sizes
             arguments = [(tuple(ranks),) for ranks in in_front.tolist()]
-            placed = engine.derive(derived.handles, _placed, arguments)
+            placed = engine.derive(derived.handles, RecordBlock.placed, arguments)
             derived.handles = _Derived.of(placed, engine)
         derived.group_sizes = tuple(sizes.sum(axis=0).tolist())
         derived.normalisers, derived.loss_center, derived.n_passes = None, 0.0, 0
@@ -378,7 +378,3 @@ class _Derived(list[Any]):
         derived = cls(handles)
         weakref.finalize(derived, engine.release, list(handles)).atexit = False
         return derived
-
-
-def _placed(block: Any, first_ranks: tuple[int, ...]) -> Any:
-    return block.placed(first_ranks)

@@ -74,10 +74,7 @@ class MappedArray:
 
 
 def mapping_of(array: Any) -> np.memmap[Any, Any] | None:
-    """Return the mapping of a named file that an array lies on, or None.
-
-    Changes to a mapping of mode ``"c"`` are in no file.
-    """
+    """Return the mapping an array lies on, of a named file that holds all its changes, or None."""
     root = array
     while isinstance(root, np.ndarray) and isinstance(root.base, np.ndarray):
         root = root.base
