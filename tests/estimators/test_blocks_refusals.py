@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles import InMemoryOracle
+from sklearn_dpwg.data.risks import RecordBlock
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource
 from sklearn_dpwg.estimators import partitions
 from sklearn_dpwg.exceptions import ChangedDataError
@@ -37,44 +38,40 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-def spoiled(values, value, place=-1):
-    values = values.copy()
-    values[place] = value
+def spoiled(values, value):
+    values = values.astype(float if isinstance(value, float) else object)
+    values[-1] = value
     return values
 
 
-def with_column(X, name, values):
-    return pd.DataFrame(X, columns=["u", "v", "w"]).assign(**{name: values})
-
-
-def named(X, names):
+def named(X, names="uvw", **others):
     frame = pd.DataFrame(X)
-    frame.columns = names
-    return frame
+    frame.columns = [*names]
+    return frame.assign(**others)
 
 
 # What is wrong of X, y and groups of a classifier; each wrong value is in the last record alone.
 WRONG = {
     "NaN": lambda X, y, g: (spoiled(X, np.nan), y, g),
-    "NaN in a frame": lambda X, y, g: (named(spoiled(X, np.nan), ["u", "v", "w"]), y, g),
+    "NaN in a frame": lambda X, y, g: (named(spoiled(X, np.nan)), y, g),
     "infinite": lambda X, y, g: (spoiled(X, np.inf), y, g),
-    "text": lambda X, y, g: (with_column(X, "v", spoiled(X[:, 0].astype(object), "x")), y, g),
-    "dates": lambda X, y, g: (with_column(X, "v", np.datetime64("2020-01-01")), y, g),
+    "text": lambda X, y, g: (named(X, v=spoiled(X[:, 0].astype(object), "x")), y, g),
+    "dates": lambda X, y, g: (named(X, v=np.datetime64("2020-01-01")), y, g),
     "complex": lambda X, y, g: (X + 0j, y, g),
-    "names twice": lambda X, y, g: (named(X, ["u", "v", "u"]), y, g),
+    "names twice": lambda X, y, g: (named(X, "uvu"), y, g),
     "mixed names": lambda X, y, g: (named(X, ["u", 1, "w"]), y, g),
     "no records": lambda X, y, g: (X[:0], y[:0], g[:0]),
-    "no class": lambda X, y, g: (X, spoiled(y.astype(object), None), g),
+    "no class": lambda X, y, g: (X, spoiled(y, None), g),
     "one class": lambda X, y, g: (X, np.full(len(y), "no"), g),
     "measured classes": lambda X, y, g: (X, X[:, 0], g),
     "identifiers as classes": lambda X, y, g: (X, np.arange(len(y)), g),
-    "classes with blanks": lambda X, y, g: (X, spoiled(y.astype(object), "no "), g),
-    "mixed classes": lambda X, y, g: (X, spoiled(y.astype(object), 1), g),
-    "no group": lambda X, y, g: (X, y, spoiled(g.astype(object), None)),
+    "classes with blanks": lambda X, y, g: (X, spoiled(y, "no "), g),
+    "mixed classes": lambda X, y, g: (X, spoiled(y, 1), g),
+    "no group": lambda X, y, g: (X, y, spoiled(g, None)),
     "measured groups": lambda X, y, g: (X, y, X[:, 0]),
     "identifiers as groups": lambda X, y, g: (X, y, np.arange(len(y))),
-    "groups with blanks": lambda X, y, g: (X, y, spoiled(g.astype(object), "a ")),
-    "groups by name twice": lambda X, y, g: (X, y, named(np.tile(g[:, None], 2), ["k", "k"])),
+    "groups with blanks": lambda X, y, g: (X, y, spoiled(g, "a ")),
+    "groups by name twice": lambda X, y, g: (X, y, named(np.tile(g[:, None], 2), "kk")),
 }
 
 
@@ -82,59 +79,50 @@ def cut(data):
     return Partitioned(*data, cuts=[20, 80] if len(data[1]) else [0])
 
 
-def refusal(fit):
-    with pytest.raises(Exception) as error:  # noqa: PT011 - whichever it is in memory
-        fit()
-    return type(error.value), str(error.value), getattr(error.value, "__notes__", [])
+def refused_alike(task, draws, data, **parameters):
+    """Expect one error, of the same words, from records in memory and in partitions."""
+    told = []
+    for given in (data, [cut(data)]):
+        with pytest.raises(Exception) as error:  # noqa: PT011 - whichever it is in memory
+            task.make(**parameters).fit(*given)
+        told.append((type(error.value), str(error.value), getattr(error.value, "__notes__", [])))
+    assert told[0] == told[1]
+    assert draws() == []
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_memory_refuses_is_refused_in_the_same_words(binary, draws, name):
-    data = WRONG[name](*binary.data)
-    in_memory = refusal(lambda: binary.make().fit(*data))
-    assert refusal(lambda: binary.make().fit(cut(data))) == in_memory
-    assert draws() == []
+    refused_alike(binary, draws, WRONG[name](*binary.data))
 
 
 @pytest.mark.parametrize(
-    ("parameters", "wrong"),
+    ("parameters", "changes"),
     [
-        ({"classes": ["no", "maybe"]}, lambda X, y, g: (X, y, g)),
-        ({"group_labels": ["a", "b"]}, lambda X, y, g: (X, y, g)),
-        ({"group_labels": ["a", "b", "c", "d"]}, lambda X, y, g: (X, y, g)),
-        ({"group_labels": ["a", "b"]}, lambda X, y, g: (X, y, None)),
-        ({"group_by": "z"}, lambda X, y, g: (named(X, ["u", "v", "w"]), y, None)),
-        ({"epsilon": -1.0}, lambda X, y, g: (X, y, g)),
-        ({"prior": [1.0]}, lambda X, y, g: (X, y, g)),
-        ({"start": (np.zeros(7), 0.0)}, lambda X, y, g: (X, y, g)),
-        ({"loss": "squared_error"}, lambda X, y, g: (X, y, g)),
+        ({"classes": ["no", "maybe"]}, {}),
+        ({"group_labels": ["a", "b"]}, {}),
+        ({"group_labels": ["a", "b", "c", "d"]}, {}),
+        ({"group_labels": ["a", "b"]}, {"groups": None}),
+        ({"group_by": "z"}, {"X": named(np.zeros((90, 3))), "groups": None}),
+        ({"epsilon": -1.0}, {}),
+        ({"prior": [1.0]}, {}),
+        ({"start": (np.zeros(7), 0.0)}, {}),
+        ({"loss": "squared_error"}, {}),
     ],
-    ids=lambda each: str(each) if isinstance(each, dict) else "",
+    ids=lambda each: str(list(each)),
 )
-def test_what_parameters_do_not_allow(binary, parameters, wrong, draws):
-    data = wrong(*binary.data)
-    in_memory = refusal(lambda: binary.make(**parameters).fit(*data))
-    elsewhere = Partitioned(*data, cuts=[20, 80])
-    assert refusal(lambda: binary.make(**parameters).fit(elsewhere)) == in_memory
-    assert draws() == []
+def test_what_parameters_do_not_allow(binary, parameters, changes, draws):
+    refused_alike(binary, draws, binary.data._replace(**changes), **parameters)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, "x"])
 def test_targets_of_a_regressor(regressor, value, draws):
-    X, y, groups = regressor.data
-    y = spoiled(y.astype(object) if value == "x" else y, value)
-    in_memory = refusal(lambda: regressor.make().fit(X, y, groups))
-    elsewhere = Partitioned(X, y, groups, cuts=[20, 80])
-    assert refusal(lambda: regressor.make().fit(elsewhere)) == in_memory
-    assert draws() == []
+    refused_alike(regressor, draws, regressor.data._replace(y=spoiled(regressor.data.y, value)))
 
 
 def test_other_columns_in_one_partition(binary, draws):
-    X, y, groups = binary.data
-    source = Partitioned(named(X, ["u", "v", "w"]), y, groups, cuts=[20, 80])
-    source.parts[2].table = replace(
-        source.parts[2].table, X=source.parts[2].table.X[["v", "u", "w"]]
-    )
+    source = cut(binary.data._replace(X=named(binary.data.X)))
+    table = source.parts[2].table
+    source.parts[2].table = replace(table, X=table.X[["v", "u", "w"]])
     with pytest.raises(ValueError, match="same columns in every partition, in one order"):
         binary.make().fit(source)
     assert draws() == []
@@ -149,18 +137,20 @@ def test_more_labels_than_anybody_has(binary, monkeypatch):
         binary.make().fit(Partitioned(X, np.arange(90), groups))
 
 
-@pytest.mark.parametrize("what", ["y", "groups", "X", "dtype"])
-def test_a_partition_that_changes_before_its_rows_are_read(binary, draws, what):
-    source = Partitioned(*binary.data, cuts=[20, 80])
-
-    def change(table, n_reads):
-        if n_reads == 1:
-            return table
-        other = {"y": table.y[::-1], "groups": table.groups[::-1], "X": named(table.X, [*"uvw"])}
-        other["dtype"] = table.X.astype(np.float32)
-        return replace(table, **{what if what != "dtype" else "X": other[what]})
-
-    source.parts[1].change = change
+@pytest.mark.parametrize(
+    ("what", "other"),
+    [
+        ("y", lambda y: y[::-1]),
+        ("groups", lambda groups: groups[::-1]),
+        ("X", named),
+        ("X", lambda X: X.astype(np.float32)),
+    ],
+)
+def test_a_partition_that_changes_before_its_rows_are_read(binary, draws, what, other):
+    source = cut(binary.data)
+    source.parts[1].change = lambda table, n_reads: (
+        table if n_reads == 1 else replace(table, **{what: other(getattr(table, what))})
+    )
     with pytest.raises(ChangedDataError, match="partition 1 of the records must be the same"):
         binary.make().fit(source)
     assert draws() == []
@@ -170,16 +160,14 @@ def test_a_failing_fit_leaves_the_estimator_and_no_spool(binary, tmp_path):
     X, y, groups = binary.data
     model = binary.fit()
     before = dict(vars(model))
-    wrong = Partitioned(spoiled(X, np.nan), y, groups, cuts=[20, 80], spool=tmp_path)
-    with pytest.raises(ValueError, match="NaN in column 0"):
+    wrong = Partitioned(named(spoiled(X, np.inf)), y, groups, cuts=[20, 80], spool=tmp_path)
+    with pytest.raises(ValueError, match=r"contains infinity .* in column 'u'"):
         model.fit(wrong)
     assert vars(model) == before
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interrupted_fit_says_what_is_spent(binary, tmp_path, monkeypatch, draws):
-    from sklearn_dpwg.data.risks import RecordBlock
-
     n_passes, sums = [], RecordBlock.sums
 
     def interrupted(block, *args, **kwargs):
@@ -199,19 +187,16 @@ def test_an_interrupted_fit_says_what_is_spent(binary, tmp_path, monkeypatch, dr
     assert list(tmp_path.iterdir()) == []
 
 
+IN_GROUP = "neighbours must be 'replace-in-group' with records that are not in memory"
+
+
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
         ({"solver": "oco"}, "solver must be one that reads all records at once"),
         ({"solver": "online-to-batch"}, "solver must be one that reads all records at once"),
-        (
-            {"neighbours": "replace-any", "group_labels": ["a", "b", "c"]},
-            "neighbours must be 'replace-in-group' with records that are not in memory",
-        ),
-        (  # labels would not help
-            {"neighbours": "replace-any"},
-            "neighbours must be 'replace-in-group' with records that are not in memory",
-        ),
+        ({"neighbours": "replace-any", "group_labels": ["a", "b", "c"]}, IN_GROUP),
+        ({"neighbours": "replace-any"}, IN_GROUP),  # labels would not help
     ],
 )
 def test_what_needs_memory_is_refused(binary, parameters, said):
@@ -228,18 +213,19 @@ def test_partial_fit_of_a_source_is_refused_in_a_sentence(binary):
 
 def test_what_else_is_passed_with_a_source(binary):
     X, y, groups = binary.data
-    source = Partitioned(X, y, groups)
-    with pytest.raises(ValueError, match="y must be None with a Partitioned"):
-        binary.make().fit(source, y)
-    with pytest.raises(ValueError, match="groups must be None with a Partitioned"):
-        binary.make().fit(source, groups=groups)
-    model = binary.fit()
-    with pytest.raises(ValueError, match="sample_weight must be None with records that are not"):
-        model.score(source, sample_weight=np.ones(90))
-    with pytest.raises(ValueError, match="at least one record to score"):
-        model.score(Partitioned(X[:0], y[:0]))
-    with pytest.raises(ValueError, match="at least one record"):
-        model.predict(Partitioned(X[:0], y[:0]))
+    source, empty, model = Partitioned(X, y, groups), Partitioned(X[:0], y[:0]), binary.fit()
+    for call, said in (
+        (lambda: binary.make().fit(source, y), "y must be None with a Partitioned"),
+        (lambda: binary.make().fit(source, groups=groups), "groups must be None with a Partitio"),
+        (
+            lambda: model.score(source, sample_weight=np.ones(90)),
+            "sample_weight must be None with records that are not",
+        ),
+        (lambda: model.score(empty), "at least one record to score"),
+        (lambda: model.predict(empty), "at least one record"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            call()
 
 
 def test_tables_that_are_read_when_asked_for_and_paths_point_to_a_source(binary, tmp_path):
@@ -354,10 +340,3 @@ def test_searches_of_dask_spend_nothing(name):
         with pytest.raises((TypeError, ValueError), match=said):
             SEARCHES[name](X, y)
         assert ledger.epsilon_spent == 0.0
-
-
-def test_infinity_is_named_by_its_column(binary):
-    X, y, groups = binary.data
-    wrong = named(spoiled(X, np.inf), ["u", "v", "w"])
-    with pytest.raises(ValueError, match=r"contains infinity .* in column 'u'"):
-        binary.make().fit(cut((wrong, y, groups)))
