@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles import GeneratorOracle, InMemoryOracle, SampleOracle
 from sklearn_dpwg.exceptions import OracleError
+from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.solvers import MGR, OCO
 
 
@@ -38,8 +39,6 @@ def test_an_oracle_on_the_records_is_like_a_fit(task, play):
         """Deals the records in the order of a seeded fit."""
 
         def __init__(self):
-            from sklearn_dpwg.privacy import NoiseSource
-
             rng = NoiseSource(0).rng
             self.order = {
                 label: list(rng.permutation(np.flatnonzero(task.data.groups == label)))
@@ -87,19 +86,13 @@ def simulate(group, size, rng):
 
 @pytest.mark.parametrize("play", ["weighted", "sampled"])
 def test_groups_without_end(play):
+    solver = OCO(n_rounds=200, batch_size=400, play=play)
     regressor = DPWorstGroupRegressor(
-        solver=OCO(n_rounds=200, batch_size=400, play=play),
-        random_state=0,
-        data_norm=1.0,
-        target_bounds=(-1, 1),
+        solver=solver, random_state=0, data_norm=1.0, target_bounds=(-1, 1)
     )
-    plan = regressor.plan(group_sizes=[math.inf, math.inf], n_features=3)
-    regressor.fit_oracle(
-        GeneratorOracle(simulate, 0),
-        group_labels=["a", "b"],
-        group_sizes=[math.inf] * 2,
-        n_features=3,
-    )
+    facts = {"group_sizes": [math.inf, math.inf], "n_features": 3}
+    plan = regressor.plan(**facts)
+    regressor.fit_oracle(GeneratorOracle(simulate, 0), group_labels=["a", "b"], **facts)
     assert regressor.plan_ == plan
     assert math.isfinite(plan.predicted_excess)
     assert plan.n_drawn >= 200 * 400
@@ -111,24 +104,21 @@ def test_groups_without_end(play):
 
 
 def test_unbounded_groups_need_rounds():
-    known = {"group_labels": ["a", "b"], "n_features": 3}
-    oracle = GeneratorOracle(simulate)
-    regressor = DPWorstGroupRegressor(solver="oco", data_norm=1.0, target_bounds=(-1, 1))
-    with pytest.raises(ValueError, match=r"^n_rounds of OCO must be set where a group has no end"):
-        regressor.fit_oracle(oracle, group_sizes=[math.inf, math.inf], **known)
-    with pytest.raises(
-        ValueError, match=r"^prior must be 'uniform' or one positive weight a group"
+    def learn(solver, size=math.inf, **parameters):
+        model = DPWorstGroupRegressor(
+            solver=solver, data_norm=1.0, target_bounds=(-1, 1), **parameters
+        )
+        known = {"group_labels": ["a", "b"], "n_features": 3}
+        return model.fit_oracle(GeneratorOracle(simulate), group_sizes=[math.inf, size], **known)
+
+    for solver, size, said in (
+        ("oco", math.inf, "n_rounds of OCO must be set where a group has no end"),
+        ("oco", 5, "prior must be 'uniform' or one positive weight a group"),
+        (OCO(schedule="paper"), math.inf, "n_rounds of OCO must be set"),
     ):
-        regressor.fit_oracle(oracle, group_sizes=[math.inf, 5], **known)
-    mixed = DPWorstGroupRegressor(
-        solver=OCO(n_rounds=3, batch_size=2), prior="uniform", data_norm=1.0, target_bounds=(-1, 1)
-    )
-    mixed.fit_oracle(oracle, group_sizes=[math.inf, 500], **known)
-    assert mixed.n_iter_ == 3
-    with pytest.raises(ValueError, match=r"^n_rounds of OCO must be set"):
-        DPWorstGroupRegressor(
-            solver=OCO(schedule="paper"), data_norm=1.0, target_bounds=(-1, 1)
-        ).fit_oracle(oracle, group_sizes=[math.inf, math.inf], **known)
+        with pytest.raises(ValueError, match=f"^{said}"):
+            learn(solver, size)
+    assert learn(OCO(n_rounds=3, batch_size=2), 500, prior="uniform").n_iter_ == 3
 
 
 class Failing(SampleOracle):
@@ -159,48 +149,42 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("n_good", [0, 4])
-def test_an_oracle_that_fails(task, draws, fault, n_good):
+def test_an_oracle_that_fails(one_output, draws, fault, n_good):
     break_it, message = FAULTS[fault]
-    estimator = fresh(task)
-    before = dict(vars(estimator))
-    with pytest.raises(OracleError, match=message) as caught:
-        estimator.fit_oracle(Failing(task.data, n_good, break_it), **facts(task))
-    # before the first round is through nothing has left the records
-    assert bool(draws()) == (n_good > 0)
-    assert getattr(caught.value, "__notes__", []) == [
-        "Noisy values had been released before this error: count the budget of this fit, "
-        "epsilon=1 and delta=1e-06, as spent."
-    ] * (n_good > 0)
-    assert vars(estimator) == before
-    with pytest.raises(Exception, match="not fitted"):
-        estimator.predict(task.data.X)
-    # a fitted one stays as it was
-    estimator.fit(*task.data)
-    before = dict(vars(estimator))
-    with pytest.raises(OracleError):
-        estimator.fit_oracle(Failing(task.data, n_good, break_it), **facts(task))
-    assert vars(estimator) == before
+    task, known = one_output, facts(one_output)
+    # what is fitted stays as it was
+    for estimator in (fresh(task), fresh(task, solver=OCO(n_rounds=2)).fit(*task.data)):
+        before, n_draws = dict(vars(estimator)), len(draws())
+        with pytest.raises(OracleError, match=message) as caught:
+            estimator.fit_oracle(Failing(task.data, n_good, break_it), **known)
+        # before the first round is through nothing has left the records
+        assert (len(draws()) > n_draws) == (n_good > 0)
+        assert getattr(caught.value, "__notes__", []) == [
+            "Noisy values had been released before this error: count the budget of this fit, "
+            "epsilon=1 and delta=1e-06, as spent."
+        ] * (n_good > 0)
+        assert vars(estimator) == before
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"group_sizes": {"a": 5, "b": 0, "c": 5}}, "an entry of group_sizes must be a positive"),
-        ({"group_sizes": {"a": 5, "b": 2.5, "c": 5}}, "an entry of group_sizes must be a positive"),
-        ({"group_sizes": {"a": 5, "b": math.nan, "c": 5}}, "an entry of group_sizes must be a pos"),
+        *(
+            ({"group_sizes": {"a": 5, "b": size, "c": 5}}, "an entry of group_sizes must be a pos")
+            for size in (0, 2.5, math.nan)
+        ),
         ({"group_sizes": {"a": 5, "b": 1, "c": 5}}, "OCO needs at least 2 records of every group"),
         ({"group_sizes": [5, 5]}, "group_labels must be given, or set, where group_sizes is a seq"),
-        (
-            {"group_sizes": [5], "group_labels": ["a", "b"]},
-            "group_sizes must have one size a la",
-        ),
+        ({"group_sizes": [5], "group_labels": ["a", "b"]}, "group_sizes must have one size a la"),
         ({"n_features": 0}, "n_features must be a positive whole number, got 0"),
         ({"n_features": 2.0}, "n_features must be a positive whole number, got 2.0"),
     ],
 )
-def test_wrong_facts(task, draws, changes, message):
+def test_wrong_facts(one_output, draws, changes, message):
     with pytest.raises(ValueError, match=message):
-        fresh(task).fit_oracle(InMemoryOracle(*task.data), **facts(task, **changes))
+        fresh(one_output).fit_oracle(
+            InMemoryOracle(*one_output.data), **facts(one_output, **changes)
+        )
     assert draws() == []
 
 
@@ -215,14 +199,12 @@ def test_classes_of_an_oracle(binary, regressor):
         )
 
 
-def test_a_fixed_solver_has_no_plan_without_end(task):
+def test_a_fixed_solver_has_no_plan_without_end_and_no_fit_oracle(task):
     with pytest.raises(ValueError, match=r"^group_sizes must be finite with solver="):
         task.make().plan(group_sizes=[math.inf, math.inf], n_features=3)
-
-
-def test_a_fixed_solver_has_no_fit_oracle(task):
     for solver in (MGR(n_steps=2), "mgr", "auto", "exact", "sgd"):
         assert not hasattr(task.make(solver=solver), "fit_oracle")
     assert not hasattr(task.make(solver="oco", epsilon=math.inf), "fit_oracle")
     assert hasattr(task.make(solver="oco"), "fit_oracle")
-    assert "Parameters" in DPWorstGroupClassifier.fit_oracle.__doc__
+
+

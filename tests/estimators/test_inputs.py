@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import pickle
 import tracemalloc
 
@@ -32,8 +33,6 @@ FORMS = {
 }
 
 
-def _dense(X):
-    return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
 
 
 def with_zeros(X):
@@ -44,9 +43,7 @@ def with_zeros(X):
 
 
 def predictions(model, X):
-    if hasattr(model, "decision_function"):
-        return model.decision_function(X)
-    return model.predict(X)
+    return getattr(model, "decision_function", model.predict)(X)
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
@@ -117,8 +114,8 @@ def test_group_by_in_every_form(binary, form):
     X[:, 2] = np.where(X[:, 2] > 0, 0.5, 0.0)
     expected = binary.make().fit(X, binary.data.y, X[:, 2])
     column = 2 if form in ("C", "csr_array", "coo_array") else "w"
-    of_rows = lambda rows: _dense(rows)[:, 2]  # noqa: E731
-    for group_by in (column, [column], of_rows):
+    # of what is dense, or can be made so
+    for group_by in (column, [column], lambda X: np.asarray(getattr(X, "toarray", lambda: X)())[:, 2]):
         fitted = binary.make(group_by=group_by).fit(FORMS[form](X), binary.data.y)
         np.testing.assert_allclose(fitted.coef_, expected.coef_, rtol=1e-9)
         assert fitted.group_labels_.tolist() == [0.0, 0.5]
@@ -180,11 +177,10 @@ def test_long_rows_are_told_in_every_form(binary, form, precision):
 
 
 def test_a_model_of_sparse_rows_is_pickled_without_them(binary):
-    fitted = binary.make().fit(csr_array(binary.data.X), binary.data.y, binary.data.groups)
+    X, y, groups = binary.data
+    fitted = binary.make().fit(csr_array(X), y, groups)
     again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(
-        again.predict(binary.data.X), fitted.predict(csr_array(binary.data.X))
-    )
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(csr_array(X)))
 
 
 # --- copies ------------------------------------------------------------------------------------
@@ -195,11 +191,15 @@ BESIDE = 90 * N_RECORDS + 2**21
 
 
 def size(X):
-    return (
-        X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-        if isinstance(X, csr_array)
-        else (X.nbytes)
-    )
+    parts = (X.data, X.indices, X.indptr) if isinstance(X, csr_array) else (X,)
+    return sum(part.nbytes for part in parts)
+
+
+def quick(kind=DPWorstGroupRegressor, solver=None):
+    bounds = {"target_bounds": (-1, 1)} if kind is DPWorstGroupRegressor else {}
+    epsilon = math.inf if isinstance(solver, Exact) else 1.0
+    solver = solver or MGR(n_steps=2)
+    return kind(epsilon, data_norm=1.0, radius=1.0, solver=solver, random_state=0, **bounds)
 
 
 def big(form, precision, *, is_sorted):
@@ -228,23 +228,21 @@ def traced(function):
 @pytest.mark.parametrize(
     ("form", "precision", "solver"),
     [
-        *((form, "float64", MGR(n_steps=2)) for form in ("C", "F", "csr")),
-        *((form, "float32", MGR(n_steps=2)) for form in ("C", "csr")),
-        *((form, "float64", Exact(tolerance=1e-2)) for form in ("F", "csr")),
+        ("C", "float64", MGR(n_steps=2)),
+        ("C", "float32", MGR(n_steps=2)),
+        ("F", "float64", MGR(n_steps=2)),
+        ("csr", "float32", MGR(n_steps=2)),
+        ("csr", "float64", Exact(tolerance=1e-2)),
     ],
     ids=repr,
 )
 def test_sorted_rows_are_not_copied_others_once(form, precision, solver):
-    epsilon = 1.0 if isinstance(solver, MGR) else float("inf")
-    model = DPWorstGroupClassifier(
-        epsilon, data_norm=1.0, radius=1.0, solver=solver, random_state=0
-    )
-    warm = big(form, precision, is_sorted=True)
-    model.fit(warm[0][:99], warm[1][:99], groups=np.repeat([0, 1, 2], 33))  # compiles
-    for is_sorted, n_copies in ((True, 0), (False, 1)):
-        X, y, groups = big(form, precision, is_sorted=is_sorted)
-        before = X.copy()
-        peak = traced(lambda: model.fit(X, y, groups=groups))  # noqa: B023
+    model = quick(DPWorstGroupClassifier, solver)
+    X, y, groups = big(form, precision, is_sorted=False)
+    model.fit(X[:99], y[:99], groups=np.repeat([0, 1, 2], 33))  # compiles
+    before = X.copy()
+    for codes, n_copies in ((np.sort(groups), 0), (groups, 1)):
+        peak = traced(lambda: model.fit(X, y, groups=codes))  # noqa: B023
         assert (before != X).sum() == 0
         assert peak < n_copies * size(X) + BESIDE
         assert peak > 0.9 * n_copies * size(X)
@@ -254,10 +252,7 @@ def test_sorted_rows_are_not_copied_others_once(form, precision, solver):
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_frames_of_one_type_are_not_converted(frame):
     X, y, groups = big("F", "float64", is_sorted=True)
-    rows = frame(X)
-    model = DPWorstGroupRegressor(
-        data_norm=1.0, solver=MGR(n_steps=2), random_state=0, target_bounds=(-1, 1)
-    )
+    rows, model = frame(X), quick()
     model.fit(rows[:99], y[:99], groups=np.repeat([0, 1, 2], 33))
     peak = traced(lambda: model.fit(rows, y, groups=groups))
     # polars keeps its columns apart, so NumPy cannot see them as one array
@@ -274,10 +269,7 @@ def test_what_was_converted_is_not_kept_while_the_solver_runs():
             held.append(tracemalloc.get_traced_memory()[0])
             return super().run(*arguments, **options)
 
-    model = DPWorstGroupRegressor(
-        data_norm=1.0, solver=WatchedMGR(n_steps=2), random_state=0, target_bounds=(-1, 1)
-    )
-    traced(lambda: model.fit(frame, y, groups=groups))
+    traced(lambda: quick(solver=WatchedMGR(n_steps=2)).fit(frame, y, groups=groups))
     assert held[0] < size(X) + BESIDE
 
 
@@ -285,8 +277,5 @@ def test_what_was_converted_is_not_kept_while_the_solver_runs():
 @pytest.mark.parametrize("form", ["C", "F", "csr"])
 def test_predicting_copies_no_rows(form, precision):
     X, y, groups = big(form, precision, is_sorted=True)
-    model = DPWorstGroupRegressor(
-        data_norm=1.0, solver=MGR(n_steps=2), random_state=0, target_bounds=(-1, 1)
-    )
-    model.fit(X, y, groups=groups)
+    model = quick().fit(X[:99], y[:99], groups=groups[:99])
     assert traced(lambda: model.predict(X)) < BESIDE

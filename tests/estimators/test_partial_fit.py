@@ -33,9 +33,8 @@ def make_part(task, seed):
     if task.estimator is DPWorstGroupRegressor:
         return X, signal, groups
     classes = np.unique(task.data.y)
-    if len(classes) == 2:
-        return X, classes[(signal > 0).astype(int)], groups
-    return X, classes[np.digitize(signal, [-0.15, 0.15])], groups
+    cuts = [0.0] if len(classes) == 2 else [-0.15, 0.15]
+    return X, classes[np.digitize(signal, cuts)], groups
 
 
 def make(task, **parameters):
@@ -144,24 +143,24 @@ def joblib_copy(estimator):
 
 
 @pytest.mark.parametrize("how", COPIES)
-def test_secrets_are_not_copied(task, how):
+def test_secrets_are_not_copied(one_output, how):
+    task = one_output
     estimator = make(task).partial_fit(*make_part(task, 0))
+    part = X, *_ = make_part(task, 1)
     other = COPIES[how](estimator)
-    X, y, groups = make_part(task, 1)
     assert np.array_equal(other.predict(X), estimator.predict(X))
     assert other.privacy_ == estimator.privacy_
-    assert not hasattr(other, "_open")
-    before = dict(vars(other))
-    with pytest.raises(RuntimeError, match="running sums and unused noise are secrets"):
-        other.partial_fit(X, y, groups)
-    assert vars(other) == before
-    # again, and from a copy of the copy
-    with pytest.raises(RuntimeError, match="secrets, which a copy or a pickle leaves out"):
-        COPIES[how](other).partial_fit(X, y, groups)
+    for each in (other, COPIES[how](other)):
+        assert not hasattr(each, "_open")
+        before = dict(vars(each))
+        with pytest.raises(RuntimeError, match="running sums and unused noise are secrets, which"):
+            each.partial_fit(*part)
+        assert vars(each) == before
     # the original goes on, a clone and a fit begin anew
-    assert estimator.partial_fit(X, y, groups).n_iter_ > other.n_iter_
-    assert clone(other).partial_fit(X, y, groups)
-    assert other.fit(X, y, groups).partial_fit(X, y, groups)
+    assert estimator.partial_fit(*part).n_iter_ > other.n_iter_
+    if how == "copy":
+        assert clone(other).partial_fit(*part)
+        assert other.fit(*part).partial_fit(*part)
 
 
 def test_a_pickle_holds_no_secret(binary):
@@ -180,7 +179,8 @@ def test_a_pickle_holds_no_secret(binary):
     }  # fmt: skip
 
 
-def test_after_a_fit_a_new_game_begins(task):
+def test_after_a_fit_a_new_game_begins(one_output):
+    task = one_output
     estimator = make(task).fit(*task.data)
     first = estimator.plan_
     estimator.partial_fit(*make_part(task, 0))
@@ -206,10 +206,7 @@ def test_parameters_must_not_change(binary):
     [
         (lambda X, y, g: (X[:, :2], y, g), "X has 2 features, but .* is expecting 3 features"),
         (lambda X, y, g: (X * np.nan, y, g), "NaN"),
-        (
-            lambda X, y, g: (X, np.full(len(y), "other"), g),
-            "y must hold no class outside",
-        ),
+        (lambda X, y, g: (X, np.full(len(y), "other"), g), "y must hold no class outside"),
         (lambda X, y, g: (X, y, np.full(len(g), "z")), "groups contains 'z', which is not in"),
         (lambda X, y, g: (X, y, None), "groups must be given, as in the first call, got None"),
         (lambda X, y, g: (X, y, g[:5]), "groups must have one entry a record"),
@@ -281,16 +278,10 @@ def test_wrong_horizons(binary):
 
 
 def test_groups_are_routed():
+    model = DPWorstGroupClassifier(solver="oco", data_norm=1.0)
     with config_context(enable_metadata_routing=True):
-        requests = (
-            DPWorstGroupClassifier(solver="oco", data_norm=1.0)
-            .get_metadata_routing()
-            .partial_fit.requests
-        )
-    assert requests["groups"] is True
-    assert not hasattr(
-        DPWorstGroupClassifier(solver="oco", epsilon=math.inf, data_norm=1.0), "partial_fit"
-    )
+        assert model.get_metadata_routing().partial_fit.requests["groups"] is True
+    assert not hasattr(model.set_params(epsilon=math.inf), "partial_fit")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles import GeneratorOracle
@@ -13,14 +12,12 @@ from sklearn_dpwg.estimators.planning import hopeless_groups
 from sklearn_dpwg.exceptions import WeakPlanWarning
 from sklearn_dpwg.solvers import MGR, OCO, Moments, OnlineToBatch, PhasedERM
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning")
 
-CLASSIFIER = DPWorstGroupClassifier(1.0, 1e-6, data_norm=1.0, random_state=0)
-REGRESSOR = DPWorstGroupRegressor(
-    1.0, 1e-6, data_norm=1.0, target_bounds=(-1.0, 1.0), random_state=0
-)
+
+def make(epsilon=1.0, solver="auto", kind=DPWorstGroupClassifier, delta=1e-6):
+    bounds = {"target_bounds": (-1.0, 1.0)} if kind is DPWorstGroupRegressor else {}
+    return kind(epsilon, delta, data_norm=1.0, random_state=0, solver=solver, **bounds)
 
 
 def fit_with(model, sizes):
@@ -43,15 +40,13 @@ def records_that_do(message):
 @pytest.mark.parametrize(
     "model",
     [
-        CLASSIFIER.__class__(4.0, 1e-6, solver=MGR(n_steps=20), data_norm=1.0, random_state=0),
-        CLASSIFIER.__class__(1.0, 1e-6, solver=PhasedERM(), data_norm=1.0, random_state=0),
-        REGRESSOR,
-        REGRESSOR.__class__(
-            0.5, 1e-6, target_bounds=(-1, 1), solver=Moments(), random_state=0, data_norm=1.0
-        ),
+        make(4.0, MGR(n_steps=20)),
+        make(1.0, PhasedERM()),
+        make(kind=DPWorstGroupRegressor),
+        make(0.5, Moments(), DPWorstGroupRegressor),
     ],
     ids=["mgr", "phased-erm", "regression", "moments"],
-)  # fmt: skip
+)
 def test_what_is_said_to_do_does(model, size):
     (message,) = fit_with(model, [3000, size])
     assert message.startswith(f"group 'g1' has {size} record(s), too few to learn from")
@@ -67,9 +62,8 @@ def test_what_is_said_to_do_does(model, size):
 
 
 def test_every_hopeless_group_is_named_and_no_other():
-    model = CLASSIFIER.__class__(8.0, 1e-6, solver="mgr", data_norm=1.0, random_state=0)
-    (message,) = fit_with(model, [30_000, 2, 15_000, 5, 9])
-    sizes = [30_000, 2, 15_000, 5, 9]
+    model, sizes = make(8.0, "mgr"), [30_000, 2, 15_000, 5, 9]
+    (message,) = fit_with(model, sizes)
     bounds = model.plan_.predicted_excess_if_worst
     hopeless = hopeless_groups(model.plan_)
     assert {1, 3, 4} <= set(hopeless) < {0, 1, 2, 3, 4}
@@ -82,10 +76,10 @@ def test_every_hopeless_group_is_named_and_no_other():
 
 
 @pytest.mark.parametrize("sizes", [[30, 20], [200_000, 5_000, 1]])
-@pytest.mark.parametrize("kind", [CLASSIFIER, REGRESSOR], ids=["classifier", "regressor"])
+@pytest.mark.parametrize("kind", [DPWorstGroupClassifier, DPWorstGroupRegressor])
 def test_a_weak_plan_says_how_many_records_a_group_would_do(sizes, kind):
     """One record makes the plan of 205,000 weak: it is the group that is told to grow."""
-    model = clone(kind).set_params(epsilon=0.5, solver=MGR(n_steps=20))
+    model = make(0.5, MGR(n_steps=20), kind)
     (message,) = fit_with(model, sizes)
     (number,) = re.findall(r" ([\d,]+) records in each group would do \(fewer are in", message)
     enough = int(number.replace(",", ""))
@@ -101,33 +95,23 @@ def test_a_weak_plan_says_how_many_records_a_group_would_do(sizes, kind):
         assert "fewer are in 'g2' (1 record(s)" in message
 
 
-def test_nothing_is_said_where_every_group_has_enough():
-    assert (
-        fit_with(CLASSIFIER.__class__(4.0, 1e-6, data_norm=1.0, random_state=0), [3000, 2000]) == []
-    )
-
-
-def test_many_hopeless_groups_are_counted():
-    model = CLASSIFIER.__class__(4.0, 1e-6, solver=MGR(n_steps=20), data_norm=1.0, random_state=0)
+def test_many_hopeless_groups_are_counted_and_few_kinds_of_them_named():
+    model = make(4.0, MGR(n_steps=20))
     (message,) = fit_with(model, [20_000] + [3] * 30)
     assert message.startswith("30 groups have too few records")
     assert "'g1' (3 record(s), bound" in message
     assert message.count("'g") == 3
     assert "and 27 more of 3 record(s), bound" in message
-
-
-def test_few_of_many_kinds_of_hopeless_groups_are_named():
-    sizes = [20_000, *range(1, 31)]
-    model = CLASSIFIER.__class__(8.0, 1e-6, solver=MGR(n_steps=20), data_norm=1.0, random_state=0)
-    (message,) = fit_with(model, sizes)
+    (message,) = fit_with(model.set_params(epsilon=8.0), [20_000, *range(1, 31)])
     assert len(hopeless_groups(model.plan_)) == 31
     assert message.partition("(fewer are in ")[2].count("'g") == 20
     assert ", and 10 more)" in message
+    assert fit_with(make(4.0), [3000, 2000]) == []
 
 
 @pytest.mark.parametrize("n_tiny", [1, 30])
 def test_groups_that_alone_make_a_plan_weak_are_named_with_what_cures_them(n_tiny):
-    model = clone(CLASSIFIER).set_params(solver="mgr")
+    model = make(solver="mgr")
     (message,) = fit_with(model, [3000, 2000] + [1] * n_tiny)
     assert message.count("misspelt label") == 1
     assert "larger epsilon" not in message
@@ -149,7 +133,7 @@ def test_no_number_is_told_where_the_solver_refuses_so_many():
                 raise ValueError("too many")
             return super()._plan(problem, budget)
 
-    (message,) = fit_with(CLASSIFIER.__class__(4.0, 1e-6, solver=Choosy(n_steps=20)), [3000, 1])
+    (message,) = fit_with(make(4.0, Choosy(n_steps=20)), [3000, 1])
     assert "bring about" not in message
     assert "merge it or leave it out" in message
 
@@ -161,7 +145,7 @@ def test_without_an_end_of_records_no_group_is_to_blame():
         X = rng.uniform(-0.5, 0.5, size=(size, 2))
         return X, X[:, 0] > 0.0
 
-    model = clone(CLASSIFIER).set_params(solver=OnlineToBatch(n_rounds=5, batch_size=2))
+    model = make(solver=OnlineToBatch(n_rounds=5, batch_size=2))
     with pytest.warns(WeakPlanWarning) as seen:
         model.fit_oracle(
             GeneratorOracle(simulate),
@@ -182,7 +166,7 @@ def test_numbers_beyond_which_plans_take_long_are_not_tried():
             planned.append(problem.n_records)
             return super()._plan(problem, budget)
 
-    model = CLASSIFIER.__class__(1e-3, 1e-9, solver=Long(schedule="paper"), data_norm=1.0)
+    model = make(1e-3, Long(schedule="paper"), delta=1e-9)
     (message,) = fit_with(model, [30, 20])
     assert "would do" not in message
     assert sum(n > 200_000 for n in planned) == 1
