@@ -206,5 +206,3 @@ def test_a_fixed_solver_has_no_plan_without_end_and_no_fit_oracle(task):
         assert not hasattr(task.make(solver=solver), "fit_oracle")
     assert not hasattr(task.make(solver="oco", epsilon=math.inf), "fit_oracle")
     assert hasattr(task.make(solver="oco"), "fit_oracle")
-
-

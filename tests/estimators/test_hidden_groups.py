@@ -25,12 +25,15 @@ from tests.helpers.plan_check import assert_releases_match
 LABELS = ["a", "b", "c", "empty"]
 
 
-def records(n=600, seed=0):
-    rng = np.random.default_rng(seed)
+def records(n=600):
+    rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, size=(n, 3))
     groups = rng.choice(["a", "b", "c"], p=[0.6, 0.3, 0.1], size=n)
     y = (X[:, 0] + np.where(groups == "a", 0.3, -0.3) * X[:, 1] > 0).astype(int)
     return X, y, groups
+
+
+X, Y, GROUPS = records()
 
 
 def classifier(**parameters):
@@ -51,8 +54,7 @@ SOLVERS = (
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
 def test_a_fit_keeps_its_budget_and_says_what_it_protects(solver):
-    X, y, groups = records()
-    model = classifier(solver=solver, random_state=0).fit(X, y, groups=groups)
+    model = classifier(solver=solver, random_state=0).fit(X, Y, groups=GROUPS)
     assert model.privacy_.relation == "replace any record, its group included"
     assert 0.99 < model.privacy_.epsilon <= 1.0
     text = " ".join(str(model.privacy_).split())
@@ -71,21 +73,19 @@ def test_a_fit_keeps_its_budget_and_says_what_it_protects(solver):
 
 
 def test_a_regressor_protects_groups_too():
-    X, y, groups = records()
     model = DPWorstGroupRegressor(
         neighbours="replace-any", group_labels=LABELS, target_bounds=(0, 1), data_norm=1.0,
         solver=Moments(), delta=1e-4,
-    ).fit(X, y, groups=groups)  # fmt: skip
+    ).fit(X, Y, groups=GROUPS)  # fmt: skip
     assert model.privacy_.relation == "replace any record, its group included"
     assert model.plan_.releases[1].name == "second moments"
     assert np.isfinite(model.predict(X)).all()
 
 
 def test_public_groups_are_as_before():
-    X, y, groups = records()
     model = DPWorstGroupClassifier(solver=MGR(n_steps=5), data_norm=1.0, delta=1e-4)
-    model.fit(X, y, groups=groups)
-    assert model.group_sizes_.tolist() == [np.sum(groups == label) for label in "abc"]
+    model.fit(X, Y, groups=GROUPS)
+    assert model.group_sizes_.tolist() == [np.sum(label == GROUPS) for label in "abc"]
     assert model.count_std_ == 0.0
     assert model.plan_.counts is None
     assert model.privacy_.relation == "replace one record within its group"
@@ -106,16 +106,13 @@ def test_the_share_of_the_counts_is_that_of_the_budget():
 
 
 def test_an_infinite_epsilon_is_the_exact_solution():
-    X, y, groups = records()
-    model = classifier(epsilon=float("inf"), group_labels=["a", "b", "c"])
-    model.fit(X, y, groups=groups)
+    model = classifier(epsilon=float("inf"), group_labels=["a", "b", "c"]).fit(X, Y, groups=GROUPS)
     assert model.plan_.counts is None
     assert not model.privacy_.is_private
 
 
 def test_one_group_has_all_records_and_no_count():
-    X, y, _ = records()
-    model = classifier(group_labels=["a"]).fit(X, y, groups=np.full(len(X), "a"))
+    model = classifier(group_labels=["a"]).fit(X, Y, groups=np.full(len(X), "a"))
     assert model.group_sizes_.tolist() == [len(X)]
     assert [release.name for release in model.plan_.releases] == [
         "mean row", "mean squared distance from it", "gradient",
@@ -125,16 +122,14 @@ def test_one_group_has_all_records_and_no_count():
 
 
 def test_persons_with_several_rows_pay_for_the_counts_too():
-    X, y, groups = records()
-    model = classifier(rows_per_person=3).fit(X, y, groups=groups)
+    model = classifier(rows_per_person=3).fit(X, Y, groups=GROUPS)
     assert 0.98 < model.privacy_.epsilon <= 1.0
     assert model.privacy_.records_per_person == 3
-    alone = classifier().fit(X, y, groups=groups)
+    alone = classifier().fit(X, Y, groups=GROUPS)
     assert model.count_std_ == pytest.approx(3.0 * alone.count_std_, rel=1e-4)
+    batches = MGR(n_steps=5, sampling_rate=0.2)
     with pytest.raises(UnsupportedMechanismError, match="Poisson batches"):
-        classifier(rows_per_person=2, solver=MGR(n_steps=5, sampling_rate=0.2)).fit(
-            X, y, groups=groups
-        )
+        classifier(rows_per_person=2, solver=batches).fit(X, Y, groups=GROUPS)
 
 
 # --- nothing follows from true sizes ------------------------------------------------------------
@@ -219,8 +214,7 @@ def test_what_is_drawn_is_what_was_planned(solver, monkeypatch):
             sources.append(self)
 
     monkeypatch.setattr(module, "NoiseSource", Kept)
-    X, y, groups = records()
-    model = classifier(solver=solver, random_state=0).fit(X, y, groups=groups)
+    model = classifier(solver=solver, random_state=0).fit(X, Y, groups=GROUPS)
     first, second = sources
     assert [draw.release for draw in first.draws] == [model.plan_.releases[0]]
     assert_releases_match(second, model.plan_.second_stage)
@@ -253,17 +247,16 @@ def test_counts_have_the_stated_noise():
 
 
 def test_unknown_labels_are_other_or_an_error_that_tells_nothing():
-    X, y, groups = records()
-    odd = groups.astype(object)
+    odd = GROUPS.astype(object)
     odd[:7], odd[7:9] = "d", None
     with pytest.raises(ValueError, match="state the label 'other' too") as error:
-        classifier().fit(X, y, groups=odd)
+        classifier().fit(X, Y, groups=odd)
     assert "'d'" not in str(error.value)
     model = classifier(group_labels=["a", "other", "b", "c"], epsilon=600)
-    model.fit(X, y, groups=odd)
+    model.fit(X, Y, groups=odd)
     assert model.group_sizes_[1] == pytest.approx(9, abs=3)
     pairs = pd.DataFrame({"one": odd, "two": "x"})
-    model = classifier(group_labels=[("a", "x"), "other"], epsilon=600).fit(X, y, groups=pairs)
+    model = classifier(group_labels=[("a", "x"), "other"], epsilon=600).fit(X, Y, groups=pairs)
     assert model.group_sizes_.sum() == pytest.approx(len(X), abs=3)
 
 
@@ -281,10 +274,9 @@ def test_unknown_labels_are_other_or_an_error_that_tells_nothing():
     ],
 )
 def test_wrong_parameters_cost_nothing(parameters, words):
-    X, y, groups = records()
     with PrivacyLedger(3.0, 1e-3) as ledger:
         with pytest.raises(ValueError, match=words):
-            classifier(**parameters).fit(X, y, groups=groups)
+            classifier(**parameters).fit(X, Y, groups=GROUPS)
         assert ledger.epsilon_spent == 0.0
 
 
@@ -313,10 +305,9 @@ def test_a_solver_that_spends_more_for_some_counts_is_refused(monkeypatch):
 
 
 def test_groups_that_are_targets_are_protected_as_well():
-    X, y, _ = records()
     with warnings.catch_warnings():
         warnings.simplefilter("error", PublicTargetWarning)
-        classifier(group_labels=[0, 1]).fit(X, y, groups=y)
+        classifier(group_labels=[0, 1]).fit(X, Y, groups=Y)
 
 
 def test_errors_after_the_counts_say_that_the_budget_is_spent(monkeypatch):
@@ -324,10 +315,9 @@ def test_errors_after_the_counts_say_that_the_budget_is_spent(monkeypatch):
         raise RuntimeError("broken")
 
     monkeypatch.setattr(MGR, "_run", fails)
-    X, y, groups = records()
     with PrivacyLedger(3.0, 1e-3) as ledger:
         with pytest.raises(RuntimeError, match="broken") as error:
-            classifier().fit(X, y, groups=groups)
+            classifier().fit(X, Y, groups=GROUPS)
         assert "count the budget" in error.value.__notes__[0]
         assert ledger.epsilon_spent > 0.7
 
@@ -345,8 +335,7 @@ def test_a_plan_is_previewed_with_a_guess():
 
 
 def test_clones_and_pickles_keep_what_they_know():
-    X, y, groups = records()
-    model = classifier(count_share=0.1).fit(X, y, groups=groups)
+    model = classifier(count_share=0.1).fit(X, Y, groups=GROUPS)
     assert clone(model).get_params()["count_share"] == 0.1
     copy = pickle.loads(pickle.dumps(model))
     assert copy.plan_ == model.plan_
@@ -354,36 +343,32 @@ def test_clones_and_pickles_keep_what_they_know():
 
 
 def test_ledgers_count_both_stages_and_combine_relations():
-    X, y, groups = records()
     with PrivacyLedger(3.0, 1e-4) as ledger:
-        model = classifier().fit(X, y, groups=groups)
+        model = classifier().fit(X, Y, groups=GROUPS)
         assert ledger.epsilon_spent == pytest.approx(model.privacy_.epsilon)
         assert ledger.guarantee.relation == "replace any record, its group included"
         DPWorstGroupClassifier(solver=MGR(n_steps=5), data_norm=1.0, delta=1e-4).fit(
-            X, y, groups=groups
+            X, Y, groups=GROUPS
         )
         assert ledger.guarantee.relation == "replace one record within its group"
     assert privacy_of(model).relation == "replace any record, its group included"
 
 
 def test_a_private_search_protects_what_its_estimator_does():
-    X, y, groups = records()
     for own, other in (("replace-any", "replace-in-group"), ("replace-in-group", "replace-any")):
         search = DPSearchCV(
             classifier(neighbours=own, group_labels=["a", "b", "c"]),
             {"neighbours": [own, other]}, epsilon=1.0, delta=1e-4,
         )  # fmt: skip
         with pytest.raises(ValueError, match="must leave neighbours to the estimator"):
-            search.fit(X, y, groups=groups)
+            search.fit(X, Y, groups=GROUPS)
 
 
 def test_seeded_fits_repeat_and_warn_once():
-    X, y, groups = records()
     models = []
     for _ in range(2):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            models.append(classifier(random_state=3).fit(X, y, groups=groups))
+        with pytest.warns() as caught:
+            models.append(classifier(random_state=3).fit(X, Y, groups=GROUPS))
         assert sum(each.category is SeededNoiseWarning for each in caught) == 1
     assert np.array_equal(models[0].coef_, models[1].coef_)
     assert np.array_equal(models[0].group_sizes_, models[1].group_sizes_)

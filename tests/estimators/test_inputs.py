@@ -33,8 +33,6 @@ FORMS = {
 }
 
 
-
-
 def with_zeros(X):
     """Return rows that single precision holds exactly, some of their entries zero."""
     X = np.round(64 * X) / 64
@@ -115,7 +113,11 @@ def test_group_by_in_every_form(binary, form):
     expected = binary.make().fit(X, binary.data.y, X[:, 2])
     column = 2 if form in ("C", "csr_array", "coo_array") else "w"
     # of what is dense, or can be made so
-    for group_by in (column, [column], lambda X: np.asarray(getattr(X, "toarray", lambda: X)())[:, 2]):
+    for group_by in (
+        column,
+        [column],
+        lambda X: np.asarray(getattr(X, "toarray", lambda: X)())[:, 2],
+    ):
         fitted = binary.make(group_by=group_by).fit(FORMS[form](X), binary.data.y)
         np.testing.assert_allclose(fitted.coef_, expected.coef_, rtol=1e-9)
         assert fitted.group_labels_.tolist() == [0.0, 0.5]
@@ -232,7 +234,7 @@ def traced(function):
         ("C", "float32", MGR(n_steps=2)),
         ("F", "float64", MGR(n_steps=2)),
         ("csr", "float32", MGR(n_steps=2)),
-        ("csr", "float64", Exact(tolerance=1e-2)),
+        *((form, "float64", Exact(tolerance=1e-2)) for form in ("F", "csr")),
     ],
     ids=repr,
 )

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier
 from sklearn.model_selection import GridSearchCV
@@ -20,6 +19,11 @@ from sklearn_dpwg.privacy import Budget, gdp_mu
 from sklearn_dpwg.solvers import MGR, OCO
 
 SIZES = [900, 300]
+X, Y, GROUPS = np.full((1200, 1), 0.5), np.arange(1200) % 2, np.repeat(["a", "b"], SIZES)
+
+
+def by_place(rows):
+    return np.arange(len(rows)) % 2
 
 
 def model(**parameters):
@@ -67,14 +71,10 @@ def test_the_statement_and_the_fit_are_about_the_person():
     assert before.releases == fitted.plan_.releases
 
 
-def test_a_plan_that_costs_a_person_more_is_refused():
-    found = plan(solver="mgr", rows_per_person=2)
-    other = replace(found, records_per_person=3)
+def test_plans_that_cost_a_person_more_and_batches_are_refused():
+    other = replace(plan(solver="mgr", rows_per_person=2), records_per_person=3)
     with pytest.raises(PlanExceededError, match="a person with 3 rows epsilon"):
         str(other)
-
-
-def test_batches_are_refused_with_what_would_do():
     with pytest.raises(UnsupportedMechanismError, match=r"^rows_per_person must be 1 where steps"):
         plan(solver=MGR(n_steps=20, sampling_rate=0.1), rows_per_person=2)
 
@@ -95,13 +95,10 @@ def test_wrong_numbers_are_refused(wrong):
         plan(rows_per_person=wrong)
 
 
-def test_without_privacy_nothing_is_promised_to_anyone():
+def test_guarantees_are_of_persons_without_privacy_and_of_a_regressor():
     found = plan(epsilon=math.inf, rows_per_person=4)
     assert found.guarantee.epsilon == math.inf
     assert found.guarantee.records_per_person == 4
-
-
-def test_a_regressor_plans_for_persons_too():
     regressor = DPWorstGroupRegressor(target_bounds=(-1.0, 1.0), rows_per_person=5)
     found = regressor.plan(group_sizes=SIZES, n_features=2)
     assert 0.995 <= found.guarantee.epsilon <= 1.0
@@ -109,67 +106,53 @@ def test_a_regressor_plans_for_persons_too():
 
 
 def test_more_rows_cost_more_noise_and_never_a_weaker_promise():
-    excess = [
-        plan(solver=OCO(), rows_per_person=k).predicted_excess for k in (1, 2, 4)
-    ]  # fmt: skip
+    excess = [plan(solver=OCO(), rows_per_person=k).predicted_excess for k in (1, 2, 4)]
     assert excess == sorted(excess)
     assert excess[0] < excess[2]
 
 
 def test_a_ledger_counts_persons_together_and_refuses_to_mix_them():
-    X, groups = np.full((1200, 1), 0.5), np.repeat(["a", "b"], SIZES)
-    y = np.arange(1200) % 2
     with PrivacyLedger(3.0, 1e-5) as ledger:
         for _ in range(2):
-            model(rows_per_person=2, solver=MGR(n_steps=2)).fit(X, y, groups=groups)
+            model(rows_per_person=2, solver=MGR(n_steps=2)).fit(X, Y, groups=GROUPS)
         assert ledger.guarantee.records_per_person == 2
         assert 1.0 < ledger.guarantee.epsilon < 2.0
         with pytest.raises(ValueError, match="equally many records of a person"):
-            model(solver=MGR(n_steps=2)).fit(X, y, groups=groups)
+            model(solver=MGR(n_steps=2)).fit(X, Y, groups=GROUPS)
 
 
 def test_what_a_ledger_says_of_a_pipeline_of_two_units_is_true():
-    X, y = np.full((1200, 1), 0.5), np.arange(1200) % 2
     scaler = DPStandardScaler(epsilon=0.5, bounds=(-1, 1), random_state=0)
-    steps = make_pipeline(
-        scaler, model(rows_per_person=3, group_by=lambda X: np.arange(len(X)) % 2)
-    )
+    steps = make_pipeline(scaler, model(rows_per_person=3, group_by=by_place))
     said = (
         r"got \[1, 3\]: set rows_per_person=3 everywhere\. This fit spent nothing; the ledger "
         r"holds 1 fit\(s\), epsilon=0\.5 at delta=1e-06, which stay charged\.$"
     )
     with PrivacyLedger(3.0, 1e-6) as ledger:
         with pytest.raises(ValueError, match=said):
-            steps.fit(X, y)
+            steps.fit(X, Y)
         assert [row.what for row in ledger.rows] == ["DPStandardScaler"]
 
 
 def test_what_is_fitted_together_is_stated_for_one_person():
     """A scaler for persons, one for rows, and rows that a bootstrap repeats."""
-    rng = np.random.default_rng(0)
-    X, groups = rng.uniform(-0.5, 0.5, (1200, 1)), np.repeat(["a", "b"], SIZES)
-    y = np.arange(1200) % 2
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (1200, 1))
     scaler = DPStandardScaler(epsilon=0.5, rows_per_person=2, random_state=0)
     learned = model(rows_per_person=2, solver=MGR(n_steps=2), data_norm=10.0)
     with PrivacyLedger(3.0, 1e-5) as ledger:
-        scaled = scaler.fit(X)
-        learned.fit(scaled.transform(X), y, groups=groups)
+        learned.fit(scaler.fit(rows).transform(rows), Y, groups=GROUPS)
         assert ledger.guarantee.records_per_person == 2
     assert scaler.privacy_.epsilon == pytest.approx(0.5, rel=1e-4)
     assert scaler.privacy_.epsilon <= 0.5
-    of_row = DPStandardScaler(epsilon=0.5, random_state=0).fit(X)
-    together = [privacy_of(make_pipeline(first, learned), warn=False) for first in (scaler, of_row)]
-    assert [each.records_per_person for each in together] == [2, 2]
+    of_row = DPStandardScaler(epsilon=0.5, random_state=0).fit(rows)
     # that of a row costs a person of two twice
-    mu = [math.fsum(gdp_mu(one.epsilon, one.delta) ** 2 for one in both) ** 0.5 for both in (
-        (scaler.privacy_, learned.privacy_), (of_row.privacy_.for_records(2), learned.privacy_)
-    )]  # fmt: skip
-    for found, expected in zip(together, mu, strict=True):
-        assert gdp_mu(found.epsilon, found.delta) == pytest.approx(expected, rel=1e-4)
-    everything = model(group_by=lambda X: np.arange(len(X)) % 2, solver=MGR(n_steps=2),
-                       rows_per_person=2)  # fmt: skip
-    with config_context(enable_metadata_routing=False):
-        bagged = BaggingClassifier(everything, n_estimators=1, random_state=0).fit(X, y)
+    for first, alone in ((scaler, scaler.privacy_), (of_row, of_row.privacy_.for_records(2))):
+        found = privacy_of(make_pipeline(first, learned), warn=False)
+        assert found.records_per_person == 2
+        mu = math.hypot(*(gdp_mu(one.epsilon, one.delta) for one in (alone, learned.privacy_)))
+        assert gdp_mu(found.epsilon, found.delta) == pytest.approx(mu, rel=1e-4)
+    everything = clone(learned).set_params(group_by=by_place, data_norm=1.0)
+    bagged = BaggingClassifier(everything, n_estimators=1, random_state=0).fit(rows, Y)
     times = int(np.bincount(bagged.estimators_samples_[0]).max())
     found = privacy_of(bagged, warn=False)
     assert found.records_per_person == 2
@@ -177,55 +160,37 @@ def test_what_is_fitted_together_is_stated_for_one_person():
 
 
 def test_a_search_is_planned_and_charged_for_persons():
-    X = np.full((1200, 1), 0.5)
-    y = np.arange(1200) % 2
-    by_place = lambda X: np.arange(len(X)) % 2  # noqa: E731
     inside = model(rows_per_person=3, solver=MGR(n_steps=2), group_by=by_place)
     search = GridSearchCV(inside, {"radius": [1.0, 2.0]}, cv=2, scoring="accuracy")
+    mixed = clone(search).set_params(param_grid={"rows_per_person": [1, 3]}, error_score="raise")
     with PrivacyLedger(6.0, 1e-6) as ledger:
         planned = ledger.plan_search(search, group_sizes=[600, 600], n_features=1)
         assert planned.guarantee.records_per_person == 3
-        search.fit(X, y)
+        search.fit(X, Y)
         assert ledger.epsilon_spent == pytest.approx(planned.epsilon_after, rel=1e-6)
         assert ledger.guarantee.records_per_person == 3
-        with pytest.raises(ValueError, match=r"set rows_per_person=3 everywhere"):
-            clone(inside).set_params(rows_per_person=1).fit(X, y)
-        grid = {"rows_per_person": [1, 3]}
-        mixed = GridSearchCV(inside, grid, cv=2, scoring="accuracy", error_score="raise")
-        with pytest.raises(ValueError, match=r"set rows_per_person=3 everywhere"):
-            mixed.fit(X, y)
+        for other in (clone(inside).set_params(rows_per_person=1), mixed):
+            with pytest.raises(ValueError, match=r"set rows_per_person=3 everywhere"):
+                other.fit(X, Y)
         assert len(ledger.rows) == planned.n_fits
 
 
-def test_a_private_search_refuses_candidates_for_persons():
-    X, groups = np.full((1200, 1), 0.5), np.repeat(["a", "b"], SIZES)
-    search = DPSearchCV(model(rows_per_person=2), {"radius": [1.0, 2.0]}, random_state=0)
-    with pytest.raises(ValueError, match="rows_per_person"):
-        search.fit(X, np.arange(1200) % 2, groups=groups)
-
-
-@pytest.mark.parametrize("is_pipeline", [False, True])
-def test_a_private_search_for_persons_is_refused_by_its_plan(is_pipeline):
+@pytest.mark.parametrize("prefix", ["", "dpworstgroupclassifier__"])
+def test_a_private_search_for_persons_is_refused_by_its_plan(prefix):
     several, one = model(rows_per_person=3), model()
-    name = "rows_per_person"
-    if is_pipeline:
+    if prefix:
         several, one = make_pipeline(several), make_pipeline(one)
-        name = f"dpworstgroupclassifier__{name}"
-    radius = name.replace("rows_per_person", "radius")
+    name, radii = f"{prefix}rows_per_person", {f"{prefix}radius": [1.0]}
     said = (
         r"^rows_per_person must be 1 in a private search.*got 3: .*bound_rows_per_person\(.*k=1\)"
     )
     facts = {"group_sizes": SIZES, "n_features": 1, "classes": [0, 1]}
-    X, groups = np.full((1200, 1), 0.5), np.repeat(["a", "b"], SIZES)
-    searches = [
-        DPSearchCV(several, {radius: [1.0]}),
-        DPSearchCV(one, [{radius: [1.0]}, {name: [1, 3]}]),
-    ]
-    for search in searches:
-        with pytest.raises(UnsupportedMechanismError, match=said):
-            search.plan()
-        with pytest.raises(UnsupportedMechanismError, match=said):
-            PrivacyLedger(3.0, 1e-6).plan_search(search, **facts)
-        with pytest.raises(UnsupportedMechanismError, match=said):
-            search.fit(X, np.arange(1200) % 2, groups)
+    for search in (DPSearchCV(several, radii), DPSearchCV(one, [radii, {name: [1, 3]}])):
+        for call in (
+            search.plan,
+            lambda: PrivacyLedger(3.0, 1e-6).plan_search(search, **facts),  # noqa: B023
+            lambda: search.fit(X, Y, GROUPS),  # noqa: B023
+        ):
+            with pytest.raises(UnsupportedMechanismError, match=said):
+                call()
     assert DPSearchCV(several, {name: [1]}).plan().guarantee.epsilon <= 1.0
