@@ -345,20 +345,17 @@ class DPSearchCV(FittedSearch):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededNoiseWarning)  # said once everything is checked
             source = NoiseSource(self.random_state)
-        of_whom = None if plan.hides_groups else labels
-        train, held_out = split(codes, of_whom, self.test_size, source.rng)
+        told = None if plan.hides_groups else labels
+        train, held_out = split(codes, told, self.test_size, source.rng)
         facts = self._facts(plan, codes[train], len(labels), X, y)
         candidate = self._checked_candidate(plan, facts)
         if source.seeded:
             NoiseSource(0)  # for its warning
         fitted_on = (take_rows(X, train), y[train], labels[codes[train]])
         scored_on = (take_rows(X, held_out), y[held_out], codes[held_out])
-        guarantee = replace(
-            plan.guarantee,
-            seeded=source.seeded,
-            groupings=() if plan.hides_groups else grouping_names(groups, self.group_by),
-            outside=in_words(starts),
-        )
+        names = () if plan.hides_groups else grouping_names(groups, self.group_by)
+        guarantee = replace(plan.guarantee, seeded=source.seeded, groupings=names)
+        guarantee = replace(guarantee, outside=in_words(starts))
         runs, name = Runs(), type(self).__name__
         with (
             spending(guarantee, runs, name, plan.guarantee, whose="search", before=starts),
@@ -369,8 +366,7 @@ class DPSearchCV(FittedSearch):
                 learn_nothing(candidate, *fitted_on)
                 record_scores(scoring, candidate, *scored_on[:2])
             # who knew the candidates in order would know that there were runs up to the winner's
-            coins = source.secret_rng("runs of a search")
-            released = None
+            coins, released = source.secret_rng("runs of a search"), None
             if plan.hides_groups:
                 own = int(coins.integers(2**32)) if source.seeded else None
                 runs.draws.append(plan.counts)
@@ -382,11 +378,10 @@ class DPSearchCV(FittedSearch):
                 )
                 candidate = self._candidate(parameters, plan, facts)
                 runs.draws.append(parameters)
-                final = last_step(candidate)
-                final.set_params(random_state=seed if source.seeded else None)
-                with paid_for(final):  # and nothing else that is fitted on the way
+                last_step(candidate).set_params(random_state=seed if source.seeded else None)
+                with paid_for(last_step(candidate)):  # and nothing else that is fitted on the way
                     fit_in_groups(candidate, *fitted_on)
-                check_releases(final.plan_.guarantee, parameters)
+                check_releases(last_step(candidate).plan_.guarantee, parameters)
                 own = seed + 1 if source.seeded else None
                 score = noisy_score(scoring, candidate, plan, own, *scored_on, released)
                 if score > runs.best[0]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,8 +23,6 @@ from sklearn_dpwg.preprocessing import (
     Ordered,
     PublicSchema,
 )
-
-# Numbers of double precision in an ONNX graph.
 
 # ONNX names types by number.
 FLOAT, INT64, BOOL, DOUBLE = 1, 7, 9, 11
@@ -76,6 +74,12 @@ class Graph:
         quotient = self.node("Div", difference, self.constant(over), version=14)
         return self.node("Add", quotient, self.constant(plus), version=14)
 
+    def one_hot(self, value: str, width: int, **levels: Any) -> str:
+        """Return zeros with a 1 at the level, nowhere for another value."""
+        domain = "ai.onnx.ml"
+        found = self.node("OneHotEncoder", value, version=1, domain=domain, zeros=1, **levels)
+        return self.node("Reshape", found, self.constant([-1, width], INT64))
+
     def finish(self, value: str, output: Any) -> None:
         """Hand a value to an output, in its precision."""
         from skl2onnx.common.data_types import DoubleTensorType
@@ -84,8 +88,6 @@ class Graph:
         name = self._scope.get_unique_operator_name("Cast")
         self._container.add_node("Cast", [value], output.full_name, op_version=13, name=name, to=to)
 
-
-# Raw columns to encoded rows in an ONNX graph.
 
 _SECONDS = {"week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 
@@ -128,11 +130,7 @@ def _scaled(graph: Graph, column: Number | Date, name: str, item: Any) -> str:
                 f"no calendar, got {column.unit!r}."
             )
         value = graph.node("Floor", graph.affine(value, 0.0, _SECONDS[column.unit], 0.0))
-        low, high = column._bounds()
-        fill = 0.0 if column.fill is None else column._scaled_fill()
-    else:
-        low, high = float(column.low), float(column.high)
-        fill = 0.0 if column.fill is None else float(column._to_scale(np.array([column.fill]))[0])
+    low, high = column._bounds()
     value = graph.clip(value, low, high)
     if isinstance(column, Number) and column.log:
         value = graph.node("Log", graph.affine(value, 0.0, 1.0, 1.0))
@@ -140,7 +138,7 @@ def _scaled(graph: Graph, column: Number | Date, name: str, item: Any) -> str:
     value = graph.clip(graph.affine(value, low, 0.5 * high - 0.5 * low, -1.0), -1.0, 1.0)
     if not column.missing:
         return value
-    return _filled(graph, value, absent, fill)
+    return _filled(graph, value, absent, column._scaled_fill())
 
 
 def _filled(graph: Graph, value: str, absent: str, fill: float) -> str:
@@ -181,7 +179,7 @@ def _one_hot(
         value, how = item.full_name, {"cats_strings": list(levels)}
     elif not _is_text(item) and all(_is_whole(level) for level in stated):
         # no level is so low: the column of what is added has to be there, it is the last one
-        numbers = [_number(level) for level in stated]
+        numbers = [int(cast("Any", level)) for level in stated]
         low = min(numbers) - 1
         numbers += [low] * (len(levels) - len(stated))
         value, how = _whole(graph, item, low - 1), {"cats_int64s": numbers}
@@ -190,9 +188,7 @@ def _one_hot(
             f"levels of column {name!r} must be all strings or all whole numbers for ONNX, and its "
             f"input of the same kind, got {levels!r}."
         )
-    found = graph.node("OneHotEncoder", value, version=1, domain="ai.onnx.ml", zeros=1, **how)
-    shape = graph.constant([-1, len(levels)], INT64)
-    return graph.double(graph.node("Reshape", found, shape))
+    return graph.double(graph.one_hot(value, len(levels), **how))
 
 
 def _whole(graph: Graph, item: Any, otherwise: int) -> str:
@@ -209,16 +205,8 @@ def _absent(graph: Graph, levels: tuple[Hashable, ...], item: Any) -> str:
         return graph.node("IsNaN", graph.double(item.full_name))
     # a string that no table has stands for none where the empty one is a level
     sought = "\x00" if "" in levels else ""
-    found = graph.node(
-        "OneHotEncoder",
-        item.full_name,
-        version=1,
-        domain="ai.onnx.ml",
-        zeros=1,
-        cats_strings=[sought],
-    )
-    shaped = graph.node("Reshape", found, graph.constant([-1, 1], INT64))
-    return graph.node("Cast", shaped, to=BOOL)
+    found = graph.one_hot(item.full_name, 1, cats_strings=[sought])
+    return graph.node("Cast", found, to=BOOL)
 
 
 def _is_text(item: Any) -> bool:
@@ -229,10 +217,6 @@ def _is_whole(level: Hashable) -> bool:
     return isinstance(level, Integral | np.bool_) or (
         isinstance(level, float) and level.is_integer()
     )
-
-
-def _number(level: Any) -> int:
-    return int(level)
 
 
 def register_converters() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,12 +62,10 @@ def histogram_guarantee(
     """
     relation = Relation.REPLACE_ANY if labels_stated else Relation.REPLACE_IN_GROUP
     public = PUBLIC_FACTS if labels_stated else (*PUBLIC_FACTS, GROUPS)
+    said: dict[str, Any] = {"public": public, "relation": relation}
     if release is None:
-        found = PrivacyGuarantee.non_private(delta, public=public, relation=relation)
-    else:
-        found = PrivacyGuarantee.from_releases(
-            [release], delta, public=public, seeded=seeded, relation=relation
-        )
+        return PrivacyGuarantee.non_private(delta, **said).for_records(rows_per_person)
+    found = PrivacyGuarantee.from_releases([release], delta, seeded=seeded, **said)
     return found.for_records(rows_per_person)
 
 

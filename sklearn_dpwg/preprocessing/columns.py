@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, real_number
 
-# Dates in tables of numbers: found by column, and counted in seconds since 1970.
-
 _DATES = (datetime.date, np.datetime64)  # timestamps are dates
 _OTHER_TIMES = (datetime.timedelta, np.timedelta64, datetime.time, pd.Period)
 
@@ -42,7 +40,7 @@ def dates_as_seconds(X: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     if isinstance(X, pd.DataFrame):
         columns = [X.iloc[:, place] for place in range(X.shape[1])]
     elif hasattr(X, "get_column"):
-        columns = [_plain(X.get_column(name)) for name in X.columns]
+        columns = [of_polars(X.get_column(name)) for name in X.columns]
     else:
         array = _array(X)
         if array is None:
@@ -97,7 +95,7 @@ def _array(X: Any) -> NDArray[Any] | None:
     return array if array.ndim == 2 and array.dtype.kind in "OMm" else None
 
 
-def _plain(column: Any) -> pd.Series:
+def of_polars(column: Any) -> pd.Series:
     """Return a column of polars as one of pandas, without pyarrow."""
     dtype = column.dtype
     is_time = dtype.is_temporal() and str(dtype) == "Time"
@@ -267,7 +265,7 @@ class Number(_Scaled):
         _check_fill(self, name)
         if self.fill is not None:
             fill = real_number(self.fill, f"fill of column {name!r}")
-            if not (low < fill < high and abs(self._to_scale(np.array([fill]))[0]) < 1.0):
+            if not (low < fill < high and abs(self._scaled_fill()) < 1.0):
                 raise ValueError(
                     f"fill of column {name!r} must lie strictly between its bounds {(low, high)!r},"
                     f" got {fill!r}."
@@ -280,12 +278,17 @@ class Number(_Scaled):
             numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError):
             raise ValueError(f"column {name!r} must hold numbers, and some are none.") from None
-        fill = 0.0 if self.fill is None else float(self._to_scale(np.array([self.fill]))[0])
-        return self._filled(self._to_scale(numbers), name, fill)
+        return self._filled(self._to_scale(numbers), name, self._scaled_fill())
+
+    def _bounds(self) -> tuple[float, float]:
+        return float(self.low), float(self.high)
+
+    def _scaled_fill(self) -> float:
+        return 0.0 if self.fill is None else float(self._to_scale(np.array([self.fill]))[0])
 
     def _to_scale(self, values: FloatArray) -> FloatArray:
         """Clip to the bounds and map these to -1 and 1."""
-        low, high = float(self.low), float(self.high)
+        low, high = self._bounds()
         values = np.clip(values, low, high)
         if self.log:
             values, low, high = np.log1p(values), math.log1p(low), math.log1p(high)
@@ -354,19 +357,20 @@ class Date(_Scaled):
             raise ValueError(
                 f"column {name!r} must hold dates of the form {self.format!r}, and some are none."
             ) from None
-        low, high = self._bounds()
-        scaled = _unit(np.clip(counts, low, high), low, high)
-        return self._filled(scaled, name, 0.0 if self.fill is None else self._scaled_fill())
+        scaled = to_unit_interval(counts, *self._bounds())
+        return self._filled(scaled, name, self._scaled_fill())
 
     def _bounds(self) -> tuple[float, float]:
         return self._public_count(self.first), self._public_count(self.last)
 
     def _scaled_fill(self) -> float:
-        low, high = self._bounds()
-        fill = self._public_count(self.fill)
-        return float(_unit(np.clip(np.array([fill]), low, high), low, high)[0])
+        if self.fill is None:
+            return 0.0
+        return float(
+            to_unit_interval(np.array([self._public_count(self.fill)]), *self._bounds())[0]
+        )
 
-    def _public_count(self, date: str | datetime.date | None) -> float:
+    def _public_count(self, date: str | datetime.date) -> float:
         text = date.isoformat() if isinstance(date, datetime.date) else date
         return float(self._counts(pd.Series([text], dtype=object), "ISO8601")[0])
 
@@ -394,9 +398,7 @@ class Ordered(_Scaled):
     missing: bool = False
 
     def __post_init__(self) -> None:
-        """Keep a list of levels as a tuple."""
-        if isinstance(self.levels, list):
-            object.__setattr__(self, "levels", tuple(self.levels))
+        _keep_as_tuple(self)
 
     def check(self, name: str) -> None:
         _check_levels(self.levels, name, least=2)
@@ -451,9 +453,7 @@ class Category:
     missing: bool = False
 
     def __post_init__(self) -> None:
-        """Keep a list of levels as a tuple."""
-        if isinstance(self.levels, list):
-            object.__setattr__(self, "levels", tuple(self.levels))
+        _keep_as_tuple(self)
 
     @property
     def width(self) -> int:
@@ -492,10 +492,17 @@ class Category:
         return (*self.levels, "other") if added else self.levels
 
 
-def _unit(values: FloatArray, low: float, high: float) -> FloatArray:
+def to_unit_interval(
+    values: FloatArray, low: float | FloatArray, high: float | FloatArray
+) -> FloatArray:
+    """Clip values to bounds and map these to -1 and 1, also by rounding."""
+    return _unit(np.clip(values, low, high), low, high)
+
+
+def _unit(values: FloatArray, low: float | FloatArray, high: float | FloatArray) -> FloatArray:
     """Map low to -1 and high to 1, also by rounding."""
-    half = 0.5 * high - 0.5 * low
-    return np.asarray(np.clip((values - low) / half - 1.0, -1.0, 1.0))
+    scaled = (values - low) / (0.5 * high - 0.5 * low) - 1.0
+    return np.asarray(np.clip(scaled, -1.0, 1.0, out=scaled))
 
 
 def _codes(values: pd.Series, levels: tuple[Hashable, ...]) -> NDArray[np.intp]:
@@ -509,6 +516,12 @@ def _codes(values: pd.Series, levels: tuple[Hashable, ...]) -> NDArray[np.intp]:
     positions = np.where(exact < 0, near, exact)
     positions = np.append(np.where(positions < 0, UNKNOWN, positions), MISSING)
     return np.asarray(positions[found], dtype=np.intp)
+
+
+def _keep_as_tuple(column: Ordered | Category) -> None:
+    """Keep a list of levels as a tuple."""
+    if isinstance(column.levels, list):
+        object.__setattr__(column, "levels", tuple(column.levels))
 
 
 def _refuse_unknown(codes: NDArray[np.intp], name: str) -> None:

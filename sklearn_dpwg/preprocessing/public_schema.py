@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -19,11 +18,9 @@ from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.groups import refuse_lazy_rows
-from sklearn_dpwg.preprocessing.columns import Column, check_flags
-from sklearn_dpwg.preprocessing.schema_files import read_columns, template
+from sklearn_dpwg.preprocessing.columns import Column, check_flags, of_polars
+from sklearn_dpwg.preprocessing.schema_files import read_schema_file, template
 
-# Raw tables to rows of norm at most 1, by what is public of their columns.
-#
 # A `Schema` maps column names to kinds, each with public bounds or a public list of levels.
 # Encoding learns nothing: a row is encoded the same way whatever the other rows are. Each column
 # becomes a *block* of numbers of norm at most 1, so that a row of m blocks, divided by √m, has norm
@@ -36,41 +33,38 @@ ROUNDING = 2.0**-40
 SPARSE_SHARE = 0.1
 
 
-@dataclass(frozen=True)
+def norm_bound(n_blocks: int) -> float:
+    """Return what no row of blocks of norm at most 1 is longer than, also by rounding."""
+    return math.sqrt(n_blocks) * (1.0 + ROUNDING)
+
+
+def feature_name(name: Hashable) -> str:
+    """Return the name of a column as text; that of the column at a position is "x" before it."""
+    return f"x{name}" if isinstance(name, int) else str(name)
+
+
 class Schema:
     """Public facts about the columns of a table, and the encoding that follows from them."""
 
-    # the columns that are encoded, in this order, by name; others are left out
-    columns: Mapping[Any, Column]
-    # bound on the norm of a row of blocks, by which all rows are divided: the square root of the
-    # number of columns, and a little more for rounding
-    row_norm: float = field(init=False)
-    feature_names: tuple[str, ...] = field(init=False, repr=False)  # names of the encoded columns
-
-    def __post_init__(self) -> None:
-        """Check the facts; the mapping is copied, so that nobody changes it afterwards."""
-        if not self.columns:
+    def __init__(self, columns: Mapping[Any, Column]) -> None:
+        if not columns:
             raise ValueError("columns must name at least one column, got none.")
-        for name, column in self.columns.items():
+        names: list[str] = []
+        for name, column in columns.items():
             check_flags(column, feature_name(name))
             column.check(feature_name(name))
-        names = [
-            out for name, column in self.columns.items() for out in column.names(feature_name(name))
-        ]
+            names += column.names(feature_name(name))
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             raise ValueError(
                 f"columns must give each encoded column a name, {twice[0]!r} is twice."
             )
-        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
-        object.__setattr__(self, "feature_names", tuple(names))
-        object.__setattr__(self, "row_norm", norm_bound(len(self.columns)))
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether rows are sparse, which the schema decides and never the data."""
-        stored = sum(column.n_stored for column in self.columns.values())
-        return stored <= SPARSE_SHARE * len(self.feature_names)
+        # a copy, so that nobody changes it afterwards; columns that are not named are left out
+        self.columns = MappingProxyType(dict(columns))
+        self.feature_names = tuple(names)  # of the encoded columns
+        self.row_norm = norm_bound(len(columns))  # bound on a row of blocks, which it is divided by
+        stored = sum(column.n_stored for column in columns.values())
+        self.is_sparse = stored <= SPARSE_SHARE * len(names)  # never decided by the data
 
     def check_names(self, names: Iterable[Hashable]) -> None:
         """Refuse a table without one of the columns, or with two of its name."""
@@ -96,16 +90,6 @@ class Schema:
             return rows
         starts = np.arange(len(frame) + 1) * at.shape[1]
         return csr_array((entries.ravel(), at.ravel(), starts), shape=(len(frame), first))
-
-
-def norm_bound(n_blocks: int) -> float:
-    """Return what no row of blocks of norm at most 1 is longer than, also by rounding."""
-    return math.sqrt(n_blocks) * (1.0 + ROUNDING)
-
-
-def feature_name(name: Hashable) -> str:
-    """Return the name of a column as text; that of the column at a position is "x" before it."""
-    return f"x{name}" if isinstance(name, int) else str(name)
 
 
 class PublicSchema(TransformerMixin, BaseEstimator):
@@ -210,7 +194,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         ...     PublicSchema.from_toml(path)
         PublicSchema(columns={'age': Number(low=0, high=120, log=False, missing=False, fill=None)})
         """
-        schema = cls(read_columns(path), sparse_output=sparse_output)
+        schema = cls(read_schema_file(path).columns, sparse_output=sparse_output)
         schema._schema()
         return schema
 
@@ -302,19 +286,16 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         ValueError
             If `input_features` are not the columns of X.
         """
-        if input_features is not None:
-            self._check_input_features(list(input_features))
-        return np.array(self._schema().feature_names, dtype=object)
-
-    def _check_input_features(self, names: list[Any]) -> None:
+        names = None if input_features is None else list(input_features)
         known = getattr(self, "feature_names_in_", None)
-        if known is not None and list(known) != names:
+        if names is not None and known is not None and list(known) != names:
             raise ValueError("input_features is not equal to feature_names_in_.")
-        if len(names) != getattr(self, "n_features_in_", len(names)):
+        if names is not None and len(names) != getattr(self, "n_features_in_", len(names)):
             raise ValueError(
                 f"input_features should have length equal to number of features "
                 f"({self.n_features_in_}), got {len(names)}."
             )
+        return np.array(self._schema().feature_names, dtype=object)
 
     def _schema(self) -> Schema:
         """Return the core, which checks what is said of the columns."""
@@ -356,7 +337,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         if isinstance(X, pd.DataFrame):
             return X
         if is_frame(X):
-            return pd.DataFrame({name: _series(X.get_column(name)) for name in schema.columns})
+            return pd.DataFrame({name: of_polars(X.get_column(name)) for name in schema.columns})
         return pd.DataFrame(self._array(X, reset=False))
 
     def __sklearn_tags__(self) -> Any:
@@ -372,10 +353,3 @@ class PublicSchema(TransformerMixin, BaseEstimator):
 def is_frame(X: Any) -> bool:
     """Return whether a table is a frame of pandas or polars."""
     return isinstance(X, pd.DataFrame) or hasattr(X, "get_column")
-
-
-def _series(column: Any) -> pd.Series:
-    """Return a column of polars as one of pandas, without pyarrow."""
-    dtype = column.dtype
-    plain = dtype.is_float() or dtype.is_integer() or dtype.is_temporal()
-    return pd.Series(column.to_numpy() if plain else column.to_list(), dtype=None)

@@ -6,6 +6,7 @@ import datetime
 import math
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
-from sklearn_dpwg.preprocessing.columns import dates_as_seconds, is_date, seconds
+from sklearn_dpwg.preprocessing.columns import dates_as_seconds, is_date, seconds, to_unit_interval
 from sklearn_dpwg.preprocessing.public_schema import norm_bound
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, Release, calibrate
 from sklearn_dpwg.privacy.release import check_delta
@@ -38,13 +39,11 @@ def column_bounds(
         bounds = _in_order(bounds, names)
     pairs: NDArray[Any] = np.zeros(0)
     dated: NDArray[Any] = np.zeros(0, dtype=bool)
-    try:
+    with suppress(TypeError, ValueError):
         stated: NDArray[Any] = np.array(bounds, dtype=object)
         numbers = [seconds(bound) if is_date(bound) else float(bound) for bound in stated.flat]
         pairs = np.reshape(np.array(numbers, dtype=np.float64), stated.shape)
         dated = np.reshape(np.array([is_date(bound) for bound in stated.flat]), stated.shape)
-    except (TypeError, ValueError):
-        pass
     if pairs.shape == (2,):
         pairs, dated = np.tile(pairs, (n_columns, 1)), np.tile(dated, (n_columns, 1))
     if pairs.shape != (n_columns, 2):
@@ -125,13 +124,6 @@ def name_of(scaler: Any, column: int) -> Any:
     """Return the name of a column, or its position where X has no names."""
     names = getattr(scaler, "feature_names_in_", None)
     return column if names is None else names[column]
-
-
-def to_unit_interval(X: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Clip columns to their bounds and map these to -1 and 1, also by rounding."""
-    half = 0.5 * high - 0.5 * low
-    scaled = (np.clip(X, low, high) - low) / half - 1.0
-    return np.asarray(np.clip(scaled, -1.0, 1.0, out=scaled))
 
 
 class _ByBounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -440,15 +432,10 @@ class DPStandardScaler(_ByBounds, CountedEstimator):
         """
         budget = Budget(self.epsilon, self.delta)
         rows = whole_number(self.rows_per_person, "rows_per_person", least=1)
+        said: dict[str, Any] = {"public": PUBLIC_FACTS, "relation": Relation.REPLACE_ANY}
         if budget.epsilon == math.inf:
-            found = PrivacyGuarantee.non_private(
-                budget.delta, public=PUBLIC_FACTS, relation=Relation.REPLACE_ANY
-            )
-            return found.for_records(rows)
-        release = _release(budget, rows)
-        of_row = PrivacyGuarantee.from_releases(
-            [release], budget.delta, public=PUBLIC_FACTS, relation=Relation.REPLACE_ANY
-        )
+            return PrivacyGuarantee.non_private(budget.delta, **said).for_records(rows)
+        of_row = PrivacyGuarantee.from_releases([_release(budget, rows)], budget.delta, **said)
         return replace(of_row.for_records(rows), requested_epsilon=budget.epsilon)
 
     def _scaled(self, X: FloatArray) -> FloatArray:

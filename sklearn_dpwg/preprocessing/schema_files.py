@@ -147,11 +147,6 @@ def _kind_of_polars(dtype: Any) -> str:
     return "boolean" if str(dtype) == "Boolean" else "category"
 
 
-def read_columns(path: str | Path) -> dict[str, Column]:
-    """Read the columns of a schema file, or say what is wrong with it."""
-    return read_schema_file(path).columns
-
-
 def read_schema_file(path: str | Path) -> SchemaFile:
     """Read a schema file, or say what is wrong with it."""
     try:
@@ -185,12 +180,15 @@ def _task_table(name: str, table: Any, path: str | Path) -> dict[str, Any]:
     """Return a table of what is not about a column, its entries known."""
     if not isinstance(table, dict):
         raise ValueError(f"{name} in {path} must be a table [{name}], got {table!r}.")
-    for entry in table:
-        if entry not in TASK[name]:
-            raise ValueError(
-                f"[{name}] in {path} must have entries of {', '.join(TASK[name])}, got {entry!r}."
-            )
+    _check_entries(table, TASK[name], f"[{name}] in {path}")
     return table
+
+
+def _check_entries(table: Mapping[str, Any], allowed: Sequence[str], what: str) -> None:
+    """Refuse an entry that nothing reads."""
+    for entry in table:
+        if entry not in allowed:
+            raise ValueError(f"{what} must have entries of {', '.join(allowed)}, got {entry!r}.")
 
 
 def _groups(
@@ -248,13 +246,7 @@ def _column(name: str, table: Any, path: str | Path) -> Column:
             f"kind of column {name!r} in {path} must be one of {', '.join(KINDS)}, got {kind!r}."
         )
     parts = fields(KINDS[kind])
-    allowed = [part.name for part in parts]
-    for entry in entries:
-        if entry not in allowed:
-            raise ValueError(
-                f"column {name!r} in {path} must have entries of {', '.join(allowed)}, "
-                f"got {entry!r}."
-            )
+    _check_entries(entries, [part.name for part in parts], f"column {name!r} in {path}")
     for part in parts:
         if part.default is MISSING and part.name not in entries:
             raise ValueError(f"column {name!r} in {path} must have an entry {part.name!r}.")
