@@ -73,14 +73,10 @@ def test_many_blocks_answer_as_one(loss, layout):
     one = make_risks(loss, SIZES, intercept=0.5, rows=rows)
     weights = rng.standard_normal(one.n_weights)
     many = in_blocks(one, 5, engine=RestlessEngine())
-    for found, expected in zip(
-        answers(many, weights, exact=False), answers(one, weights, exact=False), strict=True
-    ):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
-    for found, expected in zip(
-        answers(many, weights, exact=True), answers(one, weights, exact=True), strict=True
-    ):
-        np.testing.assert_array_equal(found, expected)
+    for exact, tolerance in ((False, {"rtol": 1e-12, "atol": 1e-14}), (True, {"rtol": 0.0})):
+        pairs = zip(*(answers(each, weights, exact=exact) for each in (many, one)), strict=True)
+        for found, expected in pairs:
+            np.testing.assert_allclose(found, expected, **tolerance)
 
 
 def test_no_order_of_blocks_changes_a_bit_of_sums_on_a_grid():
@@ -190,30 +186,26 @@ SOLVERS = {
 }
 
 
+def assert_runs_agree(solver, problem, epsilon):
+    plan = solver.plan(problem, Budget(epsilon, 1e-5))
+    data = make_data(problem, *random_data(problem, 0))
+    one, many = (
+        solver.run(plan, risks, seeded(3, plan.releases)).weights
+        for risks in (data, in_blocks(data, 4, engine=RestlessEngine()))
+    )
+    np.testing.assert_allclose(many, one, rtol=0.0, atol=1e-9)
+
+
 @pytest.mark.parametrize("case", SOLVERS)
 def test_runs_agree(case):
     solver, loss = SOLVERS[case]
     problem = make_problem((300, 700), loss=loss, n_features=3, scaling=0.5)
-    plan = solver.plan(problem, Budget(1.0, 1e-5))
-    data = make_data(problem, *random_data(problem, 0))
-    runs = [
-        solver.run(plan, risks, seeded(3, plan.releases))
-        for risks in (data, in_blocks(data, 4, engine=RestlessEngine()))
-    ]
-    np.testing.assert_allclose(runs[1].weights, runs[0].weights, rtol=0.0, atol=1e-9)
+    assert_runs_agree(solver, problem, 1.0)
 
 
 def test_exact_solutions_agree():
     """Samples of growing size, by keys: the same records however they are stored."""
-    problem = make_problem((3000, 1000), n_features=2)
-    data = make_data(problem, *random_data(problem, 0))
-    solver = Exact(1e-8)
-    plan = solver.plan(problem, Budget(float("inf"), 1e-5))
-    one, many = (
-        solver.run(plan, risks, seeded(3, ())).weights
-        for risks in (data, in_blocks(data, 3, engine=RestlessEngine()))
-    )
-    np.testing.assert_allclose(many, one, rtol=0.0, atol=1e-9)
+    assert_runs_agree(Exact(1e-8), make_problem((3000, 1000), n_features=2), float("inf"))
 
 
 # --- what is refused, and what is never shown ----------------------------------------------------

@@ -111,49 +111,40 @@ def test_no_groups_at_all(groups):
 def test_sparse_groups_are_refused_in_one_sentence(kind):
     groups = kind(np.arange(1, 4)[:, None])
     said = rf"^groups must be one label a record, or a table .* got {kind.__name__}\.$"
-    with pytest.raises(ValueError, match=said):
-        encode_groups(groups, 3, None)
-    with pytest.raises(ValueError, match=said):
-        group_table([0, 1, 1], [0, 1, 0], groups=groups)
-    with pytest.raises(ValueError, match=said):
-        DPWorstGroupClassifier(data_norm=1.0).fit(np.ones((3, 1)), [0, 1, 1], groups=groups)
+    model = DPWorstGroupClassifier(data_norm=1.0)
+    for call in (
+        lambda: encode_groups(groups, 3, None),
+        lambda: group_table([0, 1, 1], [0, 1, 0], groups=groups),
+        lambda: model.fit(np.ones((3, 1)), [0, 1, 1], groups=groups),
+    ):
+        with pytest.raises(ValueError, match=said):
+            call()
 
 
 def test_columns_of_one_name_are_refused():
     groups = pd.DataFrame([["a", 1], ["b", 2]], columns=["u", "u"])
     said = r"^groups must have a name of its own for each column, got 'u' twice\.$"
-    with pytest.raises(ValueError, match=said):
-        encode_groups(groups, 2, None)
-    rows = pd.DataFrame({"u": ["a", "b"]})
-    with pytest.raises(ValueError, match=said):
-        encode_groups(select_groups(rows, ["u", "u"]), 2, None)
+    for twice in (groups, select_groups(pd.DataFrame({"u": ["a", "b"]}), ["u", "u"])):
+        with pytest.raises(ValueError, match=said):
+            encode_groups(twice, 2, None)
 
 
-def test_wrong_length():
-    with pytest.raises(ValueError, match=r"^groups must have one entry a record: got 4 for 5"):
-        encode_groups(LETTERS, 5, None)
+NO_SEQUENCE = "group_labels must be a sequence of labels"
 
 
-def test_unknown_label():
-    message = r"^groups contains 'c', which is not in group_labels=\['a', 'b'\]\.$"
-    with pytest.raises(ValueError, match=message):
-        encode_groups(LETTERS, 4, ["a", "b"])
-
-
-def test_empty_group():
-    with pytest.raises(ValueError, match=r"^group_labels contains 'd', a group without records"):
-        encode_groups(LETTERS, 4, ["a", "b", "c", "d"])
-
-
-@pytest.mark.parametrize("group_labels", ["abc", 5, [], [["a", 1], ["b", 2]]])
-def test_group_labels_of_a_wrong_kind(group_labels):
-    with pytest.raises(ValueError, match=r"^group_labels must be a sequence of labels"):
-        encode_groups(LETTERS, 4, group_labels)
-
-
-def test_group_labels_twice():
-    with pytest.raises(ValueError, match=r"^group_labels must name each group once, got 'b' twice"):
-        encode_groups(LETTERS, 4, ["a", "b", "b", "c"])
+@pytest.mark.parametrize(
+    ("n_records", "group_labels", "words"),
+    [
+        (5, None, "groups must have one entry a record: got 4 for 5"),
+        (4, ["a", "b"], r"groups contains 'c', which is not in group_labels=\['a', 'b'\]\.$"),
+        (4, ["a", "b", "c", "d"], "group_labels contains 'd', a group without records"),
+        (4, ["a", "b", "b", "c"], "group_labels must name each group once, got 'b' twice"),
+        *((4, wrong, NO_SEQUENCE) for wrong in ("abc", 5, [], [["a", 1], ["b", 2]])),
+    ],
+)
+def test_lengths_and_labels_that_do_not_fit(n_records, group_labels, words):
+    with pytest.raises(ValueError, match=f"^{words}"):
+        encode_groups(LETTERS, n_records, group_labels)
 
 
 FRAME = pd.DataFrame({"age": [1.0, 2.0, 3.0], "sex": [0.0, 1.0, 0.0]}, index=[5, 3, 9])
@@ -243,18 +234,11 @@ def test_names_of_groupings(groups, group_by, names):
 @pytest.mark.parametrize(
     "last",
     [
-        ("a", "x", "q"),
-        ("a",),
-        "ax",
-        None,
-        ["a"],
-        {"a": "x"},
-        ["a", ["x"]],
-        np.array(["a", "z"]),
-        1.5,
+        ("a", "x", "q"), ("a",), "ax", None, ["a"], {"a": "x"}, ["a", ["x"]],
+        np.array(["a", "z"]), 1.5,
     ],
     ids=repr,
-)
+)  # fmt: skip
 @pytest.mark.parametrize("place", [0, 2])
 def test_no_protected_label_decides_how_those_of_others_are_read(last, place):
     groups = [("a", "x"), ("b", "x"), ("a", "x")]

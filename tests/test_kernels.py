@@ -25,6 +25,7 @@ from sklearn_dpwg.data.kernels import (
     Partition,
     allow_threads,
     canonical_rows,
+    compiled,
     fused_pass,
     has_kernel,
     linear_scores,
@@ -35,8 +36,6 @@ from sklearn_dpwg.data.kernels import (
     run_on_threads,
     scale_rows,
 )
-from sklearn_dpwg.data.kernels import compiled as _compiled
-from sklearn_dpwg.data.kernels import compiled as _kernel
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.losses import (
@@ -72,13 +71,10 @@ LAYOUTS = ("C", "F", "strided", "read-only", "csr", "csr, 64-bit indices")
 
 def without_kernel(loss):
     """Return the same loss from a class that states no kernel, so that NumPy computes it."""
-    inherits = type(loss)
-    plain = type(f"Plain{inherits.__name__}", (inherits,), {})
-    return (
-        plain(**loss.get_params())
-        if not isinstance(loss, MultinomialLogLoss)
-        else plain(loss.n_outputs)
-    )
+    plain = type(f"Plain{type(loss).__name__}", (type(loss),), {})
+    if isinstance(loss, MultinomialLogLoss):
+        return plain(loss.n_outputs)
+    return plain(**loss.get_params())
 
 
 def laid_out(rows, layout):
@@ -152,7 +148,7 @@ def assert_same(risks, *, seed=1, rtol=1e-12):
 def test_every_registered_loss_has_a_branch():
     assert {type(loss) for loss in EVERY_LOSS} == set(LOSSES)
     assert all(has_kernel(loss) for loss in EVERY_LOSS)
-    assert sorted(loss.kernel for loss in LOSSES) == sorted(_compiled.BRANCHES)
+    assert sorted(loss.kernel for loss in LOSSES) == sorted(compiled.BRANCHES)
 
 
 # each loss dense and sparse, and each kind of arrays with one score a record and with several
@@ -254,31 +250,23 @@ def test_sums_of_many_records_keep_their_digits():
 # --- groups ------------------------------------------------------------------------------------
 
 
+def sums_of(rows, starts):
+    """Return the sums of half the squares of the rows' own sums, and their gradients."""
+    n_records, n_features = rows.shape
+    return fused_pass(
+        SquaredError(), rows, np.ones(n_records), np.zeros(n_records),
+        Blocks.of(np.array(starts), 2), np.ones((1, n_features)), np.zeros(1),
+    )  # fmt: skip
+
+
 def test_a_group_without_records_has_no_sums():
-    blocks = Blocks.of(np.array([0, 0, 3, 3, 5, 5]), 2)
-    totals, gradients = fused_pass(
-        SquaredError(),
-        np.arange(5.0)[:, None],
-        np.ones(5),
-        np.zeros(5),
-        blocks,
-        np.ones((1, 1)),
-        np.zeros(1),
-    )
+    totals, gradients = sums_of(np.arange(5.0)[:, None], [0, 0, 3, 3, 5, 5])
     np.testing.assert_array_equal(totals, [0.0, 2.5, 0.0, 12.5, 0.0])
     np.testing.assert_array_equal(gradients[:, 0], [[0, 0], [5, 3], [0, 0], [25, 7], [0, 0]])
 
 
 def test_no_records_at_all():
-    totals, gradients = fused_pass(
-        SquaredError(),
-        np.zeros((0, 2)),
-        np.zeros(0),
-        np.zeros(0),
-        Blocks.of(np.zeros(3, dtype=np.intp), 2),
-        np.ones((1, 2)),
-        np.zeros(1),
-    )
+    totals, gradients = sums_of(np.zeros((0, 2)), np.zeros(3, dtype=np.intp))
     np.testing.assert_array_equal(totals, [0.0, 0.0])
     np.testing.assert_array_equal(gradients, np.zeros((2, 1, 3)))
 
@@ -339,18 +327,13 @@ def test_an_unknown_kernel_is_refused():
     class TooMany(MultinomialLogLoss):
         kernel: ClassVar[str | None] = "hinge"
 
-    for loss, message in (
-        (
-            MistakenLoss(),
-            r"kernel of MistakenLoss must be None or one of \['binary_log', .*'cubed_error'",
-        ),
-        (
-            TooMany(3),
-            r"kernel of TooMany must be None or one of \['multinomial_log'\], got 'hinge'",
-        ),
+    for loss, known in (
+        (MistakenLoss(), r"\['binary_log', .*'cubed_error'"),
+        (TooMany(3), r"\['multinomial_log'\], got 'hinge'"),
     ):
         risks = make_risks(loss, (5,))
-        with pytest.raises(ValueError, match=message):
+        said = rf"kernel of {type(loss).__name__} must be None or one of {known}"
+        with pytest.raises(ValueError, match=said):
             risks.risks(np.zeros(risks.n_weights))
 
 
@@ -368,14 +351,9 @@ def test_a_label_out_of_range_touches_nothing():
     labels = np.array([0.0, 7.0, -3.0])
     with np.errstate(invalid="ignore"):
         totals, gradients = fused_pass(
-            MultinomialLogLoss(3),
-            np.ones((3, 1)),
-            np.ones(3),
-            labels,
-            Blocks.of(np.array([0, 1, 3]), 2),
-            np.zeros((3, 1)),
-            np.zeros(3),
-        )
+            MultinomialLogLoss(3), np.ones((3, 1)), np.ones(3), labels,
+            Blocks.of(np.array([0, 1, 3]), 2), np.zeros((3, 1)), np.zeros(3),
+        )  # fmt: skip
     assert totals[0] == pytest.approx(np.log(3.0))
     assert np.isnan(totals[1])
     assert np.isfinite(gradients).all()
@@ -419,9 +397,8 @@ def test_tasks_run_once_and_keep_their_order(cores):
         seen.append(number)
         return number**2
 
-    assert run_on_threads([partial(task, number) for number in range(50)]) == [
-        number**2 for number in range(50)
-    ]
+    squares = run_on_threads([partial(task, number) for number in range(50)])
+    assert squares == [number**2 for number in range(50)]
     assert sorted(seen) == list(range(50))
     assert run_on_threads([]) == []
 
@@ -538,32 +515,28 @@ print(fused_pass(SquaredError(), np.ones((2, 1)), np.ones(2), np.zeros(2), block
 """
 
 
-def run_pass(**environment):
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", PASS],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_compiled_code_is_kept_and_found_again(tmp_path):
-    first = run_pass(NUMBA_CACHE_DIR=str(tmp_path))
-    assert (first.stdout, first.stderr) == ("[1.]\n", "")
-    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+    def run_pass():
+        run = subprocess.run(
+            [sys.executable, "-W", "error", "-c", PASS],
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (run.stdout, run.stderr) == ("[1.]\n", "")
+        return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+
+    kept = run_pass()
     assert kept
-    second = run_pass(NUMBA_CACHE_DIR=str(tmp_path))
-    assert (second.stdout, second.stderr) == ("[1.]\n", "")
-    assert kept == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+    assert run_pass() == kept
     for path in tmp_path.rglob("*.nb[ci]"):
         path.write_bytes(b"damaged")
-    third = run_pass(NUMBA_CACHE_DIR=str(tmp_path))
-    assert (third.stdout, third.stderr) == ("[1.]\n", "")
+    run_pass()
 
 
 def test_each_kind_of_arrays_is_compiled_before_threads_call_it():
-    kernel = _kernel.Kernel(_compiled._scale.py_func)
+    kernel = compiled.Kernel(compiled._scale.py_func)
     slopes = np.ones(3)
     for row_scale in (np.ones(4), np.ones(4, dtype=np.float32), np.ones(8)[::2], np.ones(4)):
         kernel.prepare(slopes, row_scale, 0, 0.0)
@@ -581,7 +554,7 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch):
         return njit(*arguments, **options)
 
     monkeypatch.setattr(numba, "njit", no_folder)
-    kernel = _kernel.Kernel(_compiled._scale.py_func)
+    kernel = compiled.Kernel(compiled._scale.py_func)
     slopes = np.array([1.0, 2.0])
     arguments = (slopes, np.array([3.0, 4.0]), 0, 0.0)
     assert kernel.prepare(*arguments)(*arguments) == 3.0
@@ -590,10 +563,10 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch):
 
 
 def test_vector_functions_that_round_by_places_are_refused(monkeypatch):
-    _kernel.refuse_svml()
+    compiled.refuse_svml()
     monkeypatch.setattr(numba.config, "USING_SVML", True)
     with pytest.raises(RuntimeError, match=r"^numba uses Intel's SVML.*NUMBA_DISABLE_INTEL_SVML=1"):
-        _kernel.refuse_svml()
+        compiled.refuse_svml()
 
 
 # --- helpers for rows --------------------------------------------------------------------------
@@ -644,15 +617,12 @@ def test_ordered_sparse_rows_are_not_copied():
     assert np.shares_memory(found.data, rows.data)
 
 
-def test_wrong_indices_are_refused():
+def test_wrong_indices_and_entries_of_one_place_that_overflow_are_refused():
     for indices in ([0, 5], [-1, 0]):
         rows = csr_array(([1.0, 1.0], [0, 1], [0, 1, 2]), shape=(2, 2))
         rows.indices = np.array(indices, dtype=np.int32)
         with pytest.raises(ValueError, match="ind"):
             canonical_rows(rows)
-
-
-def test_entries_of_one_place_that_overflow_are_refused():
     rows = csr_array(([1e308, 1e308], [0, 0], [0, 2]), shape=(1, 1))
     with pytest.raises(ValueError, match=r"^X must hold finite numbers, got entries of one place"):
         canonical_rows(rows)

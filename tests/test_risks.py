@@ -126,12 +126,11 @@ def test_tasks_of_a_hessian_add_up(monkeypatch):
 def test_passes_are_counted(loss):
     risks = make_risks(loss, (10, 10))
     weights = np.zeros(risks.n_weights)
-    assert risks.n_passes == 0
-    risks.risks(weights)
-    assert risks.n_passes == 1
-    risks.risks_and_gradients(weights)
-    assert risks.n_passes == 2
-    risks.hessian(weights, np.array([0.5, 0.5]))
+    passes = [risks.risks, risks.risks_and_gradients]
+    passes.append(lambda weights: risks.hessian(weights, np.array([0.5, 0.5])))
+    for n_passes, read in enumerate(passes):
+        assert risks.n_passes == n_passes
+        read(weights)
     assert risks.n_passes == 3
 
 
@@ -168,9 +167,8 @@ def test_part_holds_whole_records_of_its_groups(loss, layout):
     assert part.group_sizes == (3, 1, 30, 20)
     found = np.searchsorted(names, part.records.row_scale)
     assert len(set(found)) == 54
-    np.testing.assert_array_equal(np.searchsorted([7, 8, 38], found, "right"), np.repeat(
-        [0, 1, 2, 3], [3, 1, 30, 20]
-    ))  # fmt: skip
+    of_group = np.searchsorted([7, 8, 38], found, "right")
+    np.testing.assert_array_equal(of_group, np.repeat([0, 1, 2, 3], [3, 1, 30, 20]))
     drawn = part.records.rows.toarray() if layout is csr_array else part.records.rows
     np.testing.assert_array_equal(drawn, rows[found])
     np.testing.assert_array_equal(part.records.targets, risks.records.targets[found])

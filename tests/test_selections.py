@@ -124,10 +124,15 @@ def test_more_coins_than_are_asked_for_are_not_drawn(monkeypatch):
 # --- permutations --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("listed", [0, _permutation.LISTED])
+@pytest.fixture(params=[0, _permutation.LISTED])
+def listed(request, monkeypatch):
+    """Permutations that are never listed, and those that are while they are short."""
+    monkeypatch.setattr(_permutation, "LISTED", request.param)
+
+
+@pytest.mark.usefixtures("listed")
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 17, 1000, 99_999])
-def test_a_permutation_and_its_inverse(size, listed, monkeypatch):
-    monkeypatch.setattr(_permutation, "LISTED", listed)
+def test_a_permutation_and_its_inverse(size):
     permutation = KeyedPermutation(b"some key", size)
     images = permutation.images(0, size)
     assert np.array_equal(np.sort(images), np.arange(size))
@@ -136,10 +141,9 @@ def test_a_permutation_and_its_inverse(size, listed, monkeypatch):
     assert np.array_equal(permutation.images(middle.start, middle.stop), images[middle])
 
 
-@pytest.mark.parametrize("listed", [0, _permutation.LISTED])
+@pytest.mark.usefixtures("listed")
 @pytest.mark.parametrize("size", [2, 3, 4])
-def test_all_permutations_are_as_likely(size, listed, monkeypatch):
-    monkeypatch.setattr(_permutation, "LISTED", listed)
+def test_all_permutations_are_as_likely(size):
     n_keys = 1500
     drawn = [tuple(KeyedPermutation(k.to_bytes(4, "big"), size).images(0, size).tolist())
              for k in range(n_keys)]  # fmt: skip
