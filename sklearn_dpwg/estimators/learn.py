@@ -410,20 +410,16 @@ class Fitting(Progress, PrivateEstimator):
         solution = Solution(np.zeros(problem.n_weights), None, n_iter=0)
         self._keep(plan, plan.guarantee, facts, solution)
 
-    def _problem(self, facts: Facts, sizes: Sequence[Any] | None = None) -> Problem:
-        """Return the public facts of a problem, or of one with groups of other sizes."""
-        n_records: Any = facts.n_records  # to which noisy sizes need not add up
-        if sizes is None:
-            sizes = facts.sizes
-        else:
-            n_records += sum(sizes) - sum(facts.sizes)
+    def _problem(self, facts: Facts) -> Problem:
+        """Return the public facts of a problem."""
+        n_records: Any = facts.n_records
         hidden = HiddenGroups(n_records, float(self.count_share)) if self._hides_groups else None
         return Problem(
             loss=facts.targets.loss,
-            group_sizes=tuple(sizes),
+            group_sizes=tuple(facts.sizes),
             n_features=facts.n_features,
             radius=float(self.radius),
-            prior=encode.resolve_prior(self.prior, sizes),
+            prior=encode.resolve_prior(self.prior, facts.sizes),
             intercept_scaling=float(self.intercept_scaling) if self.fit_intercept else 0.0,
             hidden=hidden,
         )
@@ -453,7 +449,9 @@ class Fitting(Progress, PrivateEstimator):
             return
 
         def replan(sizes: Sequence[int]) -> Plan:
-            return self._plan_within(budget, solver, self._problem(facts, sizes))
+            n_records = facts.n_records + sum(sizes) - sum(facts.sizes)  # noisy ones need not agree
+            other = replace(facts, sizes=sizes, n_records=n_records)
+            return self._plan_within(budget, solver, self._problem(other))
 
         if plan.counts is None:  # else said before the counts
             n_drawn = plan.n_drawn

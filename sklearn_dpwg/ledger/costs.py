@@ -37,8 +37,7 @@ _ENCODERS = (OneHotEncoder, OrdinalEncoder)
 def learning_steps(step: Any) -> list[str]:
     """Return the class names of what may have learned from the records, or will, in a step.
 
-    The step may be fitted or not. A ``FunctionTransformer``, and a function that chooses columns,
-    is taken to treat every row by itself: what it does inside cannot be seen.
+    Functions, as of a ``FunctionTransformer``, are taken to treat every row by itself.
     """
     for name in ("steps", "transformers_", "transformers", "transformer_list"):
         if hasattr(step, name):
@@ -83,10 +82,7 @@ def costs_of_start(start: Any) -> tuple[StartCost, ...]:
 
 
 def costs_in(parameters: Mapping[str, Any]) -> list[StartCost]:
-    """Return the private fits of all starts among parameters, each once.
-
-    Nested ones are included, and those that a search lists, whichever of its candidates wins.
-    """
+    """Return the private fits of all starts among parameters, those in searches too, each once."""
     found: list[StartCost] = []
     for name, value in parameters.items():
         last = name.rpartition("__")[2]
@@ -305,10 +301,7 @@ def _visit_unknown(part: Any, found: _Findings) -> None:
 
 
 def planned_fits(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:
-    """Return what each private fit inside a fit of a candidate costs.
-
-    The public facts are those of something fitted in its place. What cannot be known is refused.
-    """
+    """Return what each private fit in a fit of a candidate costs, by facts of a fitted one."""
     kind = type(candidate)
     if candidate is None or isinstance(candidate, str | FrozenEstimator):
         return []

@@ -62,10 +62,7 @@ class LedgerFile:
     owner: int | None = field(default=None, compare=False)
 
     def open_block(self, epsilon: float, delta: float, neighbours: Relation | None = None) -> None:
-        """Make the file, or open one of the same budget again, for one more block.
-
-        From then on every fit must have a guarantee for the neighbours, if any are named.
-        """
+        """Make the file, or open one of the same budget again, for a block and its demand."""
         with self._connection(mode="rwc") as connection:
             connection.executescript(_SCHEMA)
             connection.execute("BEGIN IMMEDIATE")
@@ -160,11 +157,40 @@ class LedgerFile:
         query = "SELECT is_open FROM blocks WHERE id = ?"
         found = connection.execute(query, (self.block,)).fetchone()
         if found is None:
-            raise _unreachable(self.path, "it is not the file in which the ledger was opened")
+            raise self._unreachable("it is not the file in which the ledger was opened")
         return bool(found[0])
 
-    def _connection(self, mode: str = "rw") -> Any:
-        return _connection(self.path, mode)
+    @contextmanager
+    def _connection(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
+        connection = None
+        try:
+            connection = sqlite3.connect(
+                # "rw": a file that is gone is not made anew
+                f"{Path(self.path).as_uri()}?mode={mode}",
+                uri=True,
+                timeout=_SECONDS_TO_WAIT,
+                isolation_level=None,
+            )
+            yield connection
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+        except BaseException as error:
+            if connection is not None and connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise self._unreachable(str(error)) from error
+            raise
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _unreachable(self, reason: str) -> LedgerUnreachableError:
+        return LedgerUnreachableError(
+            f"the ledger's file {self.path!r} cannot be used ({reason}), so a fit could not be "
+            f"counted: it must stay in its place, readable and writable, for as long as a block or "
+            f"a process that was started in it fits."
+        )
 
 
 def total_epsilon(
@@ -180,39 +206,6 @@ def total_epsilon(
     if neighbours is not None:
         guarantees = [guarantee.under(neighbours) for guarantee in guarantees]
     return joint_guarantee(guarantees, delta).epsilon if guarantees else 0.0
-
-
-@contextmanager
-def _connection(path: str, mode: str) -> Iterator[sqlite3.Connection]:
-    connection = None
-    try:
-        connection = sqlite3.connect(
-            f"{Path(path).as_uri()}?mode={mode}",  # "rw": a file that is gone is not made anew
-            uri=True,
-            timeout=_SECONDS_TO_WAIT,
-            isolation_level=None,
-        )
-        yield connection
-        if connection.in_transaction:
-            connection.execute("COMMIT")
-    except BaseException as error:
-        if connection is not None and connection.in_transaction:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-        if isinstance(error, sqlite3.Error):
-            raise _unreachable(path, str(error)) from error
-        raise
-    finally:
-        if connection is not None:
-            connection.close()
-
-
-def _unreachable(path: str, reason: str) -> LedgerUnreachableError:
-    return LedgerUnreachableError(
-        f"the ledger's file {path!r} cannot be used ({reason}), so a fit could not be counted: it "
-        f"must stay in its place, readable and writable, for as long as a block or a process "
-        f"that was started in it fits."
-    )
 
 
 def _insert(connection: sqlite3.Connection, row: LedgerRow) -> None:

@@ -51,11 +51,10 @@ def charge(
 ) -> Iterator[None]:
     """Charge what happens inside to every open ledger; refuse it, charging none, before it starts.
 
-    Where ``noise``, a NoiseSource or whatever else lists its ``draws``, has none at a failure,
-    nothing is charged. ``key`` names a plan that is run in several parts, so that a ledger that
-    knows it is not charged again; ``is_paid`` says, as `take_payment` does, that something charged
-    before holds the fit. Fits that happened ``before``, and that this one begins with, are charged
-    too where a ledger does not know them.
+    Where ``noise``, which lists its ``draws``, has none at a failure, nothing is charged. A ``key``
+    names a plan that runs in several parts and is charged once; ``is_paid`` says, as `take_payment`
+    does, that something charged before holds the fit. Fits that happened ``before``, and that this
+    one begins with, are charged too where a ledger does not know them.
     """
     key = uuid4().hex if key is None else key
     costs = [*before, *([] if is_paid else [StartCost(key, what, guarantee)])]
@@ -94,7 +93,7 @@ def spending(
 ) -> Iterator[None]:
     """Charge what happens inside, and say in an error that ε and δ of a budget are spent by then.
 
-    They are once something was released, by the noise or else ``also``. How much was is not said:
+    They are once something was released, by the noise or else ``also``; how much is not said, as
     where a run fails may depend on the records. ``facts`` are those of `charge`.
     """
     try:
@@ -111,10 +110,7 @@ def spending(
 
 @contextmanager
 def paid_for(estimator: Any) -> Iterator[None]:
-    """Charge one fit of this very object, in this thread, to nobody: what was charged holds it.
-
-    Whatever else is fitted inside, by other steps, losses or callables, is charged.
-    """
+    """Charge one fit of this very object, in this thread, to nobody; all else inside is charged."""
     before = getattr(_thread, "paid_for", None)
     _thread.paid_for = estimator
     try:
