@@ -39,12 +39,11 @@ from sklearn_dpwg.cli.tables import (
     features,
     numbers,
     texts,
-    write,
+    write_text,
 )
 
 if TYPE_CHECKING:
     from sklearn_dpwg.inspection import AuditResult, GroupAudit
-    from sklearn_dpwg.ledger import PrivacyLedger
 
 
 @click.command(short_help="Audit decisions by group: verdict, page, JSON.")
@@ -131,19 +130,28 @@ def audit(
     noisy count of each group, outcome and decision, once; rates, ratios and their intervals follow
     from it. Whatever is wrong is refused before any budget is spent.
     """
-    outputs = {"html": output, "json": json_file, "markdown": markdown}
-    written = [path for path in outputs.values() if path is not None]
+    from sklearn_dpwg.inspection import AuditReport
+
+    written = [path for path in (output, json_file, markdown) if path is not None]
     read = [path for path in (table, schema, model, options["ledger"]) if path is not None]
     check_outputs(written, read, overwrite=overwrite)
     check_audit(metric, fail_below)
-    if output is not None:
-        check_page()
+    for name in ("jinja2", "matplotlib") if output is not None else ():
+        import_module(name)  # found missing now, and not once the budget is spent
     file = TableFile.of(table, options)
     sources = sources_of(file, schema, scores, predictions, model, same_records, options)
-    book, result = run_audit(audit_of(sources, options), sources, options)
+    planned = audit_of(sources, options)
+    book = ledger_around(options["ledger"], options)
+    with book or nullcontext():
+        same = sources.fitted_to_them
+        result = planned.run(sources.targets, sources.scores, sources.groups, same_records_as=same)
     command = shlex.join(["python", "-m", "sklearn_dpwg", *without_seed(ctx.meta["arguments"])])
     at_least = 0.8 if fail_below is None else fail_below  # the four-fifths rule
-    write_reports(result, outputs, title=title, notes=notes, command=command, at_least=at_least)
+    report = AuditReport(result, title=title, notes=notes, command=command, at_least=at_least)
+    makers = ((output, report.html), (json_file, result.to_json), (markdown, report.markdown))
+    for path, text in makers:
+        if path is not None:
+            write_text(path, text())
     click.echo(summary(result, metric, at_least))
     for path in written:
         click.echo(f"Written: {path}")
@@ -155,15 +163,7 @@ def audit(
 
 
 # Parameters of GroupAudit that are options of the same name.
-PARAMETERS = (
-    "epsilon",
-    "delta",
-    "threshold",
-    "sizes",
-    "mechanism",
-    "confidence",
-    "random_state",
-)
+PARAMETERS = ("epsilon", "delta", "threshold", "sizes", "mechanism", "confidence", "random_state")
 
 
 @dataclass(frozen=True)
@@ -186,12 +186,6 @@ def check_audit(metric: str, fail_below: float | None) -> None:
         raise WrongInput(f"metric must be one of {', '.join(AuditResult.METRICS)}, got {metric!r}.")
     if fail_below is not None and not 0.0 < fail_below <= 1.0:
         raise WrongInput(f"fail_below must be above 0 and at most 1, got {fail_below!r}.")
-
-
-def check_page() -> None:
-    """Find now what a page is made with, and not once the budget is spent."""
-    for name in ("jinja2", "matplotlib"):
-        import_module(name)
 
 
 def without_seed(arguments: Sequence[str]) -> list[str]:
@@ -255,45 +249,6 @@ def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:
         given["score_edges"] = _edges(options["score_edges"])
     labels = sources.task.needed_labels()
     return GroupAudit(group_labels=labels, classes=sources.classes, **given)
-
-
-def run_audit(
-    audit: GroupAudit, sources: Sources, options: Mapping[str, Any]
-) -> tuple[PrivacyLedger | None, AuditResult]:
-    """Release the counts, inside a ledger where there is one."""
-    book = ledger_around(options["ledger"], options)
-    with book or nullcontext():
-        result = audit.run(
-            sources.targets,
-            sources.scores,
-            sources.groups,
-            same_records_as=sources.fitted_to_them,
-        )
-    return book, result
-
-
-def write_reports(
-    result: AuditResult,
-    outputs: Mapping[str, Path | None],
-    *,
-    title: str | None,
-    notes: Sequence[str],
-    command: str,
-    at_least: float,
-) -> None:
-    """Write what is asked for; nothing but the result is in it."""
-    from sklearn_dpwg.inspection import AuditReport
-
-    report = AuditReport(
-        result, title=title, notes=tuple(notes), command=command, at_least=at_least
-    )
-    if outputs["html"] is not None:
-        write(outputs["html"], lambda part: part.write_text(report.html(), encoding="utf-8"))
-    if outputs["json"] is not None:
-        write(outputs["json"], lambda part: part.write_text(result.to_json(), encoding="utf-8"))
-    if outputs["markdown"] is not None:
-        text = report.markdown()
-        write(outputs["markdown"], lambda part: part.write_text(text, encoding="utf-8"))
 
 
 def summary(result: AuditResult, metric: str, at_least: float) -> str:

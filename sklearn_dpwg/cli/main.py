@@ -246,7 +246,7 @@ def schema(
     Parquet file has some. Columns that --groups and --target name get tables of their own.
     """
     from sklearn_dpwg.cli.options import make_task
-    from sklearn_dpwg.cli.tables import TableFile, check_outputs, write
+    from sklearn_dpwg.cli.tables import TableFile, check_outputs, write_text
     from sklearn_dpwg.preprocessing.schema_files import template
 
     file = TableFile.of(table, options)
@@ -257,7 +257,7 @@ def schema(
     frame = file.guessed_frame() if guess_kinds else file.empty_frame()
     labels = make_task(None, options).group_labels
     text = template(frame, groups=groups, target=target, group_labels=labels)
-    write(output, lambda part: part.write_text(text, encoding="utf-8"))
+    write_text(output, text)
     n_columns = len(set(file.names) - {*groups, target})
     click.echo(f"{output}: {n_columns} column(s) to describe; no value was read into it.")
     if guess_kinds:

@@ -456,6 +456,11 @@ def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path], *, overwrite:
             raise WrongInput(f"{path} must be in a folder that can be written to.") from None
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a file of text."""
+    write(path, lambda part: part.write_text(text, encoding="utf-8"))
+
+
 def write(path: Path, content: Callable[[Path], object]) -> None:
     """Let a function write a file beside its place, and move it there when it is whole."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part{path.suffix}")

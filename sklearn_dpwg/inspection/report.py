@@ -77,14 +77,9 @@ def as_html(facts: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]) -> 
     )
 
 
-def as_markdown(facts: Mapping[str, Any]) -> str:
-    """Return the page as Markdown."""
-    return _environment("markdown").get_template("report.md.jinja").render(facts=facts)
-
-
-def groups_as_markdown(facts: Mapping[str, Any]) -> str:
-    """Return the table of groups as Markdown."""
-    return _environment("markdown").get_template("groups.md.jinja").render(facts=facts)
+def as_markdown(facts: Mapping[str, Any], part: str = "report") -> str:
+    """Return the page, or its table of groups, as Markdown."""
+    return _environment("markdown").get_template(f"{part}.md.jinja").render(facts=facts)
 
 
 def escape_markdown(text: object) -> str:
@@ -317,7 +312,6 @@ LIMITS = (
     "A linear model: it cannot make up for features that say less about one group than another.",
 )
 # A seed in a published card would void the guarantee that stands above it.
-_SECRET = ("random_state",)
 _SEED = re.compile(r"random_state=(?!None\b)[^,()]*(\([^()]*\)[^,()]*)?")
 _REPR = Repr()
 _REPR.maxstring = _REPR.maxother = 80
@@ -437,9 +431,8 @@ def _plan(model: Any) -> str:
 def _parameters(model: Any) -> str:
     rows = ["| parameter | value |", "| --- | --- |"]
     for name, value in sorted(model.get_params(deep=False).items()):
-        shown = _shown(value)
-        if name in _SECRET and value is not None:
-            shown = "a seed, not shown"
+        is_seed = name == "random_state" and value is not None
+        shown = "a seed, not shown" if is_seed else _shown(value)
         rows.append(f"| {escape_markdown(name)} | {escape_markdown(visible(shown))} |")
     return "\n".join(rows)
 
@@ -462,7 +455,7 @@ def _groups(model: Any, audit: AuditResult | None, at_least: float) -> str:
         return "\n\n".join(
             [
                 escape_markdown(" ".join(said)),
-                groups_as_markdown(facts).strip(),
+                as_markdown(facts, "groups").strip(),
                 _bullets([(f"Privacy of these numbers: {privacy.title}", privacy.text)]),
             ]
         )

@@ -17,8 +17,6 @@ _BESIDE_AN_AXIS = 22
 _IN_A_SENTENCE = 48
 # About what a cell of a table of names may take.
 _IN_A_TABLE = 60
-# About what a cell of a table of names may take.
-_IN_A_TABLE = 60
 
 NOT_PRIVATE = "not private"
 
