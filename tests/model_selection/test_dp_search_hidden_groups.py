@@ -7,8 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from dp_accounting import NeighboringRelation, dp_event
-from dp_accounting.rdp import RdpAccountant
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -17,7 +15,6 @@ from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV, search_plan
 from sklearn_dpwg.model_selection import search as dp_search_cv
 from sklearn_dpwg.model_selection.search_plan import HeldOutSizes, plan_search, split
-from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee
 from sklearn_dpwg.solvers import MGR
@@ -56,33 +53,6 @@ def test_a_search_keeps_its_budget_and_says_what_it_protects():
         assert words in str(found.plan_)
     again = search(model(), random_state=0).fit(X, Y, GROUPS)
     assert again.best_score_ == found.best_score_
-
-
-def test_public_groups_are_said_as_before():
-    plan = search().plan()
-    assert plan.counts is None
-    assert not plan.hides_groups
-    assert plan.guarantee.relation == "replace one record within its group"
-    assert "Counts" not in str(plan)
-    assert "places" not in str(plan)
-
-
-@pytest.mark.parametrize(("share", "mean"), [(0.03, 4.0), (0.2, 4.0), (0.03, 1.0)])
-def test_a_plan_that_anyone_can_compute_again(share, mean):
-    budget = Budget(1.0, 1e-6)
-    plan = plan_search(budget, mean_runs=mean, distribution="geometric", count_share=share)
-    assert plan.count_std == pytest.approx(math.sqrt(2.0 / share) / budget.mu)
-    public = plan_search(budget, mean_runs=mean, distribution="geometric")
-    assert plan.run_epsilon < public.run_epsilon
-    assert plan.score_multiplier > public.score_multiplier
-    mu = Budget(plan.run_epsilon, plan.run_delta).mu
-    runs = [dp_event.GaussianDpEvent(1 / mu), dp_event.LaplaceDpEvent(plan.score_multiplier)]
-    for run in runs:
-        accountant = RdpAccountant(neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
-        accountant.compose(dp_event.GaussianDpEvent(1.0 / (math.sqrt(share) * budget.mu)))
-        total = accountant.compose(dp_event.RepeatAndSelectDpEvent(run, mean, 1.0))
-        assert 0.99 < total.get_epsilon(1e-6) < 1.05
-    assert plan.guarantee.epsilon <= 1.0
 
 
 def test_one_group_has_all_records_and_no_count():
@@ -196,11 +166,6 @@ def test_an_error_after_the_counts_says_that_the_budget_is_spent(monkeypatch):
             search(model()).fit(X, Y, GROUPS)
         assert "count the budget" in error.value.__notes__[0]
         assert len(ledger.rows) == 1
-
-
-def test_thresholds_around_hidden_groups_are_still_refused():
-    with pytest.raises(ValueError, match="neighbours='replace-in-group', got 'replace-any'"):
-        DPThresholdClassifier(model()).fit(X, Y, groups=GROUPS)
 
 
 # --- neighbours that change their group ---------------------------------------------------------
@@ -317,7 +282,7 @@ def test_no_neighbour_moves_a_search_by_more_than_its_sensitivity(monkeypatch, f
     """At the plan's own floor no group is scored by itself, at 4 some are."""
     if floor is not None:
         few_noise(monkeypatch, floor)
-    worst, leaks = replay(monkeypatch, range(500))
+    worst, leaks = replay(monkeypatch, range(200))
     assert not leaks
     assert 0.99 < worst <= 1.0
 
@@ -351,16 +316,3 @@ def test_planted_faults_are_caught(monkeypatch):
         by_group = lambda codes, _, *how: split(codes, np.arange(codes.max() + 1), *how)  # noqa: E731
         patch.setattr(dp_search_cv, "split", by_group)
         assert "who is held out" in replay(patch, range(100))[1]
-
-
-def test_who_is_held_out_follows_from_places_alone():
-    for n_records in (2, 3, 10, 601):
-        found = [
-            split(codes, None, 0.3, np.random.default_rng(5))
-            for codes in (np.zeros(n_records, int), np.arange(n_records) % 3)
-        ]
-        for one, other in zip(*found, strict=True):
-            assert np.array_equal(one, other)
-        train, held_out = found[0]
-        assert sorted([*train, *held_out]) == list(range(n_records))
-        assert len(held_out) == math.ceil(0.3 * n_records)

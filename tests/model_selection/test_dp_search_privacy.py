@@ -153,6 +153,18 @@ def test_parts_are_disjoint_and_hold_every_group(sizes, test_size):
         assert np.count_nonzero(codes[held_out] == code) == math.ceil(test_size * size)
 
 
+@pytest.mark.parametrize("n_records", [2, 3, 10, 601])
+def test_where_groups_are_hidden_who_is_held_out_follows_from_places_alone(n_records):
+    (train, held_out), other = (
+        split(codes, None, 0.3, np.random.default_rng(5))
+        for codes in (np.zeros(n_records, int), np.arange(n_records) % 3)
+    )
+    assert np.array_equal(train, other[0])
+    assert np.array_equal(held_out, other[1])
+    assert sorted([*train, *held_out]) == list(range(n_records))
+    assert len(held_out) == math.ceil(0.3 * n_records)
+
+
 def test_nothing_tells_the_number_of_runs(capsys):
     class Listener:
         heard = 0

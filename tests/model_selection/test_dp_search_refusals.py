@@ -41,6 +41,9 @@ class Laplacian:
         ({"scoring": "r2"}, ValueError, "^scoring must be"),
         ({"test_size": 1.0}, ValueError, "^test_size must be a share"),
         ({"test_size": 0.999}, ValueError, "^group 'a' has .* too few to hold out"),
+        ({"groups": None}, ValueError, "^groups must be given to fit, or group_by set"),
+        ({"groups": np.where(np.arange(600) == 3, "c", GROUPS)}, ValueError,
+         r"^group 'c' has 1 record\(s\), too few"),
         ({"group_by": 0}, ValueError, "^groups were passed and group_by is set"),
         ({"estimator": LogisticRegression()}, TypeError, "^estimator must be a private estimator"),
         ({"estimator": make_pipeline(StandardScaler(), model())}, ValueError,
@@ -53,25 +56,17 @@ class Laplacian:
     ],
 )  # fmt: skip
 def test_what_is_refused_before_anything_is_spent(changes, error, message):
+    changes = dict(changes)
+    groups = changes.pop("groups", GROUPS)
     with PrivacyLedger(100.0, 1e-6) as ledger, pytest.raises(error, match=message):
-        search(**changes).fit(X, Y, GROUPS)
+        search(**changes).fit(X, Y, groups)
     assert not ledger.rows
-
-
-def test_without_groups():
-    with pytest.raises(ValueError, match=r"^groups must be given to fit, or group_by set"):
-        search().fit(X, Y)
 
 
 def test_candidates_that_cannot_be_accounted_for_are_refused_by_name(monkeypatch):
     monkeypatch.setattr(DPWorstGroupClassifier, "plan", lambda self, **facts: Laplacian)
     with pytest.raises(UnsupportedMechanismError, match=r"^the candidate \{'radius': 0.5\} has"):
         search().fit(X, Y, GROUPS)
-
-
-def test_one_group_with_few_records_is_named():
-    with pytest.raises(ValueError, match=r"^group 'c' has 1 record\(s\), too few"):
-        search().fit(X, Y, np.where(np.arange(600) == 3, "c", GROUPS))
 
 
 def test_an_encoder_of_targets_learns_whatever_its_categories():

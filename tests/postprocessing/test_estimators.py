@@ -273,19 +273,19 @@ def test_plan_around_a_frozen_model(frozen):
         ({"held_out": True}, "held_out must be False where the model is fitted to the same"),
         ({"group_labels": ["a", "b"]}, "'c', which is not in group_labels"),
         ({"classes": [0, 1, 2]}, "Only binary classification is supported"),
-        ({"estimator": QUICK.set_params(group_by=None)}, None),
         ({"estimator": LogisticRegression()}, "or a fitted classifier in a FrozenEstimator"),
         ({"estimator": DPWorstGroupRegressor()}, "estimator must be a DPWorstGroupClassifier"),
         ({"estimator": DPWorstGroupClassifier(group_by=1)}, "group_by of the estimator must be"),
+        (
+            {"estimator": DPWorstGroupClassifier(neighbours="replace-any", group_labels=["a"])},
+            "neighbours='replace-in-group', got 'replace-any'",
+        ),
         ({"estimator": FrozenEstimator(QUICK)}, "is not fitted yet"),
     ],
 )
 @pytest.mark.parametrize("kind", BOTH)
 def test_wrong_parameters(kind, parameters, sentence, records):
     model = kind(**({"estimator": QUICK, "epsilon": 50.0, "random_state": 0} | parameters))
-    if sentence is None:
-        model.fit(*records)
-        return
     with (
         PrivacyLedger(epsilon=100.0, delta=1e-6) as ledger,
         pytest.raises((ValueError, TypeError), match=sentence),

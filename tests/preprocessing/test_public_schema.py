@@ -155,7 +155,11 @@ def test_nothing_is_learned_from_the_records():
     other = TABLE.assign(age=-1.0, town="?", day=datetime.date(1999, 1, 1))
     one, two = (PublicSchema(COLUMNS).fit(table) for table in (TABLE, other))
     assert np.array_equal(one.transform(TABLE), two.transform(TABLE))
-    assert np.array_equal(PublicSchema(COLUMNS).transform(TABLE), one.transform(TABLE))
+    found = PublicSchema(COLUMNS).transform(TABLE)
+    assert np.array_equal(found, one.transform(TABLE))
+    assert np.array_equal(found[::-1], one.transform(TABLE.iloc[::-1]))
+    alone = [one.transform(TABLE.iloc[[row]]) for row in range(len(TABLE))]
+    assert np.array_equal(found, np.vstack(alone))
     assert {key: str(value) for key, value in vars(one).items()} == {
         key: str(value) for key, value in vars(two).items()
     }

@@ -70,18 +70,12 @@ def test_every_kind():
     assert found == pytest.approx(np.array(expected), abs=1e-12)
 
 
-def test_the_row_norm_is_stated_and_attained():
-    assert SCHEMA.row_norm == pytest.approx(math.sqrt(7), rel=1e-11)
-    frame = FRAME.iloc[[2]].assign(age=100, member="yes")
-    assert np.linalg.norm(rows(SCHEMA, frame)) == pytest.approx(1.0, rel=1e-11)
-
-
 def test_the_bound_holds_in_exact_arithmetic():
     for n_columns in range(1, 80):
         names = [f"c{column}" for column in range(n_columns)]
         schema = Schema({name: Boolean() for name in names})
         (row,) = rows(schema, pd.DataFrame([[True] * n_columns], columns=names))
-        assert sum(Fraction(value) ** 2 for value in row) <= 1
+        assert 1 - 1e-11 < sum(Fraction(value) ** 2 for value in row) <= 1
 
 
 anything = st.one_of(
@@ -112,26 +106,6 @@ def test_no_row_is_longer_than_one(records, high):
     frame["day"] = frame["day"].where(frame["day"].isna() | frame["day"].gt("1700"), None)
     for schema in (SCHEMA, Schema({**SCHEMA.columns, "age": Number(0, high, log=True)})):
         assert np.linalg.norm(rows(schema, frame), axis=1).max() <= 1.0
-
-
-def test_nothing_is_learned():
-    alone = np.vstack([rows(SCHEMA, FRAME.iloc[[row]]) for row in range(3)])
-    assert np.array_equal(rows(SCHEMA, FRAME), alone)
-    assert np.array_equal(rows(SCHEMA, FRAME.iloc[::-1]), alone[::-1])
-    assert rows(SCHEMA, FRAME.iloc[:0]).shape == (0, len(NAMES))
-
-
-def test_the_schema_decides_whether_rows_are_sparse():
-    wide = Schema({"town": Category(tuple(range(50))), "age": Number(0, 100)})
-    frame = pd.DataFrame({"town": [7, 99], "age": [100, 50]})
-    found = wide.encode(frame)
-    assert wide.is_sparse
-    assert isinstance(found, csr_array)
-    expected = np.zeros((2, 52))
-    expected[0, [7, 51]], expected[1, 50] = 1.0, 1.0
-    assert found.toarray() * wide.row_norm == pytest.approx(expected)
-    assert not SCHEMA.is_sparse
-    assert isinstance(SCHEMA.encode(FRAME), np.ndarray)
 
 
 def test_levels_match_by_value():
@@ -248,14 +222,10 @@ def test_wrong_values_are_refused_by_name(kind, values, says):
 
 
 def test_columns_are_there_once():
-    with pytest.raises(ValueError, match="X must have one column 'age', got none"):
-        SCHEMA.encode(FRAME.drop(columns="age"))
     with pytest.raises(ValueError, match="X must have one column 'age', got 2"):
         SCHEMA.encode(pd.concat([FRAME, FRAME[["age"]]], axis=1))
     with pytest.raises(ValueError, match="'a=b' is twice"):
         Schema({"a": Category(("b",)), "a=b": Number(0, 1)})
-    with pytest.raises(ValueError, match="at least one column"):
-        Schema({})
 
 
 def test_a_schema_does_not_change():
