@@ -134,14 +134,11 @@ def mapped(tmp_path, n_records, n_features, *, is_sorted):
     rng = np.random.default_rng(0)
     paths = [tmp_path / f"{name}.npy" for name in ("X", "y", "groups")]
     X = np.lib.format.open_memmap(paths[0], "w+", np.float64, (n_records, n_features))
-    for start in range(0, n_records, 2**17):
-        part = X[start : start + 2**17]
-        part[:] = rng.uniform(-0.4, 0.4, part.shape)
+    X[:] = rng.uniform(-0.4, 0.4, X.shape)
     X.flush()
     groups = rng.integers(0, 4, n_records).astype(np.int8)
     np.save(paths[1], X[:, 0] > 0)
     np.save(paths[2], np.sort(groups) if is_sorted else groups)
-    del X
     return [np.load(path, mmap_mode="r") for path in paths]
 
 
@@ -224,13 +221,15 @@ def test_an_exception_that_is_kept_holds_no_room(binary, tmp_path):
     del error, other
 
 
-def test_wrong_files(files, tmp_path):
-    with pytest.raises(ValueError, match=r"each file once, got .*a\.parquet' twice"):
-        of_files([files, files / "a.parquet"])
-    with pytest.raises(ValueError, match="got an empty one"):
-        of_files([])
-    with pytest.raises(FileNotFoundError, match="patterns are not expanded"):
-        of_files(str(files / "*.parquet"))
+def test_wrong_files_and_a_spool_where_no_file_can_be_made(files):
+    for make, error, said in (
+        (lambda: of_files([files, files / "a.parquet"]), ValueError, r"once, got .*a\.parquet' tw"),
+        (lambda: of_files([]), ValueError, "got an empty one"),
+        (lambda: of_files(str(files / "*.parquet")), FileNotFoundError, "patterns are not expande"),
+        (lambda: Spool("/proc"), OSError, "in which files can be made, got '/proc'"),
+    ):
+        with pytest.raises(error, match=said):
+            make()
 
 
 def test_an_error_of_polars_quotes_no_value(files, tmp_path):
@@ -240,11 +239,6 @@ def test_an_error_of_polars_quotes_no_value(files, tmp_path):
     assert error.value.__cause__ is None
     assert error.value.__suppress_context__
     assert room_of_deleted_files(tmp_path) == 0
-
-
-def test_a_spool_where_no_file_can_be_made():
-    with pytest.raises(OSError, match="in which files can be made, got '/proc'"):
-        Spool("/proc")
 
 
 def test_targets_may_be_a_series(binary):

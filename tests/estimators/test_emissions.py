@@ -50,22 +50,20 @@ def facts_of(value):
 
 def emitted(kind, solver, X, y, groups, capsys):
     """Return all that a fit and its use say, beside the numbers that they return."""
-    is_regressor = kind == "regressor"
-    make = DPWorstGroupRegressor if is_regressor else DPWorstGroupClassifier
-    model = make(epsilon=2.0, delta=1e-4, solver=solver, random_state=0, verbose=1)
-    if is_regressor:
-        model.set_params(target_bounds=(-1, 1))
+    known = {"epsilon": 2.0, "delta": 1e-4, "solver": solver, "random_state": 0, "verbose": 1}
+    if kind == "regressor":
+        model = DPWorstGroupRegressor(target_bounds=(-1, 1), **known)
     else:
-        model.set_params(classes=np.unique(records(kind)[1]).tolist())
+        classes = np.unique(records(kind)[1]).tolist()
+        model = DPWorstGroupClassifier(classes=classes, **known)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         model.fit(X, y, groups)
         # as in a fold: the rows that are predicted for are records
         shapes = [model.predict(X).shape]
-        if not is_regressor:
-            shapes.append(model.predict_proba(X).shape)
-            shapes.append(model.predict_log_proba(X).shape)
-            shapes.append(model.decision_function(X).shape)
+        if kind != "regressor":
+            chances = model.predict_proba(X), model.predict_log_proba(X)
+            shapes += [found.shape for found in (*chances, model.decision_function(X))]
             model.score(X, y)
             worst_group_score(y, model.predict(X), groups=groups)
             group_table(y, model.predict(X), groups=groups)
@@ -107,9 +105,7 @@ def test_what_is_said_is_the_same_for_neighbours(kind, solver, form, capsys):
 def test_a_fold_that_is_scored_says_nothing():
     """The reproduction of issue 13: the warning told `3.21` or `777`, the norm of one record."""
     X, y, _ = records("binary")
-    model = DPWorstGroupClassifier(
-        epsilon=float("inf"), solver="exact", classes=[0, 1], data_norm=1.0
-    )
+    model = DPWorstGroupClassifier(float("inf"), solver="exact", classes=[0, 1], data_norm=1.0)
     for row in ROWS.values():
         X[5] = row
         with warnings.catch_warnings(record=True) as seen:

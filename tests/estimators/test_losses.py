@@ -43,10 +43,11 @@ def test_regressor(regressor, loss, epsilon):
 def test_margins_refuse_three_classes_by_name(loss):
     X, y, groups = np.zeros((6, 1)), [0, 1, 2] * 2, ["a"] * 6
     message = rf"^Only binary classification is supported by loss='{loss}', got 3 classes: use one"
+    model = DPWorstGroupClassifier(loss=loss, data_norm=1.0)
     with pytest.raises(ValueError, match=message):
-        DPWorstGroupClassifier(loss=loss, data_norm=1.0).fit(X, y, groups)
+        model.fit(X, y, groups)
     with pytest.raises(ValueError, match=message):
-        DPWorstGroupClassifier(loss=loss).plan(group_sizes=[6], n_features=1, classes=[0, 1, 2])
+        model.plan(group_sizes=[6], n_features=1, classes=[0, 1, 2])
 
 
 @pytest.mark.parametrize("loss", [*MARGINS, Hinge()], ids=repr)
@@ -90,14 +91,12 @@ def test_parameters_nest(regressor):
     assert fitted.plan_.problem.loss == Quantile(0.9)
 
 
-def test_grid_search_over_a_loss():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, size=(60, 1))
-    y = 0.5 * X[:, 0]
-    model = DPWorstGroupRegressor(
-        math.inf, loss=Huber(), group_by=lambda X: np.zeros(len(X)), data_norm=1.0
+def test_grid_search_over_a_loss(regressor):
+    X, *_ = regressor.data
+    model = regressor.make(
+        epsilon=math.inf, loss=Huber(), solver="auto", group_by=lambda X: np.zeros(len(X))
     )
-    search = GridSearchCV(model, {"loss__threshold": [0.1, 0.5]}, cv=2).fit(X, y)
+    search = GridSearchCV(model, {"loss__threshold": [0.1, 0.5]}, cv=2).fit(X, 0.5 * X[:, 0])
     assert search.best_estimator_.loss.threshold in (0.1, 0.5)
     assert search.best_score_ > 0.9
 

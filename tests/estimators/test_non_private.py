@@ -42,10 +42,8 @@ def test_one_group_is_least_squares():
 
 def test_two_groups_meet_in_the_middle():
     # risks (m - 0)²/2 and (m - 1)²/2 + noise of its own, whatever the sizes are
-    y = np.array([0.0] * 30 + [1.0] * 5)
-    fitted = DPWorstGroupRegressor(math.inf, data_norm=1.0).fit(
-        np.zeros((35, 1)), y, ["a"] * 30 + ["b"] * 5
-    )
+    y = np.repeat([0.0, 1.0], [30, 5])
+    fitted = DPWorstGroupRegressor(math.inf, data_norm=1.0).fit(np.zeros((35, 1)), y, y.astype(str))
     assert fitted.predict([[0.0]]) == pytest.approx([0.5], abs=1e-4)
     assert fitted.group_weights_ == pytest.approx([0.5, 0.5], abs=1e-3)
 

@@ -46,11 +46,10 @@ def test_the_plan_before_is_the_plan_after(task, parameters):
 def test_every_form_of_the_sizes(task):
     facts = public_facts(task)
     sizes = facts.pop("group_sizes")
-    expected = task.make().plan(group_sizes=sizes, **facts)
     in_order = [sizes[label] for label in "abc"]
-    assert task.make().plan(group_sizes=in_order, **facts) == expected
-    assert task.make().plan(group_sizes=np.array(in_order), **facts) == expected
-    assert task.make().plan(group_sizes=pd.Series(sizes), **facts) == expected
+    expected = task.make().plan(group_sizes=sizes, **facts)
+    for form in (in_order, np.array(in_order), pd.Series(sizes)):
+        assert task.make().plan(group_sizes=form, **facts) == expected
     turned = {"group_sizes": in_order[::-1], "group_labels": ["c", "b", "a"]}
     assert task.make().plan(**turned, **facts) == expected
 
@@ -85,16 +84,14 @@ FINITE = st.floats(-1e6, 1e6)
 @given(X=arrays(float, (12, 2), elements=FINITE), y=arrays(float, 12, elements=FINITE))
 def test_plans_know_public_facts_only(X, y):
     groups = ["a"] * 7 + ["b"] * 5
-    regressor = DPWorstGroupRegressor(
-        solver=MGR(n_steps=2), random_state=0, data_norm=1.0, target_bounds=(-1, 1)
-    )
-    assert regressor.fit(X, y, groups).plan_ == regressor.plan(group_sizes=[7, 5], n_features=2)
-    classifier = DPWorstGroupClassifier(
-        classes=[0, 1], solver=MGR(n_steps=2), random_state=0, data_norm=1.0
-    )
-    fitted = classifier.fit(X, (y > 0).astype(int), groups)
-    assert fitted.plan_ == classifier.plan(group_sizes=[7, 5], n_features=2)
-    assert fitted.privacy_ == classifier.fit(-X, np.arange(12) % 2, groups).privacy_
+    known = {"solver": MGR(n_steps=2), "random_state": 0, "data_norm": 1.0}
+    for model, targets in (
+        (DPWorstGroupRegressor(target_bounds=(-1, 1), **known), y),
+        (DPWorstGroupClassifier(classes=[0, 1], **known), (y > 0).astype(int)),
+    ):
+        privacy = model.fit(X, targets, groups).privacy_
+        assert model.plan_ == model.plan(group_sizes=[7, 5], n_features=2)
+        assert privacy == model.fit(-X, np.arange(12) % 2, groups).privacy_
 
 
 @pytest.mark.parametrize(

@@ -58,14 +58,11 @@ def of_first_column(rows):
     return np.where(np.asarray(rows)[:, 0] > 0, "a", "b")
 
 
+PUBLIC = {"solver": MGR(n_steps=2), "group_labels": ["a", "b"], "random_state": 0, "data_norm": 1.0}
+
+
 def model(**parameters):
-    return Checked(
-        solver=MGR(n_steps=2),
-        group_labels=["a", "b"],
-        random_state=0,
-        data_norm=1.0,
-        **parameters,
-    )
+    return Checked(**PUBLIC | parameters)
 
 
 def pipe(final):
@@ -123,9 +120,7 @@ RECIPES = {
         lambda m: TunedThresholdClassifierCV(pipe(m), cv=2, n_jobs=2)
     ),
     "BaggingClassifier(bootstrap=False)": Recipe(
-        lambda m: BaggingClassifier(
-            m, n_estimators=2, max_samples=0.5, bootstrap=False, n_jobs=2, random_state=0
-        )
+        lambda m: BaggingClassifier(m, 2, max_samples=0.5, bootstrap=False, n_jobs=2)
     ),
 }
 WAYS = ("`groups=`, routed", "`model__groups=`", "`group_by`")
@@ -181,9 +176,7 @@ def routing():
 @pytest.mark.usefixtures("routing")
 def test_an_alias():
     final = model().set_fit_request(groups="sensitive_features")
-    scorer = worst_group_scorer(group_by=of_first_column)
-    found = GridSearchCV(pipe(final), GRID, cv=2, scoring=scorer, error_score="raise")
-    assert found.fit(X, Y, sensitive_features=GROUPS).best_estimator_["model"].n_features_in_ == 3
+    assert inner(final).fit(X, Y, sensitive_features=GROUPS).best_estimator_["model"].coef_.any()
 
 
 @pytest.mark.usefixtures("routing")
@@ -201,14 +194,12 @@ def test_folds_by_person_and_models_by_group():
 
 @pytest.mark.usefixtures("routing")
 def test_ids_where_groups_belong_are_caught():
-    plain = DPWorstGroupClassifier(
-        solver=MGR(n_steps=2), group_labels=["a", "b"], random_state=0, data_norm=1.0
-    )
-    with pytest.raises(ValueError, match=r"^groups contains 0, which is not in group_labels="):
-        cross_validate(
-            pipe(plain), X, Y, cv=GroupKFold(3), params={"groups": np.arange(240) // 4},
-            error_score="raise",
-        )  # fmt: skip
+    plain = DPWorstGroupClassifier(**PUBLIC)
+    said = r"^groups contains 0, which is not in group_labels="
+    with pytest.raises(ValueError, match=said):
+        strictly(cross_validate)(
+            pipe(plain), X, Y, cv=GroupKFold(3), params={"groups": np.arange(240) // 4}
+        )
 
 
 @pytest.mark.usefixtures("routing")
@@ -222,18 +213,11 @@ def test_groups_reach_model_scorer_and_folds_at_once():
     assert {"mean_test_group_a", "mean_test_group_b"} <= set(found.cv_results_)
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_the_column_of_the_groups_may_be_a_feature_or_not(keep):
-    final = model(group_by=of_first_column)
-    if keep:
-        assert pipe(final).fit(X, Y)["model"].n_features_in_ == 3
-        return
+def test_the_column_of_the_groups_may_be_a_feature_or_not():
+    assert pipe(model(group_by=of_first_column)).fit(X, Y)["model"].n_features_in_ == 3
     # a model in front of which the column is dropped cannot see it: pass the groups by name
-    parts = [("v", "passthrough", [1, 2])]
-    plain = DPWorstGroupClassifier(
-        solver=MGR(n_steps=2), group_labels=["a", "b"], random_state=0, data_norm=1.0
-    )
-    dropped = Pipeline([("columns", ColumnTransformer(parts)), ("model", plain)])
+    columns = ColumnTransformer([("v", "passthrough", [1, 2])])
+    dropped = Pipeline([("columns", columns), ("model", DPWorstGroupClassifier(**PUBLIC))])
     fitted = dropped.fit(X, Y, model__groups=GROUPS)["model"]
     assert fitted.n_features_in_ == 2
     assert fitted.group_sizes_.tolist() == [160, 80]

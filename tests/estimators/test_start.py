@@ -74,15 +74,11 @@ def test_a_fit_begins_at_the_start_in_the_units_of_the_caller(task, solver, norm
     assert "begins at the weights of start, of norm" in fitted.plan_.remark
 
 
-@pytest.mark.parametrize("make", [AGS, MGR, PhasedERM, OCO], ids=lambda make: make.name)
-def test_every_solver_that_uses_it_begins_there(binary, make):
+@pytest.mark.parametrize(
+    "solver", [AGS(3), MGR(3), PhasedERM(1, mu_weights=1.0), OCO(n_rounds=2)], ids=repr
+)
+def test_every_solver_that_uses_it_begins_there(binary, solver):
     """With next to no noise other starts have other ends, and the same one the same."""
-    solver = {
-        AGS: AGS(3),
-        MGR: MGR(3),
-        PhasedERM: PhasedERM(1, mu_weights=1.0),
-        OCO: OCO(n_rounds=2),
-    }[make]
     start = public_model(binary)
     fits = [
         binary.fit(solver=solver, start=each, epsilon=50.0, delta=1e-3).coef_
@@ -100,16 +96,16 @@ def test_a_start_outside_the_ball_is_projected_to_it(binary):
     assert "of norm 5 in the ball to which they are projected, 500 before" in fitted.plan_.remark
 
 
-@pytest.mark.parametrize("solver", [Moments(), "exact"])
-def test_a_solver_without_a_beginning_says_so(regressor, solver):
-    epsilon = math.inf if solver == "exact" else 1.0
-    fits = [
+@pytest.mark.parametrize(
+    ("solver", "name", "epsilon"), [(Moments(), "moments", 1.0), ("exact", "exact", math.inf)]
+)
+def test_a_solver_without_a_beginning_says_so(regressor, solver, name, epsilon):
+    without, fitted = (
         regressor.fit(solver=solver, start=start, epsilon=epsilon)
         for start in (None, (np.ones(3), 0.0))
-    ]
-    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
-    name = "exact" if solver == "exact" else "moments"
-    assert f"start has no influence on solver {name!r}" in fits[1].plan_.remark
+    )
+    np.testing.assert_array_equal(without.coef_, fitted.coef_)
+    assert f"start has no influence on solver {name!r}" in fitted.plan_.remark
 
 
 def test_streams_begin_there_too(binary):
@@ -133,10 +129,7 @@ def test_streams_begin_there_too(binary):
         (np.ones(3), "a fitted linear model with coef_ and intercept_, or a pair .* got ndarray"),
         ("none", "or a pair .* got str"),
         (LogisticRegression, "or a pair .* got"),
-        (
-            LogisticRegression(),
-            r"LogisticRegression, which is not fitted .* FrozenEstimator\(model",
-        ),
+        (LogisticRegression(), r"LogisticRegression, which is not fitted .* FrozenEstimator\(mod"),
         ((np.ones(4), 0.0), r"coef of shape \(1, 3\) and one intercept or 1, got shapes \(4,\)"),
         ((np.ones((3, 1)), 0.0), r"coef of shape \(1, 3\)"),
         ((np.ones(3), [0.0, 1.0]), r"shapes \(3,\) and \(2,\)"),
@@ -156,21 +149,22 @@ def test_a_wrong_start_is_refused_before_anything_is_spent(binary, draws, start,
     assert not hasattr(model, "coef_")
 
 
-def test_classes_and_names_must_be_the_same(binary):
-    start = public_model(binary)
-    y = np.where(binary.data.y == "yes", "aye", "no")
-    with pytest.raises(ValueError, match=r"know the classes \['aye', 'no'\], .* got \['no', 'yes'"):
-        binary.make(start=start).fit(binary.data.X, y, binary.data.groups)
-    frame = pd.DataFrame(binary.data.X, columns=["u", "v", "w"])
-    named = LogisticRegression().fit(frame, binary.data.y)
-    binary.make(start=named).fit(frame, binary.data.y, binary.data.groups)
-    with pytest.raises(ValueError, match=r"columns of the names \['w', 'u', 'v'\], got \['u', 'v'"):
-        binary.make(start=named).fit(frame[["w", "u", "v"]], binary.data.y, binary.data.groups)
-
-
-def test_a_classifier_is_no_start_of_a_regressor(binary, regressor):
-    with pytest.raises(ValueError, match=r"^start must be a regressor .*, got LogisticRegression"):
-        regressor.fit(start=public_model(binary))
+def test_classes_names_and_kind_must_be_the_same(binary, regressor):
+    X, y, groups = binary.data
+    start, frame = public_model(binary), pd.DataFrame(X, columns=["u", "v", "w"])
+    named = LogisticRegression().fit(frame, y)
+    binary.make(start=named).fit(frame, y, groups)
+    ayes = np.where(y == "yes", "aye", "no")
+    for model, rows, targets, said in (
+        (binary.make(start=start), X, ayes, r"know the classes \['aye', 'no'\], .* got \['no', 'y"),
+        (
+            *(binary.make(start=named), frame[["w", "u", "v"]], y),
+            r"columns of the names \['w', 'u', 'v'\], got \['u', 'v'",
+        ),
+        (regressor.make(start=start), X, X[:, 0], "be a regressor .*, got LogisticRegression"),
+    ):
+        with pytest.raises(ValueError, match=f"^start must.* {said}"):
+            model.fit(rows, targets, groups)
 
 
 def test_without_an_intercept_a_start_has_none(regressor):
@@ -204,26 +198,25 @@ def test_a_start_survives_clones_pipelines_searches_and_pickles(binary):
         GridSearchCV(by_place, {"start": [private]}, cv=2, error_score="raise").fit(X, y)
 
 
-def test_sparse_and_frozen_starts_are_read(binary):
+def test_sparse_and_frozen_starts_are_read_by_the_callers_word(binary):
     start = public_model(binary)
     dense = binary.fit(start=start).coef_
-    assert (binary.fit(start=FrozenEstimator(start)).coef_ == dense).all()
-    assert (binary.fit(start=(csr_array(start.coef_), start.intercept_)).coef_ == dense).all()
+    for each in (
+        start,
+        FrozenEstimator(start),
+        (start.coef_, start.intercept_),
+        (csr_array(start.coef_), start.intercept_),
+    ):
+        fitted = binary.fit(start=each)
+        assert (fitted.coef_ == dense).all()
+        assert fitted.privacy_.outside == ()
+        words = " ".join(str(fitted.privacy_).split())
+        assert "by the caller's word were not learned from these records" in words
+        assert privacy_of(fitted).epsilon == fitted.privacy_.epsilon
+    assert "caller's word" not in str(binary.fit().privacy_)
 
 
 # --- what is counted ---------------------------------------------------------------------------
-
-
-def test_arrays_are_the_callers_word(binary):
-    start = public_model(binary)
-    for each in (start, (start.coef_, start.intercept_)):
-        fitted = binary.fit(start=each)
-        assert fitted.privacy_.outside == ()
-        assert "by the caller's word were not learned from these records" in " ".join(
-            str(fitted.privacy_).split()
-        )
-        assert privacy_of(fitted).epsilon == fitted.privacy_.epsilon
-    assert "caller's word" not in str(binary.fit().privacy_)
 
 
 def test_a_private_start_is_told_and_counted(binary):
@@ -249,25 +242,21 @@ def test_a_private_start_is_told_and_counted(binary):
 
 
 def test_searches_and_ensembles_count_a_start_once(binary):
-    X, y, _ = binary.data
+    X, y, groups = binary.data
     private = binary.fit(epsilon=2.0)
     model = binary.make(group_by=lambda X: np.arange(len(X)) % 2, epsilon=0.1)
-    without = GridSearchCV(model, {"radius": [1.0, 2.0]}, cv=2).fit(X, y)
-    starts = GridSearchCV(clone(model).set_params(start=private), {"radius": [1.0, 2.0]}, cv=2).fit(
-        X, y
-    )
-    alone = privacy_of(without, warn=False)
+    radii = {"radius": [1.0, 2.0]}
+    alone = privacy_of(GridSearchCV(model, radii, cv=2).fit(X, y), warn=False)
     total = joint_guarantee([private.privacy_, alone], 1e-6).epsilon
-    assert privacy_of(starts, warn=False).epsilon == pytest.approx(total, rel=1e-6)
-    # in the grid alone, whichever won
+    # in the model, or in the grid alone, whichever won
     grid = {"start": [None, FrozenEstimator(private)], "radius": [1.0]}
-    either = GridSearchCV(model, grid, cv=2).fit(X, y)
-    assert privacy_of(either, warn=False).epsilon == pytest.approx(total, rel=1e-6)
+    for inner, values in ((clone(model).set_params(start=private), radii), (model, grid)):
+        found = privacy_of(GridSearchCV(inner, values, cv=2).fit(X, y), warn=False)
+        assert found.epsilon == pytest.approx(total, rel=1e-6)
     # bagging fits codes of the classes
-    coded = binary.make(epsilon=2.0).fit(X, (y == "yes").astype(int), binary.data.groups)
-    bagged = BaggingClassifier(
-        clone(model).set_params(start=FrozenEstimator(coded)), 2, bootstrap=False
-    ).fit(X, y)
+    coded = binary.make(epsilon=2.0).fit(X, (y == "yes").astype(int), groups)
+    started = clone(model).set_params(start=FrozenEstimator(coded))
+    bagged = BaggingClassifier(started, 2, bootstrap=False).fit(X, y)
     two = joint_guarantee([coded.privacy_, *[bagged.estimators_[0].privacy_] * 2], 1e-6)
     assert privacy_of(bagged, warn=False).epsilon == pytest.approx(two.epsilon, rel=1e-6)
 

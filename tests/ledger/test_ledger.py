@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 
@@ -26,26 +25,19 @@ from sklearn_dpwg.solvers import OCO
 from tests.helpers.ledger_cases import DELTA, X, Y, assert_spent, ledger, model, ones
 
 
-def test_outside_nothing_is_counted():
+def test_plain_and_cloned_fits_are_counted_inside_alone():
     with ledger() as book:
         pass
-    model().fit(X, Y)
+    fitted = model().fit(X, Y)
     assert_spent(book, 0)
     assert active_ledgers() == []
-
-
-def test_plain_and_cloned_fits():
     with ledger() as book:
-        fitted = model().fit(X, Y)
+        fitted.fit(X, Y)
         clone(fitted).fit(X, Y)
         make_pipeline(BoundedScaler(), model()).fit(X, Y)
-        fitted.fit(X, Y)
-    assert_spent(book, 4)
+    assert_spent(book, 3)
     fitted.fit(X, Y)
-    assert_spent(book, 4)
-
-
-def test_a_scaler_counts_too():
+    assert_spent(book, 3)
     with ledger() as book:
         make_pipeline(DPStandardScaler(delta=DELTA), model()).fit(X, Y)
     assert_spent(book, 2)
@@ -82,12 +74,6 @@ def test_searches_that_overspend_stop():
     assert book.epsilon_spent <= 1.3
 
 
-def test_without_privacy():
-    with ledger() as book, pytest.raises(BudgetExceededError, match="epsilon=inf"):
-        model(epsilon=math.inf).fit(X, Y)
-    assert_spent(book, 0)
-
-
 @pytest.mark.parametrize("n_draws", [0, 1])
 def test_a_fit_that_fails(n_draws):
     releases = calibrate([Release("value", "gaussian", 1.0, max_count=1)], Budget(1.0, DELTA))
@@ -107,22 +93,34 @@ def test_a_fit_that_fails(n_draws):
         assert_spent(book, n_draws)
 
 
-def test_wrong_input_costs_nothing():
-    with ledger() as book:
-        with pytest.raises(ValueError, match="NaN"):
-            model().fit(X, np.full(400, np.nan))
-        with pytest.raises(ValueError, match="epsilon must be positive"):
-            model(epsilon=-1.0).fit(X, Y)
+@pytest.mark.parametrize(
+    ("parameters", "targets", "error", "said"),
+    [
+        ({}, Y * np.nan, ValueError, "NaN"),
+        ({"epsilon": -1.0}, Y, ValueError, "epsilon must be positive"),
+        ({"epsilon": math.inf}, Y, BudgetExceededError, "epsilon=inf"),
+    ],
+)
+def test_wrong_input_and_fits_without_privacy_cost_nothing(parameters, targets, error, said):
+    with ledger() as book, pytest.raises(error, match=said):
+        model(**parameters).fit(X, targets)
     assert_spent(book, 0)
 
 
-def test_nested_ledgers_all_count():
+def test_nested_ledgers_all_count_and_those_of_one_file_once(tmp_path):
     with ledger() as outer, ledger(epsilon=1.2) as inner:
         model().fit(X, Y)
         with pytest.raises(BudgetExceededError):
             model().fit(X, Y)
     assert_spent(outer, 1)
     assert_spent(inner, 1)
+    with ledger(path=tmp_path / "book") as outer:
+        with ledger(path=tmp_path / "book") as inner:
+            model().fit(X, Y)
+        assert_spent(inner, 1)
+        model().fit(X, Y)
+        assert_spent(outer, 2)
+    assert active_ledgers() == []
 
 
 def fit_and_fail(book):
@@ -144,13 +142,10 @@ def test_opened_again_after_an_exception_it_goes_on():
 
 def test_path_outlives_the_session(tmp_path):
     path = tmp_path / "book.sqlite"
-    with ledger(path=path):
-        model().fit(X, Y)
-    later = ledger(path=path)
-    assert_spent(later, 1)
-    with later:
-        model().fit(X, Y)
-    assert_spent(ledger(path=path), 2)
+    for n_fits in (1, 2):
+        with ledger(path=path):
+            model().fit(X, Y)
+        assert_spent(ledger(path=path), n_fits)
     with pytest.raises(ValueError, match=r"^path holds a ledger of epsilon=10 and"):
         ledger(epsilon=11.0, path=path).__enter__()
     assert active_ledgers() == []
@@ -193,17 +188,6 @@ def test_a_total_that_anyone_can_compute_again():
     assert book.epsilon_spent == pytest.approx(accountant.get_epsilon(DELTA), rel=1e-3)
 
 
-def test_nested_blocks_on_one_file_charge_it_once(tmp_path):
-    path = tmp_path / "book.sqlite"
-    with ledger(path=path) as outer:
-        with ledger(path=path) as inner:
-            model().fit(X, Y)
-        assert_spent(inner, 1)
-        model().fit(X, Y)
-        assert_spent(outer, 2)
-    assert active_ledgers() == []
-
-
 def test_partial_fit_that_began_outside_is_charged_in_full_once():
     solver = OCO(horizon=4)
     learner = DPWorstGroupRegressor(
@@ -228,27 +212,20 @@ def test_partial_fit_that_began_outside_is_charged_in_full_once():
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
 def test_a_total_names_every_grouping(tmp_path):
     """What each fit grouped by is in its guarantee, in the file and in the words of the total."""
-    frame = pd.DataFrame({"x": X[:, 0], "sex": np.arange(len(X)) % 2, "age": np.arange(len(X)) % 3})
+    frame = pd.DataFrame({"x": X[:, 0], "sex": half(X), "age": np.arange(len(X)) % 3})
     with ledger(path=tmp_path / "ledger") as book:
-        model(group_by="sex").fit(frame, Y)
-        model(group_by=["sex", "age"]).fit(frame, Y)
-        model(group_by=half).fit(frame, Y)
+        for group_by in ("sex", ["sex", "age"], half):
+            model(group_by=group_by).fit(frame, Y)
         model(group_by=None).fit(frame, Y, groups=frame["sex"])
-        model(group_by=None).fit(X, Y, groups=np.arange(len(X)) % 2)
-    names = [row.guarantee.groupings for row in book.rows]
-    assert names == [
-        ("column 'sex'",),
-        ("columns 'sex', 'age' together",),
-        ("function half",),
-        ("column 'sex'",),
-        ("groups passed to fit",),
-    ]
+        model(group_by=None).fit(X, Y, groups=half(X))
+    names = ["column 'sex'", "columns 'sex', 'age' together", "function half", "column 'sex'",
+             "groups passed to fit"]  # fmt: skip
+    assert [row.guarantee.groupings for row in book.rows] == [(name,) for name in names]
     total = book.guarantee
-    assert total.groupings == tuple(dict.fromkeys(itertools.chain(*names)))
+    assert total.groupings == tuple(dict.fromkeys(names))
     assert total.epsilon == book.epsilon_spent
     said = " ".join(str(total).split())
-    for (name,) in names:
-        assert name in said
+    assert all(name in said for name in names)
     assert "stays in its group by each of them, in every fit that is counted here" in said
 
 

@@ -8,12 +8,7 @@ from scipy.stats import uniform
 from sklearn.ensemble import BaggingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import (
-    GridSearchCV,
-    KFold,
-    RandomizedSearchCV,
-    cross_val_score,
-)
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
@@ -23,14 +18,13 @@ from sklearn_dpwg.metrics import worst_group_scorer
 from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.preprocessing import BoundedScaler
 from sklearn_dpwg.solvers import MGR
+from tests.helpers.ledger_cases import X, Y
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
 
 DELTA = 1e-4
-RNG = np.random.default_rng(0)
-X = RNG.uniform(-0.5, 0.5, size=(400, 2))
-Y = X[:, 0]
 FACTS = {"group_sizes": [220, 180], "n_features": 2}
+RADIUS = "dpworstgroupregressor__radius"
 
 
 def halves(rows):
@@ -38,17 +32,14 @@ def halves(rows):
 
 
 def model(kind=DPWorstGroupRegressor, **parameters):
+    bounds = {"target_bounds": (-1, 1)} if kind is DPWorstGroupRegressor else {}
     public = {"data_norm": 1.0, "delta": DELTA, "solver": MGR(n_steps=3), "group_by": halves}
-    if kind is DPWorstGroupRegressor:
-        public["target_bounds"] = (-1, 1)
-    return kind(**public | parameters)
+    return kind(**public | bounds | parameters)
 
 
-def grid(estimator=None, values=None, **parameters):
-    parameters = {"cv": 3} | parameters
-    return GridSearchCV(
-        model() if estimator is None else estimator, values or {"radius": [1.0, 2.0]}, **parameters
-    )
+def grid(estimator=None, values=None, cv=3, **parameters):
+    estimator = model() if estimator is None else estimator
+    return GridSearchCV(estimator, values or {"radius": [1.0, 2.0]}, cv=cv, **parameters)
 
 
 SEARCHES = {
@@ -57,18 +48,13 @@ SEARCHES = {
     "folds by default": (lambda: grid(cv=None), 11, 1),
     "a splitter": (lambda: grid(cv=KFold(4)), 9, 1),
     "a pipeline": (
-        lambda: grid(
-            make_pipeline(BoundedScaler((-1, 1)), model()),
-            {"dpworstgroupregressor__radius": [1.0, 2.0, 3.0]},
-        ),
-        10,
-        1,
+        lambda: grid(make_pipeline(BoundedScaler((-1, 1)), model()), {RADIUS: [1.0, 2.0, 3.0]}),
+        *(10, 1),
     ),
     "budgets of their own": (lambda: grid(values={"epsilon": [0.3, 0.9, 0.5]}), 10, 1),
     "random": (
         lambda: RandomizedSearchCV(model(), {"radius": uniform(1, 2)}, n_iter=4, cv=2),
-        9,
-        1,
+        *(9, 1),
     ),
 }
 
@@ -108,41 +94,38 @@ def test_a_private_search_is_one_fit():
 @pytest.mark.parametrize(
     ("search", "error", "message"),
     [
-        (model(), TypeError, "^search must be a GridSearchCV, RandomizedSearchCV or DPSearchCV"),
-        (grid(LinearRegression(), {"copy_X": [True]}), ValueError, "^search must hold a private"),
+        (model(), TypeError, "be a GridSearchCV, RandomizedSearchCV or DPSearchCV"),
+        (grid(LinearRegression(), {"copy_X": [True]}), ValueError, "hold a private"),
         (
             grid(BaggingRegressor(model()), {"n_estimators": [2]}),
-            UnsupportedMechanismError,
-            "^search must fit private estimators alone or at the end of pipelines",
+            *(UnsupportedMechanismError, "fit private estimators alone or at the end of pipelines"),
         ),
     ],
 )
 def test_what_cannot_be_planned(search, error, message):
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=f"^search must {message}"):
         PrivacyLedger(1.0, DELTA).plan_search(search, **FACTS)
 
 
 def test_a_start_is_planned_for_too():
+    def after(search, budget=9.0):
+        return PrivacyLedger(budget, DELTA).plan_search(search, **FACTS)
+
     start = model(epsilon=2.0).fit(X, Y)
     for search in (
         grid(model(start=start)),
         grid(values={"start": [None, FrozenEstimator(start)]}),
-        grid(make_pipeline(model(start=start)), {"dpworstgroupregressor__radius": [1.0, 2.0]}),
+        grid(make_pipeline(model(start=start)), {RADIUS: [1.0, 2.0]}),
     ):
-        without = PrivacyLedger(9.0, DELTA).plan_search(grid(), **FACTS).epsilon_after
-        needed = PrivacyLedger(9.0, DELTA).plan_search(search, **FACTS).epsilon_after
-        assert needed > without
-        assert not PrivacyLedger(0.999 * needed, DELTA).plan_search(search, **FACTS).is_affordable
+        needed = after(search).epsilon_after
+        assert needed > after(grid()).epsilon_after
+        assert not after(search, 0.999 * needed).is_affordable
         with PrivacyLedger(1.001 * needed, DELTA) as ledger:
             search.fit(X, Y)
             assert ledger.epsilon_spent == pytest.approx(needed, rel=1e-9)
             # it is known now
-            again = ledger.plan_search(search, **FACTS)
-            assert (
-                again.epsilon_after
-                < PrivacyLedger(9.0, DELTA).plan_search(search, **FACTS).epsilon_after
-                + ledger.epsilon_spent
-            )
+            again = ledger.plan_search(search, **FACTS).epsilon_after
+            assert again < needed + ledger.epsilon_spent
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UnreachedScorerWarning")

@@ -37,30 +37,20 @@ from sklearn_dpwg.model_selection import DPSearchCV
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
 from sklearn_dpwg.privacy import PrivacyGuarantee, Release, gdp_epsilon, gdp_mu
 from sklearn_dpwg.solvers import MGR
+from tests.helpers.ledger_cases import DELTA, RNG, X, Y, ones
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning"),
-    pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.DeltaWarning"),
+    pytest.mark.filterwarnings(f"ignore::sklearn_dpwg.exceptions.{name}Warning")
+    for name in ("SeededNoise", "WeakPlan", "Delta")
 ]
 
-DELTA = 1e-6
-RNG = np.random.default_rng(0)
-X = RNG.uniform(-0.5, 0.5, size=(400, 2))
-Y = X[:, 0]
 LABELS = np.where(X[:, 0] + 0.2 * RNG.normal(size=400) > 0, "yes", "no")
 
 
-def ones(rows):
-    return np.ones(len(rows))
-
-
 def model(kind=DPWorstGroupRegressor, **parameters):
-    public = {"data_norm": 1.0}
-    if kind is DPWorstGroupRegressor:
-        public["target_bounds"] = (-1, 1)
-    public |= {"solver": MGR(n_steps=3), "delta": DELTA, "group_by": ones}
-    return kind(**public | parameters)
+    bounds = {"target_bounds": (-1, 1)} if kind is DPWorstGroupRegressor else {}
+    public = {"data_norm": 1.0, "solver": MGR(n_steps=3), "delta": DELTA, "group_by": ones}
+    return kind(**public | bounds | parameters)
 
 
 def epsilon_of_fits(*epsilons):
@@ -192,7 +182,22 @@ def fit(wrap):
     return lambda final: wrap(final).fit(X, LABELS)
 
 
-BAG = {"n_estimators": 2, "bootstrap": False, "random_state": 0}
+def calibrated(final, **settings):
+    return CalibratedClassifierCV(scaled(final), cv=2, **settings)
+
+
+def tuned(final):
+    return TunedThresholdClassifierCV(scaled(final), cv=2)
+
+
+def bagged(final):
+    return BaggingClassifier(scaled(final), n_estimators=2, bootstrap=False, random_state=0)
+
+
+def searched(wrap, **values):
+    return lambda final: GridSearchCV(wrap(final), values, cv=2)
+
+
 # what is left of a fit with every meta-estimator of the page, and with some in each other
 FITS = {
     "Pipeline": fit(lambda m: make_pipeline(DPStandardScaler(0.7, DELTA), m)),
@@ -204,35 +209,21 @@ FITS = {
     "HalvingGridSearchCV": fit(halving),
     "cross_validate": lambda m: folds(scaled(m)),
     "nested cross-validation": lambda m: folds(grid(m)),
-    "CalibratedClassifierCV": fit(lambda m: CalibratedClassifierCV(scaled(m), cv=2)),
-    "TunedThresholdClassifierCV": fit(lambda m: TunedThresholdClassifierCV(scaled(m), cv=2)),
-    "BaggingClassifier(bootstrap=False)": fit(lambda m: BaggingClassifier(scaled(m), **BAG)),
-    "CalibratedClassifierCV(ensemble=False)": fit(
-        lambda m: CalibratedClassifierCV(scaled(m), cv=2, ensemble=False)
-    ),
-    "grid in grid": fit(
-        lambda m: GridSearchCV(grid(m), {"estimator__model__radius": [1.0, 2.0]}, cv=2)
-    ),
-    "calibration in grid": fit(
-        lambda m: GridSearchCV(
-            CalibratedClassifierCV(scaled(m), cv=2), {"ensemble": [True, False]}, cv=2
-        )
-    ),
-    "threshold in grid": fit(
-        lambda m: GridSearchCV(TunedThresholdClassifierCV(scaled(m), cv=2), {"cv": [2, 3]}, cv=2)
-    ),
-    "bagging in grid": fit(
-        lambda m: GridSearchCV(BaggingClassifier(scaled(m), **BAG), {"n_estimators": [1, 2]}, cv=2)
-    ),
+    "CalibratedClassifierCV": fit(calibrated),
+    "TunedThresholdClassifierCV": fit(tuned),
+    "BaggingClassifier(bootstrap=False)": fit(bagged),
+    "CalibratedClassifierCV(ensemble=False)": fit(lambda m: calibrated(m, ensemble=False)),
+    "grid in grid": fit(searched(grid, estimator__model__radius=[1.0, 2.0])),
+    "calibration in grid": fit(searched(calibrated, ensemble=[True, False])),
+    "threshold in grid": fit(searched(tuned, cv=[2, 3])),
+    "bagging in grid": fit(searched(bagged, n_estimators=[1, 2])),
     "threshold of a union": fit(
         lambda m: TunedThresholdClassifierCV(
             make_pipeline(FeatureUnion([("one", DPStandardScaler(0.7, DELTA))]), m), cv=2
         )
     ),
     "a step that is replaced": fit(
-        lambda m: GridSearchCV(
-            scaled(m), {"columns": [DPStandardScaler(0.9, DELTA), "passthrough"]}, cv=2
-        )
+        searched(scaled, columns=[DPStandardScaler(0.9, DELTA), "passthrough"])
     ),
 }
 # functions that give back no models to add up
@@ -249,14 +240,13 @@ def test_no_fit_is_left_out(name):
     assert not any("not counted" in text for text in found.outside)
 
 
-@pytest.mark.parametrize("ensemble", [True, False])
-def test_every_fit_of_a_calibration_in_a_search_counts(ensemble):
+@pytest.mark.parametrize(("ensemble", "n_fits"), [(True, 6), (False, 9)])
+def test_every_fit_of_a_calibration_in_a_search_counts(ensemble, n_fits):
     """One on each inner fold, and one on all records where no ensemble of those is kept."""
-    calibrated = CalibratedClassifierCV(model(DPWorstGroupClassifier), cv=2, ensemble=ensemble)
+    inner = CalibratedClassifierCV(model(DPWorstGroupClassifier), cv=2, ensemble=ensemble)
     with PrivacyLedger(100.0, DELTA) as book:
-        fitted = GridSearchCV(calibrated, {}, cv=2).fit(X, LABELS)
+        fitted = GridSearchCV(inner, {}, cv=2).fit(X, LABELS)
     found = privacy_of(fitted, warn=False)
-    n_fits = 6 if ensemble else 9
     assert found.epsilon == pytest.approx(epsilon_of_fits(*[1.0] * n_fits), rel=1e-4)
     assert found.epsilon == pytest.approx(book.epsilon_spent, rel=1e-6)
 
@@ -264,9 +254,7 @@ def test_every_fit_of_a_calibration_in_a_search_counts(ensemble):
 def test_private_searches_on_folds():
     """Their cost follows from the parameters alone, though their releases are not Gaussian."""
     private = DPSearchCV(
-        DPWorstGroupClassifier(solver=MGR(n_steps=3), data_norm=1.0),
-        {"radius": [1.0, 2.0]},
-        group_by=ones,
+        model(DPWorstGroupClassifier, group_by=None), {"radius": [1.0, 2.0]}, group_by=ones
     )
     inner = Pipeline([("scale", DPStandardScaler(0.7, DELTA)), ("search", private)])
     with PrivacyLedger(100.0, DELTA) as book:
@@ -357,14 +345,10 @@ def test_several_models():
 
 def test_noise_of_other_kinds_adds_up_too():
     fitted, other = model().fit(X, Y), model()
-    other.privacy_ = PrivacyGuarantee.from_releases(
-        [Release("a", "laplace", 2.0, max_count=3), Release("b", "gaussian", 5.0, 2, None, 0.1)],
-        DELTA,
-    )
+    loud = [Release("a", "laplace", 2.0, max_count=3), Release("b", "gaussian", 5.0, 2, None, 0.1)]
+    other.privacy_ = PrivacyGuarantee.from_releases(loud, DELTA)
     found = silently([fitted, other])
-    releases = [*fitted.plan_.releases, Release("a", "laplace", 2.0, max_count=3),
-                Release("b", "gaussian", 5.0, 2, None, 0.1)]  # fmt: skip
-    expected = PrivacyGuarantee.from_releases(releases, DELTA)
+    expected = PrivacyGuarantee.from_releases([*fitted.plan_.releases, *loud], DELTA)
     assert found.epsilon == pytest.approx(expected.epsilon, rel=1e-3)
     assert found.epsilon_at(1e-5) == pytest.approx(expected.epsilon_at(1e-5), rel=1e-3)
 
@@ -386,13 +370,16 @@ def test_fits_that_cannot_be_known(monkeypatch):
         privacy_of(search, warn=False)
 
 
-@pytest.mark.parametrize("other", [LinearRegression().fit(X, Y), 5, [], None, "model"])
-def test_nothing_private_inside(other):
-    with pytest.raises(ValueError, match=r"^fitted holds no private fit, got "):
+NOTHING = (LinearRegression().fit(X, Y), 5, [], None, "model")
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        *((each, "fitted holds no private fit, got ") for each in NOTHING),
+        (GridSearchCV(model(), {"epsilon": [1.0]}, cv=2, refit=False).fit(X, Y), ".*refit=False"),
+    ],
+)
+def test_nothing_private_inside(other, said):
+    with pytest.raises(ValueError, match=f"^{said}"):
         privacy_of(other)
-
-
-def test_search_without_refit():
-    search = GridSearchCV(model(), {"epsilon": [1.0]}, cv=2, refit=False).fit(X, Y)
-    with pytest.raises(ValueError, match="refit=False"):
-        privacy_of(search)
