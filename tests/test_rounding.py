@@ -43,7 +43,9 @@ from sklearn_dpwg.solvers.rounds.certificate import (
 from sklearn_dpwg.solvers.rounds.phases import STRENGTHS, noise_stds
 from sklearn_dpwg.solvers.steps import SumSensitivity, gradient_sum, record_errors, rounding_of_sum
 from sklearn_dpwg.solvers.stream.schedule import RoundSensitivity
+from tests.helpers.group_data import hard_rows
 from tests.helpers.replay import Recorder, silent
+from tests.helpers.sum_cases import PlainAbsoluteError, laid_out
 
 UNIT = 2.0**-53
 BUDGET = Budget(1.0, 1e-6)
@@ -139,21 +141,13 @@ def test_a_record_errs_by_no_more_than_is_stated(loss, n_features, radius):
 # --- sums of many blocks -----------------------------------------------------------------------
 
 
-class PlainAbsoluteError(AbsoluteError):
-    """The absolute error without a kernel, which NumPy adds up."""
-
-
 @pytest.mark.parametrize("layout", ["rows", "columns", "csr"])
 @pytest.mark.parametrize("loss", [AbsoluteError(), PlainAbsoluteError()], ids=["compiled", "numpy"])
 def test_plain_sums_of_many_blocks_err_no_more_than_those_of_few(layout, loss, monkeypatch):
     """Behind a one, thousands of blocks of half a last digit each vanish in a plain sum."""
-    from scipy.sparse import csr_array
-
     n = 4000
     column = np.append(1.0, np.full(n, 2.0**-53))
-    rows = {"rows": np.ascontiguousarray, "columns": np.asfortranarray, "csr": csr_array}[layout](
-        column[:, None] * np.full(2, 0.5)
-    )
+    rows = laid_out(column[:, None] * np.full(2, 0.5), layout)
     records = RecordEncoder(1, 1.0).encode(rows, np.full(n + 1, -1.0), np.zeros(n + 1, np.intp))
     monkeypatch.setattr(record_block, "BLOCK_ROWS", 1)
     risks = GroupRisks(records, loss, 0.0)
@@ -262,11 +256,7 @@ def test_a_certificate_is_off_by_no_more_than_is_paid(
 @pytest.mark.parametrize("radius", [0.3, 6.0])
 def test_tolerances_for_billions_of_records_are_reached(loss, kind, radius):
     rng = np.random.default_rng(3)
-    rows = rng.normal(size=(24, 3))
-    if kind == "collinear":
-        rows = np.outer(rng.normal(size=24), [1.0, -2.0, 0.5])
-    if kind == "one row":
-        rows[:] = rows[0]
+    rows = hard_rows(kind, rng, 24)
     targets = np.sign(rows @ [1.0, 0.2, -1.0] + (0.0 if kind == "separable" else 1.0))
     codes = np.repeat([0, 1], [17, 7])
     risks = GroupRisks(RecordEncoder(2, 1.5).encode(rows, targets, codes), loss, 0.5)

@@ -107,3 +107,19 @@ def naive(
             gradients[group] += np.outer(slope.reshape(k), row).ravel() / len(rows)
             hessians[group] += np.kron(curvature, np.outer(row, row)) / len(rows)
     return values, gradients, hessians
+
+
+def hard_rows(kind, rng, n, d=3):
+    """Return rows that solvers may stumble over."""
+    rows = rng.normal(size=(n, d))
+    if kind == "collinear":
+        return rows[:, :1] * np.array([1.0, -2.0, 0.5])
+    if kind == "zero":
+        rows[:] = 0.0
+    if kind == "zero column":
+        rows[:, 1] = 0.0
+    if kind == "zero rows":
+        rows[::2] = 0.0
+    if kind == "one row":
+        rows[:] = rows[0]
+    return rows * {"tiny": 1e-7, "huge": 1e160}.get(kind, 1.0)

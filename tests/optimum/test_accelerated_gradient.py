@@ -14,7 +14,7 @@ from sklearn_dpwg.optimum.objective import (
     iteration_cap,
     project_to_ball,
 )
-from tests.helpers.group_data import make_risks
+from tests.helpers.group_data import hard_rows, make_risks
 
 LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
 RADIUS = 2.0
@@ -23,11 +23,7 @@ SIZES = (12, 5, 1)
 
 def case(loss, kind="plain", *, mu_weights, mu_groups, length=0.0):
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(sum(SIZES), 3))
-    if kind == "collinear":
-        rows = np.outer(rng.normal(size=sum(SIZES)), [1.0, -2.0, 0.5])
-    if kind == "one row":
-        rows[:] = [3.0, 0.0, 0.0]
+    rows = hard_rows(kind, rng, sum(SIZES))
     noise = 0.0 if kind == "separable" else 1.0
     risks = make_risks(loss, SIZES, rows=rows, label_noise=noise)
     problem = Problem(loss, SIZES, 3, RADIUS, (0.2, 0.3, 0.5), 1.0)
@@ -142,13 +138,13 @@ def test_one_step_at_least_however_loose_the_tolerance():
     assert at.gap <= 1e9
 
 
+FACTS = {"radius": RADIUS, "prior": np.array([0.2, 0.3, 0.5]), "mu_weights": 0.1, "mu_groups": 0.1}
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_solver_falls_back_to_it(loss):
     objective, constants = case(loss, mu_weights=0.1, mu_groups=0.1)
-    facts = {
-        "radius": RADIUS, "prior": objective.prior, "mu_weights": 0.1, "mu_groups": 0.1,
-        "tolerance": 1e-11,
-    }  # fmt: skip
+    facts = FACTS | {"tolerance": 1e-11}
     newton = solve_saddle_point(objective.risks, **facts)
     first_order = solve_saddle_point(objective.risks, max_newton_steps=0, **facts, **constants)
     assert (newton.n_first_order_steps, first_order.n_newton_steps) == (0, 0)
@@ -165,9 +161,6 @@ def test_solver_falls_back_when_newton_breaks_down(monkeypatch):
     monkeypatch.setattr(
         saddle_point, "minimise_quadratic_on_ball", lambda matrix, vector, *_: 0 * vector
     )
-    found = solve_saddle_point(
-        objective.risks, radius=RADIUS, prior=objective.prior, mu_weights=0.1, mu_groups=0.1,
-        tolerance=1e-10, **constants,
-    )  # fmt: skip
+    found = solve_saddle_point(objective.risks, **FACTS, tolerance=1e-10, **constants)
     assert found.gap <= 1e-10
     assert found.n_first_order_steps > 0

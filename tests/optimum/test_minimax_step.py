@@ -83,15 +83,9 @@ def test_multipliers_prove_the_minimum(
 ):
     radius = 10**log_radius
     model = make(
-        n_groups,
-        n_weights,
-        seed=seed,
-        rank=rank,
-        spread=10**log_spread,
-        curvature=10**log_curvature,
-        at=at,
-        radius=radius,
-    )
+        n_groups, n_weights, seed=seed, rank=rank, spread=10**log_spread,
+        curvature=10**log_curvature, at=at, radius=radius,
+    )  # fmt: skip
     if copies:  # groups that are the same leave the multipliers undetermined
         model["gradients"][:] = model["gradients"][0]
     point, mixture = minimax_step(**model, mu_weights=1e-4, tolerance=1e-10)

@@ -38,18 +38,11 @@ def exact_gap(objective, weights, group_weights):
         slope = group_weights @ gradients + objective.mu_weights * (v - objective.center)
         return lagrangian(objective, v, group_weights), slope
 
+    ball = {"type": "ineq", "fun": lambda v: RADIUS**2 - v @ v, "jac": lambda v: -2 * v}
     response = minimize(
-        value_and_slope,
-        weights,
-        jac=True,
-        method="SLSQP",
-        constraints={
-            "type": "ineq",
-            "fun": lambda v: RADIUS**2 - v @ v,
-            "jac": lambda v: -2 * v,
-        },
+        value_and_slope, weights, jac=True, method="SLSQP", constraints=ball,
         options={"ftol": 1e-12, "maxiter": 500},
-    )
+    )  # fmt: skip
     assert response.success
     return objective.evaluate(weights).value - response.fun
 

@@ -16,7 +16,7 @@ from sklearn_dpwg.optimum import solve_saddle_point
 from sklearn_dpwg.optimum.objective import ON_SPHERE, RegularisedObjective, project_to_ball
 from sklearn_dpwg.optimum.saddle_point import attainable_gap, minimise_quadratic_on_ball
 from tests.helpers.convex_programs import mixture, regularised
-from tests.helpers.group_data import make_records, make_risks, naive
+from tests.helpers.group_data import hard_rows, make_records, make_risks, naive
 
 LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
 # what Clarabel can be trusted to
@@ -25,10 +25,6 @@ CONIC = 2e-7
 
 def uniform(n):
     return np.full(n, 1.0 / n)
-
-
-def objective_of(risks, *, radius, prior, mu_weights, mu_groups, center):
-    return RegularisedObjective(risks, radius, prior, mu_weights, mu_groups, center)
 
 
 def primal(risks, weights, *, prior, mu_weights, mu_groups, center, **_):
@@ -51,7 +47,7 @@ def test_objective_gradient_and_hessian(loss, mu_groups):
         "radius": 3.0, "prior": np.array([0.2, 0.5, 0.3]), "mu_weights": 0.3,
         "mu_groups": mu_groups, "center": center,
     }  # fmt: skip
-    objective = objective_of(risks, **facts)
+    objective = RegularisedObjective(risks, **facts)
     weights = project_to_ball(rng.normal(size=risks.n_weights), 3.0)
     at = objective.evaluate(weights)
     assert at.value == pytest.approx(primal(risks, weights, **facts), rel=1e-12)
@@ -85,7 +81,7 @@ def test_certificate_is_sound_anywhere(loss, seed):
         "mu_groups": float(10 ** rng.uniform(-2, 1)),
         "center": rng.normal(size=risks.n_weights),
     }
-    objective = objective_of(risks, **facts)
+    objective = RegularisedObjective(risks, **facts)
     best = regularised(risks, **facts)
     ball = {name: facts[name] for name in ("radius", "mu_weights", "center")}
     for length in (0.0, 0.3, 1.0):
@@ -111,7 +107,7 @@ def test_certificate_is_exact_for_a_quadratic(loss):
     facts = {
         "radius": 10.0, "prior": uniform(2), "mu_weights": 0.7, "mu_groups": 1.0, "center": center
     }  # fmt: skip
-    at = objective_of(risks, **facts).evaluate(np.zeros(risks.n_weights))
+    at = RegularisedObjective(risks, **facts).evaluate(np.zeros(risks.n_weights))
     assert at.gap == pytest.approx(0.35 * center @ center, rel=1e-12)
     found = solve_saddle_point(risks, **facts)
     np.testing.assert_allclose(found.weights, center, atol=1e-7)
@@ -166,7 +162,7 @@ def test_the_certificate_is_off_by_no_more_than_it_says(loss, mu_groups, mu_weig
         lipschitz = Problem(loss, sizes, 3, radius, tuple(uniform(len(sizes))), 1.0).lipschitz
         rounding = 100.0 * unit * (lipschitz + mu_weights * (radius + np.linalg.norm(center)))
         of_weights = 10.0 * unit * radius * lipschitz**2 / mu_groups
-        objective = objective_of(risks, **facts)
+        objective = RegularisedObjective(risks, **facts)
         near = solve_saddle_point(risks, **facts, tolerance=1e-9).weights
         for weights in (near, *project_to_ball(rng.normal(size=(6, len(near))), 9.0)):
             at = objective.evaluate(project_to_ball(weights, radius))
@@ -246,23 +242,6 @@ def test_large_mu_groups_is_the_prior_and_small_the_worst_group():
 # ---- hard data
 
 
-def hard_rows(kind, rng, n=24, d=3):
-    rows = rng.normal(size=(n, d))
-    if kind == "collinear":
-        return np.outer(rng.normal(size=n), [1.0, -2.0, 0.5])
-    if kind == "zero column":
-        rows[:, 1] = 0.0
-    if kind == "zero rows":
-        rows[::2] = 0.0
-    if kind == "one row":
-        rows[:] = rows[0]
-    if kind == "tiny":
-        rows *= 1e-7
-    if kind == "huge":
-        rows *= 1e160
-    return rows
-
-
 KINDS = (
     "plain", "collinear", "zero column", "zero rows", "one row", "tiny", "huge", "separable",
 )  # fmt: skip
@@ -276,7 +255,7 @@ def test_reaches_the_attainable_gap_on_hard_data(loss, kind, mu_groups):
     rng = np.random.default_rng(5)
     noise = 0.0 if kind == "separable" else 1.0
     risks = make_risks(
-        loss, (12, 6, 1, 5), rows=hard_rows(kind, rng), label_noise=noise, data_norm=1.5
+        loss, (12, 6, 1, 5), rows=hard_rows(kind, rng, 24), label_noise=noise, data_norm=1.5
     )
     problem = Problem(loss, (12, 6, 1, 5), 3, 6.0, (0.25,) * 4, 1.0)
     for mu_weights in (1e-4, 1e-1, 1e2):

@@ -12,7 +12,7 @@ from sklearn_dpwg.losses import BinaryLogLoss, MultinomialLogLoss, SquaredError
 from sklearn_dpwg.optimum import smooth_optimum, solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.optimum.minimax import PopulationRisks
 from tests.helpers.convex_programs import mixture, worst_group
-from tests.helpers.group_data import make_risks, naive
+from tests.helpers.group_data import hard_rows, make_risks, naive
 
 LOSSES = (BinaryLogLoss(), SquaredError(1.0), MultinomialLogLoss(3))
 SIZES = {1: (25,), 2: (18, 7), 7: (20, 14, 24, 12, 16, 13, 18)}
@@ -72,13 +72,7 @@ def test_gap_is_sound_however_early_it_stops(loss, max_newton_steps):
 )
 def test_gap_on_any_data(loss, sizes, log_radius, noise, kind, seed):
     rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(sum(sizes), 3))
-    if kind == "collinear":
-        rows = rows[:, :1] * np.array([1.0, -2.0, 0.5])
-    elif kind == "zero":
-        rows[:] = 0.0
-    elif kind == "one row":
-        rows[:] = rows[0]
+    rows = hard_rows(kind, rng, sum(sizes))
     risks = make_risks(loss, sizes, seed=seed, label_noise=noise, rows=rows)
     radius = 10**log_radius
     found = worst_group_optimum(risks, radius=radius)

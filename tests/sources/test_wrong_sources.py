@@ -58,6 +58,7 @@ def test_another_error_of_a_query_is_named_and_shows_no_value(tmp_path, rows):
         ({"target": FRAME["y"]}, "^target must be the name of a column, got Series"),
         ({"target": FRAME["y"].to_numpy()}, "^target must be the name of a column, got ndarray"),
         ({"target": ["secret"]}, "^target must be the name of a column, got list"),
+        ({"groups": [0]}, "^groups must be names of columns, got list with int in it"),
         ({"groups": FRAME["g"]}, "^groups must be names of columns, got Series"),
         ({"groups": FRAME["g"].to_numpy()}, "^groups must be names of columns, got ndarray"),
         ({"groups": pl.Series(["secret"])}, "^groups must be names of columns, got Series"),
