@@ -194,11 +194,8 @@ def test_several_tasks_and_blocks(loss, layout):
     n_entries = risks.records.rows.shape[0] * 20
     assert len(Partition.of(risks.records.starts, n_entries // 2**16).tasks) > 2
     assert_same(risks, rtol=1e-11)
-
-
-def test_wide_rows():
-    for layout in ("C", "F", "csr"):
-        assert_same(make_risks(SquaredError(), (90, 40), n_features=700, layout=layout))
+    # and rows that are wide
+    assert_same(make_risks(SquaredError(), (90, 40), n_features=700, layout=layout))
 
 
 @pytest.mark.parametrize("loss", EVERY_LOSS, ids=repr)
@@ -216,10 +213,17 @@ def test_far_scores_stay_finite(loss):
         np.testing.assert_allclose(gradients, slopes, rtol=1e-14, atol=1e-300)
 
 
-def test_small_losses_keep_their_digits():
+def test_small_losses_and_sums_of_many_records_keep_their_digits():
     records = RecordEncoder(1, 1.0).encode(np.ones((1, 1)), np.ones(1), np.zeros(1, dtype=np.intp))
     value = GroupRisks(records, BinaryLogLoss(), 0.0).risks(np.array([40.0]))
     np.testing.assert_allclose(value, np.exp(-40.0), rtol=1e-14)
+    residuals = np.random.default_rng(0).uniform(-1.0, 1.0, 300_000)
+    records = RecordEncoder(1, 1.0).encode(
+        np.zeros((300_000, 1)), residuals, np.zeros(300_000, dtype=np.intp)
+    )
+    found = GroupRisks(records, SquaredError(), 0.0).risks(np.zeros(1))
+    exact = float(np.sum(residuals.astype(np.longdouble) ** 2) / 600_000)
+    np.testing.assert_allclose(found, exact, rtol=5e-15)
 
 
 @pytest.mark.parametrize("loss", EVERY_LOSS, ids=repr)
@@ -234,17 +238,6 @@ def test_kinks(loss):
     found = GroupRisks(records, loss, 0.0).risks_and_gradients(weights)
     for one, other in zip(found, plain, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-15, atol=1e-16)
-
-
-def test_sums_of_many_records_keep_their_digits():
-    rng = np.random.default_rng(0)
-    residuals = rng.uniform(-1.0, 1.0, 300_000)
-    records = RecordEncoder(1, 1.0).encode(
-        np.zeros((300_000, 1)), residuals, np.zeros(300_000, dtype=np.intp)
-    )
-    found = GroupRisks(records, SquaredError(), 0.0).risks(np.zeros(1))
-    exact = float(np.sum(residuals.astype(np.longdouble) ** 2) / 600_000)
-    np.testing.assert_allclose(found, exact, rtol=5e-15)
 
 
 # --- groups ------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.privacy.sensitivity import grid_step, summation_slack, weighting_slack
 from sklearn_dpwg.solvers import MGR, Auto, Moments, PhasedERM
-from sklearn_dpwg.solvers.rounds.certificate import rounding_of_minimiser, sensitivities
+from sklearn_dpwg.solvers.rounds.certificate import rounding_of_minimiser
 from sklearn_dpwg.solvers.steps import SumSensitivity
 from tests.helpers.replay import Recorder, Shared
 from tests.helpers.sum_cases import (
@@ -151,19 +151,7 @@ def test_every_solver_plans_billions_of_records(solver, loss, size):
     plan = solver.plan(problem, BUDGET)
     assert 0.9 < plan.guarantee.epsilon <= 1.0
     assert 0.0 < plan.predicted_excess < loss.constants(1.0).zero_score
-    if isinstance(solver, PhasedERM):
-        for index in range(3):
-            phases = plan.schedule.base.schedule
-            phase = phases.phase(index, np.array(problem.prior))
-            (exact,) = sensitivities(
-                phases.solved,
-                problem.prior,
-                mu_weights=[phase.mu_weights],
-                mu_groups=phase.mu_groups,
-            )
-            # the sums of centred rows are read before they are centred
-            assert exact < phase.sensitivity < (1.03 if size < 10**10 else 1.3) * exact
-    elif isinstance(solver, MGR):
+    if isinstance(solver, MGR):
         paid = SumSensitivity.of(problem, ceiling=1.0).gradient_diameter
         assert problem.gradient_diameter < paid < 1.001 * problem.gradient_diameter
 

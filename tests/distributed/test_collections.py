@@ -46,13 +46,10 @@ def read(engine, *collections):
     return read, np.concatenate(engine.collect(engine.derive(handles, toy.encode), np.sort))
 
 
-def test_arrays_are_read_by_block_of_rows(engine, arrays):
+def test_arrays_are_read_by_block_of_rows_and_groups_come_along(engine, arrays):
     found, values = read(engine, *arrays)
     assert found == [(n, (0, 4), None) for n in (3, 3, 3, 1)]
     assert np.array_equal(np.sort(values), np.sort(np.concatenate([ROWS.ravel(), TARGETS])))
-
-
-def test_groups_come_along(engine, arrays):
     groups = da.from_array(np.array(list("xyxyzxyxyz")), chunks=3)
     found, _ = read(engine, *arrays, groups)
     assert [labels for _, _, labels in found] == [list(one) for one in ("xyx", "yzx", "yxy", "z")]
@@ -151,12 +148,13 @@ def test_rows_of_frames_keep_their_index(frame):
 
 def test_what_cannot_be_mapped_is_refused(arrays, frame):
     X, y = arrays
-    with pytest.raises(TypeError, match="X must be a dask array or DataFrame, got Series"):
-        map_rows(frame["a"], row_sums)
-    with pytest.raises(ValueError, match="X must have 2 dimensions, got 1"):
-        map_rows(y, row_sums)
-    with pytest.raises(ValueError, match="X has sparse blocks"):
-        map_rows(X.rechunk({1: -1}).map_blocks(csr_matrix), row_sums)
+    for rows, words in (
+        (frame["a"], "X must be a dask array or DataFrame, got Series"),
+        (y, "X must have 2 dimensions, got 1"),
+        (X.rechunk({1: -1}).map_blocks(csr_matrix), "X has sparse blocks"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            map_rows(rows, row_sums)
 
 
 def test_errors_of_mapped_rows_show_none(arrays):
