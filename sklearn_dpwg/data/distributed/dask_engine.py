@@ -169,7 +169,6 @@ class DaskEngine:
         return derived
 
     def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-        """Return what a function returns for each object, in the order of the handles."""
         results: list[Any] = [None] * len(handles)
         for indices, part in self._run(handles, cluster.Pass(function, adds=False)):
             for index, result in zip(indices, part, strict=True):
@@ -179,7 +178,6 @@ class DaskEngine:
     def reduce(
         self, handles: Sequence[Any], function: Callable[[Any], tuple[FloatArray, ...]]
     ) -> tuple[FloatArray, ...]:
-        """Return the sums over all objects of what a function returns, element by element."""
         return cluster.add(
             *(part for _, part in self._run(handles, cluster.Pass(function, adds=True)))
         )

@@ -111,10 +111,7 @@ def n_threads() -> int:
 
 @contextmanager
 def allow_threads(number: int) -> Iterator[None]:
-    """Let the passes of this thread use so many threads, whatever the environment says.
-
-    For workers of a cluster: their environment allows one, whatever they were given.
-    """
+    """Let passes of this thread use so many: a cluster's worker is told one by its environment."""
     token = _ALLOWED.set(number)
     try:
         yield

@@ -310,10 +310,7 @@ class DatabaseOracle(SampleOracle):
         return self._ranges.get(group, (0, 0))
 
     def _make_order(self) -> dict[Hashable, tuple[int, int]]:
-        """Write the keys of all groups in the order of the hash; return the range of each group.
-
-        All at once, so that a row whose group changes later does not come in both.
-        """
+        """Write the keys of all groups by hash, at once: a row whose group changes comes in one."""
         terms = ", ".join(f"{column} collate binary" for column in self._groups)
         place = f"dpwg_place_{self._number}"
         self._connection.create_function(place, 1, self._place)

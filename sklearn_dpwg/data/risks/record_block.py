@@ -72,11 +72,9 @@ class LocalEngine:
     """Objects in this process, one after another; handles are the objects themselves."""
 
     def collect(self, handles: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-        """Return what a function makes of every object."""
         return [function(handle) for handle in handles]
 
     def reduce(self, handles: Sequence[Any], function: Callable[[Any], Sums]) -> Sums:
-        """Add up arrays of every object."""
         totals = function(handles[0])
         for handle in handles[1:]:
             totals = tuple(a + b for a, b in zip(totals, function(handle), strict=True))
@@ -88,7 +86,6 @@ class LocalEngine:
         function: Callable[..., Any],
         arguments: Sequence[tuple[Any, ...]] | None = None,
     ) -> list[Any]:
-        """Make objects from objects."""
         if arguments is None:
             return [function(handle) for handle in handles]
         return [function(handle, *own) for handle, own in zip(handles, arguments, strict=True)]

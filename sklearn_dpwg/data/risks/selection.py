@@ -133,7 +133,6 @@ class EveryRecord:
     by_place: bool = False  # whether ranks are places among all records
 
     def positions(self, group: int, first: int, stop: int) -> IndexArray:
-        """Return all ranks of a range."""
         return np.arange(first, stop, dtype=np.intp)
 
 
@@ -145,7 +144,6 @@ class ByGroup:
     by_place: ClassVar[bool] = False
 
     def positions(self, group: int, first: int, stop: int) -> IndexArray:
-        """Return the ranks that the group's selection chooses."""
         return self.selections[group].positions(group, first, stop)
 
 
@@ -162,7 +160,6 @@ class KeyedPart:
     by_place: ClassVar[bool] = False
 
     def positions(self, group: int, first: int, stop: int) -> IndexArray:
-        """Return the ranks of a range that are in the part."""
         start, end = self.starts[group], self.stops[group]
         stop = min(stop, self.sizes[group])
         key = hashlib.blake2b(group.to_bytes(8, "little"), key=self.key[:64]).digest()

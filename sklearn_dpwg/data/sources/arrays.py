@@ -142,7 +142,6 @@ class ArrayPartition:
         return Table(*(part for part, _ in self._parts))
 
     def read_labels(self) -> Table:
-        """Return targets and groups, and rows of which there are none."""
         table = self.read()
         return Table(table.X[:0], table.y, table.groups)
 

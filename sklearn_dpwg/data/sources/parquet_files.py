@@ -308,7 +308,6 @@ class ParquetPartition:
         return table
 
     def read_labels(self) -> Table:
-        """Return targets and groups; columns of rows are not read."""
         columns = self._columns
         rows = np.empty((0, len(columns.features)), dtype=columns.dtype)
         return self._table(rows, list(self._batches(columns.labels)))
