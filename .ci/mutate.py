@@ -48,8 +48,8 @@ def targets() -> list[Path]:
     patterns = (
         "privacy/**/*.py",
         "ledger/*.py",
-        "records.py",
-        "risks/*.py",
+        "data/records.py",
+        "data/risks/*.py",
         "solvers/*/releases.py",
     )
     return sorted(file for pattern in patterns for file in PACKAGE.glob(pattern))
