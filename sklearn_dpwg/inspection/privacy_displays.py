@@ -32,7 +32,7 @@ WIDEST = 3.0
 
 
 @dataclass(eq=False, repr=False)
-class PrivacyProfileDisplay:
+class PrivacyProfileDisplay(Display):
     """The trade-off of an attacker, or the privacy profile δ(ε).
 
     The trade-off: who looks for one record in what was released, and is willing to raise a false
@@ -136,35 +136,17 @@ class PrivacyProfileDisplay:
         kind: Literal["tradeoff", "profile"] = "tradeoff",
         title: str | None = None,
     ) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
-        kind : {"tradeoff", "profile"}, default="tradeoff"
-            The trade-off of an attacker, or δ over ε.
-        title : str, optional
-            What to write above.
-
-        Returns
-        -------
-        PrivacyProfileDisplay
-            The display.
-        """
+        """Draw the trade-off of an attacker, or δ over ε where `kind` is "profile"."""
         if kind not in ("tradeoff", "profile"):
             raise ValueError(f"kind must be 'tradeoff' or 'profile', got {kind!r}.")
-        self.ax_, self.figure_ = drawing.axes_for(type(self).__name__, ax, 4.0)
-        drawing.bare(self.ax_)
-        if kind == "tradeoff":
-            self._draw_tradeoff()
-        else:
-            self._draw_profile()
-        if title is not None:
-            drawing.titles(self.ax_, title, self.ax_.get_xlabel(), self.ax_.get_ylabel())
-        return self
+        self._is_over_line = kind == "profile"
+        self._draw_kind = {"tradeoff": self._draw_tradeoff, "profile": self._draw_profile}[kind]
+        return super().plot(ax, title=title)
 
-    def _draw_tradeoff(self) -> None:
+    def _draw(self) -> tuple[str, str, str]:
+        return self._draw_kind()
+
+    def _draw_tradeoff(self) -> tuple[str, str, str]:
         self.false_alarms_, self.detections_ = tradeoff_points(self.guarantee)
         self.ax_.plot([0, 1], [0, 1], label="only guesses", **drawing.DASHED)
         name = self.name or "the best attacker"
@@ -183,10 +165,9 @@ class PrivacyProfileDisplay:
         title = "What an attacker can find out about one record"
         if not self.guarantee.is_private:
             title = "No privacy: an attacker may find every record"
-        labels = ("false alarms", "detections, at most")
-        drawing.titles(self.ax_, title, *labels)
+        return title, "false alarms", "detections, at most"
 
-    def _draw_profile(self) -> None:
+    def _draw_profile(self) -> tuple[str, str, str]:
         guarantee = self.guarantee
         self.epsilons_, self.deltas_ = profile_points(guarantee)
         bottom = guarantee.delta / 100.0
@@ -203,7 +184,7 @@ class PrivacyProfileDisplay:
             self.ax_.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")
             self.ax_.set_ylim(bottom, 1.0)
         drawing.legend(self.ax_)
-        drawing.titles(self.ax_, title, "ε", "δ", over_line=True)
+        return title, "ε", "δ"
 
 
 def tradeoff_points(guarantee: PrivacyGuarantee) -> tuple[Any, Any]:

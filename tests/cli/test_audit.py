@@ -13,9 +13,8 @@ import pytest
 from sklearn_dpwg.cli.audit import _one_line
 from sklearn_dpwg.inspection import AuditResult
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.privacy import NoiseSource
 from tests.cli.conftest import SECRET, run
-from tests.cli.test_wrong_inputs import answer_to, changed, here  # noqa: F401
+from tests.cli.test_wrong_inputs import answer_to, changed, here, no_noise  # noqa: F401
 
 TASK = "--groups race --group-labels x,y --target hired --classes no,yes"
 
@@ -121,17 +120,8 @@ def test_a_model_is_audited_on_its_own_records_and_on_others(folder, tmp_path):
     assert 1.2 < costs["--same-records"] < 2.0
 
 
-def test_a_seed_warns_and_repeats(decisions):
-    once, twice = (
-        run("audit", decisions, "--scores", "score", *TASK.split(), "--random-state", 3)
-        for _ in range(2)
-    )
-    assert once.stdout == twice.stdout
-    assert once.stderr.startswith("Warning: ")
-    assert "seed" in once.stderr
-
-
 AUDIT = f"audit people.csv --predictions hired2 {TASK}"
+PLAN = "plan --group-sizes a=50,b=40"
 WRONG = [
     (f"audit people.csv {TASK}", "audit needs decisions, from one of --scores COLUMN, --pred"),
     (f"{AUDIT} --scores age", "audit needs decisions, from one of"),
@@ -161,16 +151,15 @@ WRONG = [
      "classes must be declared, as an audit is about two of them"),
     (f"audit people.csv --model people.csv --held-out {TASK}", "must be a model that `fit` or"),
     (f"audit people.csv --model model.skops --held-out {TASK} --classes 0,1", "classes must be th"),
+    (f"{PLAN} --audit --solver mgr", "solver is for a plan of a fit, and --audit asks for another"),
+    (f"{PLAN} --n-features 3 --base-rate 0.1", "base_rate is for a plan of an audit: say --audit"),
+    (f"{PLAN} --audit --base-rate 2", "base_rate"),
 ]  # fmt: skip
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("here", "no_noise")
 @pytest.mark.parametrize(("command", "says"), WRONG)
-def test_a_wrong_audit_is_answered_in_one_sentence(command, says, monkeypatch):
-    def refuse(*_, **__):
-        raise AssertionError("noise was drawn, so a budget is spent")
-
-    monkeypatch.setattr(NoiseSource, "integers", refuse)
+def test_a_wrong_audit_is_answered_in_one_sentence(command, says):
     changed(id=SECRET).assign(hired2="no").to_csv("people.csv", index=False)
     answer_to(command, says)
 
@@ -184,33 +173,25 @@ def test_a_plan_of_an_audit_needs_no_records():
     assert run(*arguments, "--base-rate", 0.01).stdout != result.stdout
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ("--audit --solver mgr", "solver is for a plan of a fit, and --audit asks for another"),
-        ("--n-features 3 --base-rate 0.1", "base_rate is for a plan of an audit: say --audit too"),
-        ("--audit --base-rate 2", "base_rate"),
-    ],
-)
-@pytest.mark.usefixtures("here")
-def test_a_wrong_plan_of_an_audit(options, says):
-    answer_to(f"plan --group-sizes a=50,b=40 {options}", says)
-
-
 def test_a_terminal_gets_no_character_that_acts():
     assert _one_line("a\x1b[2J\nb\u202e") == "a?[2J?b?"
     assert _one_line(("x", "F")) == "x/F"
 
 
-@pytest.mark.parametrize("option", ["--random-state 987654", "--random-state=987654"])
-def test_a_report_does_not_tell_the_seed(decisions, tmp_path, option):
-    page, text = tmp_path / "page.html", tmp_path / "page.md"
-    options = f"--predictions decided {TASK} {option} -o {page} --markdown {text}"
-    assert run("audit", decisions, *options.split()).exit_code == 0
-    for written in (page, text):
-        found = written.read_text(encoding="utf-8")
-        assert "987654" not in found
-        assert "--random-state" in found
+def test_a_seed_warns_and_repeats_and_no_report_tells_it(decisions, tmp_path):
+    page, text, said = tmp_path / "page.html", tmp_path / "page.md", set()
+    options = f"--predictions decided {TASK} -o {page} --markdown {text} --overwrite"
+    for seed in (("--random-state", "987654"), ("--random-state=987654",)):
+        result = run("audit", decisions, *options.split(), *seed)
+        assert result.exit_code == 0
+        assert result.stderr.startswith("Warning: ")
+        assert "seed" in result.stderr
+        said.add(result.stdout)
+        for written in (page, text):
+            found = written.read_text(encoding="utf-8")
+            assert "987654" not in found
+            assert "--random-state" in found
+    assert len(said) == 1
 
 
 def test_what_a_page_needs_is_looked_for_before_the_budget_is_spent(

@@ -14,7 +14,7 @@ import pytest
 
 from sklearn_dpwg.cli.models import load_model
 from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.preprocessing import Number, PublicSchema
+from sklearn_dpwg.preprocessing import Number
 from tests.cli.conftest import SCHEMA, run
 
 
@@ -122,6 +122,7 @@ def test_a_fit_prints_the_statement_and_saves_a_pipeline(folder):
     assert model[-1].group_labels_.tolist() == ["x", "y"]
     assert model[-1].classes_.tolist() == ["no", "yes"]
     assert model[0].feature_names_in_.tolist() == ["age", "town", "grade", "member", "since"]
+    assert model[0].columns["age"] == Number(0, 100)
     assert model[-1].random_state is None
 
 
@@ -201,12 +202,6 @@ def test_a_saved_model_holds_no_value_of_a_record(folder, tmp_path):
     assert b"wage" not in content  # nor names of columns that the model does not use
     assert max(sizes) < 200  # there are 1200 records
     assert described["__class__"] == "Pipeline"
-
-
-def test_a_column_of_text_becomes_what_the_schema_says(folder):
-    found = load_model(folder / "model.skops")[0]
-    assert isinstance(found, PublicSchema)
-    assert found.columns["age"] == Number(0, 100)
 
 
 def test_without_click_one_sentence_says_what_to_install():

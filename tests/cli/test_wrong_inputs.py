@@ -17,7 +17,8 @@ def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_, **__):
         raise AssertionError("noise was drawn, so a budget is spent")
 
-    for name in ("gaussian", "shared_gaussian", "gaussian_rows", "laplace", "poisson_sample"):
+    names = ("gaussian", "shared_gaussian", "gaussian_rows", "laplace", "poisson_sample")
+    for name in (*names, "integers"):
         monkeypatch.setattr(NoiseSource, name, refuse)
 
 

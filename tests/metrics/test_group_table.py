@@ -38,27 +38,27 @@ def test_several_columns_become_levels_with_their_names():
     assert found.loc["b"].index.name == "even"
 
 
+def tuples(table):
+    """Return the labels of a model that was fitted on several columns."""
+    labels = np.empty(len(table), dtype=object)
+    labels[:] = list(table.itertuples(index=False, name=None))
+    return labels
+
+
 @pytest.mark.parametrize(
-    "convert", [lambda table: pl.DataFrame(table.to_dict("list")), lambda table: table.set_index(Y)]
+    ("convert", "names"),
+    [
+        (lambda table: pl.DataFrame(table.to_dict("list")), ["letter", "even"]),
+        (lambda table: table.set_index(Y), ["letter", "even"]),
+        (lambda table: np.asarray(table.astype(object)), ["group_0", "group_1"]),
+        (lambda table: list(table.astype(object).values), ["group_0", "group_1"]),
+        (tuples, ["group_0", "group_1"]),
+    ],
 )
-def test_names_of_any_frame(convert):
+def test_names_are_those_of_a_frame_or_numbers(convert, names):
     found = group_table(Y, PREDICTED, groups=convert(TABLE))
-    pd.testing.assert_frame_equal(found, group_table(Y, PREDICTED, groups=TABLE))
-
-
-@pytest.mark.parametrize("convert", [np.asarray, lambda table: list(table.values)])
-def test_columns_without_names_are_numbered(convert):
-    rows = convert(TABLE.astype(object))
-    found = group_table(Y, PREDICTED, groups=rows)
-    assert list(found.index.names) == ["group_0", "group_1"]
-    assert found.equals(group_table(Y, PREDICTED, groups=TABLE))
-
-
-def test_labels_that_are_tuples_are_levels_too():
-    """As the labels of a model are, that was fitted on several columns."""
-    labels = np.empty(6, dtype=object)
-    labels[:] = list(TABLE.itertuples(index=False, name=None))
-    assert group_table(Y, PREDICTED, groups=labels).equals(group_table(Y, PREDICTED, groups=TABLE))
+    assert list(found.index.names) == names
+    pd.testing.assert_frame_equal(found, group_table(Y, PREDICTED, groups=TABLE), check_names=False)
 
 
 def test_one_column_stays_one_level():
@@ -351,16 +351,14 @@ def test_an_undefined_score_is_not_passed_over():
     assert math.isnan(worst_group_score(Y, PREDICTED, groups=GROUPS, metric="roc_auc"))
 
 
+GAINS = "accuracy balanced_accuracy f1 jaccard precision r2 recall roc_auc"
+COSTS = "brier_score_loss log_loss max_error mean_absolute_error mean_squared_error"
+COSTS += " median_absolute_error root_mean_squared_error zero_one_loss"
+
+
 @pytest.mark.parametrize(
     ("name", "greater_is_better"),
-    [
-        *((name, True) for name in ("accuracy", "balanced_accuracy", "f1", "jaccard", "precision")),
-        *((name, True) for name in ("r2", "recall", "roc_auc")),
-        *((name, False) for name in ("brier_score_loss", "log_loss", "max_error")),
-        *((name, False) for name in ("mean_absolute_error", "mean_squared_error")),
-        *((name, False) for name in ("median_absolute_error", "root_mean_squared_error")),
-        ("zero_one_loss", False),
-    ],
+    [*((name, True) for name in GAINS.split()), *((name, False) for name in COSTS.split())],
 )
 def test_names(name, greater_is_better):
     function = metric_function(name, Y, Y, classes=None, pos_label=None)
