@@ -73,18 +73,16 @@ def test_a_fit_keeps_its_budget_and_says_what_it_protects(solver):
 
 
 def test_a_regressor_protects_groups_too():
-    model = DPWorstGroupRegressor(
-        neighbours="replace-any", group_labels=LABELS, target_bounds=(0, 1), data_norm=1.0,
-        solver=Moments(), delta=1e-4,
-    ).fit(X, Y, groups=GROUPS)  # fmt: skip
+    known = {"neighbours": "replace-any", "group_labels": LABELS, "delta": 1e-4, "data_norm": 1.0}
+    model = DPWorstGroupRegressor(target_bounds=(0, 1), solver=Moments(), **known)
+    model.fit(X, Y, groups=GROUPS)
     assert model.privacy_.relation == "replace any record, its group included"
     assert model.plan_.releases[1].name == "second moments"
     assert np.isfinite(model.predict(X)).all()
 
 
 def test_public_groups_are_as_before():
-    model = DPWorstGroupClassifier(solver=MGR(n_steps=5), data_norm=1.0, delta=1e-4)
-    model.fit(X, Y, groups=GROUPS)
+    model = classifier(neighbours="replace-in-group", group_labels=None).fit(X, Y, groups=GROUPS)
     assert model.group_sizes_.tolist() == [np.sum(label == GROUPS) for label in "abc"]
     assert model.count_std_ == 0.0
     assert model.plan_.counts is None
@@ -92,17 +90,13 @@ def test_public_groups_are_as_before():
 
 
 def test_the_share_of_the_counts_is_that_of_the_budget():
-    plans = [
-        classifier(count_share=share).plan(group_sizes=[300, 200, 90, 10], n_features=3)
-        for share in (0.03, 0.12)
-    ]
-    std, quieter = (plan.counts.count_std for plan in plans)
-    assert std == pytest.approx(2.0 * quieter, rel=1e-5)
-    for plan, share in zip(plans, (0.03, 0.12), strict=True):
-        counts, *others = plan.releases
-        spent = [release.max_count / release.noise_multiplier**2 for release in others]
-        ratio = counts.noise_multiplier**-2 / (counts.noise_multiplier**-2 + sum(spent))
-        assert ratio == pytest.approx(share, rel=1e-5)
+    stds = []
+    for share in (0.03, 0.12):
+        plan = classifier(count_share=share).plan(group_sizes=[300, 200, 90, 10], n_features=3)
+        counts, *others = (each.max_count / each.noise_multiplier**2 for each in plan.releases)
+        assert counts / (counts + sum(others)) == pytest.approx(share, rel=1e-5)
+        stds.append(plan.counts.count_std)
+    assert stds[0] == pytest.approx(2.0 * stds[1], rel=1e-5)
 
 
 def test_an_infinite_epsilon_is_the_exact_solution():
@@ -197,10 +191,9 @@ def test_true_sizes_that_decide_are_seen(monkeypatch):
         return tuple(np.maximum(1, np.bincount(codes, minlength=n_groups)).tolist())
 
     monkeypatch.setattr(module, "release_sizes", true)
-    found = []
-    for X, y, groups in neighbours(*records()):
-        model = classifier(random_state=0).fit(X, y, groups=groups)
-        found.append(visible(model, []))
+    found = [
+        visible(classifier(random_state=0).fit(*data), []) for data in neighbours(X, Y, GROUPS)
+    ]
     assert found[1] != found[0]
 
 
@@ -222,22 +215,19 @@ def test_what_is_drawn_is_what_was_planned(solver, monkeypatch):
     assert len(first.draws) + len(second.draws) == n_draws
 
 
-def test_counts_have_the_stated_noise():
+def test_counts_have_the_stated_noise(monkeypatch):
     X, y, groups = records(60)
-    labels, sizes = ["a", "b", "c"], [np.sum(groups == label) for label in "abc"]
-    noisy = []
+    labels, sizes = ["a", "b", "c"], np.array([np.sum(groups == label) for label in "abc"], float)
+    noisy, honest = [], module.release_sizes
 
     def count(stage, codes, n_groups, noise):
         for _ in range(60):
-            source = NoiseSource(None, stage.releases)
-            noisy.append(source.gaussian(np.array(sizes, float), sensitivity=np.sqrt(2.0),
-                                         release=stage.release))  # fmt: skip
+            draw = NoiseSource(None, stage.releases).gaussian
+            noisy.append(draw(sizes, sensitivity=np.sqrt(2.0), release=stage.release))
         return honest(stage, codes, n_groups, noise)
 
-    honest = module.release_sizes
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "release_sizes", count)
-        model = classifier(group_labels=labels, solver=MGR(n_steps=1)).fit(X, y, groups=groups)
+    monkeypatch.setattr(module, "release_sizes", count)
+    model = classifier(group_labels=labels, solver=MGR(n_steps=1)).fit(X, y, groups=groups)
     errors = (np.array(noisy) - sizes) / model.count_std_
     assert abs(errors.mean()) < 0.3
     assert 0.8 < errors.std() < 1.2
@@ -326,30 +316,22 @@ def test_errors_after_the_counts_say_that_the_budget_is_spent(monkeypatch):
 
 
 def test_a_plan_is_previewed_with_a_guess():
-    model = classifier()
-    plan = model.plan(group_sizes={"a": 300, "b": 200, "c": 90, "empty": 10}, n_features=3)
-    other = model.plan(group_sizes=[150, 150, 150, 150], n_features=3)
+    plan, other = (
+        classifier().plan(group_sizes=sizes, n_features=3)
+        for sizes in ({"a": 300, "b": 200, "c": 90, "empty": 10}, [150] * 4)
+    )
     assert plan.guarantee.epsilon == other.guarantee.epsilon
     assert plan.counts == other.counts
     assert plan.problem.n_records == 600
 
 
-def test_clones_and_pickles_keep_what_they_know():
-    model = classifier(count_share=0.1).fit(X, Y, groups=GROUPS)
-    assert clone(model).get_params()["count_share"] == 0.1
-    copy = pickle.loads(pickle.dumps(model))
-    assert copy.plan_ == model.plan_
-    assert copy.privacy_ == model.privacy_
-
-
 def test_ledgers_count_both_stages_and_combine_relations():
+    public = {"neighbours": "replace-in-group", "group_labels": None}
     with PrivacyLedger(3.0, 1e-4) as ledger:
         model = classifier().fit(X, Y, groups=GROUPS)
         assert ledger.epsilon_spent == pytest.approx(model.privacy_.epsilon)
         assert ledger.guarantee.relation == "replace any record, its group included"
-        DPWorstGroupClassifier(solver=MGR(n_steps=5), data_norm=1.0, delta=1e-4).fit(
-            X, Y, groups=GROUPS
-        )
+        classifier(**public).fit(X, Y, groups=GROUPS)
         assert ledger.guarantee.relation == "replace one record within its group"
     assert privacy_of(model).relation == "replace any record, its group included"
 
@@ -364,12 +346,16 @@ def test_a_private_search_protects_what_its_estimator_does():
             search.fit(X, Y, groups=GROUPS)
 
 
-def test_seeded_fits_repeat_and_warn_once():
+def test_seeded_fits_repeat_and_warn_once_and_pickles_keep_what_they_know():
     models = []
     for _ in range(2):
         with pytest.warns() as caught:
-            models.append(classifier(random_state=3).fit(X, Y, groups=GROUPS))
+            models.append(classifier(random_state=3, count_share=0.1).fit(X, Y, groups=GROUPS))
         assert sum(each.category is SeededNoiseWarning for each in caught) == 1
     assert np.array_equal(models[0].coef_, models[1].coef_)
     assert np.array_equal(models[0].group_sizes_, models[1].group_sizes_)
     assert models[0].privacy_.seeded
+    assert clone(models[0]).get_params()["count_share"] == 0.1
+    copy = pickle.loads(pickle.dumps(models[0]))
+    assert copy.plan_ == models[0].plan_
+    assert copy.privacy_ == models[0].privacy_

@@ -25,14 +25,21 @@ def classifier(solver="online-to-batch", **parameters):
 
 
 @pytest.mark.parametrize(
-    "solver",
-    [*map(OnlineToBatch, ("optimistic", "ftrl", "gradient-descent")), "phased-erm"],
+    ("solver", "n_classes"),
+    [
+        *((OnlineToBatch(learner), 2) for learner in ("optimistic", "ftrl", "gradient-descent")),
+        ("online-to-batch", 3),
+        ("phased-erm", 2),
+        ("phased-erm", 3),
+    ],
     ids=repr,
 )
-def test_two_classes(solver):
-    model = classifier(solver).fit(X, TARGET > 0, groups=GROUPS)
+def test_classes(solver, n_classes):
+    classes = TARGET > 0 if n_classes == 2 else np.digitize(TARGET, [-0.2, 0.2])
+    model = classifier(solver).fit(X, classes, groups=GROUPS)
     name = solver if isinstance(solver, str) else solver.name
-    assert model.score(X, TARGET > 0) > 0.9
+    assert model.score(X, classes) > {2: 0.9, 3: 0.6}[n_classes]
+    assert model.predict_proba(X).shape == (len(X), n_classes)
     assert model.plan_.solver == name
     assert model.n_iter_ == model.plan_.n_steps
     assert model.privacy_.epsilon <= 8.0
@@ -42,14 +49,6 @@ def test_two_classes(solver):
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict(X), model.predict(X))
     assert again.plan_ == model.plan_
-
-
-@pytest.mark.parametrize("solver", ["online-to-batch", "phased-erm"])
-def test_three_classes(solver):
-    classes = np.digitize(TARGET, [-0.2, 0.2])
-    model = classifier(solver).fit(X, classes, groups=GROUPS)
-    assert model.score(X, classes) > 0.6
-    assert model.predict_proba(X).shape == (len(X), 3)
 
 
 @pytest.mark.parametrize(
@@ -79,22 +78,25 @@ def test_an_infinite_epsilon_has_another_solver_in_its_place():
     assert model.solver == "phased-erm"
 
 
-def test_an_oracle():
+@pytest.mark.parametrize(
+    ("model", "sizes"),
+    [
+        (classifier(), [4000, 800]),
+        (classifier(OnlineToBatch(n_rounds=40, batch_size=100), prior=[0.5, 0.5]), [math.inf] * 2),
+    ],
+    ids=["two sizes", "without end"],
+)
+def test_an_oracle(model, sizes):
     def generate(group, size, rng):
         X = rng.uniform(-0.7, 0.7, size=(size, 2))
         return X, (X[:, 0] > (0.1 if group == "a" else -0.1)).astype(int)
 
+    oracle = GeneratorOracle(generate, random_state=0)
     facts = {"group_labels": ["a", "b"], "n_features": 2, "classes": [0, 1]}
-    rows, y = generate("a", 500, np.random.default_rng(1))
-    model = classifier()
-    model.fit_oracle(GeneratorOracle(generate, random_state=0), group_sizes=[4000, 800], **facts)
-    assert model.score(rows, y) > 0.85
-    endless = classifier(OnlineToBatch(n_rounds=40, batch_size=100), prior=[0.5, 0.5])
-    endless.fit_oracle(
-        GeneratorOracle(generate, random_state=0), group_sizes=[math.inf, math.inf], **facts
-    )
-    assert endless.n_iter_ == 40
-    assert endless.score(rows, y) > 0.85
+    model.fit_oracle(oracle, group_sizes=sizes, **facts)
+    assert model.score(*generate("a", 500, np.random.default_rng(1))) > 0.85
+    assert model.n_iter_ == model.plan_.n_steps
+    assert math.inf not in sizes or model.n_iter_ == 40
 
 
 def test_parts_go_on_with_one_budget():

@@ -39,21 +39,24 @@ class Listener:
     def teardown(self, estimator, context):
         self.events.append("teardown")
 
-    def on_fit_task_begin(self, estimator, context, *, X, y, metadata, fitted_estimator):
-        self.check(estimator, X, y, metadata, fitted_estimator)
-        self.events.append(("begin", context.task_name, context.max_subtasks))
+    def on_fit_task_begin(self, estimator, context, **payload):
+        self.hear(estimator, payload, ("begin", context.task_name, context.max_subtasks))
 
-    def on_fit_task_end(self, estimator, context, *, X, y, metadata, fitted_estimator):
-        self.check(estimator, X, y, metadata, fitted_estimator)
-        self.events.append(("end", context.task_name, context.task_id))
+    def on_fit_task_end(self, estimator, context, **payload):
+        self.hear(estimator, payload, ("end", context.task_name, context.task_id))
         return True  # "stop"
 
-    def check(self, estimator, *payload):
+    def hear(self, estimator, payload, event):
+        self.events.append(event)
         if not isinstance(estimator, DPWorstGroupClassifier):
             return  # scikit-learn's own searches hand out all they have
-        assert all(each is None for each in payload)
+        assert all(each is None for each in payload.values())
         arrays = [value for value in vars(estimator).values() if isinstance(value, np.ndarray)]
         assert all(array.size < 10 for array in arrays)  # the estimator holds no records either
+
+    @property
+    def ends(self):
+        return [event for event in self.events if event[:2] == ("end", "releases")]
 
 
 class Wide(Listener):
@@ -88,23 +91,17 @@ def test_callbacks_hear_of_the_releases_and_get_no_records(solver, n_stages):
 
 @has_callbacks
 def test_a_fit_that_fails_tears_down_and_leaves_the_estimator_as_it_was():
-    listener = Listener()
+    listener, solver = Listener(), OCO(n_rounds=20, batch_size=4)
 
     def broken(group, size, rng):
         if len(listener.events) > 8:
             raise RuntimeError("the database is gone")
         return rng.uniform(-0.5, 0.5, (size, 3)), rng.integers(0, 2, size)
 
-    model = DPWorstGroupClassifier(
-        solver=OCO(n_rounds=20, batch_size=4), data_norm=1.0
-    ).set_callbacks(listener)
+    model = DPWorstGroupClassifier(solver=solver, data_norm=1.0).set_callbacks(listener)
+    facts = {"group_sizes": {"a": np.inf, "b": np.inf}, "n_features": 3, "classes": [0, 1]}
     with pytest.raises(OracleError, match="the database is gone") as caught:
-        model.fit_oracle(
-            GeneratorOracle(broken),
-            group_sizes={"a": np.inf, "b": np.inf},
-            n_features=3,
-            classes=[0, 1],
-        )
+        model.fit_oracle(GeneratorOracle(broken), **facts)
     assert "epsilon=1" in caught.value.__notes__[0]
     assert listener.events[-1] == "teardown"
     assert ("end", "fit", 0) not in listener.events
@@ -120,8 +117,7 @@ def test_a_search_hands_its_callbacks_on():
         model = DPWorstGroupClassifier(solver=MGR(n_steps=3), data_norm=1.0)
         search = GridSearchCV(model, {"radius": [1.0, 2.0]}, cv=2)
         search.set_callbacks(listener).fit(X, y, groups=groups)
-    ends = [event for event in listener.events if event[:2] == ("end", "releases")]
-    assert len(ends) == (2 * 2 + 1) * 8
+    assert len(listener.ends) == (2 * 2 + 1) * 8
 
 
 @has_callbacks
@@ -137,11 +133,13 @@ def test_the_progress_bar_of_scikit_learn(capsys):
     assert pickle.loads(pickle.dumps(model)).n_iter_ == 5
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.SeededNoiseWarning")
 def test_verbose_prints_planned_steps_and_no_data(capsys):
     X, y, groups = records()
-    model = DPWorstGroupClassifier(solver=MGR(n_steps=30), verbose=1, random_state=0, data_norm=1.0)
-    with pytest.warns(UserWarning, match="seed"):
-        model.fit(X, y, groups)
+    model = DPWorstGroupClassifier(solver=MGR(n_steps=30), random_state=0, data_norm=1.0)
+    model.fit(X, y, groups)
+    assert capsys.readouterr().out == ""
+    model.set_params(verbose=1).fit(X, y, groups)
     printed = capsys.readouterr().out
     assert printed.startswith("[DPWorstGroupClassifier] Plan of solver 'mgr': 400 records")
     assert "gradient: 30 x gaussian" in printed
@@ -151,14 +149,8 @@ def test_verbose_prints_planned_steps_and_no_data(capsys):
         for tenth in range(1, 11)
     ]
     # the same public facts print the same lines, whatever the records are
-    with pytest.warns(UserWarning, match="seed"):
-        model.fit(-X, 1 - y, groups)
+    model.fit(-X, 1 - y, groups)
     assert capsys.readouterr().out == printed
-
-
-def test_nothing_is_printed_by_default(capsys):
-    DPWorstGroupClassifier(solver=MGR(n_steps=3), data_norm=1.0).fit(*records())
-    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.UnusedRecordsWarning")
@@ -169,22 +161,17 @@ def test_calls_of_partial_fit_go_on_where_the_one_before_ended(capsys):
     if hasattr(model, "set_callbacks"):
         model.set_callbacks(listener)
     lines = []
-    for start in (0, 200, 400):
-        rows = slice(start, start + 200)
+    for rows in map(slice, (0, 200, 400), (200, 400, 600)):
         # every call has as many records of each group
         model.partial_fit(X[rows], y[rows], np.tile([0, 1], 100))
         lines.append(capsys.readouterr().out)
     assert "Plan of solver 'oco'" in lines[0]
     assert "Plan of" not in lines[1] + lines[2]
-    done = [
-        int(line.split()[1].replace(",", ""))
-        for line in "".join(lines).splitlines()
-        if "planned draws of noise" in line
-    ]
+    told = [line for line in "".join(lines).splitlines() if "planned draws of noise" in line]
+    done = [int(line.split()[1].replace(",", "")) for line in told]
     assert len(done) == 10
     assert done == sorted(done)
     if listener.events:
         assert listener.events.count("teardown") == 3
-        ends = [event for event in listener.events if event[:2] == ("end", "releases")]
         n_planned = sum(release.max_count for release in model.plan_.releases)
-        assert len(ends) == min(n_planned, 100)
+        assert len(listener.ends) == min(n_planned, 100)
