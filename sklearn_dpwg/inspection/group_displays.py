@@ -110,7 +110,29 @@ class GroupMetricDisplay(Display):
         GroupMetricDisplay
             The display, drawn.
         """
-        return cls(**shown_of(result, metric, ratio=ratio, at_least=at_least)).plot(ax)
+        return cls.of(result, metric, ratio=ratio, at_least=at_least).plot(ax)
+
+    @classmethod
+    def of(cls, result: AuditResult, metric: str, *, ratio: bool, at_least: float) -> Self:
+        """Return the display of an audit without drawing it.
+
+        Parameters
+        ----------
+        result : AuditResult
+            The audit.
+        metric : str
+            A rate, or a loss of the audit.
+        ratio : bool
+            Whether of each group's rate over the largest one.
+        at_least : float
+            What ratios are held against.
+
+        Returns
+        -------
+        GroupMetricDisplay
+            The display, to be drawn by `plot`.
+        """
+        return cls(**shown_of(result, metric, ratio=ratio, at_least=at_least))
 
     @classmethod
     def from_estimator(

@@ -297,7 +297,33 @@ class PrivacyUtilityDisplay(Display):
         PrivacyUtilityDisplay
             The display, drawn.
         """
-        return cls(**points_of(results, metric, epsilons)).plot(ax)
+        return cls.of(results, metric, epsilons=epsilons).plot(ax)
+
+    @classmethod
+    def of(
+        cls,
+        results: Mapping[str, AuditResult | Sequence[AuditResult]],
+        metric: str,
+        *,
+        epsilons: Mapping[str, float | Sequence[float]] | None = None,
+    ) -> Self:
+        """Return the display of audits without drawing it.
+
+        Parameters
+        ----------
+        results : mapping from name to AuditResult, or to a sequence of them
+            The audits.
+        metric : str
+            A rate, or a loss of all audits.
+        epsilons : mapping from name to float, or to a sequence of them, optional
+            ε of the models.
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+            The display, to be drawn by `plot`.
+        """
+        return cls(**points_of(results, metric, epsilons))
 
     @classmethod
     def from_estimator(

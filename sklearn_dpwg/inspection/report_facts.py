@@ -13,7 +13,6 @@ from sklearn_dpwg.inspection.group_displays import GroupMetricDisplay, shown_of
 from sklearn_dpwg.inspection.privacy_displays import (
     PrivacyProfileDisplay,
     PrivacyUtilityDisplay,
-    points_of,
     tradeoff_points,
 )
 from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, answers_of, greater_is_worse
@@ -421,7 +420,7 @@ def _of_groups(result: AuditResult, shown: dict[str, Any], title: str, text: str
 
 
 def _of_models(results: Mapping[str, AuditResult], metric: str) -> _Picture:
-    display = PrivacyUtilityDisplay(**points_of(results, metric))
+    display = PrivacyUtilityDisplay.of(results, metric)
     in_percent = metric in RATES
     rows = []
     for name, point in zip(words.texts_of(results), display.points, strict=True):
