@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from sklearn_dpwg.ledger import PrivacyLedger
 
 
-# Packages whose frozen dataclasses a fitted model may be made of, and classes beside them.
-_OF_MODELS = ("data.problem", "losses", "preprocessing", "privacy", "solvers")
+# Where the frozen dataclasses of a fitted model are, and classes beside them.
+_OF_MODELS = (
+    *("data.problem", "losses", "preprocessing.columns", "solvers"),
+    *("privacy.guarantee", "privacy.release", "privacy.sensitivity.sums"),
+)
 _CLASSES = (
     *(f"datetime.{name}" for name in ("date", "datetime", "timedelta", "timezone")),
     "sklearn_dpwg.estimators.classifier.DPWorstGroupClassifier",

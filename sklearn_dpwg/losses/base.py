@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from inspect import signature
 from typing import Any, ClassVar, Literal, Self
 
@@ -114,7 +114,7 @@ class Loss(ABC):
     def __post_init__(self) -> None:
         self.rules.check(self)
 
-    @cached_property
+    @property
     def kernel_parameter(self) -> float:
         """The number that the kernel's formula needs, 0 if none."""
         return float(getattr(self, self.kernel_field)) if self.kernel_field else 0.0

@@ -91,9 +91,17 @@ def finite_rows(
     """
     refuse_lazy_rows(X)
     X, found = dates_as_seconds(X)
-    rows: FloatArray = validate_data(
-        scaler, X, dtype=np.float64, ensure_all_finite=False, reset=dated is None
-    )
+    try:
+        rows: FloatArray = validate_data(
+            scaler, X, dtype=np.float64, ensure_all_finite=False, reset=dated is None
+        )
+    except ValueError as error:
+        # these two quote what is in the records
+        if str(error).startswith("Complex data not supported"):
+            raise ValueError("Complex data not supported: X must hold real numbers.") from None
+        if "could not convert" in str(error):
+            raise ValueError("X must hold numbers or dates, and some cells are none.") from None
+        raise
     with np.errstate(over="ignore", invalid="ignore"):
         suspects = np.flatnonzero(~np.isfinite(rows.sum(axis=0)))
     for column in map(int, suspects):

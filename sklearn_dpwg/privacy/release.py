@@ -110,7 +110,7 @@ class Release:
                 )
             object.__setattr__(self, "draws_per_record", paid)
 
-    @cached_property
+    @property
     def paid_count(self) -> int:
         """Number of draws that one record pays for."""
         return self.max_count if self.draws_per_record is None else self.draws_per_record

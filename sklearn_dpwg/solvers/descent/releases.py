@@ -1,4 +1,4 @@
-"""Releases of a step: every line at which records meet noise, on full passes and on batches.
+"""Releases of a step: where its records meet noise, on full passes and on batches.
 
 All are given what earlier releases decided (the weights, the group weights) and hand over
 gradients and risks with the noise that public facts and those weights ask for. What they return is
