@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_dpwg.exceptions import InputError, InputTypeError
+
 FloatArray = NDArray[np.float64]
 
 # What a value must be, in words, or None where it is.
@@ -20,13 +22,13 @@ Rule = Callable[[Any], str | None]
 def real_number(value: object, name: str) -> float:
     """Return a value as float, NaN refused."""
     if isinstance(value, bool | str | bytes):
-        raise TypeError(f"{name} must be a number, got {value!r}.")
+        raise InputTypeError(f"{name} must be a number, got {value!r}.")
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number, got {value!r}.") from None
+        raise InputTypeError(f"{name} must be a number, got {value!r}.") from None
     if math.isnan(number):
-        raise ValueError(f"{name} must be a number, got NaN.")
+        raise InputError(f"{name} must be a number, got NaN.")
     return number
 
 
@@ -50,7 +52,7 @@ def non_negative(value: object, name: str) -> float:
 
 def _kept(number: float, holds: bool, name: str, wanted: str) -> float:
     if not holds:
-        raise ValueError(f"{name} must be {wanted}, got {number!r}.")
+        raise InputError(f"{name} must be {wanted}, got {number!r}.")
     return number
 
 
@@ -61,16 +63,16 @@ def whole_number(value: object, name: str, *, least: float) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number, got {value!r}.")
+        raise InputTypeError(f"{name} must be a whole number, got {value!r}.")
     if number < least:
-        raise ValueError(f"{name} must be at least {least}, got {number}.")
+        raise InputError(f"{name} must be at least {least}, got {number}.")
     return number
 
 
 def non_empty_string(value: object, name: str) -> str:
     """Return a value if it is a string with something in it."""
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} must be a non-empty string, got {value!r}.")
+        raise InputError(f"{name} must be a non-empty string, got {value!r}.")
     return value
 
 
@@ -78,7 +80,7 @@ def count_within(value: Any, name: str, least: int, most: int | None = None) -> 
     """Return a whole number within limits, both included; for a generator's arguments."""
     if not _is(value, Integral) or not least <= value <= (math.inf if most is None else most):
         limits = f"at least {least}" if most is None else f"between {least} and {most}"
-        raise ValueError(f"{name}={value!r} must be a whole number {limits}.")
+        raise InputError(f"{name}={value!r} must be a whole number {limits}.")
     return int(value)
 
 
@@ -96,7 +98,7 @@ def finite_above(value: Any, name: str, low: float, most: float = math.inf) -> f
 
 def _finite(value: Any, name: str, holds: Callable[[Any], bool], limits: str) -> float:
     if not _is(value, Real) or not holds(value) or math.isinf(value):
-        raise ValueError(f"{name}={value!r} must be a finite number {limits}.")
+        raise InputError(f"{name}={value!r} must be a finite number {limits}.")
     return float(value)
 
 
@@ -122,7 +124,7 @@ class Rules:
                 sentence = str(error).replace(f"{name} must", f"{name} of {self.owner} must", 1)
                 raise type(error)(sentence) from None
             if wanted is not None:
-                raise ValueError(f"{name} of {self.owner} must be {wanted}, got {value!r}.")
+                raise InputError(f"{name} of {self.owner} must be {wanted}, got {value!r}.")
         for relation in self.relations:
             relation(parameters)
 

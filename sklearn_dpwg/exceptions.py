@@ -13,11 +13,19 @@ class DPWGError(Exception):
 
 
 class InputError(DPWGError, ValueError):
-    """Records or what describes them are wrong, told without the values of a record."""
+    """Records or parameters are wrong, told without the values of a record."""
 
 
 class InputTypeError(DPWGError, TypeError):
-    """Records or what reads them are of a type that is not taken."""
+    """Records or parameters are of a type that is not taken."""
+
+
+class FileError(DPWGError, OSError):
+    """Files are not there, or cannot be made or written."""
+
+
+class ContractError(DPWGError, RuntimeError):
+    """Something is called out of its order, or does not act as its contract says."""
 
 
 class SeededNoiseWarning(UserWarning):
@@ -72,7 +80,7 @@ class ChangedDataError(DPWGError, RuntimeError):
     """Records that were read once more, as a file or a lost partition, are not what they were."""
 
 
-class OracleError(RuntimeError):  # it repeats what the oracle said
+class OracleError(DPWGError, RuntimeError):
     """A sample oracle failed, ran dry, or gave something else than fresh records."""
 
 
@@ -84,7 +92,7 @@ class BudgetExceededError(DPWGError, RuntimeError):
     """A fit would cost more than what is left in a `PrivacyLedger`."""
 
 
-class LedgerUnreachableError(RuntimeError):  # it repeats what the file system said
+class LedgerUnreachableError(DPWGError, RuntimeError):
     """A worker cannot reach the ledger that should count its fits."""
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 # Data that is not in memory, told by its form, without an import of what it is made with.
 
@@ -39,7 +39,7 @@ class NoArray:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         """Refuse in one sentence what would end in words about sequences."""
-        raise TypeError(f"X must be in memory here, got {type(self).__name__}: {FEW_TAKE}.")
+        raise InputTypeError(f"X must be in memory here, got {type(self).__name__}: {FEW_TAKE}.")
 
 
 def is_source(value: Any) -> bool:
@@ -78,7 +78,7 @@ def refuse_lazy(advice: str = FEW_TAKE, /, **values: Any) -> None:
     for name, value in values.items():
         kind = kind_of_lazy(value)
         if kind is not None:
-            raise TypeError(f"{name} must be in memory here, got {kind}: {advice}.")
+            raise InputTypeError(f"{name} must be in memory here, got {kind}: {advice}.")
 
 
 def refuse_lazy_rows(X: Any) -> None:

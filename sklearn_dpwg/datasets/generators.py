@@ -18,6 +18,7 @@ from scipy.special import expit
 from sklearn.utils import Bunch
 
 from sklearn_dpwg._checks import FloatArray, count_within, finite_above, finite_within
+from sklearn_dpwg.exceptions import InputError
 
 # Possible rows for each feature: enough for the groups to differ in, few enough to sum over.
 _ATOMS_PER_FEATURE = 8
@@ -182,7 +183,7 @@ class Population(ABC):
         """Return coefficients as one row of the right length."""
         flat = np.asarray(coef, dtype=np.float64).ravel()
         if flat.shape != self.coef.shape:
-            raise ValueError(
+            raise InputError(
                 f"coef has {flat.size} entries, but the population has {self.coef.size} features."
             )
         return flat
@@ -200,7 +201,7 @@ def sizes_of_groups(group_sizes: int | Sequence[int], n_groups: int) -> list[int
         return [count_within(group_sizes, "group_sizes", 1)] * n_groups
     sizes = [count_within(size, "group_sizes", 1) for size in group_sizes]
     if len(sizes) != n_groups:
-        raise ValueError(f"group_sizes has {len(sizes)} entries, but there are {n_groups} groups.")
+        raise InputError(f"group_sizes has {len(sizes)} entries, but there are {n_groups} groups.")
     return sizes
 
 

@@ -12,6 +12,7 @@ from sklearn.utils import Bunch
 
 from sklearn_dpwg.datasets import registers, surveys
 from sklearn_dpwg.datasets.entry import DatasetEntry, encode_features, encode_groups, encode_target
+from sklearn_dpwg.exceptions import InputError
 
 _FOUND = (*vars(registers).values(), *vars(surveys).values())
 # Every entry by its name; one that is written in either module is registered by that.
@@ -48,7 +49,7 @@ def dataset_names(task: str | None = None) -> tuple[str, ...]:
     ('cps-hourly-earnings', 'cps-weekly-wages')
     """
     if task not in (None, "classification", "regression"):
-        raise ValueError(f"task={task!r} must be 'classification', 'regression' or None.")
+        raise InputError(f"task={task!r} must be 'classification', 'regression' or None.")
     return tuple(sorted(name for name, entry in ENTRIES.items() if task in (None, entry.task)))
 
 
@@ -117,13 +118,13 @@ def load_dataset(name: str, *, subset: str | None = None, as_frame: bool = False
     """
     if name not in ENTRIES:
         allowed = ", ".join(repr(known) for known in ENTRIES)
-        raise ValueError(f"name={name!r} is not a data set; the names are {allowed}.")
+        raise InputError(f"name={name!r} is not a data set; the names are {allowed}.")
     entry = ENTRIES[name]
     if subset is None:
         subset = entry.default_subset
     if subset not in entry.subsets:
         allowed = ", ".join(repr(known) for known in entry.subsets)
-        raise ValueError(f"subset={subset!r} is not a part of {name!r}; its parts are {allowed}.")
+        raise InputError(f"subset={subset!r} is not a part of {name!r}; its parts are {allowed}.")
     parts = list(entry.files) if subset == "all" else [subset]
     pieces = [_read_part(entry, part) for part in parts]
     data, target, codes = (np.concatenate(columns) for columns in zip(*pieces, strict=True))

@@ -12,6 +12,7 @@ from sklearn.utils import Bunch
 
 from sklearn_dpwg._checks import FloatArray, count_within, finite_above
 from sklearn_dpwg.datasets.generators import names_of_groups, sizes_of_groups
+from sklearn_dpwg.exceptions import InputError
 
 
 def make_lower_bound(
@@ -135,7 +136,7 @@ def make_lower_bound(
     True
     """
     if task not in ("regression", "classification"):
-        raise ValueError(f"task={task!r} must be 'regression' or 'classification'.")
+        raise InputError(f"task={task!r} must be 'regression' or 'classification'.")
     classify = task == "classification"
     n_groups = count_within(n_groups, "n_groups", 1)
     n_features = count_within(n_features, "n_features", 2 if classify else 1)
@@ -149,7 +150,7 @@ def make_lower_bound(
     informative = min(n_hard, math.ceil(math.sqrt(n_secret) / epsilon))
     informative += (n_hard - informative) % 2
     if classify and 2 * informative > n_hard:
-        raise ValueError(
+        raise InputError(
             f"group_sizes has {n_hard} records in the first group, but this classification "
             f"instance needs at least {2 * informative}: take more records, a larger epsilon or "
             "fewer features."

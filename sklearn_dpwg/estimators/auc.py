@@ -15,6 +15,7 @@ from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.estimators.encode import ClassTargets, find_classes, positive_whole
 from sklearn_dpwg.estimators.learn import LinearClassifier, PrivateEstimator, unchanged_on_failure
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import BinaryLogLoss
 from sklearn_dpwg.optimum.minimax.auc import (
     ClassMoments,
@@ -263,7 +264,7 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         rows, labels = self._validated(X, y)
         known = find_classes(labels, self.classes)
         if len(known) > 2:
-            raise ValueError(
+            raise InputError(
                 f"Only binary classification is supported. The type of the target is multiclass: "
                 f"classes must be two, got {len(known)}."
             )

@@ -20,6 +20,7 @@ from sklearn_dpwg.estimators.learn import Facts, unchanged_on_failure
 from sklearn_dpwg.estimators.partitions import Partitioned
 from sklearn_dpwg.estimators.planning import plan_within, told
 from sklearn_dpwg.estimators.stream import Streaming
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.solvers import FreshSolver, Plan, make_solver
 
 
@@ -153,7 +154,7 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         facts = Facts(targets, sizes, sum(sizes), n_features)
         problem, solver = self._problem(facts), make_solver(self.solver, epsilon=budget.epsilon)
         if math.isinf(problem.n_records) and not isinstance(solver, FreshSolver):
-            raise ValueError(
+            raise InputError(
                 f"group_sizes must be finite with solver={self.solver!r}, which needs all records "
                 f"at once, got {problem.group_sizes!r}."
             )

@@ -26,7 +26,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.groups import is_dask, is_elsewhere, is_source, lazy_table
 from sklearn_dpwg.data.risks.record_block import Engine, LocalEngine, Sums
 from sklearn_dpwg.estimators.encode import advice_on_missing_values, check_targets
-from sklearn_dpwg.exceptions import DPWGError, InputError
+from sklearn_dpwg.exceptions import DPWGError, InputError, InputTypeError
 
 Arguments = ParamSpec("Arguments")
 Outcome = TypeVar("Outcome")
@@ -115,7 +115,7 @@ def _held(X: Any, y: Any, groups: Any) -> Held:
         if name == "X" and isinstance(value, str | os.PathLike):
             table = f"path ({type(value).__name__})"
         if table is not None:
-            raise TypeError(
+            raise InputTypeError(
                 f"{name} must be arrays, frames, collections of dask or a source, got a {table}: "
                 f"pass ParquetSource(..., features=[...], target=...) of it in place of X, y and "
                 f"groups."
@@ -124,7 +124,7 @@ def _held(X: Any, y: Any, groups: Any) -> Held:
         return _held_source(X, y, groups)
     for name, value in given.items():
         if not is_dask(value) and not (name == "groups" and value is None):
-            raise TypeError(
+            raise InputTypeError(
                 f"{name} must be a collection of dask as the others are, got "
                 f"{type(value).__name__}: X, y and groups lie in partitions together, or all in "
                 f"memory; a step in front, such as a scaler of a Pipeline, may have made it an "
@@ -271,7 +271,7 @@ def by_block(method: Method) -> Method:
         if is_dask(X):
             return _lazily(estimator, method.__name__, X)
         if not is_source(X):
-            raise TypeError(
+            raise InputTypeError(
                 f"X must be an array, a frame, a collection of dask or a source, got a "
                 f"{lazy_table(X) or 'path'}: collect it, or pass ParquetSource(..., "
                 f"features=[...], target=None) of it."
@@ -305,7 +305,7 @@ class ScoredByBlock:
             in_memory: Any = super()
             return float(in_memory.score(X, y, sample_weight))
         if sample_weight is not None:
-            raise ValueError("sample_weight must be None with records that are not in memory.")
+            raise InputError("sample_weight must be None with records that are not in memory.")
         check_is_fitted(self, "plan_")
         with hold(X, y, None) as held:
             sums = held.of_each(partial(_sums, kind=type(self), state=_state(self)))

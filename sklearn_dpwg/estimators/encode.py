@@ -292,7 +292,7 @@ _ALLOWED = (
 def positive_whole(value: Any, name: str) -> int:
     """Return a positive whole number, or refuse it by name."""
     if not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a positive whole number, got {value!r}.")
+        raise InputError(f"{name} must be a positive whole number, got {value!r}.")
     return int(value)
 
 
@@ -306,18 +306,18 @@ def group_size(value: Any) -> Any:
 def check_neighbours(neighbours: Any, count_share: Any, group_labels: Any) -> None:
     """Refuse what neighbours a fit cannot be private for."""
     if not isinstance(neighbours, str) or neighbours not in NEIGHBOURS:
-        raise ValueError(
+        raise InputError(
             f"neighbours must be one of {', '.join(map(repr, NEIGHBOURS))}, got {neighbours!r}."
         )
     is_number = isinstance(count_share, int | float | np.number) and not isinstance(
         count_share, bool
     )
     if not is_number or not 0.0 < float(count_share) < 1.0:
-        raise ValueError(
+        raise InputError(
             f"count_share must be a share of the budget above 0 and below 1, got {count_share!r}."
         )
     if neighbours == "replace-any" and group_labels is None:
-        raise ValueError(
+        raise InputError(
             "group_labels must be stated with neighbours='replace-any', as those found in the "
             "groups would show who is in one, got None."
         )
@@ -331,7 +331,7 @@ def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]
     try:
         found = np.asarray(share, dtype=float)  # None and NaN fail the comparisons below
     except (TypeError, ValueError):
-        raise ValueError(f"{_ALLOWED}, got {prior!r}.") from None
+        raise InputError(f"{_ALLOWED}, got {prior!r}.") from None
     if found.ndim == 0 and 0.0 <= found <= 1.0:
         found = found / n_groups + (1.0 - found) * proportional
     elif (
@@ -339,14 +339,14 @@ def resolve_prior(prior: Any, group_sizes: Sequence[float]) -> tuple[float, ...]
         and ((found > 0) & (found < 1)).all()
         and abs(found.sum() - 1) > 1e-6
     ):
-        raise ValueError(
+        raise InputError(
             f"prior must sum to 1 where its weights are shares below 1, got {prior!r}, which sums "
             f"to {found.sum():.6g}."
         )
     elif found.shape == (n_groups,) and (found > 0).all() and np.isfinite(found).all():
         found = found / found.sum()
     else:
-        raise ValueError(f"{_ALLOWED}, {n_groups} here, got {prior!r}.")
+        raise InputError(f"{_ALLOWED}, {n_groups} here, got {prior!r}.")
     return tuple(float(weight) for weight in found)
 
 
@@ -355,7 +355,7 @@ def _proportional(sizes: np.ndarray, prior: Any) -> np.ndarray:
     endless = np.isinf(sizes)
     if endless.any():
         if not endless.all() and (np.ndim(prior) == 0 and prior not in ("uniform", 1, 1.0)):
-            raise ValueError(
+            raise InputError(
                 f"prior must be 'uniform' or one positive weight a group where some groups have "
                 f"an end and others have none, got {prior!r}."
             )
@@ -546,25 +546,25 @@ def first_weights(
     classes = targets.attributes.get("classes_")
     of_start = getattr(start, "classes_", None)
     if classes is None and of_start is not None:
-        raise ValueError(
+        raise InputError(
             f"start must be a regressor where y holds numbers, got {type(start).__name__}, which "
             f"knows the classes {np.asarray(of_start).tolist()!r}."
         )
     if classes is not None and of_start is not None and not np.array_equal(classes, of_start):
-        raise ValueError(
+        raise InputError(
             f"start must know the classes {np.asarray(classes).tolist()!r}, in this order, got "
             f"{np.asarray(of_start).tolist()!r}."
         )
     known = getattr(start, "feature_names_in_", None)
     if names is not None and known is not None and list(names) != list(known):
-        raise ValueError(
+        raise InputError(
             f"start must be fitted to columns of the names {list(names)!r}, got {list(known)!r}."
         )
     n_outputs = targets.loss.n_outputs
     wanted = (n_outputs, n_features)
     matrix, constants = np.atleast_2d(coef), np.ravel(intercept)
     if matrix.shape != wanted or constants.size not in {1, n_outputs}:
-        raise ValueError(
+        raise InputError(
             f"start must have a coef of shape {wanted} and one intercept or {n_outputs}, got "
             f"shapes {coef.shape} and {intercept.shape}."
         )
@@ -574,13 +574,13 @@ def first_weights(
         if intercept_scaling > 0.0:
             matrix = np.column_stack([matrix, constants / intercept_scaling])
         elif np.any(np.abs(constants) > 1e-9):
-            raise ValueError(
+            raise InputError(
                 "start must have the intercept of a model that predicts nothing with "
                 f"fit_intercept=False, got {np.ravel(intercept).tolist()!r}."
             )
         is_usable = np.isfinite(np.linalg.norm(matrix))
     if not is_usable:
-        raise ValueError("start must be finite in the units of the fit, got infinite or NaN.")
+        raise InputError("start must be finite in the units of the fit, got infinite or NaN.")
     return Solution(matrix.ravel(), None, 0)
 
 
@@ -589,7 +589,7 @@ def _coef_and_intercept(start: Any) -> tuple[FloatArray, FloatArray]:
     if hasattr(start, "coef_") and not isinstance(start, type):
         given = start.coef_, getattr(start, "intercept_", 0.0)
     elif isinstance(start, BaseEstimator):
-        raise ValueError(
+        raise InputError(
             f"start must be {_START}, got {type(start).__name__}, which is not fitted or is not "
             "linear: a search clones the values of its grid, which forgets a fit, so pass "
             "FrozenEstimator(model) there."
@@ -597,7 +597,7 @@ def _coef_and_intercept(start: Any) -> tuple[FloatArray, FloatArray]:
     elif isinstance(start, tuple | list) and len(start) == 2:
         given = start[0], start[1]
     else:
-        raise ValueError(f"start must be {_START}, got {type(start).__name__}.")
+        raise InputError(f"start must be {_START}, got {type(start).__name__}.")
     found = []
     for each in given:
         try:
@@ -606,6 +606,6 @@ def _coef_and_intercept(start: Any) -> tuple[FloatArray, FloatArray]:
         except (TypeError, ValueError):
             array = np.array(np.nan)
         if not np.isfinite(array).all():
-            raise ValueError(f"start must hold finite numbers, got {each!r}.")
+            raise InputError(f"start must hold finite numbers, got {each!r}.")
         found.append(array)
     return found[0], found[1]

@@ -34,6 +34,8 @@ from sklearn_dpwg.estimators.encode import Targets, first_weights
 from sklearn_dpwg.estimators.planning import Progress, warn_of_plan
 from sklearn_dpwg.exceptions import (
     DataNormWarning,
+    InputError,
+    InputTypeError,
     NoProtectionWarning,
     PlanExceededError,
     SeededNoiseWarning,
@@ -126,7 +128,7 @@ class PrivateEstimator(CountedEstimator):
             value = self._row_norm if name == "data_norm" else getattr(self, name)
             is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             if not is_number or not 1e-50 <= float(value) <= 1e50:
-                raise ValueError(
+                raise InputError(
                     f"{name} must be a positive finite number, got {value!r}; "
                     f"allowed are 1e-50 to 1e50."
                 )
@@ -135,7 +137,7 @@ class PrivateEstimator(CountedEstimator):
         """Refuse what else was passed to fit."""
         for name in refused:
             reason = reasons.get(name, f"fit takes {allowed}")
-            raise TypeError(f"fit of {type(self).__name__} refuses {name}: {reason}.")
+            raise InputTypeError(f"fit of {type(self).__name__} refuses {name}: {reason}.")
 
     def _validated(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, NDArray[Any]]:
         """Return rows and targets as arrays, or refuse them in a sentence without a value."""
@@ -353,7 +355,7 @@ class Fitting(Progress, PrivateEstimator):
         for name in ("fit_intercept", "verbose"):
             value = getattr(self, name)
             if not isinstance(value, bool | np.bool_ | int | np.integer):
-                raise ValueError(f"{name} must be a bool or a whole number, got {value!r}.")
+                raise InputError(f"{name} must be a bool or a whole number, got {value!r}.")
         encode.positive_whole(self.rows_per_person, "rows_per_person")
         encode.check_neighbours(self.neighbours, self.count_share, self.group_labels)
         return Budget(self.epsilon, self.delta)
@@ -519,14 +521,14 @@ class Fitting(Progress, PrivateEstimator):
         labels = self.group_labels_.tolist()
         if groups is None:
             if len(labels) > 1:
-                raise ValueError("groups must be given, as in the first call, got None.")
+                raise InputError("groups must be given, as in the first call, got None.")
             groups = np.full(n_records, self.group_labels_[0], dtype=object)
         return grouping.encode_groups(groups, n_records, labels, may_be_empty=True)
 
     def _warn_of_no_groups(self) -> None:
         """Warn that all records are one group, or refuse it where labels were stated."""
         if self.group_labels is not None:
-            raise ValueError(
+            raise InputError(
                 "groups must be given where group_labels is set, got None: pass groups=... to "
                 "fit, set group_by, or route the metadata (enable_metadata_routing=True)."
             )

@@ -352,18 +352,18 @@ class Partitioned(Fitting):
     def _fit_partitions(self, X: Any, y: Any, groups: Any) -> None:
         """Learn from a source, or from collections of dask: labels are read once, rows once."""
         if self._hides_groups:
-            raise ValueError(
+            raise InputError(
                 "neighbours must be 'replace-in-group' with records that are not in memory, got "
                 "'replace-any', which is for arrays and frames."
             )
         names_groups = is_source(X) and getattr(X, "groups", None) is not None
         if self.group_by is not None and names_groups:
-            raise ValueError(
+            raise InputError(
                 "the source names groups and group_by is set: use one of them, not both."
             )
         budget = self._check_parameters()
         if isinstance(make_solver(self.solver, epsilon=budget.epsilon), FreshSolver):
-            raise ValueError(
+            raise InputError(
                 f"solver must be one that reads all records at once, such as 'auto', with records "
                 f"that are not in memory, got {self.solver!r}: fit_oracle learns from fresh "
                 f"records."

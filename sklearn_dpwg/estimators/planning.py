@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from sklearn_dpwg.data.groups import OTHER
 from sklearn_dpwg.data.problem import Problem, with_equal_groups
 from sklearn_dpwg.exceptions import (
+    ContractError,
+    InputError,
+    InputTypeError,
     PlanExceededError,
     UnsupportedMechanismError,
     WeakPlanWarning,
@@ -45,7 +48,7 @@ def plan_within(budget: Budget, solver: Solver, problem: Problem, rows_per_perso
         return _plan_for_persons(budget, solver, problem, rows_per_person)
     plan = solver.plan(problem, Budget(epsilon, delta))
     if type(plan) is not Plan:
-        raise TypeError(f"plan of solver {solver!r} must return a Plan, got {plan!r}.")
+        raise InputTypeError(f"plan of solver {solver!r} must return a Plan, got {plan!r}.")
     releases = tuple(replace(release) for release in plan.releases)
     cost = PrivacyGuarantee.from_releases(releases, delta).epsilon if releases else math.inf
     if not cost <= epsilon * (1.0 + _ROUNDING):
@@ -80,24 +83,24 @@ def check_solution(plan: Plan, solution: Solution, solver: object) -> None:
     """Refuse what is no outcome of a plan; the budget is spent by then."""
     problem = plan.problem
     if not isinstance(solution, Solution):
-        raise RuntimeError(f"solver {solver!r} must return a Solution, got {type(solution)!r}.")
+        raise ContractError(f"solver {solver!r} must return a Solution, got {type(solution)!r}.")
     weights = np.asarray(solution.weights, dtype=float)
     if weights.shape != (problem.n_weights,) or not np.isfinite(weights).all():
-        raise RuntimeError(
+        raise ContractError(
             f"solver {solver!r} must return {problem.n_weights} weights, all finite, got "
             f"an array of shape {weights.shape}."
         )
     if plan.releases and np.linalg.norm(weights) > problem.radius * (1.0 + 1e-6):
-        raise RuntimeError(f"solver {solver!r} must return weights in the ball of its problem.")
+        raise ContractError(f"solver {solver!r} must return weights in the ball of its problem.")
     if solution.group_weights is not None:
         group_weights = np.asarray(solution.group_weights, dtype=float)
         if group_weights.shape != (problem.n_groups,) or not (group_weights >= 0.0).all():
-            raise RuntimeError(
+            raise ContractError(
                 f"solver {solver!r} must return {problem.n_groups} group weights of at least 0, "
                 f"got an array of shape {group_weights.shape}."
             )
     if plan.releases and not 0 <= solution.n_iter <= plan.n_steps:
-        raise RuntimeError(
+        raise ContractError(
             f"solver {solver!r} must take at most the {plan.n_steps} planned steps, got "
             f"n_iter={solution.n_iter!r}."
         )
@@ -210,7 +213,7 @@ def _fixed_before_counts(budget: Budget, solver: Solver, problem: Problem) -> Co
         if cost <= budget.epsilon:
             return replace(stage, reserved=plan.releases)
         epsilon *= _SHADE * budget.epsilon / cost
-    raise ValueError(
+    raise InputError(
         f"count_share must leave a budget for what comes after the counts, got {share!r} of "
         f"epsilon={budget.epsilon!r} at delta={budget.delta!r}."
     )

@@ -14,6 +14,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.estimators.base import DPWorstGroupEstimator
 from sklearn_dpwg.estimators.elsewhere import ScoredByBlock, by_block
 from sklearn_dpwg.estimators.encode import BoundedTargets, numeric_targets, refuse_classes
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss, make_loss
 from sklearn_dpwg.privacy import Budget
 from sklearn_dpwg.solvers import Solver
@@ -207,7 +208,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         if self.target_bounds is None:
             budget = super()._check_parameters()
             if budget.epsilon != math.inf:
-                raise ValueError(
+                raise InputError(
                     "target_bounds must be said at a finite epsilon, as (low, high), a public "
                     "range of y such as target_bounds=(0, 150_000) for yearly wages, got None."
                 )
@@ -217,7 +218,7 @@ class DPWorstGroupRegressor(ScoredByBlock, RegressorMixin, DPWorstGroupEstimator
         except (TypeError, ValueError):
             low = high = math.nan
         if not (-math.inf < low < high < math.inf and high / 2.0 - low / 2.0 > 0.0):
-            raise ValueError(
+            raise InputError(
                 f"target_bounds must be two finite numbers, the lower one first, got "
                 f"{self.target_bounds!r}."
             )

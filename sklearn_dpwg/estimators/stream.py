@@ -19,7 +19,7 @@ from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.estimators.encode import Targets, group_size, positive_whole
 from sklearn_dpwg.estimators.learn import Facts, Fitting, unchanged_on_failure
 from sklearn_dpwg.estimators.planning import check_solution
-from sklearn_dpwg.exceptions import UnusedRecordsWarning, warn
+from sklearn_dpwg.exceptions import ContractError, InputError, UnusedRecordsWarning, warn
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import SOLVERS, FreshSolver, Game, Plan, Solution, make_solver
 
@@ -77,13 +77,13 @@ class OpenGame:
         """Let one call at a time go on, in the process that began."""
         # both halves of a fork would add noise of their own to the same sums
         if os.getpid() != self._process:
-            raise RuntimeError(
+            raise ContractError(
                 "partial_fit cannot go on in a forked process, as it would draw other noise for "
                 "the same sums as the process that began: go on there, or clone gives an "
                 "estimator that can begin anew."
             )
         if not self._lock.acquire(blocking=False):
-            raise RuntimeError(
+            raise ContractError(
                 "partial_fit of this estimator is running already: call it from one thread at a "
                 "time."
             )
@@ -215,7 +215,7 @@ class Streaming(Fitting):
             try:
                 with unchanged_on_failure(self):
                     if hasattr(self, "_why_closed"):
-                        raise RuntimeError(
+                        raise ContractError(
                             f"partial_fit cannot go on, as {self._why_closed}: predict still "
                             f"works, and clone gives an estimator that can begin anew."
                         )
@@ -256,7 +256,7 @@ class Streaming(Fitting):
         """Play the rounds of a later call."""
         opened = self._open
         if self._as_text() != opened.parameters:
-            raise ValueError(
+            raise InputError(
                 "parameters must not change between calls of partial_fit, as the plan was made on "
                 "the first: set them back, or clone the estimator to begin anew."
             )

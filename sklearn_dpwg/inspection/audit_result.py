@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import verdicts, words
 from sklearn_dpwg.inspection.audit_rows import smallest_ratio
 from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, LossSums, Verdict, WorstGroups
@@ -279,9 +280,9 @@ class AuditResult:
             If the audit had no ``score_edges``, or no such group.
         """
         if self.score_edges is None:
-            raise ValueError("calibration needs an audit with score_edges, got one without.")
+            raise InputError("calibration needs an audit with score_edges, got one without.")
         if group not in self.group_labels:
-            raise ValueError(f"group must be one of {self.group_labels!r}, got {group!r}.")
+            raise InputError(f"group must be one of {self.group_labels!r}, got {group!r}.")
         negatives, positives = self.counts[self.group_labels.index(group)]
         cells = (self.n_cells, self.n_cells)
         rate = partial(ratio_interval, noise=self.noise, n_cells=cells, confidence=self.confidence)
@@ -354,7 +355,7 @@ class AuditResult:
             described = json.loads(text)
             return cls(**_from_plain({name: described[name] for name in _IN_JSON}))
         except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
-            raise ValueError("text must be what AuditResult.to_json wrote, and is not.") from None
+            raise InputError("text must be what AuditResult.to_json wrote, and is not.") from None
 
     @cached_property
     def _counted(self) -> verdicts.CountedRates:
@@ -397,7 +398,7 @@ class AuditResult:
             return verdicts.mean_interval(self._losses[metric], group, size, std, confidence)
         if metric not in RATES:
             known = ", ".join([*RATES, *self._losses])
-            raise ValueError(f"metric must be one of {known}, got {metric!r}.")
+            raise InputError(f"metric must be one of {known}, got {metric!r}.")
         return self._counted.interval(metric, group, confidence)
 
     def _note(self, metric: str, group: int) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
 from sklearn_dpwg.data.groups import GroupBy, encode_groups, refuse_lazy, select_groups
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection.verdicts import LossSums
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.privacy import PrivacyGuarantee, Release
@@ -40,7 +41,7 @@ def group_codes(
 ) -> tuple[Codes, tuple[Hashable, ...]]:
     """Return the position of each record's group among the labels, and these."""
     if groups is None:
-        raise ValueError(
+        raise InputError(
             "groups must be passed: labels, columns of them, or rows in which group_by finds them."
         )
     if group_by is not None:
@@ -89,14 +90,14 @@ def _check_columns(rows: Any, group_by: GroupBy) -> None:
     if callable(group_by) or not hasattr(rows, "columns"):
         return
     if hasattr(rows, "column_names"):  # `columns` of an Arrow table are its cells
-        raise ValueError(
+        raise InputError(
             "group_by needs rows in a frame of pandas or polars, or an array, got an Arrow table."
         )
     known = [str(column) for column in rows.columns]
     for column in group_by if isinstance(group_by, list | tuple) else [group_by]:
         if column not in rows.columns:
             near = get_close_matches(str(column), known, n=1, cutoff=0.0)
-            raise ValueError(
+            raise InputError(
                 f"group_by must name columns of the rows, got {column!r}; the nearest is "
                 f"{near[0]!r}."
                 if near
@@ -108,14 +109,14 @@ def class_codes(values: Any, classes: tuple[Hashable, Hashable], name: str) -> N
     """Return whether each value is the second class."""
     array = np.asarray(values)
     if array.ndim != 1:
-        raise ValueError(f"{name} must have one entry a record, got shape {array.shape}.")
+        raise InputError(f"{name} must have one entry a record, got shape {array.shape}.")
     positive = np.asarray(array == classes[1])
     known = positive | np.asarray(array == classes[0])
     if known.shape != array.shape or not known.all():
         hint = "classes=(negative, positive) names others"
         if name != "y_true":
             hint = f"probabilities must be numbers, got {array.dtype}"
-        raise ValueError(
+        raise InputError(
             f"{name} must hold the classes {classes[0]!r} and {classes[1]!r} alone, and some "
             f"values differ; {hint}."
         )
@@ -135,13 +136,13 @@ def probabilities(scores: NDArray[Any], n_records: int, name: str) -> FloatArray
     if scores.ndim == 2 and scores.shape[1] == 2:
         scores = scores[:, 1]
     if scores.shape != (n_records,):
-        raise ValueError(
+        raise InputError(
             f"{name} must have one entry a record: got shape {scores.shape} for {n_records} "
             f"records."
         )
     found = scores.astype(np.float64, copy=False)
     if not ((found >= 0.0) & (found <= 1.0)).all():
-        raise ValueError(
+        raise InputError(
             f"{name} must be probabilities between 0 and 1, and some are not; predicted classes "
             f"must be whole numbers, booleans or text."
         )
@@ -155,14 +156,14 @@ def is_predicted(
     array = np.asarray(scores)
     if are_predictions(array, classes):
         if array.shape != (n_records,):
-            raise ValueError(
+            raise InputError(
                 f"{name} must have one entry a record: got shape {array.shape} for {n_records} "
                 f"records."
             )
         return class_codes(array, classes, name)
     found = probabilities(array, n_records, name)
     if tuple(classes) == (1, 0) and ((found == 0.0) | (found == 1.0)).all():
-        raise ValueError(
+        raise InputError(
             f"{name} of 0.0 and 1.0 alone may be classes or probabilities where classes=(1, 0): "
             f"pass classes as whole numbers."
         )
@@ -177,7 +178,7 @@ def joint_bins(
 ) -> NDArray[np.int8]:
     """Return the predictions of several models as the digits of a binary number."""
     if not 1 <= len(scores) <= _MOST_MODELS:
-        raise ValueError(
+        raise InputError(
             f"scores must be of at most {_MOST_MODELS} models at once, got {len(scores)}: audit "
             f"each by itself, with n_audits={max(len(scores), 1)}."
         )
@@ -335,7 +336,7 @@ def model_guarantee(
         return None
     if same_records_as is None:
         if is_private and model is not None and _n_fitted(model) == n_records:
-            raise ValueError(
+            raise InputError(
                 f"same_records_as must be the model where it was fitted to these records, or False "
                 f"where it was not, got None for a model that was fitted to as many, {n_records:,}."
             )
@@ -344,7 +345,7 @@ def model_guarantee(
         return same_records_as
     if same_records_as is True:
         if model is None:
-            raise ValueError(
+            raise InputError(
                 "same_records_as must be the model or its guarantee where no model is passed, got "
                 "True."
             )
@@ -384,16 +385,16 @@ def versions_now() -> dict[str, str]:
 def two_classes(classes: Any) -> tuple[Hashable, Hashable]:
     """Return the negative and the positive class."""
     if isinstance(classes, Set):
-        raise ValueError(f"classes must have an order, negative before positive, got {classes!r}.")
+        raise InputError(f"classes must have an order, negative before positive, got {classes!r}.")
     is_listed = hasattr(classes, "__iter__") and not isinstance(classes, str)
     found = tuple(plain_label(one) for one in classes) if is_listed else ()
     if len(found) > 2:
-        raise ValueError(
+        raise InputError(
             f"classes must be two, got {len(found)}: audit one class against the rest, by "
             f"y == class, its column of probabilities, and classes=(False, True)."
         )
     if len(found) != 2 or found[0] == found[1]:
-        raise ValueError(
+        raise InputError(
             f"classes must be the negative and the positive class, which differ, got {classes!r}."
         )
     return found[0], found[1]
@@ -402,12 +403,12 @@ def two_classes(classes: Any) -> tuple[Hashable, Hashable]:
 def threshold_and_edges(threshold: Any, score_edges: Any) -> tuple[float, tuple[float, ...] | None]:
     """Return the threshold, and the inner edges of the bins with it among them."""
     if isinstance(threshold, str):
-        raise ValueError(
+        raise InputError(
             f"threshold must be a number fixed in advance, got {threshold!r}, which depends on "
             f"private scores."
         )
     if not _is_inside(threshold):
-        raise ValueError(f"threshold must be above 0 and at most 1, got {threshold!r}.")
+        raise InputError(f"threshold must be above 0 and at most 1, got {threshold!r}.")
     threshold = float(threshold)
     if score_edges is None:
         return threshold, None
@@ -415,12 +416,12 @@ def threshold_and_edges(threshold: Any, score_edges: Any) -> tuple[float, tuple[
         tuple(score_edges) if hasattr(score_edges, "__iter__") else (score_edges,)
     )
     if not edges or not all(map(_is_inside, edges)):
-        raise ValueError(f"score_edges must be numbers above 0 and at most 1, got {score_edges!r}.")
+        raise InputError(f"score_edges must be numbers above 0 and at most 1, got {score_edges!r}.")
     inner = tuple(float(edge) for edge in edges)
     if list(inner) != sorted(set(inner)):
-        raise ValueError(f"score_edges must increase, got {score_edges!r}.")
+        raise InputError(f"score_edges must increase, got {score_edges!r}.")
     if threshold not in inner:
-        raise ValueError(
+        raise InputError(
             f"score_edges must hold the threshold, {threshold!r}, got {score_edges!r}."
         )
     return threshold, inner
@@ -435,13 +436,13 @@ def _is_inside(value: Any) -> bool:
 def loss_names(losses: Any) -> tuple[str, ...]:
     """Return the losses by name."""
     if not isinstance(losses, str) and not hasattr(losses, "__iter__"):
-        raise TypeError(f"losses must be some of {', '.join(LOSSES)}, got {losses!r}.")
+        raise InputTypeError(f"losses must be some of {', '.join(LOSSES)}, got {losses!r}.")
     names = (losses,) if isinstance(losses, str) else tuple(losses)
     for name in names:
         if name not in LOSSES:
-            raise ValueError(f"losses must be some of {', '.join(LOSSES)}, got {name!r}.")
+            raise InputError(f"losses must be some of {', '.join(LOSSES)}, got {name!r}.")
     if len(set(names)) < len(names):
-        raise ValueError(f"losses must differ, got {losses!r}.")
+        raise InputError(f"losses must differ, got {losses!r}.")
     return names
 
 
@@ -449,16 +450,16 @@ def smallest_ratio(at_least: Any) -> float:
     """Return what impact ratios are held against."""
     ratio = real_number(at_least, "at_least")
     if not 0.0 < ratio <= 1.0:
-        raise ValueError(f"at_least must be above 0 and at most 1, got {at_least!r}.")
+        raise InputError(f"at_least must be above 0 and at most 1, got {at_least!r}.")
     return ratio
 
 
 def check_choices(audit: Any) -> None:
     """Refuse wrong names and numbers."""
     if audit.sizes not in ("hidden", "public"):
-        raise ValueError(f"sizes must be 'hidden' or 'public', got {audit.sizes!r}.")
+        raise InputError(f"sizes must be 'hidden' or 'public', got {audit.sizes!r}.")
     if audit.mechanism not in ("auto", "laplace", "gaussian"):
-        raise ValueError(
+        raise InputError(
             f"mechanism must be 'auto', 'laplace' or 'gaussian', got {audit.mechanism!r}."
         )
     open_unit(audit.confidence, "confidence")
@@ -469,27 +470,27 @@ def check_labels(group_labels: Any, *, is_private: bool) -> None:
     """Refuse a private audit of groups that nobody declared, and one of a single group."""
     if group_labels is None:
         if is_private:
-            raise ValueError(
+            raise InputError(
                 "group_labels must be declared where epsilon is finite, as labels that are found "
                 "in the records would be released without noise, got None."
             )
         return
     labels = list(group_labels) if hasattr(group_labels, "__iter__") else []
     if isinstance(group_labels, str) or not labels:
-        raise ValueError(
+        raise InputError(
             f"group_labels must be a sequence of labels (tuples for several columns), got "
             f"{group_labels!r}."
         )
     for label in labels:
         if labels.count(label) > 1:
-            raise ValueError(f"group_labels must name each group once, got {label!r} twice.")
+            raise InputError(f"group_labels must name each group once, got {label!r} twice.")
     check_several(len(labels))
 
 
 def check_several(n_groups: int) -> None:
     """Refuse a single group."""
     if n_groups < 2:
-        raise ValueError(
+        raise InputError(
             f"group_labels must name at least two groups, as one has no ratio, got {n_groups}."
         )
 

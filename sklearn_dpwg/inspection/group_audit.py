@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.data.groups import GroupBy, find_groups, grouping_names, labelled_sizes
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import audit_plan, audit_rows
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases, PlannedWidth
 from sklearn_dpwg.inspection.audit_result import AuditResult
@@ -238,7 +239,7 @@ class GroupAudit(BaseEstimator):
             If `random_state` is set.
         """
         if n_boot is not None:
-            raise ValueError(f"n_boot must be left out, as intervals are exact, got {n_boot!r}.")
+            raise InputError(f"n_boot must be left out, as intervals are exact, got {n_boot!r}.")
         audit_rows.refuse_lazy_data(y_true, scores, groups)
         facts = self._facts()
         rows = self._rows(facts, y_true, scores, groups)
@@ -307,13 +308,13 @@ class GroupAudit(BaseEstimator):
         positive = audit_rows.class_codes(y_true, facts.classes, "y_true")
         n_records = len(positive)
         if n_records == 0:
-            raise ValueError("y_true must have at least one record, got none.")
+            raise InputError("y_true must have at least one record, got none.")
         codes, labels = audit_rows.group_codes(groups, n_records, self.group_labels, self.group_by)
         audit_rows.check_several(len(labels))
         sizes = tuple(np.bincount(codes, minlength=len(labels)).tolist())
         if isinstance(scores, Mapping):
             if facts.edges is not None or facts.losses:
-                raise ValueError(
+                raise InputError(
                     f"scores of several models must be audited without score_edges and losses, or "
                     f"each by itself with n_audits={len(scores)}."
                 )
@@ -326,7 +327,7 @@ class GroupAudit(BaseEstimator):
             )
             return AuditedRows(codes, labels, sizes, positive, selected)
         if audit_rows.are_predictions(array, facts.classes):
-            raise ValueError(
+            raise InputError(
                 f"scores must be probabilities for score_edges and losses, got {array.dtype}."
             )
         score = audit_rows.probabilities(array, n_records, "scores")
@@ -393,13 +394,13 @@ def audit_predictions(
     truth = np.asarray(y_true)
     if "classes" not in parameters:
         if parameters.get("epsilon", math.inf) < math.inf:
-            raise ValueError(
+            raise InputError(
                 "classes must be declared where epsilon is finite, as classes that are found in "
                 "y_true would be released without noise, got none."
             )
         found = np.unique(truth).tolist()
         if len(found) != 2:
-            raise ValueError(f"y_true must hold two classes, or say classes=, got {len(found)}.")
+            raise InputError(f"y_true must hold two classes, or say classes=, got {len(found)}.")
         parameters = {"classes": tuple(found), **parameters}
     return GroupAudit(**{"epsilon": math.inf, **parameters}).run(truth, y_pred, groups)
 
@@ -410,7 +411,7 @@ def audit_estimator(
     """Return an audit of a fitted classifier of two classes."""
     classes = tuple(np.asarray(estimator.classes_).tolist())
     if len(classes) != 2:
-        raise ValueError(f"estimator must know two classes, got {len(classes)}.")
+        raise InputError(f"estimator must know two classes, got {len(classes)}.")
     if groups is None:
         groups = find_groups(X, None, getattr(estimator, "group_by", None))
     if hasattr(estimator, "predict_proba"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
 from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
 from sklearn_dpwg.inspection.audit_rows import smallest_ratio
@@ -363,7 +364,7 @@ class GroupWeightsDisplay(Display):
         labels = list(next(iter(models.values())).group_labels_)
         for point, model in models.items():
             if list(model.group_labels_) != labels:
-                raise ValueError(
+                raise InputError(
                     f"estimator must hold models of the same groups, got others at {point!r}."
                 )
         path = np.array([model.group_weights_ for model in models.values()])
@@ -381,7 +382,7 @@ class GroupWeightsDisplay(Display):
     def _height(self) -> float:
         shape = np.shape(self.weights)
         if len(shape) not in (1, 2) or shape[-1] != len(self.group_labels):
-            raise ValueError(
+            raise InputError(
                 f"weights must have one entry a group, {len(self.group_labels)}, got shape {shape}."
             )
         return super()._height() if self._is_path else drawing.height_of(shape[0])

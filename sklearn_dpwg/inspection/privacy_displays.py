@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.drawing import Display, Look
@@ -138,7 +139,7 @@ class PrivacyProfileDisplay(Display):
     ) -> Self:
         """Draw the trade-off of an attacker, or δ over ε where `kind` is "profile"."""
         if kind not in ("tradeoff", "profile"):
-            raise ValueError(f"kind must be 'tradeoff' or 'profile', got {kind!r}.")
+            raise InputError(f"kind must be 'tradeoff' or 'profile', got {kind!r}.")
         self._is_over_line = kind == "profile"
         self._draw_kind = {"tradeoff": self._draw_tradeoff, "profile": self._draw_profile}[kind]
         return super().plot(ax, title=title)
@@ -507,7 +508,7 @@ def _epsilons_of(
     known = [audit.model_privacy_ for audit in audits]
     found = [guarantee.epsilon for guarantee in known if guarantee is not None]
     if len(found) < len(audits):
-        raise ValueError(
+        raise InputError(
             f"epsilons must state the ε of model {name!r}, as its audit does not know the model: "
             f"pass a mapping from names to ε."
         )

@@ -19,6 +19,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.report_facts import (
@@ -194,10 +195,10 @@ class AuditReport:
     ) -> None:
         results = dict(result) if isinstance(result, Mapping) else {"the model": result}
         if not results:
-            raise ValueError("result must hold at least one AuditResult, got an empty mapping.")
+            raise InputError("result must hold at least one AuditResult, got an empty mapping.")
         for name, one in results.items():
             if not isinstance(one, AuditResult):
-                raise TypeError(
+                raise InputTypeError(
                     f"result must be an AuditResult or a mapping of them, got "
                     f"{type(one).__name__} for {name!r}."
                 )

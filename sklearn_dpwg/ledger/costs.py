@@ -22,7 +22,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatu
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from sklearn_dpwg.data.groups import grouping_names
-from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import InputError, OutsideGuaranteeWarning, UnsupportedMechanismError
 from sklearn_dpwg.exceptions import warn as warn_caller
 from sklearn_dpwg.ledger.file import total_epsilon
 from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
@@ -161,7 +161,7 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
     found = _Findings()
     _visit(fitted, found)
     if not found.guarantees:
-        raise ValueError(f"fitted holds no private fit, got {type(fitted).__name__}.")
+        raise InputError(f"fitted holds no private fit, got {type(fitted).__name__}.")
     outside = tuple(dict.fromkeys(found.outside))
     if outside and warn:
         warn_caller(
@@ -230,7 +230,7 @@ def _visit_search(part: Any, found: _Findings) -> None:
     """Collect the fits of every candidate on every fold, and the refit."""
     name = type(part).__name__
     if not hasattr(part, "best_estimator_"):
-        raise ValueError(f"fitted must have a best_estimator_: {name} has refit=False.")
+        raise InputError(f"fitted must have a best_estimator_: {name} has refit=False.")
     found.add_starts(_starts_of_search(part))
     for parameters in part.cv_results_["params"]:
         candidate = candidate_of(part, parameters)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sklearn_dpwg.exceptions import BudgetExceededError, LedgerUnreachableError
+from sklearn_dpwg.exceptions import BudgetExceededError, InputError, LedgerUnreachableError
 from sklearn_dpwg.privacy import PrivacyGuarantee, Relation, joint_guarantee
 
 _SCHEMA = """
@@ -70,7 +70,7 @@ class LedgerFile:
             if found is None:
                 connection.execute("INSERT INTO ledger VALUES (?, ?)", (epsilon, delta))
             elif found != (epsilon, delta):
-                raise ValueError(
+                raise InputError(
                     f"path holds a ledger of epsilon={found[0]:g} and delta={found[1]:g}, not of "
                     f"epsilon={epsilon:g} and delta={delta:g}."
                 )
@@ -129,7 +129,7 @@ class LedgerFile:
                 total = total_epsilon([*charged, guarantee], delta, neighbours)
             except ValueError as error:  # the unit of another fit, one of the same pipeline perhaps
                 spent = total_epsilon(charged, delta, neighbours)
-                raise ValueError(
+                raise InputError(
                     f"{error} This fit spent nothing; the ledger holds {len(charged)} fit(s), "
                     f"epsilon={spent:.4g} at delta={delta:g}, which stay charged."
                 ) from None
@@ -199,7 +199,7 @@ def total_epsilon(
     """Return ε at δ of all together, for the neighbours that are asked for."""
     numbers = sorted({guarantee.records_per_person for guarantee in guarantees})
     if len(numbers) > 1:
-        raise ValueError(
+        raise InputError(
             f"a ledger counts guarantees for equally many records of a person, got {numbers!r}: "
             f"set rows_per_person={numbers[-1]} everywhere."
         )

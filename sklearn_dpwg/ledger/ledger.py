@@ -19,7 +19,7 @@ from joblib.externals.loky import get_reusable_executor
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg.data.groups import labelled_sizes
-from sklearn_dpwg.exceptions import LedgerUnreachableError
+from sklearn_dpwg.exceptions import ContractError, LedgerUnreachableError
 from sklearn_dpwg.ledger.costs import PublicFacts, StartCost
 from sklearn_dpwg.ledger.file import LedgerFile, LedgerRow, total_epsilon
 from sklearn_dpwg.ledger.planned_search import PlannedSearch, plan_search
@@ -277,7 +277,7 @@ class PrivacyLedger:
     def __enter__(self) -> Self:
         """Open the ledger."""
         if self._file is not None:
-            raise RuntimeError("the ledger is open already.")
+            raise ContractError("the ledger is open already.")
         block = uuid4().hex
         path = Path(_folder(os.getpid()), block) if self.path is None else Path(self.path).resolve()
         file = LedgerFile(str(path), block, os.getpid())

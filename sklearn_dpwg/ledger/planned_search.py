@@ -13,7 +13,7 @@ from sklearn.model_selection import (
     RandomizedSearchCV,
 )
 
-from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, UnsupportedMechanismError
 from sklearn_dpwg.ledger.costs import (
     PublicFacts,
     candidate_of,
@@ -111,7 +111,7 @@ def _fits_of(search: Any, facts: PublicFacts) -> tuple[list[PrivacyGuarantee], i
     if hasattr(search, "planned_guarantee"):  # which follows from the parameters alone
         return [search.planned_guarantee()], 0
     if not isinstance(search, GridSearchCV | RandomizedSearchCV):
-        raise TypeError(
+        raise InputTypeError(
             f"search must be a GridSearchCV, RandomizedSearchCV or DPSearchCV, as the number of "
             f"fits of others is not known before, got {type(search).__name__}."
         )
@@ -132,7 +132,7 @@ def _fits_of(search: Any, facts: PublicFacts) -> tuple[list[PrivacyGuarantee], i
             f"{type(search.estimator).__name__} and cv={search.cv!r}."
         ) from error
     if not folds:
-        raise ValueError(
+        raise InputError(
             f"search must hold a private estimator, got {type(search.estimator).__name__}."
         )
     refit = dearest(refits)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray, Rules
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 Task = Literal["binary", "multiclass", "regression"]
 
@@ -59,9 +60,9 @@ class LossConstants:
         for name in ("score_bound", "lipschitz", "smoothness", "gradient_diameter"):
             value = getattr(self, name)
             if not value >= 0.0 or (value == math.inf and name != "smoothness"):
-                raise ValueError(f"{name} of a loss must be finite and at least 0, got {value!r}.")
+                raise InputError(f"{name} of a loss must be finite and at least 0, got {value!r}.")
         if not -math.inf < self.infimum <= self.zero_score <= self.supremum < math.inf:
-            raise ValueError(
+            raise InputError(
                 f"infimum, zero_score and supremum of a loss must be finite and in this order, got "
                 f"{self.infimum!r}, {self.zero_score!r} and {self.supremum!r}."
             )
@@ -212,7 +213,9 @@ class Loss(ABC):
         SmoothedLoss
             A loss that tends to this one with the width.
         """
-        raise TypeError(f"{type(self).__name__} has no smoothed() and cannot be solved exactly.")
+        raise InputTypeError(
+            f"{type(self).__name__} has no smoothed() and cannot be solved exactly."
+        )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, by which scikit-learn clones and searches.
@@ -245,7 +248,7 @@ class Loss(ABC):
         known = self.get_params()
         for name in parameters:
             if name not in known:
-                raise ValueError(
+                raise InputError(
                     f"{type(self).__name__} has no parameter {name!r}, only {sorted(known)}."
                 )
         if parameters:

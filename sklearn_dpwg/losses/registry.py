@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Literal, get_args
 
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.losses import classification, regression
 from sklearn_dpwg.losses.base import Loss, Task
 
@@ -51,28 +52,28 @@ def make_loss(
             return chosen(**sizes)
         names = sorted({known.name for known in of_kind})
         if loss not in names:
-            raise ValueError(
+            raise InputError(
                 f"loss of a {kind} must be one of {names} or a Loss instance, got {loss!r}."
             )
     elif not isinstance(loss, Loss):
-        raise TypeError(f"loss of a {kind} must be a name or a Loss instance, got {loss!r}.")
+        raise InputTypeError(f"loss of a {kind} must be a name or a Loss instance, got {loss!r}.")
     elif loss.task == task and (task != "multiclass" or loss.n_outputs == n_classes):
         if task == "regression" and getattr(loss, "target_bound", 1.0) < 1.0:
-            raise ValueError(
+            raise InputError(
                 f"target_bound of a regressor's loss must be 1, as target_bounds are mapped to "
                 f"[-1, 1], got {loss!r}."
             )
         return copy(loss)
     elif loss.task not in get_args(Task):
-        raise ValueError(f"task of a loss must be one of {get_args(Task)}, got {loss.task!r}.")
+        raise InputError(f"task of a loss must be one of {get_args(Task)}, got {loss.task!r}.")
     elif (loss.task == "regression") != (kind == "regressor"):
-        raise ValueError(f"loss of a {kind} must be one for a {kind}, got {loss!r}.")
+        raise InputError(f"loss of a {kind} must be one for a {kind}, got {loss!r}.")
     elif loss.task == "multiclass":
-        raise ValueError(
+        raise InputError(
             f"loss {loss!r} is for {loss.n_outputs} classes, more than two, got {n_classes}."
         )
     # scikit-learn's common checks look for these first words
-    raise ValueError(
+    raise InputError(
         f"Only binary classification is supported by loss={loss!r}, got {n_classes} classes: use "
         f"one of {sorted(suitable)} for more than two."
     )

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics
 
 from sklearn_dpwg.data.groups import encode_groups, refuse_lazy
+from sklearn_dpwg.exceptions import InputError
 
 # Metrics by name, with the direction in which each is better.
 
@@ -49,7 +50,7 @@ def is_greater_better(metric: str | Metric) -> bool | None:
         return _RATES[metric][0]
     if metric not in (*_GAINS, *_COSTS):
         names = sorted((*_GAINS, *_COSTS, *_RATES))
-        raise ValueError(f"metric must be a callable or one of {names}, got {metric!r}.")
+        raise InputError(f"metric must be a callable or one of {names}, got {metric!r}.")
     return metric in _GAINS
 
 
@@ -112,7 +113,7 @@ def _rate(name: str) -> Metric:
 
 def _check_are_classes(metric: str, y_pred: NDArray[Any]) -> None:
     if y_pred.ndim != 1 or (y_pred.dtype.kind == "f" and (y_pred % 1.0 != 0.0).any()):
-        raise ValueError(
+        raise InputError(
             f"predictions must hold one class a record for {metric!r}, got shape {y_pred.shape} "
             f"with values such as {y_pred.ravel()[0].item()!r}."
         )
@@ -124,7 +125,7 @@ def _known_classes(found_in: list[NDArray[Any]], classes: Sequence[Any] | None) 
     known = found if classes is None else set(classes)
     unknown = found - known
     if unknown:
-        raise ValueError(
+        raise InputError(
             f"classes must hold every class of y_true and predictions, got {list(known)!r} and "
             f"{unknown.pop()!r} besides."
         )
@@ -133,7 +134,7 @@ def _known_classes(found_in: list[NDArray[Any]], classes: Sequence[Any] | None) 
     try:
         return sorted(known)
     except TypeError:
-        raise ValueError(
+        raise InputError(
             "y_true and predictions must hold classes of one kind, all numbers or all strings, "
             "got some of both."
         ) from None
@@ -142,13 +143,13 @@ def _known_classes(found_in: list[NDArray[Any]], classes: Sequence[Any] | None) 
 def _positive(metric: str, known: list[Any], pos_label: Any) -> Any:
     if pos_label is not None:
         if pos_label not in known:
-            raise ValueError(
+            raise InputError(
                 f"pos_label must be one of the classes {known!r}, got {pos_label!r}: state "
                 f"classes=[...] where one does not occur."
             )
         return pos_label
     if len(known) != 2:
-        raise ValueError(
+        raise InputError(
             f"the metric {metric!r} needs two classes, got {len(known)}, {known[:5]!r}: state "
             f"pos_label, or classes=[...] where one does not occur."
         )
@@ -161,7 +162,7 @@ def _classes_of_columns(
     known = _known_classes([y_true], classes)
     n_columns = y_pred.shape[1] if y_pred.ndim == 2 and y_pred.shape[1] > 1 else 2
     if len(known) != n_columns:
-        raise ValueError(
+        raise InputError(
             f"the metric 'log_loss' needs the probability of each class, got those of {n_columns} "
             f"for the {len(known)} classes {known[:5]!r}: state classes=[...], as in classes_ of "
             f"the model, where one does not occur."
@@ -190,7 +191,7 @@ def _of_groups(
     truth = np.asarray(y_true)
     codes, labels = encode_groups(groups, len(truth), None)
     if type(min_count) is not int or min_count < 1:
-        raise ValueError(f"min_count must be a positive whole number, got {min_count!r}.")
+        raise InputError(f"min_count must be a positive whole number, got {min_count!r}.")
     models = predictions if isinstance(predictions, Mapping) else {"": predictions}
     if isinstance(metrics, str) or callable(metrics):
         metrics = [metrics]
@@ -198,7 +199,7 @@ def _of_groups(
     for name, predicted in models.items():
         predicted = np.asarray(predicted)
         if len(predicted) != len(truth):
-            raise ValueError(
+            raise InputError(
                 f"predictions must have one entry a record: got {len(predicted)} for "
                 f"{len(truth)} records."
             )
@@ -207,7 +208,7 @@ def _of_groups(
             if isinstance(predictions, Mapping):
                 column = f"{name} {column}"
             if column in (*columns, "size"):
-                raise ValueError(f"metrics must have different names, got {column!r} twice.")
+                raise InputError(f"metrics must have different names, got {column!r} twice.")
             function = metric_function(metric, truth, predicted, **positive)
             columns[column] = partial(_of_records, function, truth, predicted, min_count)
     return codes, labels, columns
@@ -388,7 +389,7 @@ def group_disparities(
             "group_disparities needs fairlearn: pip install 'sklearn-dpwg[audit]'."
         ) from None
     if method not in ("between_groups", "to_overall"):
-        raise ValueError(f'method must be "between_groups" or "to_overall", got {method!r}.')
+        raise InputError(f'method must be "between_groups" or "to_overall", got {method!r}.')
     codes, _, columns = _of_groups(
         y_true, predictions, groups, metrics, min_count, classes=classes, pos_label=pos_label
     )

@@ -13,7 +13,7 @@ from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from sklearn_dpwg.data.groups import GroupBy, encode_groups, find_groups, refuse_lazy, take_rows
-from sklearn_dpwg.exceptions import MissingGroupsWarning, UnreachedScorerWarning, warn
+from sklearn_dpwg.exceptions import InputError, MissingGroupsWarning, UnreachedScorerWarning, warn
 from sklearn_dpwg.metrics.groups import Metric, group_table, is_greater_better
 
 # Score of the worst-off group.
@@ -74,7 +74,7 @@ def worst_group_score(
         greater_is_better = direction
     if greater_is_better is None:
         what = "a callable metric" if callable(metric) else f"the metric {metric!r}"
-        raise ValueError(f"greater_is_better must be given for {what}.")
+        raise InputError(f"greater_is_better must be given for {what}.")
     table = group_table(
         y_true, y_pred, groups=groups, metrics=[metric], classes=classes, pos_label=pos_label
     )
@@ -214,11 +214,11 @@ def worst_group_scorer(
     if isinstance(scoring, str):
         get_scorer(scoring)  # raises for a name that scikit-learn does not know
     elif not callable(scoring):
-        raise ValueError(f"scoring must be the name of a scorer or a callable, got {scoring!r}.")
+        raise InputError(f"scoring must be the name of a scorer or a callable, got {scoring!r}.")
     if missing not in ("raise", "nan", "ignore"):
-        raise ValueError(f'missing must be "raise", "nan" or "ignore", got {missing!r}.')
+        raise InputError(f'missing must be "raise", "nan" or "ignore", got {missing!r}.')
     if type(min_count) is not int or min_count < 1:
-        raise ValueError(f"min_count must be a positive whole number, got {min_count!r}.")
+        raise InputError(f"min_count must be a positive whole number, got {min_count!r}.")
     if group_by is None and not get_config()["enable_metadata_routing"]:
         warn(
             "nothing hands groups to this scorer inside a search, which would pay for fits before "
@@ -273,7 +273,7 @@ class _WorstGroupScorer:
                     scorer(estimator, take_rows(X, members), take_rows(y, members))
                 )
             elif self.missing == "raise":
-                raise ValueError(
+                raise InputError(
                     f"group {label!r} has {len(members)} of the records to score, fewer than "
                     f"min_count={self.min_count}: use folds that hold every group "
                     f'(GroupLabelStratifiedKFold), or missing="nan" or "ignore".'
@@ -294,7 +294,7 @@ class _WorstGroupScorer:
         if groups is None:
             groups = groups_of_model(estimator, X)
         if groups is None:
-            raise ValueError(
+            raise InputError(
                 "no groups reached the scorer, and the fit that it was to score is paid for if it "
                 "was private: set group_by of the scorer or of the model, or pass groups as "
                 "metadata (enable_metadata_routing=True; params={'groups': ...} in "
@@ -305,7 +305,7 @@ class _WorstGroupScorer:
     def check_reached(self, estimator: Any) -> None:
         """Refuse to score an unfitted model where nothing can hand groups to this scorer."""
         if self.group_by is None and not has_grouping(estimator):
-            raise ValueError(
+            raise InputError(
                 f"no groups reached the scorer: set group_by of it or of the model; got {self!r}, "
                 f"and nothing was fitted yet."
             )

@@ -27,7 +27,7 @@ from sklearn_dpwg.data.groups import (
 )
 from sklearn_dpwg.data.problem import equal_sizes
 from sklearn_dpwg.estimators.learn import warn_of_row_norm
-from sklearn_dpwg.exceptions import SeededNoiseWarning
+from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning
 from sklearn_dpwg.ledger.costs import in_words
 from sklearn_dpwg.ledger.ledger import paid_for, spending
 from sklearn_dpwg.model_selection.search_plan import (
@@ -410,7 +410,7 @@ class DPSearchCV(FittedSearch):
         if self.scoring is None:
             return "accuracy" if is_classifier(self.estimator) else "absolute_error"
         if not callable(self.scoring) and self.scoring not in ("accuracy", "absolute_error"):
-            raise ValueError(
+            raise InputError(
                 f'scoring must be "accuracy", "absolute_error" or a callable, got {self.scoring!r}.'
             )
         return self.scoring
@@ -420,13 +420,13 @@ class DPSearchCV(FittedSearch):
     ) -> tuple[Indices, NDArray[np.object_]]:
         final = final_step(self.estimator)
         if final.group_by is not None:
-            raise ValueError(
+            raise InputError(
                 "group_by of the estimator must be None, as the search needs the groups too: set "
                 "group_by of DPSearchCV."
             )
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
-            raise ValueError("groups must be given to fit, or group_by set, got neither.")
+            raise InputError("groups must be given to fit, or group_by set, got neither.")
         encode = encode_hidden_groups if hides_groups else encode_groups
         return encode(groups, n_records, final.group_labels)
 
@@ -460,7 +460,7 @@ class DPSearchCV(FittedSearch):
         candidate = clone(self.estimator).set_params(**clone(dict(parameters), safe=False))
         final = final_step(candidate)
         if {"epsilon", "delta"} & {name.rpartition("__")[2] for name in parameters}:
-            raise ValueError(
+            raise InputError(
                 f"param_distributions must leave epsilon and delta to the search, got "
                 f"{dict(parameters)!r}."
             )

@@ -17,7 +17,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import PUBLIC_FACTS_OF_HIDDEN_GROUPS, HiddenGroups
 from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators.encode import check_neighbours
-from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, UnsupportedMechanismError
 from sklearn_dpwg.ledger.costs import StartCost, costs_in, learning_steps
 from sklearn_dpwg.privacy import (
     Budget,
@@ -127,11 +127,11 @@ def plan_search(
     from dp_accounting import dp_event
 
     if distribution not in SHAPES:
-        raise ValueError(f"distribution must be one of {sorted(SHAPES)}, got {distribution!r}.")
+        raise InputError(f"distribution must be one of {sorted(SHAPES)}, got {distribution!r}.")
     if not 1.0 <= float(mean_runs) <= 1e6:
-        raise ValueError(f"n_iter must be a number from 1 to 1e6, got {mean_runs!r}.")
+        raise InputError(f"n_iter must be a number from 1 to 1e6, got {mean_runs!r}.")
     if budget.epsilon == math.inf:
-        raise ValueError("epsilon must be finite: without privacy use RandomizedSearchCV.")
+        raise InputError("epsilon must be finite: without privacy use RandomizedSearchCV.")
     mean, shape = float(mean_runs), SHAPES[distribution]
 
     counts = None
@@ -178,7 +178,7 @@ def _largest(event: Callable[[float], DpEvent], budget: Budget, *, start: float)
     while excess(low) > 0.0:
         low -= 1.0
         if low < high - 30.0:
-            raise ValueError(
+            raise InputError(
                 f"epsilon={budget.epsilon:g} is too small for so many runs: lower n_iter, or "
                 f"count_share where groups are hidden."
             )
@@ -230,13 +230,13 @@ def share_of_counts(estimator: Any) -> float | None:
 def check_relation(final: Any, plan: SearchPlan, parameters: Mapping[str, Any]) -> None:
     """Refuse a candidate that protects something else than the search does."""
     if (final.neighbours == "replace-any") != plan.hides_groups:
-        raise ValueError(
+        raise InputError(
             f"param_distributions must leave neighbours to the estimator, as the search protects "
             f"what it says, got {dict(parameters)!r}."
         )
     names = {name.rpartition("__")[2] for name in parameters}
     if plan.hides_groups and "group_labels" in names:
-        raise ValueError(
+        raise InputError(
             f"param_distributions must leave group_labels to the estimator with "
             f"neighbours='replace-any', got {dict(parameters)!r}."
         )
@@ -318,7 +318,7 @@ def starts_of(search: Any) -> tuple[StartCost, ...]:
     for space in [spaces] if isinstance(spaces, Mapping) else spaces:
         for name, values in space.items():
             if name.rpartition("__")[2] == "start" and hasattr(values, "rvs"):
-                raise ValueError(
+                raise InputError(
                     f"param_distributions must list the values of {name}, so that what they cost "
                     f"is known before, got {values!r}."
                 )
@@ -347,7 +347,7 @@ def record_scores(scoring: Scoring, estimator: Any, X: Any, y: NDArray[Any]) -> 
         assert callable(scoring)
         scores = np.asarray(scoring(estimator, X, y), dtype=np.float64)
     if scores.shape != (len(y),):
-        raise ValueError(
+        raise InputError(
             f"scoring must return one number a record, shape ({len(y)},), got shape "
             f"{scores.shape}: the search itself takes the mean of each group, and the worst."
         )
@@ -415,12 +415,12 @@ def final_step(estimator: Any) -> Any:
     if final is not estimator:
         outside = [name for _, step in estimator.steps[:-1] for name in learning_steps(step)]
         if outside:
-            raise ValueError(
+            raise InputError(
                 f"estimator must be a pipeline whose steps learn nothing from the records but for "
                 f"the last, got one with {outside[0]}."
             )
     if not isinstance(final, DPWorstGroupClassifier | DPWorstGroupRegressor):
-        raise TypeError(
+        raise InputTypeError(
             f"estimator must be a private estimator of this package or a pipeline that ends in "
             f"one, got {type(final).__name__}."
         )
@@ -444,7 +444,7 @@ def split(
     """Hold out a share of each group at random places; without labels of all, whatever is there."""
     is_number = isinstance(test_size, float | np.floating)
     if not is_number or not 0.0 < test_size < 1.0:
-        raise ValueError(f"test_size must be a share above 0 and below 1, got {test_size!r}.")
+        raise InputError(f"test_size must be a share above 0 and below 1, got {test_size!r}.")
     if labels is None:
         parts = {"X": np.arange(len(codes))}
     else:
@@ -454,7 +454,7 @@ def split(
     for name, members in parts.items():
         places, n_held_out = rng.permutation(members), math.ceil(test_size * len(members))
         if n_held_out == len(members):
-            raise ValueError(
+            raise InputError(
                 f"{name} has {len(members)} record(s), too few to hold out {n_held_out}."
             )
         held_out.append(places[:n_held_out])

@@ -12,6 +12,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.multiclass import type_of_target
 
 from sklearn_dpwg.data.groups import GroupBy, encode_groups, find_groups, refuse_lazy
+from sklearn_dpwg.exceptions import InputError
 
 Indices = NDArray[np.intp]
 
@@ -110,19 +111,19 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
         refuse_lazy(X=X, y=y, groups=groups)
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
-            raise ValueError("groups must be given, or group_by set, to stratify by group.")
+            raise InputError("groups must be given, or group_by set, to stratify by group.")
         n_records = X.shape[0] if hasattr(X, "shape") else len(X)
         codes, labels = encode_groups(groups, n_records, None)
         sizes = np.bincount(codes)
         if sizes.min() < self.n_splits:
-            raise ValueError(
+            raise InputError(
                 f"n_splits={self.n_splits} folds need as many records of each group: group "
                 f"{labels[sizes.argmin()]!r} has {sizes.min()}."
             )
         classes = np.zeros(n_records, dtype=np.intp)
         if self.use_labels:
             if y is None:
-                raise ValueError("y must be given to stratify by label, or use_labels=False set.")
+                raise InputError("y must be given to stratify by label, or use_labels=False set.")
             if not type_of_target(y).startswith("continuous"):
                 classes = np.unique(np.asarray(y), return_inverse=True)[1].ravel()
         yield from super().split(X, self._strata(codes, classes))

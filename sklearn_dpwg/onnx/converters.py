@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import LinearSVC
 
 from sklearn_dpwg.estimators import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.preprocessing import (
     Boolean,
     BoundedScaler,
@@ -99,7 +100,7 @@ def encoded_rows(graph: Graph, schema: Any, inputs: list[Any]) -> str:
     for key, column in schema.columns.items():
         name = key if isinstance(key, str) else f"x{key}"
         if name not in by_name:
-            raise ValueError(f"initial_types must have an input {name!r}, got {sorted(by_name)!r}.")
+            raise InputError(f"initial_types must have an input {name!r}, got {sorted(by_name)!r}.")
         blocks.append(_block(graph, column, name, by_name[name]))
     return graph.affine(graph.beside(blocks), 0.0, schema.row_norm, 0.0)
 
@@ -113,19 +114,19 @@ def _block(graph: Graph, column: Any, name: str, item: Any) -> str:
         return _ordered(graph, column.levels, column.missing, name, item)
     if isinstance(column, Category):
         return _category(graph, column, name, item)
-    raise ValueError(
+    raise InputError(
         f"column {name!r} must be of a kind of this package for ONNX, got {type(column).__name__}."
     )
 
 
 def _scaled(graph: Graph, column: Number | Date, name: str, item: Any) -> str:
     if _is_text(item):
-        raise ValueError(f"input {name!r} must have numbers or seconds since 1970, got strings.")
+        raise InputError(f"input {name!r} must have numbers or seconds since 1970, got strings.")
     value = graph.double(item.full_name)
     absent = graph.node("IsNaN", value)
     if isinstance(column, Date):
         if column.unit not in _SECONDS:
-            raise ValueError(
+            raise InputError(
                 f"unit of column {name!r} must be one of {', '.join(_SECONDS)} for ONNX, which has "
                 f"no calendar, got {column.unit!r}."
             )
@@ -184,7 +185,7 @@ def _one_hot(
         numbers += [low] * (len(levels) - len(stated))
         value, how = _whole(graph, item, low - 1), {"cats_int64s": numbers}
     else:
-        raise ValueError(
+        raise InputError(
             f"levels of column {name!r} must be all strings or all whole numbers for ONNX, and its "
             f"input of the same kind, got {levels!r}."
         )

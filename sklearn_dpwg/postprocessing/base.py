@@ -27,7 +27,7 @@ from sklearn_dpwg.data.groups import (
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.encode import check_found_groups
 from sklearn_dpwg.estimators.learn import unchanged_on_failure
-from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, UnsupportedMechanismError
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.ledger.costs import learning_steps
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
@@ -72,17 +72,17 @@ def private_step(estimator: Any) -> Any:
     except TypeError:
         final = None
     if not isinstance(final, DPWorstGroupClassifier):
-        raise TypeError(
+        raise InputTypeError(
             f"estimator must be a DPWorstGroupClassifier, a pipeline that ends in one, or a "
             f"fitted classifier in a FrozenEstimator, got {type(estimator).__name__}."
         )
     if final.neighbours == "replace-any":
-        raise ValueError(
+        raise InputError(
             "estimator must have neighbours='replace-in-group', got 'replace-any': thresholds and "
             "calibration of a model that they fit are for public groups."
         )
     if final.group_by is not None:
-        raise ValueError(
+        raise InputError(
             "group_by of the estimator must be None, as thresholds and calibration need the "
             "groups too: set their own group_by."
         )
@@ -95,7 +95,7 @@ def positive_scores(model: Any, X: Any) -> FloatArray:
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(X), dtype=np.float64)[:, 1]
     if not hasattr(model, "decision_function"):
-        raise TypeError(
+        raise InputTypeError(
             f"estimator must have predict_proba or decision_function, got {type(model).__name__}."
         )
     return np.asarray(expit(np.asarray(model.decision_function(X), dtype=np.float64)))
@@ -105,7 +105,7 @@ def two_classes(model: Any) -> NDArray[Any]:
     """Return the classes of a fitted model, of which there must be two."""
     classes = np.asarray(model.classes_)
     if classes.ndim != 1 or len(classes) != 2:
-        raise ValueError(
+        raise InputError(
             f"Only binary classification is supported. The classes must be two, got {len(classes)}."
         )
     return classes
@@ -115,10 +115,10 @@ def positives(y: Any, classes: NDArray[Any], n_records: int) -> NDArray[np.bool_
     """Return which targets are the second class; others than the two are refused, not shown."""
     values = column_or_1d(y)
     if len(values) != n_records:
-        raise ValueError(f"y must hold one class a record, {n_records}, got {len(values)}.")
+        raise InputError(f"y must hold one class a record, {n_records}, got {len(values)}.")
     is_positive = values == classes[1]
     if not np.all(is_positive | (values == classes[0])):
-        raise ValueError(f"y must hold the classes {classes.tolist()!r} alone, got another.")
+        raise InputError(f"y must hold the classes {classes.tolist()!r} alone, got another.")
     return np.asarray(is_positive, dtype=bool)
 
 
@@ -167,14 +167,14 @@ def with_frozen(of_histogram: PrivacyGuarantee, model: Any, *, held_out: bool) -
 def check_held_out(held_out: Any, estimator: Any) -> None:
     """Refuse records called others where the model is fitted to them, or persons have several."""
     if not isinstance(held_out, bool | np.bool_):
-        raise ValueError(f"held_out must be True or False, got {held_out!r}.")
+        raise InputError(f"held_out must be True or False, got {held_out!r}.")
     if held_out and not is_frozen(estimator):
-        raise ValueError(
+        raise InputError(
             "held_out must be False where the model is fitted to the same records; fit it to "
             "others first and pass it in a FrozenEstimator, got True."
         )
     if held_out and rows_of_person(estimator) > 1:
-        raise ValueError(
+        raise InputError(
             "held_out must be False where a person has several rows, which may be in both parts, "
             "got True."
         )
@@ -337,7 +337,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         """Check what needs no records, and return the edges of the bins."""
         Budget(self.epsilon, self.delta)
         if not isinstance(self.per_group, bool | np.bool_):
-            raise ValueError(f"per_group must be True or False, got {self.per_group!r}.")
+            raise InputError(f"per_group must be True or False, got {self.per_group!r}.")
         open_unit(self.histogram_share, "histogram_share")
         check_held_out(self.held_out, self.estimator)
         return checked_edges(self.score_edges, self.n_bins)
@@ -381,7 +381,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         check_is_fitted(model)
         classes = two_classes(model)
         if self.classes is not None and list(self.classes) != classes.tolist():
-            raise ValueError(
+            raise InputError(
                 f"classes must be those of the frozen model, {classes.tolist()!r}, got "
                 f"{self.classes!r}."
             )
@@ -389,7 +389,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         is_positive = positives(y, classes, n_records)
         if groups is None:
             if self.group_labels is not None:
-                raise ValueError("groups must be given where group_labels is set, got None.")
+                raise InputError("groups must be given where group_labels is set, got None.")
             codes, labels = np.zeros(n_records, dtype=np.intp), np.array([0], dtype=object)
         else:
             is_stated = self.group_labels is not None
@@ -479,7 +479,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
             return scores, np.zeros(n_records, dtype=np.intp)
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
-            raise ValueError(
+            raise InputError(
                 f"groups must be given to predict, or group_by set, as {type(self).__name__} "
                 f"treats each group by itself, got neither."
             )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray, whole_number
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import (
     Budget,
     NoiseSource,
@@ -84,7 +85,7 @@ def checked_edges(score_edges: Sequence[float] | ArrayLike | None, n_bins: int) 
         between = np.empty(0)
     edges = np.concatenate([[0.0], between.ravel(), [1.0]])
     if between.ndim != 1 or not between.size or not bool((np.diff(edges) > 0.0).all()):
-        raise ValueError(
+        raise InputError(
             f"score_edges must hold rising numbers between 0 and 1, at least one, got "
             f"{score_edges!r}."
         )
@@ -185,7 +186,7 @@ def split_budget(
         if cost <= budget.epsilon:
             return model, release
         epsilon *= _SHADE * budget.epsilon / cost
-    raise ValueError(
+    raise InputError(
         f"epsilon must be large enough for a model and a histogram at delta={budget.delta!r} and "
         f"histogram_share={share!r}, got {budget.epsilon!r}."
     )

@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, real_number
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.postprocessing.base import ScorePostprocessor
 from sklearn_dpwg.postprocessing.histogram import likely_counts
 
@@ -239,14 +240,14 @@ class DPThresholdClassifier(ScorePostprocessor):
 
     def _check_parameters(self) -> FloatArray:
         if self.constraint not in RULES:
-            raise ValueError(f"constraint must be one of {sorted(RULES)}, got {self.constraint!r}.")
+            raise InputError(f"constraint must be one of {sorted(RULES)}, got {self.constraint!r}.")
         gap = real_number(self.max_gap, "max_gap")
         if not 0.0 <= gap <= 1.0:
-            raise ValueError(f"max_gap must be from 0 to 1, got {gap!r}.")
+            raise InputError(f"max_gap must be from 0 to 1, got {gap!r}.")
         positive_finite(self.miss_cost, "miss_cost")
         edges = super()._check_parameters()
         if self.constraint != "worst_error" and not self.per_group and gap == 0.0:
-            raise ValueError(
+            raise InputError(
                 "max_gap must be positive where all groups share one threshold, which makes their "
                 "rates equal by choosing everybody or nobody only, got 0."
             )

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, real_number
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 _DATES = (datetime.date, np.datetime64)  # timestamps are dates
 _OTHER_TIMES = (datetime.timedelta, np.timedelta64, datetime.time, pd.Period)
@@ -113,7 +114,7 @@ def _has_dates(column: pd.Series, name: object) -> bool:
         or isinstance(dtype, pd.PeriodDtype)
         or any(isinstance(value, _OTHER_TIMES) for value in values)
     ):
-        raise ValueError(
+        raise InputError(
             f"column {name!r} of X must hold numbers or dates, got durations, times or periods."
         )
     return any(isinstance(value, _DATES) for value in values)
@@ -123,7 +124,7 @@ def _seconds(column: pd.Series, name: object = None) -> FloatArray:
     try:
         times = times_in_utc(column, "ISO8601")
     except (TypeError, ValueError):
-        raise ValueError(f"column {name!r} of X must hold dates alone, as some are.") from None
+        raise InputError(f"column {name!r} of X must hold dates alone, as some are.") from None
     return np.asarray((times - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
 
 
@@ -257,27 +258,27 @@ class Number(_Scaled):
         low = real_number(self.low, f"low of column {name!r}")
         high = real_number(self.high, f"high of column {name!r}")
         if not (low < high and math.isfinite(high - low)):
-            raise ValueError(
+            raise InputError(
                 f"column {name!r} must have finite bounds with low < high, got {(low, high)!r}."
             )
         if self.log and low < 0:
-            raise ValueError(f"column {name!r} must have low >= 0 for log=True, got {low!r}.")
+            raise InputError(f"column {name!r} must have low >= 0 for log=True, got {low!r}.")
         _check_fill(self, name)
         if self.fill is not None:
             fill = real_number(self.fill, f"fill of column {name!r}")
             if not (low < fill < high and abs(self._scaled_fill()) < 1.0):
-                raise ValueError(
+                raise InputError(
                     f"fill of column {name!r} must lie strictly between its bounds {(low, high)!r},"
                     f" got {fill!r}."
                 )
 
     def encode(self, values: pd.Series, name: str) -> Block:
         if values.dtype.kind in "mMc":
-            raise ValueError(f"column {name!r} must hold numbers, got {values.dtype}.")
+            raise InputError(f"column {name!r} must hold numbers, got {values.dtype}.")
         try:
             numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError):
-            raise ValueError(f"column {name!r} must hold numbers, and some are none.") from None
+            raise InputError(f"column {name!r} must hold numbers, and some are none.") from None
         return self._filled(self._to_scale(numbers), name, self._scaled_fill())
 
     def _bounds(self) -> tuple[float, float]:
@@ -323,7 +324,7 @@ class Date(_Scaled):
 
     def check(self, name: str) -> None:
         if self.unit not in DATE_UNITS:
-            raise ValueError(
+            raise InputError(
                 f"unit of column {name!r} must be one of {', '.join(DATE_UNITS)}, "
                 f"got {self.unit!r}."
             )
@@ -332,7 +333,7 @@ class Date(_Scaled):
         except (TypeError, ValueError):
             low = high = math.nan
         if not low < high:
-            raise ValueError(
+            raise InputError(
                 f"column {name!r} must have dates with first < last in its unit {self.unit!r}, got "
                 f"{(self.first, self.last)!r}."
             )
@@ -343,18 +344,18 @@ class Date(_Scaled):
             except (TypeError, ValueError):
                 inside = False
             if not inside:
-                raise ValueError(
+                raise InputError(
                     f"fill of column {name!r} must be a date strictly between "
                     f"{(self.first, self.last)!r} in its unit {self.unit!r}, got {self.fill!r}."
                 )
 
     def encode(self, values: pd.Series, name: str) -> Block:
         if pd.api.types.is_numeric_dtype(values) and not values.isna().all():
-            raise ValueError(f"column {name!r} must hold dates, got numbers.")
+            raise InputError(f"column {name!r} must hold dates, got numbers.")
         try:
             counts = self._counts(values, self.format)
         except (TypeError, ValueError):
-            raise ValueError(
+            raise InputError(
                 f"column {name!r} must hold dates of the form {self.format!r}, and some are none."
             ) from None
         scaled = to_unit_interval(counts, *self._bounds())
@@ -466,7 +467,7 @@ class Category:
     def check(self, name: str) -> None:
         _check_levels(self.levels, name, least=1)
         if len(set(self.names(name))) != self.width:
-            raise ValueError(
+            raise InputError(
                 f"levels of column {name!r} must have names of their own, got {self.levels!r}"
                 + (" beside the level of missing values." if self.missing else ".")
             )
@@ -526,7 +527,7 @@ def _keep_as_tuple(column: Ordered | Category) -> None:
 
 def _refuse_unknown(codes: NDArray[np.intp], name: str) -> None:
     if (codes == UNKNOWN).any():
-        raise ValueError(f"column {name!r} must hold none but its levels, and some values differ.")
+        raise InputError(f"column {name!r} must hold none but its levels, and some values differ.")
 
 
 def _missing_error(name: str) -> ValueError:
@@ -540,19 +541,19 @@ def check_flags(column: Column, name: str) -> None:
     for flag in ("log", "other", "missing"):
         value = getattr(column, flag, False)
         if not isinstance(value, bool):
-            raise TypeError(f"{flag} of column {name!r} must be True or False, got {value!r}.")
+            raise InputTypeError(f"{flag} of column {name!r} must be True or False, got {value!r}.")
 
 
 def _check_fill(column: Number | Date, name: str) -> None:
     if column.fill is not None and not column.missing:
-        raise ValueError(f"fill of column {name!r} is for missing=True, got {column.fill!r}.")
+        raise InputError(f"fill of column {name!r} is for missing=True, got {column.fill!r}.")
 
 
 def _check_levels(levels: object, name: str, *, least: int) -> None:
     """Refuse levels that are too few, missing values or twice in the list."""
     if not isinstance(levels, tuple) or len(levels) < least:
-        raise ValueError(
+        raise InputError(
             f"levels of column {name!r} must be a tuple of at least {least}, got {levels!r}."
         )
     if pd.isna(np.array(levels, dtype=object)).any() or len(set(levels)) != len(levels):
-        raise ValueError(f"levels of column {name!r} must be different values, got {levels!r}.")
+        raise InputError(f"levels of column {name!r} must be different values, got {levels!r}.")

@@ -18,6 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.groups import refuse_lazy_rows
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import Column, check_flags, of_polars
 from sklearn_dpwg.preprocessing.schema_files import read_schema_file, template
 
@@ -48,7 +49,7 @@ class Schema:
 
     def __init__(self, columns: Mapping[Any, Column]) -> None:
         if not columns:
-            raise ValueError("columns must name at least one column, got none.")
+            raise InputError("columns must name at least one column, got none.")
         names: list[str] = []
         for name, column in columns.items():
             check_flags(column, feature_name(name))
@@ -56,7 +57,7 @@ class Schema:
             names += column.names(feature_name(name))
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
-            raise ValueError(
+            raise InputError(
                 f"columns must give each encoded column a name, {twice[0]!r} is twice."
             )
         # a copy, so that nobody changes it afterwards; columns that are not named are left out
@@ -71,7 +72,7 @@ class Schema:
         found = Counter(names)
         for name in self.columns:
             if found[name] != 1:
-                raise ValueError(f"X must have one column {name!r}, got {found[name] or 'none'}.")
+                raise InputError(f"X must have one column {name!r}, got {found[name] or 'none'}.")
 
     def encode(self, frame: pd.DataFrame, *, sparse: bool | None = None) -> FloatArray | csr_array:
         """Encode a table."""
@@ -289,9 +290,9 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         names = None if input_features is None else list(input_features)
         known = getattr(self, "feature_names_in_", None)
         if names is not None and known is not None and list(known) != names:
-            raise ValueError("input_features is not equal to feature_names_in_.")
+            raise InputError("input_features is not equal to feature_names_in_.")
         if names is not None and len(names) != getattr(self, "n_features_in_", len(names)):
-            raise ValueError(
+            raise InputError(
                 f"input_features should have length equal to number of features "
                 f"({self.n_features_in_}), got {len(names)}."
             )
@@ -300,17 +301,17 @@ class PublicSchema(TransformerMixin, BaseEstimator):
     def _schema(self) -> Schema:
         """Return the core, which checks what is said of the columns."""
         if not isinstance(self.columns, Mapping):
-            raise TypeError(
+            raise InputTypeError(
                 "columns must be a mapping from names to kinds such as Number(0, 100), "
                 f"got {self.columns!r}."
             )
         for name, column in self.columns.items():
             if not all(hasattr(column, part) for part in ("check", "names", "encode")):
-                raise TypeError(
+                raise InputTypeError(
                     f"columns must map {name!r} to a kind such as Number(0, 100), got {column!r}."
                 )
         if self.sparse_output is not None and not isinstance(self.sparse_output, bool):
-            raise TypeError(
+            raise InputTypeError(
                 f"sparse_output must be True, False or None, got {self.sparse_output!r}."
             )
         return Schema(self.columns)

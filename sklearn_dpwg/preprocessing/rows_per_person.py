@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import whole_number
 from sklearn_dpwg.data.groups import refuse_lazy
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import NoiseSource
 
 
@@ -117,10 +118,10 @@ def bound_rows_per_person(
         X, person = _without_column(X, person)
     codes, _ = pd.factorize(np.asarray(person, dtype=object).ravel())
     if (codes < 0).any():
-        raise ValueError("person must say whose row each row is, got missing values.")
+        raise InputError("person must say whose row each row is, got missing values.")
     for name, values in (("X", X), ("y", y), ("groups", groups)):
         if values is not None and _length(values) != len(codes):
-            raise ValueError(
+            raise InputError(
                 f"{name} must have a row for each entry of person, {len(codes):,}, got "
                 f"{_length(values):,}."
             )
@@ -139,7 +140,7 @@ def _keep(codes: NDArray[np.intp], k: int, rng: np.random.Generator) -> NDArray[
 
 def _without_column(X: Any, name: str) -> tuple[Any, Any]:
     if name not in list(getattr(X, "columns", ())):
-        raise ValueError(f"person must be a column of the frame X or an array, got {name!r}.")
+        raise InputError(f"person must be a column of the frame X or an array, got {name!r}.")
     return (X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)), X[name]
 
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.groups import refuse_lazy_rows
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
 from sklearn_dpwg.preprocessing.columns import dates_as_seconds, is_date, seconds, to_unit_interval
 from sklearn_dpwg.preprocessing.public_schema import norm_bound
@@ -47,7 +48,7 @@ def column_bounds(
     if pairs.shape == (2,):
         pairs, dated = np.tile(pairs, (n_columns, 1)), np.tile(dated, (n_columns, 1))
     if pairs.shape != (n_columns, 2):
-        raise ValueError(
+        raise InputError(
             f"bounds must be a pair (low, high) or one pair for each of the {n_columns} columns, "
             f"got {bounds!r}."
         )
@@ -57,7 +58,7 @@ def column_bounds(
     wrong = np.flatnonzero(~((width > 0) & np.isfinite(width)) | (dated[:, 0] != dated[:, 1]))
     if wrong.size:
         column = int(wrong[0])
-        raise ValueError(
+        raise InputError(
             f"bounds must be finite with low < high, got {tuple(map(float, pairs[column]))!r} for "
             f"column {names[column] if names is not None else column!r}."
         )
@@ -69,13 +70,13 @@ def _in_order(
 ) -> Sequence[tuple[Bound, Bound]]:
     """Return the pairs of a mapping in the order of the columns."""
     if names is None:
-        raise ValueError(
+        raise InputError(
             "bounds must be a pair or a sequence of pairs, as X has no column names, got a mapping."
         )
     without = [name for name in names if name not in bounds]
     unknown = [name for name in bounds if name not in names]
     if without or unknown:
-        raise ValueError(
+        raise InputError(
             f"bounds must name the columns of X, {list(names)!r}: "
             + (f"{without[0]!r} has none." if without else f"it has no {unknown[0]!r}.")
         )
@@ -98,16 +99,16 @@ def finite_rows(
     except ValueError as error:
         # these two quote what is in the records
         if str(error).startswith("Complex data not supported"):
-            raise ValueError("Complex data not supported: X must hold real numbers.") from None
+            raise InputError("Complex data not supported: X must hold real numbers.") from None
         if "could not convert" in str(error):
-            raise ValueError("X must hold numbers or dates, and some cells are none.") from None
+            raise InputError("X must hold numbers or dates, and some cells are none.") from None
         raise
     with np.errstate(over="ignore", invalid="ignore"):
         suspects = np.flatnonzero(~np.isfinite(rows.sum(axis=0)))
     for column in map(int, suspects):
         for kind, has in (("NaN", np.isnan), ("infinity", np.isinf)):
             if has(rows[:, column]).any():
-                raise ValueError(
+                raise InputError(
                     f"X must be finite, got {kind} in column {name_of(scaler, column)!r}: "
                     "PublicSchema takes a fill that is said beforehand, while an imputer would "
                     "learn from the records what no guarantee covers."
@@ -122,7 +123,7 @@ def check_dates(scaler: Any, found: NDArray[np.bool_], stated: NDArray[np.bool_]
     """Refuse dates between numbers, and numbers between dates."""
     for column in map(int, np.flatnonzero(found != stated)):
         kinds = ("dates", "numbers") if found[column] else ("numbers", "timestamps")
-        raise ValueError(
+        raise InputError(
             f"bounds of column {name_of(scaler, column)!r} must be timestamps if it holds dates, "
             f"and numbers otherwise, got {kinds[0]} between bounds that are {kinds[1]}."
         )
@@ -261,7 +262,7 @@ class BoundedScaler(_ByBounds):
             If a bound is missing or wrong, or a value is missing.
         """
         if not isinstance(self.unit_norm, bool):
-            raise TypeError(f"unit_norm must be True or False, got {self.unit_norm!r}.")
+            raise InputTypeError(f"unit_norm must be True or False, got {self.unit_norm!r}.")
         X, self.low_, self.high_ = self._bounded(X)
         self._divisor = norm_bound(X.shape[1]) if self.unit_norm else 1.0
         self.row_norm_ = 1.0 if self.unit_norm else float(np.sqrt(X.shape[1]))

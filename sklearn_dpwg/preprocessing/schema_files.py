@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from sklearn_dpwg._checks import real_number
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.preprocessing.columns import Boolean, Category, Column, Date, Number, Ordered
 
 KINDS: Mapping[str, type[Any]] = MappingProxyType(
@@ -120,12 +121,12 @@ def _declared_kinds(table: Any) -> Iterator[tuple[str, str]]:
     elif hasattr(table, "get_column"):
         columns = list(table.schema.items())
     else:
-        raise TypeError(
+        raise InputTypeError(
             f"X must be a frame of pandas or polars, as it needs names, got {type(table).__name__}."
         )
     for name, dtype in columns:
         if not isinstance(name, str):
-            raise TypeError(f"X must have strings as names of columns, got {name!r}.")
+            raise InputTypeError(f"X must have strings as names of columns, got {name!r}.")
         yield name, _kind_of_pandas(dtype) if hasattr(dtype, "kind") else _kind_of_polars(dtype)
 
 
@@ -152,10 +153,10 @@ def read_schema_file(path: str | Path) -> SchemaFile:
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} must be a TOML file: {error}") from None
+        raise InputError(f"{path} must be a TOML file: {error}") from None
     tables = content.get("columns")
     if not set(content) <= {"columns", *TASK} or not isinstance(tables, dict):
-        raise ValueError(
+        raise InputError(
             f"{path} must hold tables [columns.NAME], may hold [groups] and [target], and nothing "
             f"else, got {sorted(content)!r}."
         )
@@ -169,7 +170,7 @@ def read_schema_file(path: str | Path) -> SchemaFile:
         if value == TO_FILL
     ]
     if open_entries:
-        raise ValueError(f"{path} has entries that are to be filled in: {'; '.join(open_entries)}.")
+        raise InputError(f"{path} has entries that are to be filled in: {'; '.join(open_entries)}.")
     columns = {name: _column(name, table, path) for name, table in tables.items()}
     of_groups, labels = _groups(task["groups"], path)
     target, classes, bounds = _target(task["target"], columns, path)
@@ -179,7 +180,7 @@ def read_schema_file(path: str | Path) -> SchemaFile:
 def _task_table(name: str, table: Any, path: str | Path) -> dict[str, Any]:
     """Return a table of what is not about a column, its entries known."""
     if not isinstance(table, dict):
-        raise ValueError(f"{name} in {path} must be a table [{name}], got {table!r}.")
+        raise InputError(f"{name} in {path} must be a table [{name}], got {table!r}.")
     _check_entries(table, TASK[name], f"[{name}] in {path}")
     return table
 
@@ -188,7 +189,7 @@ def _check_entries(table: Mapping[str, Any], allowed: Sequence[str], what: str) 
     """Refuse an entry that nothing reads."""
     for entry in table:
         if entry not in allowed:
-            raise ValueError(f"{what} must have entries of {', '.join(allowed)}, got {entry!r}.")
+            raise InputError(f"{what} must have entries of {', '.join(allowed)}, got {entry!r}.")
 
 
 def _groups(
@@ -199,9 +200,9 @@ def _groups(
     if isinstance(columns, str):
         columns = [columns]
     if columns is not None and not (_is_list(columns) and all(isinstance(c, str) for c in columns)):
-        raise ValueError(f"columns of [groups] in {path} must be names, got {columns!r}.")
+        raise InputError(f"columns of [groups] in {path} must be names, got {columns!r}.")
     if labels is not None and not _is_list(labels):
-        raise ValueError(f"labels of [groups] in {path} must be a list, got {labels!r}.")
+        raise InputError(f"labels of [groups] in {path} must be a list, got {labels!r}.")
     if labels is not None:
         labels = tuple(tuple(label) if isinstance(label, list) else label for label in labels)
     return None if columns is None else tuple(columns), labels
@@ -213,17 +214,17 @@ def _target(
     """Return the name of the target, and either its classes or its bounds, or neither."""
     name, classes = table.get("column"), table.get("classes")
     if name is not None and not isinstance(name, str):
-        raise ValueError(f"column of [target] in {path} must be a name, got {name!r}.")
+        raise InputError(f"column of [target] in {path} must be a name, got {name!r}.")
     if name in columns:
-        raise ValueError(
+        raise InputError(
             f"column of [target] in {path} must not be one of [columns], which the model may see, "
             f"got {name!r}."
         )
     if classes is not None and not _is_list(classes):
-        raise ValueError(f"classes of [target] in {path} must be a list, got {classes!r}.")
+        raise InputError(f"classes of [target] in {path} must be a list, got {classes!r}.")
     bounds = tuple(table[entry] for entry in ("low", "high") if entry in table)
     if len(bounds) == 1 or (bounds and classes is not None):
-        raise ValueError(
+        raise InputError(
             f"[target] in {path} must have classes, or else both low and high, got "
             f"{sorted(table)!r}."
         )
@@ -242,13 +243,13 @@ def _column(name: str, table: Any, path: str | Path) -> Column:
     entries = dict(table) if isinstance(table, dict) else {}
     kind = entries.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:
-        raise ValueError(
+        raise InputError(
             f"kind of column {name!r} in {path} must be one of {', '.join(KINDS)}, got {kind!r}."
         )
     parts = fields(KINDS[kind])
     _check_entries(entries, [part.name for part in parts], f"column {name!r} in {path}")
     for part in parts:
         if part.default is MISSING and part.name not in entries:
-            raise ValueError(f"column {name!r} in {path} must have an entry {part.name!r}.")
+            raise InputError(f"column {name!r} in {path} must have an entry {part.name!r}.")
     column: Column = KINDS[kind](**entries)
     return column

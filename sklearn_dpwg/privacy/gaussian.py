@@ -15,6 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
 from sklearn_dpwg._checks import FloatArray, non_negative, open_unit
+from sklearn_dpwg.exceptions import InputError
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _ROOT_HALF_PI = math.sqrt(math.pi / 2.0)
@@ -132,7 +133,7 @@ def _log_gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> FloatArray:
     )
     for name, values in (("epsilon", epsilons), ("mu", mus)):
         if not np.all(values >= 0.0):
-            raise ValueError(f"{name} must be at least 0 everywhere, got {values!r}.")
+            raise InputError(f"{name} must be at least 0 everywhere, got {values!r}.")
     is_inner = (mus > 0.0) & (mus < np.inf) & (epsilons < np.inf)
     inner_mus = np.where(is_inner, mus, 1.0)
     with np.errstate(over="ignore", divide="ignore", under="ignore"):

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_dpwg import _repr as html
 from sklearn_dpwg._checks import FloatArray, non_negative, open_unit, real_number, whole_number
-from sklearn_dpwg.exceptions import PlanExceededError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy.accounting.calibration import (
     events_for_records,
     part_events,
@@ -96,11 +96,11 @@ class PrivacyGuarantee:
         object.__setattr__(self, "delta", open_unit(self.delta, "delta"))
         object.__setattr__(self, "relation", Relation(self.relation))
         if isinstance(self.public, str):
-            raise TypeError("public must be a sequence of strings, got one string.")
+            raise InputTypeError("public must be a sequence of strings, got one string.")
         for name in ("public", "events", "outside", "groupings"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.events:
-            raise ValueError("events must hold at least one event.")
+            raise InputError("events must hold at least one event.")
         count = whole_number(self.records_per_person, "records_per_person", least=1)
         object.__setattr__(self, "records_per_person", count)
 
@@ -252,7 +252,7 @@ class PrivacyGuarantee:
         """
         values = np.asarray(epsilons, dtype=np.float64)
         if not np.all(values >= 0.0):
-            raise ValueError(f"epsilons must be at least 0 everywhere, got {epsilons!r}.")
+            raise InputError(f"epsilons must be at least 0 everywhere, got {epsilons!r}.")
         return worst_deltas(_compositions(self.events), values)
 
     def tradeoff(self, alphas: ArrayLike) -> FloatArray:
@@ -271,7 +271,7 @@ class PrivacyGuarantee:
         """
         values = np.asarray(alphas, dtype=np.float64)
         if not np.all((values >= 0.0) & (values <= 1.0)):
-            raise ValueError(f"alphas must be in [0, 1] everywhere, got {alphas!r}.")
+            raise InputError(f"alphas must be in [0, 1] everywhere, got {alphas!r}.")
         return type_two_errors(_compositions(self.events), values)
 
     def for_records(self, n_records: int) -> PrivacyGuarantee:
@@ -323,7 +323,7 @@ class PrivacyGuarantee:
         """
         relation = Relation(relation)
         if not self.relation.implies(relation):
-            raise ValueError(
+            raise InputError(
                 f"a guarantee for the neighbours {self.relation.short_name!r} says nothing of the "
                 f"neighbours {relation.short_name!r}, which were asked for."
             )
@@ -433,7 +433,7 @@ def joint_guarantee(guarantees: Sequence[PrivacyGuarantee], delta: float) -> Pri
     """
     units = sorted({one.records_per_person for one in guarantees})
     if len(units) != 1:
-        raise ValueError(
+        raise InputError(
             f"guarantees must protect equally many records of a person, got {len(units)} kinds: "
             f"{units!r}."
         )

@@ -13,7 +13,7 @@ from sklearn_dpwg._checks import (
     real_number,
     whole_number,
 )
-from sklearn_dpwg.exceptions import DeltaWarning, UnsupportedMechanismError, warn
+from sklearn_dpwg.exceptions import DeltaWarning, InputError, UnsupportedMechanismError, warn
 from sklearn_dpwg.privacy.gaussian import gdp_mu
 
 if TYPE_CHECKING:
@@ -84,13 +84,13 @@ class Release:
     def __post_init__(self) -> None:
         non_empty_string(self.name, "name")
         if self.mechanism not in ("gaussian", "laplace", "discrete-laplace"):
-            raise ValueError(
+            raise InputError(
                 f"mechanism must be 'gaussian', 'laplace' or 'discrete-laplace', got "
                 f"{self.mechanism!r}."
             )
         rate = real_number(self.sampling_rate, "sampling_rate")
         if not 0.0 < rate <= 1.0:
-            raise ValueError(f"sampling_rate must be above 0 and at most 1, got {rate!r}.")
+            raise InputError(f"sampling_rate must be above 0 and at most 1, got {rate!r}.")
         if rate < 1.0 and self.mechanism != "gaussian":
             raise UnsupportedMechanismError(
                 "Poisson-sampled Laplace noise has no tight accountant when records are replaced; "
@@ -105,7 +105,7 @@ class Release:
         if self.draws_per_record is not None:
             paid = whole_number(self.draws_per_record, "draws_per_record", least=1)
             if paid > self.max_count:
-                raise ValueError(
+                raise InputError(
                     f"draws_per_record must be at most max_count, {self.max_count}, got {paid}."
                 )
             object.__setattr__(self, "draws_per_record", paid)
@@ -191,7 +191,7 @@ class Budget:
     def __post_init__(self) -> None:
         epsilon = real_number(self.epsilon, "epsilon")
         if epsilon <= 0.0:
-            raise ValueError(
+            raise InputError(
                 f"epsilon must be positive (infinity means no privacy), got {epsilon!r}."
             )
         object.__setattr__(self, "epsilon", epsilon)
@@ -258,7 +258,7 @@ class Relation:
         places = [place for place, pair in enumerate(_SENTENCES.items()) if said in pair]
         if not places:
             known = ", ".join(map(repr, _SENTENCES))
-            raise ValueError(f"neighbours must be one of {known}, got {neighbours!r}.")
+            raise InputError(f"neighbours must be one of {known}, got {neighbours!r}.")
         self._rank = places[0]
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.descent.ags import AGS
 from sklearn_dpwg.solvers.descent.gda import GDA
@@ -194,12 +195,12 @@ def make_solver(solver: str | Solver, *, epsilon: float) -> Solver:
     """
     if isinstance(solver, str):
         if solver not in SOLVERS:
-            raise ValueError(
+            raise InputError(
                 f"solver must be one of {sorted(SOLVERS)} or a solver instance, got {solver!r}."
             )
         found: Solver = SOLVERS[solver]()
     elif isinstance(solver, Solver):
         found = solver
     else:
-        raise TypeError(f"solver must be a name or a solver instance, got {solver!r}.")
+        raise InputTypeError(f"solver must be a name or a solver instance, got {solver!r}.")
     return Exact() if epsilon == float("inf") and not isinstance(found, Exact) else found

@@ -12,6 +12,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss, LossConstants
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release, SumGrid
@@ -64,11 +65,11 @@ def least_unit(loss: Loss) -> float:
 def check_centring(problem: Problem, owner: str) -> None:
     """Refuse to centre what has no intercept, or a loss whose slopes cannot be limited."""
     if problem.intercept_scaling == 0.0:
-        raise ValueError(
+        raise InputError(
             f"centring of {owner} needs an intercept, which takes up the centre, but there is none."
         )
     if type(problem.loss).__dict__.get("kernel") is None:
-        raise ValueError(
+        raise InputError(
             f"centring of {owner} needs a loss with a compiled kernel, which limits slopes, got "
             f"{problem.loss!r}."
         )

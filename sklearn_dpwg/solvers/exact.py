@@ -11,6 +11,7 @@ import numpy as np
 from sklearn_dpwg._checks import Rules, one_of, positive
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.saddle_point import solve_saddle_point, worst_group_optimum
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.plan import Plan, predict_seconds
@@ -79,7 +80,7 @@ class Exact(Solver):
 
     def _check_budget(self, budget: Budget) -> None:
         if budget.epsilon != math.inf:
-            raise ValueError(
+            raise InputError(
                 f"solver {self.name!r} adds no noise and needs epsilon=inf, got epsilon="
                 f"{budget.epsilon!r}."
             )
@@ -88,7 +89,7 @@ class Exact(Solver):
         strengths, bound = (0.0, 0.0), self.tolerance
         if self.schedule == "paper":
             if not problem.loss.smooth:
-                raise ValueError(
+                raise InputError(
                     f"schedule='paper' of Exact needs a smooth loss, got {problem.loss!r}."
                 )
             strengths = remark_strengths(problem)

@@ -12,6 +12,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.solvers.solver import Solver
 
@@ -214,7 +215,7 @@ def as_mixture_solver(base: object) -> MixtureSolver:
         return known[base]()
     if isinstance(base, MixtureSolver):
         return base
-    raise ValueError(
+    raise InputError(
         f"base of BestResponse must be one of {sorted(known)} or a solver that has plan_calls "
         f"and answer, got {base!r}."
     )

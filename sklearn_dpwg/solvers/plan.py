@@ -14,7 +14,7 @@ from sklearn_dpwg import _repr as html
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import PUBLIC_FACTS, PUBLIC_FACTS_OF_HIDDEN_GROUPS, Problem
-from sklearn_dpwg.exceptions import PlanExceededError
+from sklearn_dpwg.exceptions import InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, Release
 from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_CALL, SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.privacy.statement import rounded_up
@@ -165,14 +165,14 @@ class Plan:
         )
 
     def __init_subclass__(cls) -> NoReturn:
-        raise TypeError("Plan has no subclasses: its guarantee is that of its releases.")
+        raise InputTypeError("Plan has no subclasses: its guarantee is that of its releases.")
 
     def __post_init__(self) -> None:
         # a list could be emptied later, and a subclass could say that it is another release
         object.__setattr__(self, "releases", tuple(self.releases))
         for kind, value in [*((Release, each) for each in self.releases), (Budget, self.budget)]:
             if type(value) is not kind:
-                raise TypeError(f"a plan is made of a Budget and of Releases, got {value!r}.")
+                raise InputTypeError(f"a plan is made of a Budget and of Releases, got {value!r}.")
         if self.counts is not None:
             if self.releases[: len(self.counts.releases)] != self.counts.releases:
                 raise PlanExceededError(

@@ -14,7 +14,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
-from sklearn_dpwg.exceptions import PlanExceededError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.plan import Plan
@@ -79,7 +79,7 @@ class Solver(BaseEstimator, ABC):
             self._check_hidden_groups()
         plan = self._plan(problem, budget)
         if type(plan) is not Plan:
-            raise TypeError(f"_plan of solver {self.name!r} must return a Plan, got {plan!r}.")
+            raise InputTypeError(f"_plan of solver {self.name!r} must return a Plan, got {plan!r}.")
         stated = (problem.loss, problem.loss.with_bounded_slope())
         if plan.problem.loss not in stated or replace(plan.problem, loss=problem.loss) != problem:
             raise PlanExceededError(f"solver {self.name!r} planned for another problem.")
@@ -160,13 +160,13 @@ class Solver(BaseEstimator, ABC):
     def _check_budget(self, budget: Budget) -> None:
         """Refuse a budget that the solver has no use for."""
         if budget.epsilon == math.inf:
-            raise ValueError(
+            raise InputError(
                 f"solver {self.name!r} adds noise and needs a finite epsilon, got inf."
             )
 
     def _check_hidden_groups(self) -> None:
         """Refuse to protect who is in which group, which takes proofs of its own."""
-        raise ValueError(
+        raise InputError(
             f"solver {self.name!r} needs public groups: neighbours='replace-any' is for 'auto', "
             "'mgr', 'moments' and 'phased-erm'."
         )
@@ -192,7 +192,7 @@ def check_match(problem: Problem, data: Risks) -> None:
     planned = (problem.group_sizes, problem.loss, problem.n_weights, problem.intercept_scaling)
     found = (data.group_sizes, data.loss, data.n_weights, data.intercept_scaling)
     if planned != found:
-        raise ValueError(
+        raise InputError(
             "The plan is for other records: it has (group sizes, loss, weights, intercept "
             f"scaling) = {planned}, the records have {found}."
         )
@@ -204,12 +204,12 @@ def _check_match_of_hidden(problem: Problem, data: Risks) -> None:
     planned = (problem.n_records, problem.n_groups, problem.loss, problem.n_weights)
     found = (n_records, data.n_groups, data.loss, data.n_weights)
     if (*planned, problem.intercept_scaling) != (*found, data.intercept_scaling):
-        raise ValueError(
+        raise InputError(
             "The plan is for other records: it has (records, groups, loss, weights) = "
             f"{planned}, the records have {found}."
         )
     if not data.hides_groups:
-        raise ValueError(
+        raise InputError(
             "The plan is for records whose groups are hidden: encode them with hides_groups=True."
         )
 
@@ -256,7 +256,9 @@ class Game(ABC):
         """
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A game cannot be copied or pickled: it holds exact sums and unused noise.")
+        raise InputTypeError(
+            "A game cannot be copied or pickled: it holds exact sums and unused noise."
+        )
 
 
 class FreshSolver(Solver):

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.privacy.noise import LARGEST_QUOTIENT
 from sklearn_dpwg.privacy.sensitivity import (
@@ -54,7 +55,7 @@ def loss_ceiling(
     ceiling = multiple * constants.zero_score if wanted is None else wanted
     ceiling = min(ceiling, constants.supremum)
     if ceiling <= constants.infimum:
-        raise ValueError(
+        raise InputError(
             f"loss_ceiling of {owner} must be above the smallest possible loss, "
             f"{constants.infimum:.3g}, got {ceiling:.3g}."
         )
@@ -83,7 +84,7 @@ def heard(
 def refuse_rounding(quotient: float, who: str, cure: str) -> None:
     """Refuse sums so large beside what one record can move that their rounding may show it."""
     if quotient > LARGEST_QUOTIENT:
-        raise ValueError(
+        raise InputError(
             f"{who} times its largest loss is {quotient:.2g} times what one record can move, where "
             f"rounding may show a record: {cure}."
         )

@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles.base import RecordOracle
-from sklearn_dpwg.exceptions import UngroupedWarning, UnusedRecordsWarning
+from sklearn_dpwg.exceptions import ContractError, UngroupedWarning, UnusedRecordsWarning
 from sklearn_dpwg.solvers import OCO
 
 SIZES = {"a": 60, "b": 30, "c": 20}
@@ -312,7 +312,7 @@ def test_one_thread_at_a_time(binary, monkeypatch):
 
     monkeypatch.setattr(game, "advance", advance)
     estimator.partial_fit(*make_part(binary, 1))
-    assert [type(error) for error in errors] == [RuntimeError]
+    assert [type(error) for error in errors] == [ContractError]
     assert "is running already" in str(errors[0])
     monkeypatch.undo()
     estimator.partial_fit(*make_part(binary, 2))

@@ -13,7 +13,14 @@ from uuid import uuid4
 import numpy as np
 
 from sklearn_dpwg.data.kernels import allow_threads
-from sklearn_dpwg.exceptions import DeadlineError, DPWGError, WorkerError, WorkerLostError
+from sklearn_dpwg.exceptions import (
+    DeadlineError,
+    DPWGError,
+    InputError,
+    InputTypeError,
+    WorkerError,
+    WorkerLostError,
+)
 
 # Seconds after which a wait looks whether workers went away.
 LOOK_EVERY = 0.5
@@ -23,7 +30,7 @@ def check_client(client: Any) -> None:
     """Refuse what is no client that one can wait for, without importing what it is made with."""
     kind = getattr(sys.modules.get("distributed"), "Client", None)
     if kind is None or not isinstance(client, kind) or client.asynchronous:
-        raise TypeError(
+        raise InputTypeError(
             f"client must be a distributed.Client that is not asynchronous, got {client!r}."
         )
 
@@ -189,7 +196,7 @@ def check_addresses(addresses: Iterable[str]) -> None:
         scheme, _, rest = address.rpartition("://")
         if scheme in _SAFE_SCHEMES or _is_loopback(rest):
             continue
-        raise ValueError(
+        raise InputError(
             f"The dask cluster is at {scheme or 'tcp'}://, beyond this machine, where records and "
             "exact sums would travel without encryption and anybody could take part: use tls:// "
             "(distributed's security=), or say insecure=True in data.distributed.options "

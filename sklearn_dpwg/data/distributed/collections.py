@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 
 from sklearn_dpwg.data.distributed.cluster import Failure, Held, Unshown, lazy_task, without_values
 from sklearn_dpwg.data.groups import is_dask, named
-from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 NO_SPARSE = (
     "X has sparse blocks, which are not taken from a cluster: pass dense blocks, "
@@ -101,7 +101,7 @@ def refuse_sparse(X: Any) -> None:
     """Refuse a dask array whose blocks are sparse."""
     kind = type(X._meta).__module__.partition(".")[0]
     if issparse(X._meta) or kind == "sparse":
-        raise ValueError(NO_SPARSE)
+        raise InputError(NO_SPARSE)
 
 
 def _check_kind(name: str, value: Any) -> None:
@@ -112,13 +112,13 @@ def _check_kind(name: str, value: Any) -> None:
         maker = "dask.array.from_array"
         if hasattr(type(value), "to_dataframe"):  # a bag
             maker = "its to_dataframe()"
-        raise TypeError(
+        raise InputTypeError(
             f"{name} must be a dask array or frame{where}, got {type(value).__name__}: make one "
             f"of it, for instance by {maker}."
         )
     if value.ndim not in allowed:
         words = " or ".join(map(str, allowed)) + " dimension" + "s" * (allowed != (1,))
-        raise ValueError(f"{name} must have {words}, got {value.ndim}{_column_of(name, value)}.")
+        raise InputError(f"{name} must have {words}, got {value.ndim}{_column_of(name, value)}.")
     if is_array(value):
         refuse_sparse(value)
 
@@ -147,10 +147,10 @@ def _check_cut(rows: tuple[Any, ...], name: str, cut: tuple[Any, ...]) -> None:
         "X.chunks[0]})."
     )
     if len(cut) != len(rows):
-        raise ValueError(f"X has {len(rows)} partitions and {name} has {len(cut)}: {advice}")
+        raise InputError(f"X has {len(rows)} partitions and {name} has {len(cut)}: {advice}")
     for place, (own, other) in enumerate(zip(rows, cut, strict=True)):
         if own is not None and other is not None and own != other:
-            raise ValueError(
+            raise InputError(
                 f"Partition {place} of X has {own} rows, and that of {name} has {other}: {advice}"
             )
 
@@ -178,9 +178,9 @@ def map_rows(
     if is_frame(X) and X.ndim == 2:
         return X.map_partitions(mapped, meta=mapped(X._meta.iloc[:0]))
     if not is_array(X):
-        raise TypeError(f"X must be a dask array or DataFrame, got {type(X).__name__}.")
+        raise InputTypeError(f"X must be a dask array or DataFrame, got {type(X).__name__}.")
     if X.ndim != 2:
-        raise ValueError(f"X must have 2 dimensions, got {X.ndim}.")
+        raise InputError(f"X must have 2 dimensions, got {X.ndim}.")
     refuse_sparse(X)
     shape: dict[str, Any] = {"drop_axis": 1}
     if columns is not None:

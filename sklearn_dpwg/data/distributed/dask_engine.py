@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
 from sklearn_dpwg.data.distributed import cluster
-from sklearn_dpwg.exceptions import WorkerLostError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, WorkerLostError
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def options(
         If `pass_timeout` is not positive and finite, or `fan_in` below 2.
     """
     if not isinstance(insecure, bool):
-        raise TypeError(f"insecure must be True or False, got {insecure!r}.")
+        raise InputTypeError(f"insecure must be True or False, got {insecure!r}.")
     if client is not None:
         cluster.check_client(client)
     token = _CURRENT.set(
@@ -95,7 +95,7 @@ def engine() -> DaskEngine:
         try:
             chosen = replace(chosen, client=Client.current())
         except ValueError:
-            raise ValueError(
+            raise InputError(
                 "There is no dask client: start one, client = distributed.Client(...), or pass it "
                 "in sklearn_dpwg.data.distributed.options(client=client)."
             ) from None
@@ -130,7 +130,7 @@ class DaskEngine:
     ) -> None:
         cluster.check_client(client)
         if client.status in ("closing", "closed"):
-            raise ValueError(
+            raise InputError(
                 "client must be one that is open, got a closed one: start another, "
                 "distributed.Client(...), or leave it out for dask's current client."
             )

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.groups import refuse_lazy
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
-from sklearn_dpwg.exceptions import OracleError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, OracleError
 
 
 class SampleOracle(ABC):
@@ -74,7 +74,7 @@ class EncodingOracle(SampleOracle):
         encode_targets: Callable[[NDArray[Any]], FloatArray],
     ) -> None:
         if not callable(getattr(oracle, "draw", None)):
-            raise TypeError(f"oracle must have a method draw(group, size), got {oracle!r}.")
+            raise InputTypeError(f"oracle must have a method draw(group, size), got {oracle!r}.")
         self._oracle = oracle
         self._labels = list(group_labels)
         self._n_features = n_features
@@ -145,7 +145,7 @@ class GeneratorOracle(SampleOracle):
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         if not callable(generate):
-            raise TypeError(f"generate must be a function, got {generate!r}.")
+            raise InputTypeError(f"generate must be a function, got {generate!r}.")
         self._generate = generate
         self._rng = np.random.default_rng(random_state)
 
@@ -199,10 +199,10 @@ class InMemoryOracle(SampleOracle):
         labels = np.asarray(groups)
         check_consistent_length(self._rows, self._targets, labels)
         if labels.ndim != 1:
-            raise ValueError(f"groups must have one dimension, got the shape {labels.shape}.")
+            raise InputError(f"groups must have one dimension, got the shape {labels.shape}.")
         n_unknown = int(pd.isna(labels).sum())
         if n_unknown:
-            raise ValueError(
+            raise InputError(
                 f"groups must be known for every record, got NaN or None for {n_unknown:,}."
             )
         rng = np.random.default_rng(random_state)

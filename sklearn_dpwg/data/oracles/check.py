@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.oracles.base import SampleOracle
+from sklearn_dpwg.exceptions import InputError
 
 # Draws of a group's label and a size, one after the other.
 _Schedule = list[tuple[Hashable, int]]
@@ -348,13 +349,13 @@ def _records(X: Any, y: Any, groups: Any, rng: np.random.Generator) -> _Records:
         y = rng.permutation(np.arange(24) % 2)
         return _Records(X, y, made, made.tolist())
     if n_missing:
-        raise ValueError("X, y and groups must be given together, or none of them.")
+        raise InputError("X, y and groups must be given together, or none of them.")
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
     given = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     labels: list[Hashable] = [tuple(label) if isinstance(label, list) else label for label in given]
     check_consistent_length(X, y, labels)
     if X.ndim != 2 or y.ndim != 1 or not np.isfinite(X).all():
-        raise ValueError(
+        raise InputError(
             f"X must be a matrix of finite numbers and y have one dimension, got the shapes "
             f"{X.shape} and {y.shape}."
         )

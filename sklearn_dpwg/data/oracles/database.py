@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.oracles.base import SampleOracle
-from sklearn_dpwg.exceptions import OracleError
+from sklearn_dpwg.exceptions import InputError, OracleError
 
 # Public key of a table's rows.
 
@@ -45,7 +45,7 @@ class TableKey:
         indices = cursor.execute(f"{pragma}index_list({quoted(table)})").fetchall()
         name = _stored_name(table, key, columns, indices)
         if name is not None and name.lower() in (column.lower() for column in private):
-            raise ValueError(
+            raise InputError(
                 f"key must be public, so neither a feature nor the target, got {key!r}, which is "
                 f"the column {name!r}: give the table a key that no private value decides."
             )
@@ -56,7 +56,7 @@ class TableKey:
             return cls(found, quoted(key), '"binary"', version)
         collation = _unique_collation(cursor, pragma, name, columns, indices)
         if collation is None:
-            raise ValueError(
+            raise InputError(
                 f"key must be a column that the schema makes unique, by a primary key or a unique "
                 f"index of that column alone, got {key!r} of table {table!r}."
             )
@@ -66,7 +66,7 @@ class TableKey:
 def quoted(name: str) -> str:
     """Return a name as SQL reads it."""
     if not name or "\0" in name:
-        raise ValueError(f"names of tables and columns must be non-empty strings, got {name!r}.")
+        raise InputError(f"names of tables and columns must be non-empty strings, got {name!r}.")
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -85,13 +85,13 @@ def _schema_of(cursor: sqlite3.Cursor, table: str) -> str:
         kind = "view" if found[0] == "view" else "virtual table"
         # neither views nor virtual tables have pages of their own
         if found[0] == "view" or not found[1]:
-            raise ValueError(
+            raise InputError(
                 f"table must be an ordinary table, got the {kind} {table!r}: private values may "
                 f"decide what it shows and how its rows are numbered, so copy its rows into a "
                 f"table with a key."
             )
         return str(schema)
-    raise ValueError(f"table must be the name of a table of the database, got {table!r}.")
+    raise InputError(f"table must be the name of a table of the database, got {table!r}.")
 
 
 def _stored_name(table: str, key: str, columns: _Rows, indices: _Rows) -> str | None:
@@ -99,12 +99,12 @@ def _stored_name(table: str, key: str, columns: _Rows, indices: _Rows) -> str | 
     for _, name, *_, hidden in columns:
         if name.lower() == key.lower():
             if hidden:
-                raise ValueError(
+                raise InputError(
                     f"key must be a column of its own, got {key!r}, which is generated from others."
                 )
             return str(name)
     if key.lower() not in _ROW_NUMBER:
-        raise ValueError(f"table {table!r} of the database must have the column {key!r} as key.")
+        raise InputError(f"table {table!r} of the database must have the column {key!r} as key.")
     primary = [column for column in columns if column[5]]
     # an integer primary key is the row number, unless it has an index (as with "desc")
     has_index = any(origin == "pk" for _, _, _, origin, _ in indices)
@@ -211,11 +211,11 @@ class DatabaseOracle(SampleOracle):
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         if isinstance(features, str) or not features:
-            raise ValueError(f"features must be a sequence of column names, got {features!r}.")
+            raise InputError(f"features must be a sequence of column names, got {features!r}.")
         self._one_column = isinstance(groups, str)
         group_columns = [groups] if isinstance(groups, str) else list(groups)
         if not group_columns:
-            raise ValueError(f"groups must name at least one column, got {groups!r}.")
+            raise InputError(f"groups must name at least one column, got {groups!r}.")
         self._groups = [quoted(column) for column in group_columns]
         self._columns = [quoted(column) for column in [*features, target]]
         rng = np.random.default_rng(random_state)
@@ -247,7 +247,7 @@ class DatabaseOracle(SampleOracle):
         )
         n_unknown = sum(row[-1] for row in rows if None in row)
         if n_unknown:
-            raise ValueError(
+            raise InputError(
                 f"groups must be known for every row, got NULL in {n_unknown:,} row(s) of "
                 f"{self._key.table}."
             )
@@ -387,7 +387,7 @@ class DatabaseOracle(SampleOracle):
                 # a quoted name that is no column would be a string to SQLite, a qualified one not
                 self._query(f"select t.{quoted(name)} from {self._key.table} as t limit 0")
             except sqlite3.OperationalError as error:
-                raise ValueError(
+                raise InputError(
                     f"table {table!r} of the database must have the column {name!r}: {error}."
                 ) from None
 
@@ -397,5 +397,5 @@ def _connect(database: str | Path | sqlite3.Connection) -> sqlite3.Connection:
         return database
     path = Path(database).absolute()
     if not path.exists():
-        raise ValueError(f"database must be an existing file, got {str(database)!r}.")
+        raise InputError(f"database must be an existing file, got {str(database)!r}.")
     return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)

@@ -16,6 +16,7 @@ from sklearn_dpwg.data.oracles.base import RecordOracle
 from sklearn_dpwg.data.records import GroupedRecords
 from sklearn_dpwg.data.risks.record_block import Engine, LocalEngine, RecordBlock, Sums, exact_sum
 from sklearn_dpwg.data.risks.selection import Selection
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.privacy.sensitivity import SumGrid
 
@@ -116,7 +117,7 @@ class Risks:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.handles) <= MAX_BLOCKS:
-            raise ValueError(
+            raise InputError(
                 f"handles must be those of 1 to {MAX_BLOCKS:,} blocks, got {len(self.handles):,}."
             )
 
@@ -257,7 +258,7 @@ class Risks:
         """Return an oracle that hands out these records, in memory, each group shuffled once."""
         block = self.handles[0]
         if len(self.handles) > 1 or not isinstance(block, RecordBlock):
-            raise ValueError(
+            raise InputError(
                 f"records must be in memory, in one block, to be drawn one by one, got "
                 f"{len(self.handles):,} block(s) of {type(self.engine).__name__}: choose a solver "
                 "that makes passes."

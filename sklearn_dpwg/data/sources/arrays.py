@@ -19,6 +19,7 @@ from sklearn_dpwg.data.sources.spool import (
     place_of,
 )
 from sklearn_dpwg.data.sources.table import Table, rows_per_part
+from sklearn_dpwg.exceptions import InputError
 
 
 class ArraySource(NoArray):
@@ -74,7 +75,7 @@ class ArraySource(NoArray):
         _check_rows(X)
         _check_length(y, "y", X.shape[0])
         if getattr(y, "ndim", 0) != 1 or not isinstance(y, np.ndarray | pd.Series):
-            raise ValueError(
+            raise InputError(
                 f"y must be an array or a Series with one target a record, got {_form(y)}."
             )
         if groups is not None:
@@ -173,7 +174,7 @@ def _run(part: Any, start: int, stop: int) -> Any:
 def _check_rows(X: Any) -> None:
     is_array = isinstance(X, np.ndarray | csr_array | csr_matrix)
     if not is_array or X.ndim != 2 or X.dtype.kind not in "biuf":
-        raise ValueError(
+        raise InputError(
             f"X must be an array of numbers with a row a record, dense or in compressed rows "
             f"(csr_array), got {_form(X)}."
         )
@@ -183,9 +184,9 @@ def _check_length(part: Any, name: str, n_records: int) -> None:
     shape = getattr(part, "shape", None)
     if not shape or not (hasattr(part, "__array__") and not issparse(part)):
         kinds = "an array or a Series" if name == "y" else "an array, a Series or a DataFrame"
-        raise ValueError(f"{name} must be {kinds} with an entry a record, got {_form(part)}.")
+        raise InputError(f"{name} must be {kinds} with an entry a record, got {_form(part)}.")
     if shape[0] != n_records:
-        raise ValueError(
+        raise InputError(
             f"{name} must have one entry a record: got {shape[0]} for {n_records} records."
         )
 

@@ -14,7 +14,7 @@ from sklearn_dpwg.data.groups import NoArray, lazy_table
 from sklearn_dpwg.data.sources import parquet_files as files
 from sklearn_dpwg.data.sources.spool import check_spool, is_full, new_file, writing
 from sklearn_dpwg.data.sources.table import rows_per_part
-from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 # A row group of more is written once more, in smaller ones, where there is a spool.
 LARGEST_GROUP_BYTES = 2**28
@@ -90,7 +90,9 @@ class ParquetSource(NoArray):
     ) -> None:
         self.features = _several(features, "features")
         if not (target is None or isinstance(target, str)):
-            raise TypeError(f"target must be the name of a column, got {type(target).__name__}.")
+            raise InputTypeError(
+                f"target must be the name of a column, got {type(target).__name__}."
+            )
         self.target = target
         self._groups = tuple([] if groups is None else _several(groups, "groups", one=True))
         self.groups = groups if groups is None or isinstance(groups, str) else list(groups)
@@ -260,7 +262,7 @@ def _fragments(data: Any) -> tuple[list[Any], list[Any]]:
         return _fragments_of(data), [data.schema]
     is_list = isinstance(data, Sequence) and not isinstance(data, bytes)
     if hasattr(data, "columns") or not (isinstance(data, os.PathLike) or is_list):
-        raise TypeError(
+        raise InputTypeError(
             f"data must be a path or several, a dataset of pyarrow or a LazyFrame of polars, got "
             f"{type(data).__name__}: what fits in memory is passed to fit as it is."
         )
@@ -314,14 +316,14 @@ def _several(names: Any, parameter: str, *, one: bool = False) -> list[str]:
     # what holds records is not looked into, as an error would show values of theirs
     is_column = hasattr(names, "dtype") and not isinstance(names, pd.Index)
     if is_column and (one or not isinstance(names, np.ndarray)):
-        raise TypeError(f"{parameter} must be names of columns, got {type(names).__name__}.")
+        raise InputTypeError(f"{parameter} must be names of columns, got {type(names).__name__}.")
     listed = [] if isinstance(names, str) or not np.iterable(names) else list(names)
     other = next((type(name).__name__ for name in listed if not isinstance(name, str)), None)
     if not listed or other is not None:
         shown = repr(names) if isinstance(names, str) else type(names).__name__
         if not isinstance(names, str) and np.iterable(names):
             shown += " with nothing in it" if other is None else f" with {other} in it"
-        raise TypeError(f"{parameter} must be names of columns, got {shown}.")
+        raise InputTypeError(f"{parameter} must be names of columns, got {shown}.")
     if len(set(listed)) < len(listed):
         twice = next(name for name in listed if listed.count(name) > 1)
         raise InputError(f"{parameter} must name each column once, got {twice!r} twice.")

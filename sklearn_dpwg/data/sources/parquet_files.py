@@ -19,7 +19,7 @@ from sklearn_dpwg.data.groups import label_column
 from sklearn_dpwg.data.records import ADVICE
 from sklearn_dpwg.data.sources.spool import FILE_CHANGED
 from sklearn_dpwg.data.sources.table import Table
-from sklearn_dpwg.exceptions import ChangedDataError, InputError
+from sklearn_dpwg.exceptions import ChangedDataError, FileError, InputError, InputTypeError
 
 # Columns of Arrow: what they may be, and their values as arrays.
 
@@ -358,7 +358,7 @@ def _cast(column: Any, kind: Any, name: str) -> Any:
         return column if column.type == kind else column.cast(kind)
     except pa.ArrowInvalid:
         # Arrow's own message shows the value
-        raise ValueError(
+        raise InputError(
             f"data must hold values that {kind} can hold in column {name!r}, whose type differs "
             f"between files, got others."
         ) from None
@@ -371,10 +371,10 @@ def datasets_of(data: Any) -> list[Any]:
     """Return the datasets of paths: one for each file or directory, in the order given."""
     paths = [data] if isinstance(data, str | os.PathLike) else list(data)
     if not paths:
-        raise ValueError("data must be a path or a sequence of paths, got an empty one.")
+        raise InputError("data must be a path or a sequence of paths, got an empty one.")
     wrong = [path for path in paths if not isinstance(path, str | os.PathLike)]
     if wrong:
-        raise TypeError(
+        raise InputTypeError(
             f"data must be a path or a sequence of paths, got a {type(wrong[0]).__name__} in it."
         )
     return [_dataset_at(os.fspath(path)) for path in paths]
@@ -393,13 +393,13 @@ def _dataset_at(path: str) -> Any:
     if info.type == fs.FileType.NotFound:
         is_pattern = any(sign in path for sign in "*?[")
         advice = ": patterns are not expanded, pass their directory or sorted(glob.glob(...))"
-        raise FileNotFoundError(
+        raise FileError(
             f"data must be Parquet files that exist, got {path!r}{advice if is_pattern else ''}."
         )
     is_folder = info.type == fs.FileType.Directory
     files = _files_in(filesystem, inner) if is_folder else [inner]
     if not files:
-        raise ValueError(
+        raise InputError(
             f"data must be Parquet files, got {path!r}, a directory in which no name ends in "
             f"{', '.join(_ENDINGS)}."
         )
@@ -411,9 +411,11 @@ def _dataset_at(path: str) -> Any:
             partitioning="hive" if is_folder else None,
             partition_base_dir=inner if is_folder else None,
         )
-    except pa.ArrowInvalid as error:
+    except pa.ArrowInvalid:
         _refuse_twice(files[0], filesystem)
-        raise ValueError(f"data must be Parquet files, got {path!r}: {error}") from None
+        raise InputError(
+            f"data must be Parquet files, got {path!r}, which cannot be read as one."
+        ) from None
 
 
 def _refuse_twice(path: str, filesystem: Any) -> None:
@@ -425,7 +427,7 @@ def _refuse_twice(path: str, filesystem: Any) -> None:
         names = parquet.read_schema(path, filesystem=filesystem).names
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise ValueError(
+            raise InputError(
                 f"data must have a name of its own for each column, got {twice[0]!r} twice in "
                 f"{path!r}."
             )

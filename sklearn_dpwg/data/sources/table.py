@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from sklearn_dpwg.data.groups import count_labels, encode_groups, is_source, label_column
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -219,7 +220,7 @@ def group_sizes(source: Source) -> dict[Hashable, int]:
     ``neighbours="replace-any"`` protects who is in which group.
     """
     if not is_source(source):
-        raise TypeError(
+        raise InputTypeError(
             f"source must be a ParquetSource, an ArraySource or another source, got "
             f"{type(source).__name__}: make ParquetSource(..., groups=...) of a path or a "
             f"LazyFrame, and count a frame by frame.groupby(...).size(), one of dask with "
@@ -231,12 +232,12 @@ def group_sizes(source: Source) -> dict[Hashable, int]:
         for partition in parts:
             table = partition.read_labels()
             if table.groups is None:
-                raise ValueError(f"source must have groups to count, got {source!r}.")
+                raise InputError(f"source must have groups to count, got {source!r}.")
             labels, of_each = count_labels(table.groups, len(table.groups))
             found += labels
             counts += of_each.tolist()
     if not found:
-        raise ValueError(f"source must have at least one record, got none in {source!r}.")
+        raise InputError(f"source must have at least one record, got none in {source!r}.")
     codes, labels_in_order = encode_groups(label_column(found), len(found), None)
     sizes = np.bincount(codes, weights=counts).astype(np.int64)
     return dict(zip(labels_in_order.tolist(), sizes.tolist(), strict=True))

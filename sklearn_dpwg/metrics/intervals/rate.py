@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, gammaln, ndtri, xlog1py, xlogy
 
 from sklearn_dpwg._checks import FloatArray, open_unit, whole_number
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import IntegerNoise
 
 # Wilson's interval with noise, and Fieller's for a ratio: the closed forms.
@@ -316,14 +317,14 @@ def signed_count(value: object, name: str) -> int:
     """Return a value as int if it is a whole number, of either sign."""
     number = whole_number(value, name, least=-math.inf)
     if abs(number) > _LARGEST_COUNT:
-        raise ValueError(f"{name} must be at most {_LARGEST_COUNT:g} in size, got {number}.")
+        raise InputError(f"{name} must be at most {_LARGEST_COUNT:g} in size, got {number}.")
     return number
 
 
 def cell_pair(value: object) -> tuple[int, int]:
     """Return how many cells were summed into hits and into misses."""
     if not isinstance(value, tuple | list) or len(value) != 2:
-        raise ValueError(
+        raise InputError(
             f"n_cells must be two whole numbers, of hits and of misses, got {value!r}."
         )
     first, second = (whole_number(number, "n_cells", least=1) for number in value)
@@ -395,7 +396,7 @@ def rate_interval(
     total = whole_number(total, "total", least=0)
     confidence = open_unit(confidence, "confidence")
     if noise is None and not 0 <= successes <= total:
-        raise ValueError(
+        raise InputError(
             f"successes must be between 0 and total = {total} where there is no noise, "
             f"got {successes}."
         )

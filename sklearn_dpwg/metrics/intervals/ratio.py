@@ -11,6 +11,7 @@ from itertools import permutations
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray, count_within, open_unit, real_number
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.metrics.intervals.rate import (
     Counts,
     Interval,
@@ -141,7 +142,7 @@ def ratio_interval(
     confidence = open_unit(confidence, "confidence")
     if noise is None:
         if min(hits, misses) < 0:
-            raise ValueError(
+            raise InputError(
                 f"hits and misses must be at least 0 where there is no noise, got {hits} and "
                 f"{misses}."
             )
@@ -251,7 +252,7 @@ def same_confidence(rates: tuple[Interval, ...]) -> float:
     """Return the confidence of all rates, refuse several."""
     known = {rate.confidence for rate in rates}
     if len(known) != 1:
-        raise ValueError(f"All rates must have the same confidence, got {sorted(known)}.")
+        raise InputError(f"All rates must have the same confidence, got {sorted(known)}.")
     return known.pop()
 
 
@@ -298,7 +299,7 @@ def impact_ratios(
     """
     rates = tuple(rates)
     if not rates:
-        raise ValueError("rates must have at least one rate, got none.")
+        raise InputError("rates must have at least one rate, got none.")
     confidence = same_confidence(rates)
     if reference is None:
         known = [rate.estimate if rate.estimate == rate.estimate else -math.inf for rate in rates]
@@ -413,10 +414,10 @@ def worst_group_set(
     [0.20, 0.40]
     """
     if not 0.5 < real_number(confidence, "confidence") < 1.0:
-        raise ValueError(f"confidence must be above 0.5 and below 1, got {confidence!r}.")
+        raise InputError(f"confidence must be above 0.5 and below 1, got {confidence!r}.")
     n_groups = len(rates)
     if n_groups == 0:
-        raise ValueError("rates must have at least one group, got none.")
+        raise InputError("rates must have at least one group, got none.")
     error = 1.0 - confidence
 
     @cache

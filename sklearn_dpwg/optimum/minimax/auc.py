@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.records import GroupedRecords
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.minimax.game import Released
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release
@@ -104,7 +105,7 @@ def entry_step(n_records: int, n_features: int, constant: float) -> float:
     largest = n_records * (1.0 + MOST_ROUNDING) ** 2 * (1.0 + constant**2)
     step = 2.0 ** math.ceil((math.log2(largest) - DIGITS) / 2.0)
     if math.sqrt(n_features) * step / 2.0 > MOST_ROUNDING or step > constant:
-        raise ValueError(
+        raise InputError(
             f"X must have fewer records or columns, as the moments of {n_records:,} records with "
             f"{n_features:,} columns cannot be added up exactly."
         )

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, real_number
 from sklearn_dpwg.data.risks import RiskFunctions
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.optimum.minimax.game import Regulariser, project_to_simplex
 from sklearn_dpwg.optimum.saddle_point import smooth_optimum
 
@@ -158,7 +159,7 @@ def weak_gap(
     points, mixtures = _runs(weights, "weights"), _runs(group_weights, "group_weights")
     own = list(risks) if isinstance(risks, Sequence) else [risks] * len(points)
     if not points or not len(points) == len(mixtures) == len(own):
-        raise ValueError(
+        raise InputError(
             f"weights must hold at least one run, and as many as group_weights and a sequence of "
             f"risks, got {len(points)}, {len(mixtures)} and {len(own)}."
         )
@@ -171,7 +172,7 @@ def weak_gap(
     mixed = _Mixture(tuple(parts), regulariser)
     found = smooth_optimum(mixed, radius=radius, tolerance=tolerance)
     if not found.gap <= tolerance:
-        raise ValueError(
+        raise InputError(
             f"tolerance must be one that the least risk of a mixture can be certified to, which "
             f"needs a smooth loss, got {tolerance!r} and a gap of {found.gap:.3g}."
         )
@@ -190,7 +191,7 @@ def _pair(
 ) -> tuple[FloatArray, FloatArray]:
     """Return weights and a distribution as arrays of the right shapes."""
     if not hasattr(risks, "risks_and_gradients"):
-        raise TypeError(
+        raise InputTypeError(
             f"risks must be group risks, as GroupRisks of records or PopulationRisks of a "
             f"population, got {type(risks).__name__}."
         )
@@ -198,39 +199,39 @@ def _pair(
         _check_regulariser(regulariser, risks)
     w = _numbers(weights, "weights")
     if w.shape != (risks.n_weights,):
-        raise ValueError(f"weights must have shape ({risks.n_weights},), got {w.shape}.")
+        raise InputError(f"weights must have shape ({risks.n_weights},), got {w.shape}.")
     if group_weights is None:
         return w, np.zeros(risks.n_groups)
     mixture = _numbers(group_weights, "group_weights")
     if mixture.shape != (risks.n_groups,) or not (mixture >= 0.0).all():
-        raise ValueError(
+        raise InputError(
             f"group_weights must be {risks.n_groups} numbers of at least 0, got {group_weights!r}."
         )
     if not abs(mixture.sum() - 1.0) <= 1e-6:
-        raise ValueError(f"group_weights must add up to 1, got a sum of {mixture.sum()!r}.")
+        raise InputError(f"group_weights must add up to 1, got a sum of {mixture.sum()!r}.")
     return w, mixture
 
 
 def _runs(values: ArrayLike, name: str) -> list[Any]:
     """Return what each run has."""
     if np.ndim(values) == 0 if isinstance(values, np.ndarray) else not isinstance(values, Sequence):
-        raise ValueError(f"{name} must hold a vector for each run, got {values!r}.")
+        raise InputError(f"{name} must hold a vector for each run, got {values!r}.")
     return list(values)  # type: ignore[arg-type]
 
 
 def _check_regulariser(regulariser: Regulariser, risks: RiskFunctions) -> None:
     """Refuse what is no regulariser of this game."""
     if not isinstance(regulariser, Regulariser):
-        raise TypeError(f"regulariser must be a Regulariser or None, got {regulariser!r}.")
+        raise InputTypeError(f"regulariser must be a Regulariser or None, got {regulariser!r}.")
     for name in ("of_weights", "of_dual"):
         strength = real_number(getattr(regulariser, name), f"{name} of regulariser")
         if not 0.0 <= strength < math.inf:
-            raise ValueError(
+            raise InputError(
                 f"{name} of regulariser must be at least 0 and finite, got {strength!r}."
             )
     for name, wanted in (("center", risks.n_weights), ("prior", risks.n_groups)):
         if (got := np.shape(getattr(regulariser, name))) != (wanted,):
-            raise ValueError(f"{name} of regulariser must have shape ({wanted},), got {got}.")
+            raise InputError(f"{name} of regulariser must have shape ({wanted},), got {got}.")
 
 
 def _numbers(values: ArrayLike, name: str) -> FloatArray:
@@ -240,7 +241,7 @@ def _numbers(values: ArrayLike, name: str) -> FloatArray:
     except (TypeError, ValueError):
         found = np.array(np.nan)
     if not np.isfinite(found).all():
-        raise ValueError(f"{name} must hold finite numbers, got {values!r}.")
+        raise InputError(f"{name} must hold finite numbers, got {values!r}.")
     return found
 
 
@@ -333,7 +334,7 @@ class PopulationRisks:
     def risks(self, weights: FloatArray, *, ceiling: float | None = None) -> FloatArray:
         """Return the expected losses."""
         if ceiling is not None:
-            raise ValueError(f"ceiling must be None for a population, got {ceiling!r}.")
+            raise InputError(f"ceiling must be None for a population, got {ceiling!r}.")
         return self.population.group_risks(weights)
 
     def risks_and_gradients(

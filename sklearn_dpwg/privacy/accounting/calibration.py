@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sklearn_dpwg._checks import FloatArray, non_negative, open_unit
-from sklearn_dpwg.exceptions import CalibrationError, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import CalibrationError, InputError, UnsupportedMechanismError
 from sklearn_dpwg.privacy.accounting.composition import (
     Composition,
     composition_of_event,
@@ -300,7 +300,7 @@ def calibrate(releases: Sequence[Release], budget: Budget) -> tuple[Release, ...
     42.25
     """
     if budget.epsilon == math.inf:
-        raise ValueError(
+        raise InputError(
             "budget.epsilon must be finite: without a privacy target there is nothing to release "
             "with noise, compute the exact solution instead."
         )

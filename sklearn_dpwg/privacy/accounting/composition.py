@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.privacy.release import Release
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def compositions_of_releases(
 ) -> tuple[tuple[tuple[Release, ...], Composition], ...]:
     """Return what each disjoint part pays for, releases and composition, in order of part."""
     if not releases:
-        raise ValueError("releases must not be empty: a plan that releases nothing has no event.")
+        raise InputError("releases must not be empty: a plan that releases nothing has no event.")
     parts = sorted({r.part for r in releases if r.part is not None})
     paid = [tuple(r for r in releases if r.part in (None, part)) for part in parts or [-1]]
     return tuple((payers, _merge(map(_piece_of_release, payers))) for payers in paid)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.exceptions import InputError, UnsupportedMechanismError
 from sklearn_dpwg.privacy.accounting.composition import Composition, joint
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def event_from_dict(described: dict[str, Any]) -> DpEvent:
 
     kind = described.get("type")
     if kind not in _FIELDS:
-        raise ValueError(f"The type of an event must be one of {sorted(_FIELDS)}, got {kind!r}.")
+        raise InputError(f"The type of an event must be one of {sorted(_FIELDS)}, got {kind!r}.")
     values = {field: _map_field(described[field], event_from_dict) for field in _FIELDS[kind]}
     return getattr(dp_event, kind)(**values)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammainccinv
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
+from sklearn_dpwg.exceptions import InputError
 
 Law = tuple[NDArray[np.int64], FloatArray]
 
@@ -68,10 +69,10 @@ class IntegerNoise:
 
     def __post_init__(self) -> None:
         if self.mechanism not in ("laplace", "gaussian"):
-            raise ValueError(f'mechanism must be "laplace" or "gaussian", got {self.mechanism!r}.')
+            raise InputError(f'mechanism must be "laplace" or "gaussian", got {self.mechanism!r}.')
         object.__setattr__(self, "scale", positive_finite(self.scale, "scale"))
         if self.scale > LARGEST_SCALE:
-            raise ValueError(f"scale must be at most {LARGEST_SCALE:,.0f}, got {self.scale!r}.")
+            raise InputError(f"scale must be at most {LARGEST_SCALE:,.0f}, got {self.scale!r}.")
 
     @property
     def std(self) -> float:
@@ -106,10 +107,10 @@ class IntegerNoise:
         counts = [whole_number(n, "n_cells", least=1) for n in np.atleast_1d(n_cells).tolist()]
         factors = [1] * len(counts) if weights is None else np.atleast_1d(weights).tolist()
         if 0 in factors:
-            raise ValueError(f"weights must be whole numbers other than 0, got {weights!r}.")
+            raise InputError(f"weights must be whole numbers other than 0, got {weights!r}.")
         factors = [whole_number(abs(factor), "weights", least=1) for factor in factors]
         if len(counts) != len(factors):
-            raise ValueError(
+            raise InputError(
                 f"weights must have one number for each of the {len(counts)} sums of n_cells, "
                 f"got {len(factors)}."
             )

@@ -8,7 +8,7 @@ from typing import NoReturn
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
-from sklearn_dpwg.exceptions import PlanExceededError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy.noise.samplers import Sampler, SeededSampler
 from sklearn_dpwg.privacy.release import Release
 
@@ -51,10 +51,10 @@ class GaussianRows:
         """
         row = np.asarray(row, dtype=np.float64)
         if row.shape != self._row_shape:
-            raise ValueError(f"row must have shape {self._row_shape}, got shape {row.shape}.")
+            raise InputError(f"row must have shape {self._row_shape}, got shape {row.shape}.")
         # one product sees NaN and infinity in less time than numpy.isfinite takes
         if not math.isfinite(row.dot(row)):
-            raise ValueError("row must be finite, got NaN, infinity or numbers near it.")
+            raise InputError("row must be finite, got NaN, infinity or numbers near it.")
         if sensitivity != self._sensitivity:
             self._raise_to(sensitivity)
         if self._n_left == 0:
@@ -78,7 +78,9 @@ class GaussianRows:
         else may add it.
         """
         if not self._seeded:
-            raise TypeError("Secure noise cannot be drawn ahead of the rows that it is added to.")
+            raise InputTypeError(
+                "Secure noise cannot be drawn ahead of the rows that it is added to."
+            )
         self._raise_to(sensitivity)
         if self._n_left < self._n_rows:
             self._refuse()
@@ -95,9 +97,9 @@ class GaussianRows:
     def _raise_to(self, sensitivity: float) -> None:
         sensitivity = float(sensitivity)
         if not 0.0 < sensitivity < math.inf:
-            raise ValueError(f"sensitivity must be positive and finite, got {sensitivity!r}.")
+            raise InputError(f"sensitivity must be positive and finite, got {sensitivity!r}.")
         if sensitivity < self._sensitivity:
-            raise ValueError(
+            raise InputError(
                 f"sensitivity must not decrease from row to row, got {sensitivity!r} after "
                 f"{self._sensitivity!r}."
             )
@@ -111,6 +113,6 @@ class GaussianRows:
         )
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(
+        raise InputTypeError(
             "GaussianRows cannot be copied or pickled: the copy would repeat their noise."
         )

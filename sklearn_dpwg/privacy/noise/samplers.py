@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray, whole_number
-from sklearn_dpwg.exceptions import UnsupportedMechanismError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, UnsupportedMechanismError
 from sklearn_dpwg.privacy.noise.integer_noise import LARGEST_SCALE, IntegerNoise
 from sklearn_dpwg.privacy.release import Release
 
@@ -132,7 +132,7 @@ def grid_exponent(
         )
     )
     if exponent < _LEAST_EXPONENT:
-        raise ValueError(
+        raise InputError(
             f"sensitivity = {sensitivity!r} is too small to add noise to floats; rescale the value."
         )
     return exponent
@@ -235,20 +235,20 @@ LARGEST_INTEGER = 2.0**61
 def check_value(values: FloatArray) -> None:
     """Refuse an empty value, and one that is not finite."""
     if values.size == 0:
-        raise ValueError("value must have at least one entry.")
+        raise InputError("value must have at least one entry.")
     if not np.isfinite(values).all():
-        raise ValueError("value must be finite, got NaN or infinity.")
+        raise InputError("value must be finite, got NaN or infinity.")
 
 
 def check_integers(counts: ArrayLike) -> NDArray[np.int64]:
     """Return whole numbers as an array, empty ones and those that are none refused."""
     values = np.asarray(counts)
     if values.dtype.kind not in "iu":
-        raise TypeError(f"counts must be whole numbers, got {values.dtype}.")
+        raise InputTypeError(f"counts must be whole numbers, got {values.dtype}.")
     if values.size == 0:
-        raise ValueError("counts must have at least one entry.")
+        raise InputError("counts must have at least one entry.")
     if abs(float(values.max())) + abs(float(values.min())) > LARGEST_INTEGER:
-        raise ValueError(f"counts must be within {LARGEST_INTEGER:.3g}, got {values.max()!r}.")
+        raise InputError(f"counts must be within {LARGEST_INTEGER:.3g}, got {values.max()!r}.")
     return values.astype(np.int64)
 
 
@@ -261,15 +261,15 @@ def check_sensitivity(bounds: FloatArray, shape: tuple[int, ...]) -> None:
     """Refuse sensitivities that are not finite or do not have the shape of the value."""
     if bounds.ndim == 0:
         if not 0.0 < bounds < np.inf:
-            raise ValueError(f"sensitivity must be positive and finite, got {float(bounds)!r}.")
+            raise InputError(f"sensitivity must be positive and finite, got {float(bounds)!r}.")
         return
     if bounds.shape != shape:
-        raise ValueError(
+        raise InputError(
             f"sensitivity must be a number or have the shape of the value, {shape}, "
             f"got shape {bounds.shape}."
         )
     if not ((bounds >= 0.0) & (bounds < np.inf)).all():
-        raise ValueError(f"sensitivity must be at least 0 and finite everywhere, got {bounds!r}.")
+        raise InputError(f"sensitivity must be at least 0 and finite everywhere, got {bounds!r}.")
 
 
 # What discrete Gaussian noise has of variance beyond what is paid for, so that it is no worse than
@@ -290,7 +290,7 @@ def noise_on_integers(release: Release, *, sensitivity: int | None = None) -> In
     law = "gaussian" if release.mechanism == "gaussian" else "laplace"
     scale = scale_on_integers(release, sensitivity)
     if scale > LARGEST_SCALE:
-        raise ValueError(
+        raise InputError(
             f"epsilon must be larger for counts of records: noise of scale {scale:,.0f} would hide "
             f"them, and at most {LARGEST_SCALE:,.0f} is allowed."
         )
@@ -309,7 +309,7 @@ def scale_on_integers(release: Release, sensitivity: int | None) -> float:
         sensitivity = whole_number(sensitivity, "sensitivity", least=1)
     if release.mechanism == "discrete-laplace":
         if sensitivity is not None:
-            raise ValueError(
+            raise InputError(
                 f"sensitivity must be None for a discrete-laplace release, of which a record moves "
                 f"two counts by one each, got {sensitivity}."
             )

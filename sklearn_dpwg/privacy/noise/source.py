@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.exceptions import (
+    ContractError,
+    InputError,
+    InputTypeError,
     PlanExceededError,
     SeededNoiseWarning,
     UnsupportedMechanismError,
@@ -85,7 +88,9 @@ class PaidDraws:
         self._allowed: Counter[Release] = Counter()
         for release in releases:
             if type(release) is not Release:
-                raise TypeError(f"releases must hold Releases and nothing else, got {release!r}.")
+                raise InputTypeError(
+                    f"releases must hold Releases and nothing else, got {release!r}."
+                )
             self._allowed[release] += release.max_count
         self._spent: Counter[Release] = Counter()
         self._samples: Counter[Release] = Counter()
@@ -189,7 +194,7 @@ class NoiseSource:
 
     def __init__(self, random_state: Seed | None = None, releases: Sequence[Release] = ()) -> None:
         if hasattr(self, "_paid"):
-            raise RuntimeError("a NoiseSource is made once: what it may draw was fixed then.")
+            raise ContractError("a NoiseSource is made once: what it may draw was fixed then.")
         self._paid = PaidDraws(releases)
         self._sampler: Sampler
         if random_state is None:
@@ -351,17 +356,17 @@ class NoiseSource:
         bounds = np.array(sensitivities, dtype=np.float64)
         check_value(values)
         if values.ndim == 0 or scales.shape != values.shape or not are_positive(scales):
-            raise ValueError(
+            raise InputError(
                 f"units must be positive and finite and have the shape of the value, "
                 f"{values.shape}, got {units!r}."
             )
         if len(releases) == 0 or bounds.shape != (len(releases),) or not are_positive(bounds):
-            raise ValueError(
+            raise InputError(
                 f"sensitivities must be positive and finite, one for each of the {len(releases)} "
                 f"releases, got {sensitivities!r}."
             )
         if len(set(releases)) < len(releases):
-            raise ValueError("releases must differ: a part pays once for a value.")
+            raise InputError("releases must differ: a part pays once for a value.")
         for release in releases:
             self._paid.check_affordable(release, "gaussian", None)
         for release in releases:
@@ -481,14 +486,14 @@ class NoiseSource:
     ) -> FloatArray:
         """Do the same for one number, which learners on single records release many times."""
         if not math.isfinite(value):
-            raise ValueError("value must be finite, got NaN or infinity.")
+            raise InputError("value must be finite, got NaN or infinity.")
         if not 0.0 < sensitivity < math.inf:
-            raise ValueError(f"sensitivity must be positive and finite, got {sensitivity!r}.")
+            raise InputError(f"sensitivity must be positive and finite, got {sensitivity!r}.")
         self._paid.spend(release, mechanism, ())
         noisy = self._sampler.add_noise(np.array([value]), float(sensitivity), release)
         return float(noisy[0])  # type: ignore[return-value]
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(
+        raise InputTypeError(
             "A NoiseSource cannot be copied or pickled: the copy would repeat its noise."
         )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
-from sklearn_dpwg.exceptions import PlanExceededError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.privacy.noise.source import (
     SECONDS_PER_SECURE_CALL,
@@ -74,12 +74,12 @@ class PrefixSumStream(ABC):
         """
         values = np.asarray(vector, dtype=np.float64)
         if values.shape != self._shape:
-            raise ValueError(f"vector must have shape {self._shape}, got shape {values.shape}.")
+            raise InputError(f"vector must have shape {self._shape}, got shape {values.shape}.")
         # one product sees NaN and infinity in less time than numpy.isfinite takes
         if not math.isfinite(values.dot(values)):
-            raise ValueError("vector must be finite, got NaN, infinity or numbers near it.")
+            raise InputError("vector must be finite, got NaN, infinity or numbers near it.")
         if (sensitivity is None) != self._is_fixed:
-            raise TypeError(
+            raise InputTypeError(
                 "sensitivity must be stated once, where the stream is opened or at every step."
             )
         if self.n_added == self._n_steps:
@@ -97,7 +97,7 @@ class PrefixSumStream(ABC):
         """Return the noisy sum; ``n_added`` counts this vector, ``_scale`` is for its rows."""
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(
+        raise InputTypeError(
             "A PrefixSumStream cannot be copied or pickled: it holds exact sums and unused noise."
         )
 

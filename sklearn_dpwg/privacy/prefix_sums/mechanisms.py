@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy.noise.rows import GaussianRows
 from sklearn_dpwg.privacy.prefix_sums.base import PrefixSums, PrefixSumStream
 
@@ -379,5 +380,5 @@ def make_prefix_sums(noise: str, *, n_steps: int, n_dimensions: int) -> PrefixSu
         The mechanism.
     """
     if noise not in PREFIX_SUMS:
-        raise ValueError(f"noise must be one of {sorted(PREFIX_SUMS)}, got {noise!r}.")
+        raise InputError(f"noise must be one of {sorted(PREFIX_SUMS)}, got {noise!r}.")
     return PREFIX_SUMS[noise](n_steps, n_dimensions)

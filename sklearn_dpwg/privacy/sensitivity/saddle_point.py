@@ -18,6 +18,7 @@ from sklearn_dpwg._checks import (
     real_number,
     whole_number,
 )
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy.sensitivity.group_moves import ROUNDING, GroupMoves, LargestMove
 
 # Quotients by weaker strengths are beyond all floats.
@@ -120,9 +121,9 @@ def saddle_point_sensitivities(
     strengths = [positive_finite(each, "strong_convexities") for each in strong_convexities]
     mu_groups = real_number(entropy_weight, "entropy_weight")
     if mu_groups <= 0.0:
-        raise ValueError(f"entropy_weight must be positive, got {mu_groups!r}.")
+        raise InputError(f"entropy_weight must be positive, got {mu_groups!r}.")
     if min([mu_groups, *strengths]) < _WEAKEST:
-        raise ValueError(
+        raise InputError(
             f"strong_convexity and entropy_weight must be at least {_WEAKEST:g}, as floats end "
             f"below, got {min(strengths)!r} and {mu_groups!r}."
         )
@@ -136,7 +137,7 @@ def _sizes_and_weights(
 ) -> tuple[FloatArray, FloatArray]:
     """Return checked sizes and prior weights."""
     if len(group_sizes) != len(prior) or not len(group_sizes):
-        raise ValueError(
+        raise InputError(
             "group_sizes and prior must have one entry for each group, got "
             f"{len(group_sizes)} and {len(prior)}."
         )
@@ -148,7 +149,7 @@ def _sizes_and_weights(
         weights = np.array([positive_finite(weight, "prior") for weight in prior])
     total = float(weights.sum())
     if abs(total - 1.0) > 1e-9:
-        raise ValueError(f"prior must sum to 1, got {total!r}.")
+        raise InputError(f"prior must sum to 1, got {total!r}.")
     return sizes.astype(float), weights.astype(float)
 
 
@@ -190,11 +191,11 @@ def hidden_group_sensitivities(
     diameter = min(positive_finite(gradient_diameter, "gradient_diameter"), 2.0 * lipschitz)
     loss_range = positive_finite(loss_range, "loss_range")
     if not (sizes > 0.0).all() or len(sizes) != len(weights):
-        raise ValueError(
+        raise InputError(
             f"normalisers must be one positive number a group of prior, got {normalisers!r}."
         )
     if not entropy_weight > 0.0:
-        raise ValueError(f"entropy_weight must be positive, got {entropy_weight!r}.")
+        raise InputError(f"entropy_weight must be positive, got {entropy_weight!r}.")
     strengths = np.array(
         [positive_finite(each, "strong_convexities") for each in strong_convexities]
     )
@@ -263,7 +264,7 @@ def lemma3_sensitivity(
         ``L²/(8n²μ_w) + B²/(8n²μ_λ)``.
     """
     if not group_sizes:
-        raise ValueError("group_sizes must name at least one group, got none.")
+        raise InputError("group_sizes must name at least one group, got none.")
     n = min(whole_number(size, "group_sizes", least=1) for size in group_sizes)
     lipschitz = positive_finite(lipschitz, "lipschitz")
     loss_range = positive_finite(loss_range, "loss_range")

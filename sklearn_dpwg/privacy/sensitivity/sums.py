@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from sklearn_dpwg._checks import non_negative, positive_finite, whole_number
+from sklearn_dpwg.exceptions import InputError
 
 # Unit roundoff of double precision.
 _UNIT = 2.0**-53
@@ -38,7 +39,7 @@ def grid_step(bound: float, n_terms: int) -> float:
     bound = positive_finite(bound, "bound")
     n_terms = whole_number(n_terms, "n_terms", least=1)
     if n_terms > _STEPS:
-        raise ValueError(f"n_terms must be at most 2**52, got {n_terms!r}.")
+        raise InputError(f"n_terms must be at most 2**52, got {n_terms!r}.")
     # as mantissas and exponents nothing overflows, and rounding is upwards
     mantissa, exponent = math.frexp(bound)
     count_mantissa, count_exponent = math.frexp(float(n_terms))

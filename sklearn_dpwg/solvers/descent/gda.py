@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, flag, positive
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.minimax import (
     Regulariser,
     StronglyConvexSteps,
@@ -42,17 +43,17 @@ def _paper_is_as_written(parameters: GDA) -> None:
     for name in ("risk_share", "group_step", "loss_ceiling", "centring"):
         value = getattr(parameters, name)
         if value is not None and value is not False:
-            raise ValueError(
+            raise InputError(
                 f"{name} of GDA must be None with schedule='paper', which fixes it, got {value!r}."
             )
     both = parameters.weight_ridge, parameters.group_ridge
     if both[0] is not None and both[1] is not None and both[0] != both[1]:
-        raise ValueError(
+        raise InputError(
             f"weight_ridge and group_ridge of GDA must be the same with schedule='paper', which "
             f"has one strength for both players, got {both[0]!r} and {both[1]!r}."
         )
     if 0.0 in both:
-        raise ValueError(
+        raise InputError(
             f"weight_ridge and group_ridge of GDA must be positive with schedule='paper', whose "
             f"steps are 1/(ridge t), got {both[0]!r} and {both[1]!r}."
         )

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.descent import planning, releases
@@ -129,7 +130,7 @@ class MGR(MGRParameters, MixtureSolver):
         elif len(set(np.ravel(np.asarray(self.sampling_rate, dtype=object)))) > 1:
             reason = f"one sampling_rate for all groups, got {self.sampling_rate!r}"
         if reason:
-            raise ValueError(f"solver 'mgr' with neighbours='replace-any' needs {reason}.")
+            raise InputError(f"solver 'mgr' with neighbours='replace-any' needs {reason}.")
 
     def for_persons(self) -> MGR:
         """Return one that plans full passes, where `sampling_rate` is open."""
@@ -192,7 +193,7 @@ class MGR(MGRParameters, MixtureSolver):
         """Plan as many steps as the passes allow, shared among the calls."""
         steps_a_call = self._most_steps // calls.n_calls
         if steps_a_call < 1:
-            raise ValueError(
+            raise InputError(
                 f"n_steps and max_passes of MGR must allow a step in each of {calls.n_calls} "
                 f"rounds, got {self.n_steps!r} and {self.max_passes!r}."
             )

@@ -13,6 +13,7 @@ import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem, with_equal_groups
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.privacy.accounting import predict_multiplier
 from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
@@ -116,15 +117,15 @@ def resolve_rates(sampling_rate: float | Sequence[float] | None, n_groups: int) 
         return None
     rule = "sampling_rate of MGR must be above 0, at most 1, one number or one a group"
     if isinstance(sampling_rate, str | bytes | Mapping):
-        raise ValueError(f"{rule}, got {sampling_rate!r}.")
+        raise InputError(f"{rule}, got {sampling_rate!r}.")
     given: list[Any] = (
         list(sampling_rate) if isinstance(sampling_rate, Iterable) else [sampling_rate] * n_groups
     )
     if len(given) != n_groups:
-        raise ValueError(f"{rule}, {n_groups} here, got {len(given)}: {sampling_rate!r}.")
+        raise InputError(f"{rule}, {n_groups} here, got {len(given)}: {sampling_rate!r}.")
     for rate in given:
         if isinstance(rate, bool | np.bool_) or not isinstance(rate, Real) or not 0.0 < rate <= 1.0:  # type: ignore[operator]
-            raise ValueError(f"{rule}, got {sampling_rate!r}.")
+            raise InputError(f"{rule}, got {sampling_rate!r}.")
     return tuple(float(rate) for rate in given)
 
 
@@ -165,7 +166,7 @@ def choose_sampling(problem: Problem, budget: Budget, parameters: MGRParameters)
         if sampling.n_steps > 0:
             return sampling
     n_steps = parameters.n_steps or 1
-    raise ValueError(
+    raise InputError(
         f"max_seconds of MGR must allow for {n_steps:,} step(s), predicted to take "
         f"{seconds_of(problem, rates or full, n_steps):.2g} seconds, got "
         f"{parameters.max_seconds!r}."

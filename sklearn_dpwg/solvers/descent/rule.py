@@ -14,6 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from sklearn_dpwg._checks import FloatArray, Rules, any_number, flag, one_of, positive, share, whole
 from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import SumGrid
 from sklearn_dpwg.solvers.centring import CentredProblem, in_words
 from sklearn_dpwg.solvers.plan import Plan
@@ -578,7 +579,7 @@ class MGRParameters(DescentParameters):
         """Refuse batches and limits on time for the paper's schedule."""
         rate, limit = self.sampling_rate, self.max_seconds
         if self.schedule == "paper" and (rate is not None or limit is not None):
-            raise ValueError(
+            raise InputError(
                 "sampling_rate and max_seconds of MGR must be None with schedule='paper', whose "
                 f"steps read all records, got {rate!r} and {limit!r}."
             )

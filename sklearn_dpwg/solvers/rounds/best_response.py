@@ -8,6 +8,7 @@ from typing import ClassVar
 from sklearn_dpwg._checks import Rules, accepted_by, share, whole
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.mixture import MixtureSolver, as_mixture_solver
 from sklearn_dpwg.solvers.plan import Plan
@@ -81,7 +82,7 @@ class BestResponse(BestResponseParameters, Solver):
             value = getattr(base, name)
             if not (value is None or isinstance(value, str | int | float)) or value not in allowed:
                 stated = " or ".join(repr(each) for each in allowed)
-                raise ValueError(
+                raise InputError(
                     f"{name} of {type(base).__name__} must be left at {stated} where it answers "
                     f"for fixed mixtures, got {value!r}."
                 )

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn_dpwg._checks import FloatArray, Rules, at_least_zero, positive, whole
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import SquaredError
 from sklearn_dpwg.privacy import Budget, NoiseSource, Release, calibrate
 from sklearn_dpwg.privacy.sensitivity import grid_step, moment_sensitivity
@@ -127,7 +128,7 @@ def _rounding_steps(problem: Problem, norm: float) -> tuple[float, float]:
         or n_sums * size * sum_step + largest * square * 2.0**-51 > ROUNDING / 5.0 * norm**2
         or largest > LARGEST_GROUP
     ):
-        raise ValueError(
+        raise InputError(
             f"solver 'moments' cannot add up {largest:,} records of a group with "
             f"{problem.n_weights:,} weights exactly: choose 'mgr', or split the group."
         )
@@ -285,7 +286,7 @@ class Moments(MomentsParameters, MixtureSolver):
     def _refuse_other_losses(self, problem: Problem) -> None:
         """Refuse risks that are not quadratic."""
         if not isinstance(problem.loss, SquaredError):
-            raise ValueError(
+            raise InputError(
                 f"solver {self.name!r} is for loss 'squared_error' alone, whose risks are "
                 f"quadratic, got {problem.loss!r}."
             )

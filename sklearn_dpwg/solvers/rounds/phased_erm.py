@@ -17,6 +17,7 @@ from sklearn_dpwg.data.oracles import SampleOracle
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.data.risks import GroupRisks, Risks, keyed_parts
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import (
     Budget,
@@ -75,7 +76,7 @@ class PhasedERMParameters:
 def _not_too_many(parameters: PhasedERMParameters) -> None:
     """Refuse more phases than can be planned."""
     if (parameters.n_phases or 1) > MOST_PHASES:
-        raise ValueError(
+        raise InputError(
             f"n_phases of PhasedERM must be at most {MOST_PHASES}, got {parameters.n_phases}."
         )
 
@@ -87,7 +88,7 @@ def _paper_sets_the_rest(parameters: PhasedERMParameters) -> None:
     for name in ("n_phases", "mu_weights", "sharpening", "mu_groups", "risk_share", "averaging"):
         value = getattr(parameters, name)
         if value is not None:
-            raise ValueError(
+            raise InputError(
                 f"{name} of PhasedERM must be None with schedule='paper', which sets it, got "
                 f"{value!r}."
             )
@@ -199,7 +200,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
 
     def _check_hidden_groups(self) -> None:
         if self.schedule == "paper":
-            raise ValueError(
+            raise InputError(
                 "solver 'phased-erm' with neighbours='replace-any' needs schedule='planned', got "
                 "'paper'."
             )
@@ -249,7 +250,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         if self.centring:
             check_centring(problem, "PhasedERM")
             if not is_convex:
-                raise ValueError(
+                raise InputError(
                     f"centring of PhasedERM needs a smooth loss of one output, got "
                     f"{problem.loss!r}."
                 )
@@ -264,7 +265,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
     def plan_calls(self, problem: Problem, calls: Calls) -> MixturePlan:
         n_calls = calls.n_calls
         if n_calls > MOST_PHASES:
-            raise ValueError(
+            raise InputError(
                 f"n_rounds must be at most {MOST_PHASES} where phases of PhasedERM answer, got "
                 f"{n_calls}."
             )
@@ -562,7 +563,7 @@ class FreshPhasedERM(FreshSolver):
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if math.isinf(max(problem.group_sizes)):
-            raise ValueError(
+            raise InputError(
                 "group_sizes must be finite for FreshPhasedERM, which divides them among its "
                 "phases, got inf."
             )

@@ -10,6 +10,7 @@ import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import FreshSolver, Solution
@@ -53,7 +54,7 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OnlineToBatchParame
         horizon = min(horizon, parameters.n_rounds + 1)
     n_rounds = max(1, int(horizon) - 1)
     if n_rounds > MOST_ROUNDS:
-        raise ValueError(
+        raise InputError(
             f"batch_size or n_rounds of OnlineToBatch must be set with schedule='paper' where a "
             f"round a record is more than {MOST_ROUNDS:,} rounds, got {n_rounds:,}."
         )
@@ -203,7 +204,7 @@ class OnlineToBatch(OnlineToBatchParameters, FreshSolver):
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if not math.isfinite(problem.smoothness):
-            raise ValueError(
+            raise InputError(
                 f"loss must be smooth for solver 'online-to-batch', whose noise follows how much "
                 f"gradients change, got {problem.loss!r}, which has kinks."
             )

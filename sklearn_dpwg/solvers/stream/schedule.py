@@ -23,6 +23,7 @@ from sklearn_dpwg._checks import (
 )
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg.data.problem import Problem
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSums, make_prefix_sums
 from sklearn_dpwg.solvers.steps import record_errors, rounding_of_sum, shown
 from sklearn_dpwg.solvers.stream.learners import Learner, ParameterFree, make_learner
@@ -60,7 +61,7 @@ def opened(parameters: StreamParameters, problem: Problem, n_rounds: int) -> Pre
 def refuse_no_end(parameters: StreamParameters, n_records: float) -> None:
     """Refuse groups without end where nothing says how many rounds there are."""
     if math.isinf(n_records) and parameters.n_rounds is None:
-        raise ValueError(
+        raise InputError(
             f"n_rounds of {type(parameters).__name__} must be set where a group has no end (a size "
             f"of infinity), got None."
         )
@@ -112,7 +113,7 @@ class OCOParameters(StreamParameters):
 def _learner_has_a_strength(parameters: OCOParameters) -> None:
     """Refuse a learner that no regulariser holds, which the noise could not be planned for."""
     if isinstance(make_learner(parameters.learner), ParameterFree):
-        raise ValueError(
+        raise InputError(
             f"learner of OCO must be one that a strength regularises, such as 'ftrl', got "
             f"{parameters.learner!r}: OnlineToBatch takes it."
         )
@@ -280,7 +281,7 @@ def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
     several, p = problem.n_groups > 1, problem.n_groups
     sizes = np.asarray(problem.group_sizes, dtype=float)
     if several and sizes.min() < 2:
-        raise ValueError(
+        raise InputError(
             "OCO needs at least 2 records of every group, one for each player, got a group of 1: "
             "merge it or leave it out."
         )
@@ -324,7 +325,7 @@ def designs(problem: Problem, parameters: OCOParameters) -> Iterator[Design]:
 def _refuse_too_few(expected: float, batch_size: int | None, n_rounds: int) -> None:
     """Refuse batches in which a player would get fewer than no records of a small group."""
     if expected < 2.0 * (1.0 - 1e-9):
-        raise ValueError(
+        raise InputError(
             f"batch_size of OCO must let every group have 2 records in all rounds, one for each "
             f"player, got {batch_size!r}, which in {n_rounds:,} round(s) leaves a group "
             f"{expected:.2g}: take larger batches, more rounds, or merge the group."

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy.prefix_sums import IndependentNoise, PrefixSums, PrefixSumStream
 
 # Norms of the noise on the sums that a learner sees.
@@ -179,7 +180,7 @@ class Learner(BaseEstimator, ABC):
         gradient_norm = positive_finite(gradient_norm, "gradient_norm")
         distance = radius if distance is None else positive_finite(distance, "distance")
         if noise is not None and len(noise.sums) < n_steps:
-            raise ValueError(
+            raise InputError(
                 f"noise must be known for all {n_steps} steps, got {len(noise.sums)} of them."
             )
         return self._plan(n_steps, radius, gradient_norm, distance, noise)
@@ -234,11 +235,11 @@ class Learner(BaseEstimator, ABC):
         if initial is not None:
             given = np.asarray(initial, dtype=np.float64)
             if given.shape != start.shape:
-                raise ValueError(f"initial must have shape {start.shape}, got shape {given.shape}.")
+                raise InputError(f"initial must have shape {start.shape}, got shape {given.shape}.")
             start += given
             norm = float(np.linalg.norm(start))
             if not norm <= radius * (1.0 + 1e-12):
-                raise ValueError(
+                raise InputError(
                     f"initial must lie in the ball of radius {radius!r}, got norm {norm!r}."
                 )
         return self._make_player(start, radius, strength)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_dpwg._checks import FloatArray, positive_finite
+from sklearn_dpwg.exceptions import InputError
 
 # A distribution over groups, kept as logarithms.
 
@@ -108,7 +109,7 @@ class GroupPlayer:
         self.prior = _normalised_prior(prior)
         self.rate = float(rate)
         if not 0.0 <= self.rate < np.inf:
-            raise ValueError(f"rate must be at least 0 and finite, got {rate!r}.")
+            raise InputError(f"rate must be at least 0 and finite, got {rate!r}.")
         self._log_weights = LogWeights(self.prior)
 
     @property
@@ -145,9 +146,9 @@ class GroupPlayer:
 def _normalised_prior(value: ArrayLike) -> FloatArray:
     prior = np.array(value, dtype=np.float64)
     if prior.ndim != 1 or prior.size == 0:
-        raise ValueError(f"prior must have one entry a group, got shape {prior.shape}.")
+        raise InputError(f"prior must have one entry a group, got shape {prior.shape}.")
     if not ((prior > 0.0) & (prior < np.inf)).all():
-        raise ValueError(f"prior must be positive and finite everywhere, got {prior!r}.")
+        raise InputError(f"prior must be positive and finite everywhere, got {prior!r}.")
     return prior / prior.sum()
 
 
@@ -166,11 +167,11 @@ class Hedge(GroupPlayer):
         """Take the losses of all groups, of either sign: who raises risks takes minus them."""
         values = np.asarray(losses, dtype=np.float64)
         if values.shape != self.prior.shape:
-            raise ValueError(
+            raise InputError(
                 f"losses must have one entry a group, {self.n_groups}, got shape {values.shape}."
             )
         if not np.isfinite(values).all():
-            raise ValueError("losses must be finite, got NaN or infinity.")
+            raise InputError("losses must be finite, got NaN or infinity.")
         self._log_weights.lower_all(self.rate * values)
 
 
@@ -193,7 +194,7 @@ class EXP3(GroupPlayer):
     def update(self, group: int, loss: float) -> None:
         """Take the loss of the group that was drawn, clipped to [0, ceiling]."""
         if loss != loss:
-            raise ValueError("loss must be a number, got NaN.")
+            raise InputError("loss must be a number, got NaN.")
         if loss <= 0.0:
             return
         weight = self._log_weights.weight(group)

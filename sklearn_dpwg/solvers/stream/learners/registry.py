@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.solvers.stream.learners.base import Learner
 from sklearn_dpwg.solvers.stream.learners.weights import (
     FTRL,
@@ -41,10 +42,10 @@ def make_learner(learner: str | Learner) -> Learner:
     """
     if isinstance(learner, str):
         if learner not in LEARNERS:
-            raise ValueError(
+            raise InputError(
                 f"learner must be one of {sorted(LEARNERS)} or a Learner instance, got {learner!r}."
             )
         return LEARNERS[learner]()
     if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a name or a Learner instance, got {learner!r}.")
+        raise InputTypeError(f"learner must be a name or a Learner instance, got {learner!r}.")
     return learner

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray, positive_finite
+from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.solvers.stream.learners.base import Learner, LearnerPlan, SumNoise, WeightPlayer
 
 
@@ -58,7 +59,7 @@ class _FTRLPlayer(WeightPlayer):
         self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
     ) -> None:
         if curvature < 0.0:
-            raise ValueError(f"curvature must be at least 0, got {curvature!r}.")
+            raise InputError(f"curvature must be at least 0, got {curvature!r}.")
         self._total += linear
         if curvature:
             self._strength += curvature
@@ -114,7 +115,7 @@ class _GradientDescentPlayer(WeightPlayer):
         self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
     ) -> None:
         if curvature < 0.0:
-            raise ValueError(f"curvature must be at least 0, got {curvature!r}.")
+            raise InputError(f"curvature must be at least 0, got {curvature!r}.")
         if curvature:
             away = self._played if center is None else self._played - center
             linear = linear + curvature * away
@@ -265,7 +266,7 @@ class _ParameterFreePlayer(WeightPlayer):
         self, linear: FloatArray, curvature: float = 0.0, center: FloatArray | None = None
     ) -> None:
         if curvature < 0.0:
-            raise ValueError(f"curvature must be at least 0, got {curvature!r}.")
+            raise InputError(f"curvature must be at least 0, got {curvature!r}.")
         gradient = linear
         if curvature:
             gradient = linear + curvature * (
