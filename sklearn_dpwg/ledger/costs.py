@@ -25,6 +25,7 @@ from sklearn_dpwg.data.groups import grouping_names
 from sklearn_dpwg.exceptions import InputError, OutsideGuaranteeWarning, UnsupportedMechanismError
 from sklearn_dpwg.exceptions import warn as warn_caller
 from sklearn_dpwg.ledger.file import total_epsilon
+from sklearn_dpwg.ledger.folds import SPACES, candidates_of, folds_outside, list_outside
 from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
 from sklearn_dpwg.privacy.accounting import is_gaussian
 
@@ -60,8 +61,6 @@ def _learns(step: Any) -> bool:
 
 
 _BAGGING = (BaggingClassifier, BaggingRegressor)
-# Parameters of searches that list candidates.
-_SPACES = ("param_grid", "param_distributions")
 
 
 class StartCost(NamedTuple):
@@ -88,11 +87,8 @@ def costs_in(parameters: Mapping[str, Any]) -> list[StartCost]:
         last = name.rpartition("__")[2]
         if last == "start":
             found += costs_of_start(value)
-        elif last in _SPACES:
-            for space in [value] if isinstance(value, Mapping) else value:
-                for listed, values in space.items():
-                    if not hasattr(values, "rvs"):  # what is drawn is not known
-                        found += [cost for one in values for cost in costs_in({listed: one})]
+        elif last in SPACES:
+            found += [cost for pair in candidates_of(value) for cost in costs_in(dict([pair]))]
     return list({cost.key: cost for cost in found}.values())
 
 
@@ -106,7 +102,7 @@ def in_words(costs: tuple[StartCost, ...]) -> tuple[str, ...]:
     )
 
 
-def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
+def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuarantee:
     """Return the guarantee of everything that was fitted inside an object.
 
     Parameters
@@ -117,6 +113,9 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
         ``cross_validate``, its ``"estimator"`` list.
     warn : bool, default=True
         Warn of what learned from the records outside every guarantee.
+    cv : int or cross-validation splitter, optional
+        What chose the records of a list of models, as it was passed to ``cross_validate``. Where
+        it is not said, several classifiers of a kind are named outside, as folds by label may have.
 
     Returns
     -------
@@ -158,7 +157,7 @@ def privacy_of(fitted: Any, *, warn: bool = True) -> PrivacyGuarantee:
     >>> round(privacy_of(search, warn=False).epsilon, 2)  # seven fits
     2.89
     """
-    found = _Findings()
+    found = _Findings(outside=list_outside(fitted, cv))
     _visit(fitted, found)
     if not found.guarantees:
         raise InputError(f"fitted holds no private fit, got {type(fitted).__name__}.")
@@ -206,6 +205,7 @@ class _Findings:
 
 def _visit(part: Any, found: _Findings) -> None:
     """Collect the guarantees of fits inside, those of the final model last."""
+    found.outside += folds_outside(part)
     if isinstance(part, list | tuple):
         for one in part:
             _visit(one, found)

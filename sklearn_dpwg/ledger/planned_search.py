@@ -13,7 +13,13 @@ from sklearn.model_selection import (
     RandomizedSearchCV,
 )
 
-from sklearn_dpwg.exceptions import InputError, InputTypeError, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import (
+    InputError,
+    InputTypeError,
+    OutsideGuaranteeWarning,
+    UnsupportedMechanismError,
+    warn,
+)
 from sklearn_dpwg.ledger.costs import (
     PublicFacts,
     candidate_of,
@@ -23,6 +29,7 @@ from sklearn_dpwg.ledger.costs import (
     planned_fits,
 )
 from sklearn_dpwg.ledger.file import LedgerRow, total_epsilon
+from sklearn_dpwg.ledger.folds import folds_outside
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, joint_guarantee
 
 
@@ -41,6 +48,8 @@ class PlannedSearch:
     epsilon_spent, epsilon_after : float
         ε that the ledger has spent so far, and will have spent after the search, with the private
         fits that its candidates begin with.
+    outside : tuple of str, default=()
+        What these numbers do not cover: folds that labels decide, or hidden groups.
     """
 
     fits: tuple[PrivacyGuarantee, ...]
@@ -49,6 +58,7 @@ class PlannedSearch:
     budget: float
     epsilon_spent: float
     epsilon_after: float
+    outside: tuple[str, ...] = ()
 
     @property
     def n_fits(self) -> int:
@@ -58,7 +68,8 @@ class PlannedSearch:
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What all fits of the search promise together."""
-        return joint_guarantee(list(self.fits), self.delta)
+        joint = joint_guarantee(list(self.fits), self.delta)
+        return replace(joint, outside=(*joint.outside, *self.outside))
 
     @property
     def is_affordable(self) -> bool:
@@ -81,6 +92,7 @@ class PlannedSearch:
             f"unless it is private itself.\n"
             f"The ledger has spent epsilon={self.epsilon_spent:.4g}, and {self.epsilon_after:.4g} "
             f"after it, which {verdict}."
+            + "".join(f"\nNot covered: {said}." for said in self.outside)
         )
 
 
@@ -93,6 +105,9 @@ def plan_search(
     starts = [cost for cost in costs_in(search.get_params()) if cost.key not in known]
     spent = [row.guarantee for row in rows]
     after = [*spent, *(cost.guarantee for cost in starts), *fits]
+    outside = tuple(folds_outside(search))
+    if outside:
+        warn(f"outside what the fits cost: {'; '.join(outside)}.", OutsideGuaranteeWarning)
     return PlannedSearch(
         fits=tuple(fits),
         refits=refits,
@@ -100,6 +115,7 @@ def plan_search(
         budget=budget.epsilon,
         epsilon_spent=total_epsilon(spent, budget.delta),
         epsilon_after=total_epsilon(after, budget.delta),
+        outside=outside,
     )
 
 

@@ -3,18 +3,168 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.multiclass import type_of_target
 
-from sklearn_dpwg.data.groups import GroupBy, encode_groups, find_groups, refuse_lazy
+from sklearn_dpwg.data.groups import (
+    GroupBy,
+    encode_groups,
+    find_groups,
+    refuse_lazy,
+    select_groups,
+)
 from sklearn_dpwg.exceptions import InputError
 
 Indices = NDArray[np.intp]
+Folds = Iterator[tuple[Indices, Indices]]
+
+
+class PublicKFold(KFold):
+    """Deal records to folds by public facts alone, so that what is fitted on them can be summed.
+
+    By default records are dealt out in turn, within each group where there are groups; with `key`
+    each goes by itself. Neither rows nor targets are read, and every fold holds every group.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2.
+    shuffle : bool, default=False
+        Deal in a random order, or by another hash of the key. Rows that repeat in a rhythm, as one
+        a weekday, need it.
+    random_state : int or RandomState, optional
+        Seed of the shuffling.
+    group_by : column name, column index, sequence of them, or callable, optional
+        Finds the groups in X. By default they are passed to ``split``, which scikit-learn does
+        for ``groups=`` of searches and ``cross_validate``, with metadata routing and without, and
+        ``CalibratedClassifierCV`` with routing alone. Without any, all records are one group.
+    key : column name, column index, sequence of them, or callable, optional
+        Finds a public key in X, such as the id of a person, as ``lambda X: X.index``. Its hash
+        chooses the fold, so that records of one key stay together and nobody's fold changes when
+        others join or leave.
+
+    See Also
+    --------
+    GroupLabelStratifiedKFold : Folds that follow labels too, which no sum of fits covers.
+
+    Notes
+    -----
+    Without `key` order the n records by group, and as they come within one: the i-th is in fold
+    i mod `n_splits`. This order is a function of the sequence of groups and of the seed. With
+    `key` a record's fold is a function of its own key and of the seed. So neighbours that agree in
+    the group, or in the key, of every place have the same folds, and every fit on folds reads the
+    same places of both, of which at most one holds another record: the fit's own guarantee covers
+    it, and composition all of them (``docs/guide/counting_fits.md``). With neither groups nor key
+    that holds for a record replaced by any other; of ``neighbours="replace-any"``, to which groups
+    are hidden, give it none.
+
+    A group of m records has m / `n_splits` of them in each fold, rounded up or down, and all
+    folds are as large, up to one record; by key they are about as large.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_dpwg.model_selection import PublicKFold
+    >>> groups = np.array(["a", "b", "a", "a", "b", "a"])
+    >>> for _, test in PublicKFold(2).split(groups, groups=groups):
+    ...     print(test, groups[test])
+    [0 1 3] ['a' 'b' 'a']
+    [2 4 5] ['a' 'b' 'a']
+    """
+
+    # the groups reach split through everything that routes metadata, unless X holds them
+    __metadata_request__split = {"groups": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = False,
+        random_state: Any = None,
+        group_by: GroupBy | None = None,
+        key: GroupBy | None = None,
+    ) -> None:
+        super().__init__(n_splits, shuffle=shuffle, random_state=random_state)
+        self.group_by = group_by
+        self.key = key
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return what scikit-learn should hand to ``split``: groups, unless X holds them."""
+        if self.group_by is not None:
+            return MetadataRequest(owner=self)
+        return super().get_metadata_routing()
+
+    def _follows_groups(self) -> bool:
+        """Tell `privacy_of` that folds are those of public groups, or of a key alone."""
+        return self.key is None
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Folds:
+        """Yield the positions of the records of each fold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features)
+            Rows; read only by `group_by` and `key`.
+        y : array-like of shape (n_records,), optional
+            Not read.
+        groups : array-like of shape (n_records,) or (n_records, n_columns), optional
+            Public group of each record; cells of several columns are intersected.
+
+        Yields
+        ------
+        train : ndarray of int
+            Positions of all other folds.
+        test : ndarray of int
+            Positions of one fold.
+
+        Raises
+        ------
+        ValueError
+            If a fold would lack a group, or a key is missing.
+        """
+        refuse_lazy(X=X, groups=groups)
+        n_records = _length(X)
+        groups = find_groups(X, groups, self.group_by)
+        codes, labels = np.zeros(n_records, dtype=np.intp), None
+        if groups is not None:
+            codes, labels = encode_groups(groups, n_records, None)
+        rng = check_random_state(self.random_state) if self.shuffle else None
+        if self.key is None:
+            order = np.arange(n_records) if rng is None else rng.permutation(n_records)
+            folds = np.empty(n_records, dtype=np.intp)
+            folds[order[np.argsort(codes[order], kind="stable")]] = np.arange(n_records)
+            folds %= self.n_splits
+        else:
+            folds = self._hashed(X, n_records, b"" if rng is None else rng.bytes(16))
+        held = np.zeros((codes.max(initial=0) + 1, self.n_splits), dtype=np.intp)
+        np.add.at(held, (codes, folds), 1)
+        rare = int(held.min(axis=1).argmin())
+        if not held[rare].all():
+            name = "X" if labels is None else f"group {labels[rare]!r}"
+            raise InputError(
+                f"n_splits={self.n_splits} folds must each hold records of every group: {name} has "
+                f"{held[rare].sum()}, and {np.count_nonzero(held[rare])} fold(s) hold any."
+            )
+        for fold in range(self.n_splits):
+            yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+
+    def _hashed(self, X: Any, n_records: int, salt: bytes) -> Indices:
+        """Return the fold of each record by a hash of its key, the same on every machine."""
+        try:
+            codes, keys = encode_groups(select_groups(X, self.key), n_records, None)
+        except InputError as error:
+            raise InputError(f"key must be found for every record: {error}") from None
+        texts = (_text(one).encode("utf-8", "surrogatepass") for one in keys)
+        digests = (blake2b(text, digest_size=8, key=salt).digest() for text in texts)
+        numbers = np.array([int.from_bytes(digest) for digest in digests], dtype=np.uint64)
+        return (numbers % np.uint64(self.n_splits)).astype(np.intp)[codes]
 
 
 class GroupLabelStratifiedKFold(StratifiedKFold):
@@ -32,8 +182,6 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
         Shuffle the records of each cell before they are dealt out.
     random_state : int or RandomState, optional
         Seed of the shuffling.
-    use_labels : bool, default=True
-        Stratify by label too, not by group alone.
     group_by : column name, column index, sequence of them, or callable, optional
         Finds the groups in X. By default they are passed to ``split``, which scikit-learn does
         for ``groups=`` of searches and ``cross_validate``, with metadata routing and without.
@@ -44,12 +192,9 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
     lack such a class but never the group. scikit-learn's ``StratifiedGroupKFold`` does the
     opposite: it keeps a group within one fold, for records that belong together.
 
-    With ``use_labels=True`` one record's label decides which fold *other* records are in, so that
-    replacing it changes more than one record of a training set, and the guarantee of a model
-    fitted on a fold does not cover that. Use it where the models and scores of the folds stay with
-    those who may see the records. With ``use_labels=False`` the folds follow from groups, positions
-    and the seed alone, which are public. To a model with ``neighbours="replace-any"`` groups are
-    not, and its guarantee does not cover such folds either: use ``KFold``.
+    One record's label decides which fold *other* records are in, so replacing it changes more than
+    one record of a training set, and no guarantee of the models of folds covers that. Use it where
+    these and their scores stay with those who may see the records, and `PublicKFold` elsewhere.
 
     Examples
     --------
@@ -71,11 +216,9 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
         *,
         shuffle: bool = False,
         random_state: Any = None,
-        use_labels: bool = True,
         group_by: GroupBy | None = None,
     ) -> None:
         super().__init__(n_splits, shuffle=shuffle, random_state=random_state)
-        self.use_labels = use_labels
         self.group_by = group_by
 
     def get_metadata_routing(self) -> MetadataRequest:
@@ -84,15 +227,15 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
             return MetadataRequest(owner=self)
         return super().get_metadata_routing()
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Indices, Indices]]:
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Folds:
         """Yield the positions of the records of each fold.
 
         Parameters
         ----------
         X : array-like of shape (n_records, n_features)
             Rows; read only by `group_by`.
-        y : array-like of shape (n_records,), optional
-            Labels; not needed without `use_labels`.
+        y : array-like of shape (n_records,)
+            Labels.
         groups : array-like of shape (n_records,) or (n_records, n_columns), optional
             Group of each record; cells of several columns are intersected.
 
@@ -112,7 +255,7 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
         groups = find_groups(X, groups, self.group_by)
         if groups is None:
             raise InputError("groups must be given, or group_by set, to stratify by group.")
-        n_records = X.shape[0] if hasattr(X, "shape") else len(X)
+        n_records = _length(X)
         codes, labels = encode_groups(groups, n_records, None)
         sizes = np.bincount(codes)
         if sizes.min() < self.n_splits:
@@ -121,11 +264,10 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
                 f"{labels[sizes.argmin()]!r} has {sizes.min()}."
             )
         classes = np.zeros(n_records, dtype=np.intp)
-        if self.use_labels:
-            if y is None:
-                raise InputError("y must be given to stratify by label, or use_labels=False set.")
-            if not type_of_target(y).startswith("continuous"):
-                classes = np.unique(np.asarray(y), return_inverse=True)[1].ravel()
+        if y is None:
+            raise InputError("y must be given to stratify by label: PublicKFold needs none.")
+        if not type_of_target(y).startswith("continuous"):
+            classes = np.unique(np.asarray(y), return_inverse=True)[1].ravel()
         yield from super().split(X, self._strata(codes, classes))
 
     def _strata(self, codes: Indices, classes: Indices) -> Indices:
@@ -140,3 +282,14 @@ class GroupLabelStratifiedKFold(StratifiedKFold):
                 cells = strata[members & ~rare]
                 rare |= members & (strata == np.bincount(cells).argmax())
         return np.where(rare, united, strata)
+
+
+def _length(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def _text(key: Any) -> str:
+    """Return a key as text: of a number the same whatever other values made of its column."""
+    if isinstance(key, tuple):
+        return ",".join(map(_text, key))
+    return str(int(key) if isinstance(key, float) and key.is_integer() else key)

@@ -46,17 +46,6 @@ def test_every_fold_holds_every_group(data):
             assert set(groups[index]) == set(range(len(sizes)))
 
 
-def test_labels_decide_nothing_where_they_are_not_used():
-    folds = GroupLabelStratifiedKFold(3, use_labels=False, shuffle=True, random_state=1)
-    first = list(folds.split(X, Y, GROUPS))
-    for (train, test), (other_train, other_test) in zip(
-        first, folds.split(X, 1 - Y, GROUPS), strict=True
-    ):
-        assert np.array_equal(train, other_train)
-        assert np.array_equal(test, other_test)
-    assert len(list(folds.split(X, None, GROUPS))) == 3
-
-
 def test_targets_that_are_no_classes():
     y = np.linspace(0.1, 0.9, 24)
     tests = [test for _, test in GroupLabelStratifiedKFold(3).split(X, y, GROUPS)]
@@ -89,9 +78,8 @@ def test_what_is_refused(parameters, y, groups, message):
 
 
 def test_parameters_are_those_of_a_splitter():
-    folds = GroupLabelStratifiedKFold(4, shuffle=True, random_state=3, use_labels=False)
+    folds = GroupLabelStratifiedKFold(4, shuffle=True, random_state=3)
     assert "n_splits=4" in repr(folds)
-    assert "use_labels=False" in repr(folds)
     assert clone(folds, safe=False).n_splits == folds.get_n_splits() == 4
 
 

@@ -1,0 +1,160 @@
+"""What is said of folds that more than public facts decide."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.feature_selection import SequentialFeatureSelector
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    PredefinedSplit,
+    RandomizedSearchCV,
+    RepeatedKFold,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    TimeSeriesSplit,
+    TunedThresholdClassifierCV,
+    cross_validate,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.exceptions import OutsideGuaranteeWarning
+from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.ledger.folds import folds_outside
+from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold, PublicKFold
+from sklearn_dpwg.solvers import MGR
+from tests.helpers.ledger_cases import DELTA, X, Y, ones
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn_dpwg.exceptions.WeakPlanWarning")
+
+
+class Unlike(KFold):
+    """Might split by anything."""
+
+
+class UnlikePublic(PublicKFold):
+    """Might split by anything too."""
+
+
+CLASSIFIER = DPWorstGroupClassifier(
+    data_norm=1.0, solver=MGR(n_steps=3), classes=[False, True], group_by=ones
+)
+HIDDEN = DPWorstGroupClassifier(neighbours="replace-any", group_labels=["a", "other"])
+PUBLIC = [
+    *(KFold(3), KFold(3, shuffle=True, random_state=0), RepeatedKFold(), ShuffleSplit()),
+    *(LeaveOneOut(), TimeSeriesSplit(), PublicKFold(3, key=0)),
+]
+BY_GROUP = [PublicKFold(3), PublicKFold(3, group_by=1)]
+BY_LABEL = [
+    *(None, 3, np.int64(3), StratifiedKFold(3), RepeatedStratifiedKFold(), StratifiedGroupKFold()),
+    *(StratifiedShuffleSplit(), GroupLabelStratifiedKFold(3)),
+]
+UNKNOWN = [
+    *(GroupKFold(3), PredefinedSplit([0, 1]), [([0], [1])], iter([]), Unlike(), UnlikePublic()),
+]
+CASES = (
+    [(cv, None, None) for cv in PUBLIC]
+    + [(cv, None, "which groups decide") for cv in BY_GROUP]
+    + [(cv, "which labels decide", "which labels decide") for cv in BY_LABEL]
+    + [(cv, "is public, which is not known", "is public, which is not known") for cv in UNKNOWN]
+)
+
+
+@pytest.mark.parametrize(("cv", "of_public_groups", "of_hidden_groups"), CASES)
+def test_what_decides_who_is_in_which_fold(cv, of_public_groups, of_hidden_groups):
+    for model, decided in ((CLASSIFIER, of_public_groups), (HIDDEN, of_hidden_groups)):
+        for owner in (
+            GridSearchCV(model, {}, cv=cv),
+            CalibratedClassifierCV(model, cv=cv),
+            TunedThresholdClassifierCV(model, cv=cv),
+            SequentialFeatureSelector(model, cv=cv),
+        ):
+            found = folds_outside(make_pipeline(owner, LogisticRegression()))
+            assert len(found) == (decided is not None)
+            assert decided is None or decided in found[0]
+            assert decided is None or found[0].startswith(f"{type(owner).__name__}: who is in")
+
+
+@pytest.mark.parametrize(
+    ("part", "n_entries"),
+    [
+        (TunedThresholdClassifierCV(CLASSIFIER, cv=0.5), 1),
+        (TunedThresholdClassifierCV(FrozenEstimator(CLASSIFIER), cv=3), 0),  # none is fitted
+        (FrozenEstimator(CalibratedClassifierCV(CLASSIFIER)), 1),  # was fitted
+        (GridSearchCV(DPWorstGroupRegressor(), {}, cv=3), 0),
+        (GridSearchCV(DPWorstGroupRegressor(), {}, cv=StratifiedKFold(3)), 1),
+        (GridSearchCV(LogisticRegression(), {}, cv=3), 0),  # named for all that it learned
+        (GridSearchCV(LogisticRegression(), {"estimator": [CLASSIFIER]}, cv=KFold()), 0),
+        (GridSearchCV(CalibratedClassifierCV(CLASSIFIER, cv=KFold()), {}, cv=KFold()), 0),
+        (GridSearchCV(CalibratedClassifierCV(CLASSIFIER), {}, cv=KFold()), 1),
+        (GridSearchCV(CalibratedClassifierCV(CLASSIFIER), {}), 2),
+        (
+            RandomizedSearchCV(
+                CalibratedClassifierCV(CLASSIFIER, cv=KFold()),
+                [{"cv": [KFold(), StratifiedKFold()]}],
+                cv=KFold(),
+            ),
+            1,
+        ),
+        (
+            GridSearchCV(
+                make_pipeline(StandardScaler(), CLASSIFIER),
+                {"dpworstgroupclassifier": [CLASSIFIER, CalibratedClassifierCV(CLASSIFIER)]},
+                cv=KFold(),
+            ),
+            1,
+        ),
+        ([CLASSIFIER, [GridSearchCV(CLASSIFIER, {}), CalibratedClassifierCV(CLASSIFIER)]], 2),
+        (DPSearchCV(CLASSIFIER, {}), 0),
+    ],
+)
+def test_every_splitter_inside_is_found(part, n_entries):
+    assert len(folds_outside(part)) == n_entries
+
+
+def told(fitted, **said):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        outside = privacy_of(fitted, **said).outside
+    assert [one.category for one in seen] == [OutsideGuaranteeWarning] * bool(outside)
+    assert all(said in str(seen[0].message) for said in outside)
+    return [said for said in outside if "who is in which" in said]
+
+
+def test_the_total_names_folds_that_labels_decide_and_no_others():
+    labels = Y > 0
+    for cv, n_entries in ((2, 1), (PublicKFold(2), 0)):
+        calibrated = CalibratedClassifierCV(CLASSIFIER, cv=cv).fit(X, labels)
+        assert len(told(calibrated)) == n_entries
+        assert len(told(FrozenEstimator(calibrated))) == n_entries
+        search = GridSearchCV(CLASSIFIER, {"radius": [1.0]}, cv=cv).fit(X, labels)
+        assert len(told([search, calibrated])) == 2 * n_entries
+        folds = cross_validate(CLASSIFIER, X, labels, cv=cv, return_estimator=True)["estimator"]
+        assert "2 fits of DPWorstGroupClassifier: who is in which, if folds" in told(folds)[0]
+        assert len(told(folds, cv=cv)) == n_entries
+        assert told(folds[:1]) == []
+
+
+def test_a_planned_search_names_them_too():
+    facts = {"group_sizes": [400], "n_features": 2, "classes": [False, True]}
+    ledger = PrivacyLedger(9.0, DELTA)
+    with pytest.warns(OutsideGuaranteeWarning, match="GridSearchCV: who is in which fold, which l"):
+        planned = ledger.plan_search(GridSearchCV(CLASSIFIER, {}, cv=3), **facts)
+    assert planned.guarantee.outside == planned.outside
+    assert f"\nNot covered: {planned.outside[0]}." in str(planned)
+    safe = ledger.plan_search(GridSearchCV(CLASSIFIER, {}, cv=PublicKFold(3)), **facts)
+    assert safe.outside == ()
+    assert safe.epsilon_after == planned.epsilon_after

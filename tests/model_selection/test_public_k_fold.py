@@ -1,0 +1,167 @@
+"""Folds by public facts: one replaced record moves no other, whatever it holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import (
+    GridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+    cross_validate,
+)
+
+from sklearn_dpwg.model_selection import GroupLabelStratifiedKFold, PublicKFold
+
+PEOPLE = pd.DataFrame(
+    {"id": np.repeat(np.arange(30), 2), "group": list("aab") * 20, "income": np.arange(60.0)}
+)
+Y = np.arange(60) % 7 > 3
+
+
+def held_out_by(folds, X=PEOPLE, y=None, groups=None):
+    parts = list(folds.split(X, y, groups))
+    assert all(sorted([*train, *test]) == list(range(len(X))) for train, test in parts)
+    assert sorted(np.concatenate([test for _, test in parts])) == list(range(len(X)))
+    return [test.tolist() for _, test in parts]
+
+
+@given(st.data())
+def test_every_fold_holds_its_share_of_every_group(data):
+    n_splits = data.draw(st.integers(2, 5))
+    sizes = data.draw(st.lists(st.integers(n_splits, 12), min_size=1, max_size=4))
+    groups = np.array(data.draw(st.permutations(np.repeat(np.arange(len(sizes)), sizes).tolist())))
+    seed = data.draw(st.none() | st.integers(0, 9))
+    folds = PublicKFold(n_splits, shuffle=seed is not None, random_state=seed)
+    found = held_out_by(folds, groups, groups=groups)
+    assert np.ptp([len(test) for test in found]) <= 1
+    for group in range(len(sizes)):
+        assert np.ptp([np.count_nonzero(groups[test] == group) for test in found]) <= 1
+
+
+VALUES = st.none() | st.floats() | st.text() | st.booleans()
+
+
+@given(
+    st.sampled_from(["place", "group", "group shuffled", "key", "key shuffled"]),
+    st.integers(0, 59),
+    VALUES,
+)
+@example("group", 0, float("nan"))
+def test_one_replaced_record_moves_nobody(kind, place, value):
+    """It keeps its group where folds follow groups, its key where they follow keys, no more."""
+    seeded = {"shuffle": True, "random_state": 3} if "shuffled" in kind else {}
+    held = kind.split()[0]
+    column = {"place": {}, "group": {"group_by": "group"}, "key": {"key": "id"}}[held]
+    kept = {"place": [], "group": ["group"], "key": ["id"]}[held]
+    other = PEOPLE.astype(object)
+    for name in set(other) - set(kept):
+        other.loc[place, name] = value
+    folds = PublicKFold(3, **seeded, **column)
+    assert held_out_by(folds, other, [value] * 60) == held_out_by(folds, PEOPLE, Y)
+
+
+def fold_by_id(X):
+    found = PublicKFold(3, key="id").split(X)
+    return {one: fold for fold, (_, test) in enumerate(found) for one in X["id"].iloc[test]}
+
+
+@given(st.sets(st.integers(0, 29), max_size=20))
+def test_by_key_nobody_moves_when_others_leave(gone):
+    everyone, rest = fold_by_id(PEOPLE), PEOPLE[~PEOPLE["id"].isin(gone)]
+    some_fold = set(everyone.values()) - {everyone[one] for one in rest["id"]}
+    if not some_fold:
+        assert fold_by_id(rest).items() <= everyone.items()
+        assert fold_by_id(rest.sample(frac=1.0, random_state=0)) == fold_by_id(rest)
+
+
+def test_a_key_has_the_same_fold_in_every_form_and_keeps_its_rows_together():
+    by_column = held_out_by(PublicKFold(3, key="id"))
+    assert all(PEOPLE["id"].iloc[test].value_counts().eq(2).all() for test in by_column)
+    ids = PEOPLE[["id"]].to_numpy()
+    # as floats, if there is one 0.5 anywhere in the array
+    for array in (ids, ids.astype(float), ids.astype(str), ids.astype(object)):
+        assert held_out_by(PublicKFold(3, key=0), array) == by_column
+    assert held_out_by(PublicKFold(3, key=lambda X: X.index), PEOPLE.set_index("id")) == by_column
+    shuffled = PublicKFold(3, key="id", shuffle=True, random_state=0)
+    assert held_out_by(shuffled) == held_out_by(shuffled) != by_column
+    # a fold may not change from one version or machine to another
+    assert [fold_by_id(PEOPLE)[one] for one in range(8)] == [1, 2, 2, 1, 1, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "X", "groups", "message"),
+    [
+        ({"n_splits": 21}, PEOPLE, PEOPLE["group"], "n_splits=21 folds .* 'b' has 20, and 20 fold"),
+        ({"n_splits": 61}, PEOPLE, None, "n_splits=61 folds .* X has 60, and 60 fold"),
+        ({"key": "group"}, PEOPLE, None, r"n_splits=5 folds .* X has 60, and \d fold"),
+        ({"key": "name"}, PEOPLE, None, "key must be found for every record: .* 'name'"),
+        ({"key": "id"}, PEOPLE.replace(7, None), None, "key must be found .* NaN or None"),
+        ({"group_by": "group"}, PEOPLE, Y, "groups were passed and group_by is set"),
+        ({"n_splits": 1}, PEOPLE, None, "n_splits=1"),
+    ],
+)
+def test_what_is_refused(parameters, X, groups, message):
+    with pytest.raises(ValueError, match=message):
+        list(PublicKFold(**parameters).split(X, None, groups))
+
+
+class Listener(ClassifierMixin, BaseEstimator):
+    """Tells which records each of its fits was made of."""
+
+    heard = []  # noqa: RUF012
+
+    def __init__(self, power=1):
+        self.power = power
+
+    def fit(self, X, y):
+        self.classes_ = np.array([False, True])
+        self.heard.append(X["income"].tolist())
+        return self
+
+    def predict_proba(self, X):
+        positive = np.asarray(X["income"]) / 60.0
+        return np.column_stack([1.0 - positive, positive])
+
+    def predict(self, X):
+        return np.ones(len(X), dtype=bool)
+
+
+GRID = {"power": [1, 2]}
+USES = {
+    "GridSearchCV": lambda cv: GridSearchCV(Listener(), GRID, cv=cv).fit,
+    "RandomizedSearchCV": lambda cv: RandomizedSearchCV(Listener(), GRID, n_iter=2, cv=cv).fit,
+    "CalibratedClassifierCV": lambda cv: CalibratedClassifierCV(Listener(), cv=cv).fit,
+    "TunedThresholdClassifierCV": lambda cv: (
+        TunedThresholdClassifierCV(Listener(), cv=cv, thresholds=2, scoring="accuracy").fit
+    ),
+    "cross_validate": lambda cv: lambda X, y: cross_validate(Listener(), X, y, cv=cv),
+    "cross_val_predict": lambda cv: lambda X, y: cross_val_predict(Listener(), X, y, cv=cv),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+@pytest.mark.parametrize(
+    ("cv", "moves"),
+    [
+        (5, True),
+        (GroupLabelStratifiedKFold(5, group_by="group"), True),
+        (PublicKFold(5), False),
+        (PublicKFold(5, group_by="group"), False),
+        (PublicKFold(5, key="id"), False),
+    ],
+)
+def test_one_replaced_label_moves_others_into_other_fits_or_not(name, cv, moves):
+    heard = []
+    for y in (Y, np.where(np.arange(60) == 50, ~Y, Y)):
+        Listener.heard = []
+        USES[name](cv)(PEOPLE, y)
+        heard.append(Listener.heard)
+    assert len(heard[0]) >= 5
+    assert (heard[0] != heard[1]) is moves
