@@ -35,7 +35,7 @@ RULES = Rules(
 
 
 class BestResponse(BestResponseParameters, Solver):
-    """Rounds of released group risks against any private solver for a fixed mixture of groups.
+    """Rounds of released group risks against a private solver for a fixed mixture of groups.
 
     In every round a base solver answers for the group weights of the round, around its last answer.
     The risks of the groups at that answer are released, and multiplicative weights raise the groups

@@ -62,6 +62,26 @@ def test_closed_form_is_the_maximum(mu_w, mu_l, weight, b):
     assert claimed == pytest.approx(searched, rel=1e-3)
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    mu_w=st.floats(-5, 3), mu_l=st.floats(-3, 3), weight=st.floats(0.01, 0.99), b=st.floats(-1, 2)
+)
+def test_the_first_case_bounds_the_closed_form(mu_w, mu_l, weight, b):
+    """Theorem 3: X ≤ X₁ ≤ 2 (L/μ_w + B/√(μ_w μ_λ)), and X = X₁ where X₁ is B/(2Γ) or more."""
+    mu_w, mu_l, b, n, gamma = 10**mu_w, 10**mu_l, 10**b, 10**6, 1.6
+    facts = {"loss_range": b, "strong_convexity": mu_w, "entropy_weight": mu_l}
+    found = n * one_group_of(n, weight, **facts)
+    m = grid(weight, b / mu_l)
+    along, value = gamma / mu_w, b / math.sqrt(mu_w * mu_l)
+    if value > 2 * along:
+        m = np.append(m, np.clip(value / (2 * (value - along)), m.min(), m.max()))
+    first = (along * m + np.sqrt((along * m) ** 2 + m * (1 - m) * value**2)).max() / 2
+    assert found <= first * (1 + 1e-8)
+    assert first <= 2 * (1.0 / mu_w + value)
+    if first >= b / (2 * gamma) * (1 + 1e-6):
+        assert found == pytest.approx(first, rel=1e-5)
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     mu_w=decades,
