@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from pyarrow import dataset, parquet
+from pyarrow import dataset, fs, parquet
 
 from sklearn_dpwg.data.sources import ArraySource, ParquetSource, group_sizes
 from sklearn_dpwg.data.sources import parquet as parquet_source
@@ -105,6 +107,54 @@ def test_a_wrong_spool_is_refused_when_the_source_is_made(
     ):
         with pytest.raises((TypeError, ValueError), match=words):
             make()
+
+
+def test_a_file_is_read_once_under_whatever_name(tmp_path, rows, monkeypatch):
+    for place, name in ((tmp_path, "hard.parquet"), (tmp_path / "b", "rows.parquet")):
+        place.mkdir(exist_ok=True)
+        os.link(rows, place / name)
+    (tmp_path / "soft.parquet").symlink_to(rows)
+    monkeypatch.chdir(tmp_path)
+    below = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    again = {
+        "the same": [rows, rows],
+        "from here": [rows, "rows.parquet"],
+        "with dots": [rows, tmp_path / "b" / ".." / "rows.parquet"],
+        "as a URL": [rows, rows.as_uri()],
+        "a symbolic link": [rows, "soft.parquet"],
+        "a hard link": [rows, "hard.parquet"],
+        "a hard link in a directory": tmp_path,
+        "from another root": dataset.dataset(
+            [dataset.dataset(rows), dataset.dataset("hard.parquet", filesystem=below)]
+        ),
+    }
+    for data in again.values():
+        with pytest.raises(ValueError, match=r"^data must name each file once, got .* again: a re"):
+            source_of(data)
+    parquet.write_table(pa.Table.from_pandas(FRAME), rows, row_group_size=1)
+    (whole,) = dataset.dataset(rows).get_fragments()
+    for listed in ([0], [1, 1]):
+        parts = [whole.subset(row_group_ids=listed)]
+        some = dataset.FileSystemDataset(parts, whole.physical_schema, whole.format)
+        with pytest.raises(ValueError, match=r"^data must be a dataset of whole files, got one"):
+            source_of(some)
+    # where names do not tell capitals apart, and where a file system numbers no files
+    monkeypatch.setattr(os, "stat", lambda path: SimpleNamespace(st_dev=0, st_ino=0))
+    monkeypatch.setattr(os.path, "normcase", str.lower)
+    monkeypatch.setattr(os.path, "realpath", str)
+    known = parquet_source._known_by
+    assert known(fs.LocalFileSystem(), "/A") == known(fs.LocalFileSystem(), "/a")
+    assert known(fs.LocalFileSystem(), "/a") != known(fs.LocalFileSystem(), "/b")
+
+
+def test_rows_that_share_memory_are_refused():
+    numbers = np.arange(12.0)
+    windows = np.lib.stride_tricks.sliding_window_view(numbers, 3)
+    for X in (np.broadcast_to(numbers[:3], (5, 3)), windows, windows[::-2]):
+        with pytest.raises(ValueError, match=r"^X must hold every number once, got rows that"):
+            ArraySource(X, np.zeros(len(X)))
+    for X in (windows[::3], numbers.reshape(4, 3, order="F")[::-1, ::2], numbers[:3][None]):
+        ArraySource(X, np.zeros(len(X)))
 
 
 def test_sizes_of_what_is_no_source_are_refused_in_a_sentence(rows):

@@ -178,6 +178,13 @@ def _check_rows(X: Any) -> None:
             f"X must be an array of numbers with a row a record, dense or in compressed rows "
             f"(csr_array), got {_form(X)}."
         )
+    # rows lie as far from the first as from each other, so it stands for all
+    if isinstance(X, np.ndarray) and np.shares_memory(X[:1], X[1:]):
+        raise ValueError(
+            "X must hold every number once, got rows that share memory, as np.broadcast_to and "
+            "sliding windows make them: what is one person's would count in several records, and "
+            "the guarantee is for one."
+        )
 
 
 def _check_length(part: Any, name: str, n_records: int) -> None:

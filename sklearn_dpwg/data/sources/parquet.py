@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -290,23 +290,42 @@ def _fragments_of(data: Any) -> list[Any]:
         raise InputError(
             "data must be a dataset of Parquet files, got one of something else or of none."
         )
+    for fragment in fragments:
+        listed = [group.id for group in fragment.row_groups]
+        if listed != list(range(fragment.metadata.num_row_groups)):
+            raise InputError(
+                f"data must be a dataset of whole files, got one of some row groups of "
+                f"{fragment.path!r}: write the records that are meant to a file of their own."
+            )
     return fragments
 
 
 def _refuse_again(fragments: list[Any]) -> None:
     """Refuse a file that comes twice, whose records would count for more than one."""
+    seen: dict[Hashable, str] = {}
+    for fragment in fragments:
+        known = _known_by(fragment.filesystem, fragment.path)
+        first = next((seen[one] for one in known if one in seen), None)
+        if first is not None:
+            raise InputError(
+                f"data must name each file once, got {fragment.path!r}, which is {first!r} again: "
+                f"a record in it would count for two, and the guarantee is for one."
+            )
+        seen |= dict.fromkeys(known, fragment.path)
+
+
+def _known_by(filesystem: Any, path: str) -> list[Hashable]:
+    """Return what a file is known again by: under whatever name it comes, where it is local."""
     from pyarrow import fs
 
-    seen: set[tuple[str, str]] = set()
-    for fragment in fragments:
-        is_local = isinstance(fragment.filesystem, fs.LocalFileSystem)
-        path = os.path.realpath(fragment.path) if is_local else fragment.path
-        if (fragment.filesystem.type_name, path) in seen:
-            raise InputError(
-                f"data must name each file once, got {path!r} twice: a record in it would count "
-                f"for two, and the guarantee is for one."
-            )
-        seen.add((fragment.filesystem.type_name, path))
+    while isinstance(filesystem, fs.SubTreeFileSystem):
+        filesystem, path = filesystem.base_fs, filesystem.base_path + path
+    if not isinstance(filesystem, fs.LocalFileSystem):
+        return [(filesystem.type_name, path)]
+    place = os.stat(path)
+    known: list[Hashable] = [os.path.normcase(os.path.realpath(path))]
+    # a file system that numbers no files says 0
+    return [*known, (place.st_dev, place.st_ino)] if place.st_ino else known
 
 
 def _several(names: Any, parameter: str, *, one: bool = False) -> list[str]:
