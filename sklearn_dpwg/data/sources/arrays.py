@@ -180,7 +180,7 @@ def _check_rows(X: Any) -> None:
         )
     # rows lie as far from the first as from each other, so it stands for all
     if isinstance(X, np.ndarray) and np.shares_memory(X[:1], X[1:]):
-        raise ValueError(
+        raise InputError(
             "X must hold every number once, got rows that share memory, as np.broadcast_to and "
             "sliding windows make them: what is one person's would count in several records, and "
             "the guarantee is for one."
