@@ -26,7 +26,7 @@ from sklearn_dpwg.exceptions import (
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.optimum.minimax.auc import ClassMoments, class_moment_sensitivity
 from sklearn_dpwg.preprocessing import DPStandardScaler
-from sklearn_dpwg.privacy import Budget, NoiseSource
+from sklearn_dpwg.privacy import Budget
 
 
 @pytest.fixture(scope="module")
@@ -132,23 +132,26 @@ def test_neighbours_of_another_class_get_the_same_from_the_same_release(data, mo
     assert set(vars(fits[0])) == set(vars(fits[1]))
 
 
-def test_noise_has_the_planned_scale(data, monkeypatch):
-    X, y = data[0][:200], data[1][:200]
-    draws = []
+def test_noise_has_the_planned_scale(monkeypatch):
+    """Of what is learned from: every entry, of either class."""
+    kept, true = [], ClassMoments.released
 
-    class Watched(NoiseSource):
-        def gaussian(self, value, *, sensitivity, release):
-            noisy = super().gaussian(value, sensitivity=sensitivity, release=release)
-            draws.append((np.ravel(noisy - value), sensitivity, release))
-            return noisy
+    def released(self, noise, release):
+        kept.append((self, true(self, noise, release)))
+        return kept[-1][1]
 
-    monkeypatch.setattr("sklearn_dpwg.estimators.auc.NoiseSource", Watched)
-    plans = [make(delta=1e-3).fit(X, y).plan_ for _ in range(100)]
-    assert [release for _, _, release in draws] == [plans[0].releases[0]] * 100
-    units = np.concatenate([noise for noise, _, _ in draws]) / plans[0].noise_std
-    assert units.size == 100 * 2 * 10
-    assert units.std() == pytest.approx(1.0, abs=0.06)
-    assert draws[0][1] == class_moment_sensitivity(200, 3, 0.75) >= math.sqrt(2.0) * (1 + 0.75**2)
+    monkeypatch.setattr(ClassMoments, "released", released)
+    X = np.random.default_rng(0).normal(size=(200, 40))
+    plan = make(delta=1e-3).fit(X, np.where(X[:, 0] > 0, "yes", "no")).plan_
+    ((exact, noisy),) = kept
+    rows, columns = np.triu_indices(41)
+    times = np.where(rows == columns, 1.0, math.sqrt(2.0))
+    units = (noisy.sums - exact.sums)[:, rows, columns] * times / plan.noise_std
+    assert np.abs(units).min() > 0.0
+    assert units.std(axis=1) == pytest.approx([1.0, 1.0], abs=0.12)  # five deviations
+    sensitivity = class_moment_sensitivity(200, 40, 0.75)
+    assert plan.noise_std == plan.releases[0].noise_multiplier * sensitivity
+    assert sensitivity >= math.sqrt(2.0) * (1.0 + 0.75**2)
 
 
 @pytest.mark.parametrize("rows_per_person", [1, 3])

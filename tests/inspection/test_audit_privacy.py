@@ -143,6 +143,26 @@ def test_draws_are_those_of_the_plan(n_audits, losses, monkeypatch):
     assert result.privacy_.relation == Relation.REPLACE_ANY
 
 
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_a_result_holds_the_noise_of_its_plan(mechanism):
+    """Everything that a run returns, against what it returns without privacy."""
+    y, groups = np.tile([0, 1], 500), np.repeat(np.arange(500), 2)
+    found = []
+    for epsilon in (1.0, math.inf):
+        audit = GroupAudit(
+            epsilon, group_labels=range(500), losses=("squared_error",), mechanism=mechanism
+        )
+        result = audit.run(y, np.full(1000, 0.3), groups)
+        (losses,) = result.losses
+        found.append([np.array(each) for each in (result.counts, losses.sums, losses.squares)])
+        if epsilon == 1.0:
+            stated = [result.noise.std, losses.sum_noise_std, losses.square_noise_std]
+    for noisy, exact, std in zip(*found, stated, strict=True):
+        # five deviations to either side, for noise of heavy tails
+        assert 0.75 < (noisy - exact).std() / std < 1.25
+        assert (noisy != exact).mean() > 0.5
+
+
 def deviations_above(epsilon: float, first: np.ndarray, second: np.ndarray) -> float:
     """Return by how many deviations a frequency is above e^epsilon times the other, at most."""
     most, n = -math.inf, len(first)

@@ -296,6 +296,25 @@ def test_sums_of_ten_billion_records_are_exact():
     assert 2.0 * math.sqrt(50.0) < dp_standard_scaler._sensitivity(50, step) < 14.1423
 
 
+def test_what_rounding_adds_is_needed_and_enough():
+    """A record alone, on a coarse grid: each of its two numbers moves by a step more at most."""
+    values, step = np.linspace(-1.0, 1.0, 401), 2.0**-5
+    sums = [dp_standard_scaler._exact_sums(np.array([[value]]), step) for value in values]
+    farthest = max(np.linalg.norm(np.subtract(sums, one), axis=1).max() for one in sums)
+    assert 2.0 < farthest <= dp_standard_scaler._sensitivity(1, step)
+
+
+def test_what_is_learned_has_the_noise_that_is_paid_for():
+    scaler = DPStandardScaler(bounds=(-1, 1)).fit(np.zeros((10_000, 400)))
+    (event,) = scaler.privacy_.events
+    stated = event.noise_multiplier * 2.0 * math.sqrt(400) / 10_000
+    assert 0.82 < scaler.mean_.std() / stated < 1.18  # five deviations to either side
+    several = DPStandardScaler(bounds=(-1, 1), rows_per_person=3).fit(np.zeros((10_000, 400)))
+    assert 0.99 < several.privacy_.epsilon <= 1.0
+    assert several.privacy_.records_per_person == 3
+    assert 2.46 < several.mean_.std() / stated < 3.54
+
+
 def test_exact_without_privacy():
     scaler = DPStandardScaler(math.inf, bounds=BOUNDS).fit(ROWS)
     clipped = np.clip(ROWS, *np.transpose(BOUNDS))
