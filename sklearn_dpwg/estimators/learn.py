@@ -158,7 +158,6 @@ class PrivateEstimator(CountedEstimator):
     def _begin_fit(self) -> None:
         """Note what a fit begins with, before anything is spent."""
         self._start_costs = costs_of_start(getattr(self, "start", None))
-        self._fit_key = uuid4().hex
         if self.data_norm is None:
             warn_of_row_norm()
 
@@ -174,9 +173,15 @@ class PrivateEstimator(CountedEstimator):
 
     @contextmanager
     def _spending(
-        self, noise: NoiseSource | Stages, budget: Budget, planned: PrivacyGuarantee
+        self,
+        noise: NoiseSource | Stages,
+        budget: Budget,
+        planned: PrivacyGuarantee,
+        key: str | None = None,
     ) -> Iterator[PrivacyGuarantee]:
         """Charge a fit, once a key, say in errors if it is spent, and yield its guarantee."""
+        # a key of its own: this object may be fitted in another thread too
+        self._fit_key = key = uuid4().hex if key is None else key
         costs, public = self._start_costs, planned.public
         if getattr(self, "start", None) is not None and not costs:
             public = (*public, PUBLIC_START)
@@ -187,7 +192,7 @@ class PrivateEstimator(CountedEstimator):
             public=public,
             outside=(*planned.outside, *in_words(costs)),
         )
-        name, key, is_paid = type(self).__name__, self._fit_key, take_payment(self)
+        name, is_paid = type(self).__name__, take_payment(self)
         with (
             np.errstate(all="ignore"),  # over- and underflows depend on the records
             spending(guarantee, noise, name, budget, key=key, is_paid=is_paid, before=costs),

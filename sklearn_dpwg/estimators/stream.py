@@ -263,7 +263,7 @@ class Streaming(Fitting):
         game, plan, noise = opened.game, opened.plan, opened.noise
         facts, records = self._encode(X, y, groups, classes, first=opened.targets)
         # a ledger that was opened since the first call is charged for the whole plan
-        with self._spending(noise, opened.budget, plan.guarantee) as guarantee:
+        with self._spending(noise, opened.budget, plan.guarantee, self._fit_key) as guarantee:
             opened.is_lost = True  # until the rounds are through
             was_over = game.is_over
             with records(plan.problem) as data:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ CREATE TABLE IF NOT EXISTS fits (
     id INTEGER PRIMARY KEY, state TEXT, what TEXT, started TEXT, guarantee TEXT, key TEXT UNIQUE
 );
 """
+_FITS = "SELECT id, state, what, started, guarantee, key FROM fits ORDER BY id"
 # A composition that is not plain Gaussian can take seconds, and others wait for it.
 _SECONDS_TO_WAIT = 600.0
 
@@ -53,13 +53,15 @@ class LedgerFile:
     """A budget and what was charged to it, as one ``with`` block sees it.
 
     Whatever cannot be read or written raises LedgerUnreachableError: a ledger never stops counting
-    in silence. Several blocks, of any sessions, may be open on one file.
+    in silence. Several blocks, of any sessions, may be open on one file. Rows are only added, and
+    what was ``seen`` of them must still be so, or an older copy is in the file's place.
     """
 
     path: str  # absolute path, on this machine
     block: str
     # the process whose block it is. It knows itself when the block ends; others ask the file
     owner: int | None = field(default=None, compare=False)
+    seen: set[tuple[Any, ...]] = field(default_factory=set, compare=False, repr=False)
 
     def open_block(self, epsilon: float, delta: float, neighbours: Relation | None = None) -> None:
         """Make the file, or open one of the same budget again, for a block and its demand."""
@@ -74,17 +76,19 @@ class LedgerFile:
                     f"path holds a ledger of epsilon={found[0]:g} and delta={found[1]:g}, not of "
                     f"epsilon={epsilon:g} and delta={delta:g}."
                 )
+            connection.execute("INSERT INTO blocks VALUES (?, 1)", (self.block,))
+            rows = self._rows(connection)
             if neighbours is not None:
-                for row in _rows(connection):
+                for row in rows:
                     row.guarantee.under(neighbours)
                 connection.execute("INSERT OR IGNORE INTO demands VALUES (?)", (str(neighbours),))
-            connection.execute("INSERT INTO blocks VALUES (?, 1)", (self.block,))
 
     def close_block(self) -> None:
         """Let other processes know that the block has ended; a forked copy of it says nothing."""
         if self.owner == os.getpid():
             with self._connection() as connection:
                 connection.execute("UPDATE blocks SET is_open = 0 WHERE id = ?", (self.block,))
+                self._look(connection)
 
     def is_open(self) -> bool:
         """Whether the block goes on."""
@@ -100,9 +104,9 @@ class LedgerFile:
         return float(epsilon), float(delta)
 
     def rows(self) -> list[LedgerRow]:
-        """Return every fit so far."""
+        """Return every fit so far, but those that were taken back."""
         with self._connection("ro") as connection:
-            return _rows(connection)
+            return self._rows(connection)
 
     def demand(self) -> Relation | None:
         """Return the strongest relation that a block asked for."""
@@ -114,44 +118,61 @@ class LedgerFile:
         with self._connection() as connection:
             _insert(connection, row)
 
-    def reserve(self, key: str, guarantee: PrivacyGuarantee, what: str) -> bool:
-        """Charge a fit before it runs, or refuse it; return False if its key was charged before."""
+    @contextmanager
+    def reserving(self, rows: Sequence[LedgerRow]) -> Iterator[list[str]]:
+        """Charge rows of new keys together, or refuse them; yield these keys.
+
+        They are in the file once what is inside went well. Rows of known keys are spent from now
+        on: whoever reserved one may not take back what another relies on.
+        """
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")  # others wait: what was read stays true
-            self._says_open(connection)  # another file in this place would not
-            rows = _rows(connection)
-            if any(row.key == key for row in rows):
-                return False
-            epsilon, delta = _budget(connection)
-            charged = [row.guarantee for row in rows]
-            neighbours = _demand(connection)
-            try:
-                total = total_epsilon([*charged, guarantee], delta, neighbours)
-            except ValueError as error:  # the unit of another fit, one of the same pipeline perhaps
-                spent = total_epsilon(charged, delta, neighbours)
-                raise InputError(
-                    f"{error} This fit spent nothing; the ledger holds {len(charged)} fit(s), "
-                    f"epsilon={spent:.4g} at delta={delta:g}, which stay charged."
-                ) from None
-            if total > epsilon:
-                spent = total_epsilon(charged, delta, neighbours)
-                raise BudgetExceededError(
-                    f"this fit (epsilon={guarantee.epsilon:.4g} at delta={guarantee.delta:g}) "
-                    f"would bring the ledger to epsilon={total:.4g} at delta={delta:g}, above its "
-                    f"epsilon={epsilon:g}; {len(charged)} fit(s) so far have epsilon={spent:.4g}. "
-                    f"Nothing was spent."
-                )
-            started = datetime.now(UTC).isoformat(timespec="seconds")
-            _insert(connection, LedgerRow("reserved", what, started, guarantee, key))
-            return True
+            charged = {row.key: row.guarantee for row in self._rows(connection)}
+            known = [(row.key,) for row in rows if row.key in charged]
+            new: dict[str, LedgerRow] = {}
+            for row in rows:
+                if row.key not in charged:
+                    new.setdefault(row.key, row)
+            connection.executemany("UPDATE fits SET state = 'spent' WHERE key = ?", known)
+            if new:
+                fits = [row.guarantee for row in new.values()]
+                _refuse_overspending(connection, list(charged.values()), fits)
+            for row in new.values():
+                _insert(connection, row)
+            yield list(new)
+            facts = _facts(connection.execute(_FITS))
+        self.seen.update(facts)
 
     def settle(self, key: str, *, spent: bool) -> None:
-        """Commit a reservation, or take it back where nothing was released."""
+        """Commit a reservation, or take it back where nothing was released or relies on it."""
         with self._connection() as connection:
-            if spent:
-                connection.execute("UPDATE fits SET state = 'spent' WHERE key = ?", (key,))
-            else:
-                connection.execute("DELETE FROM fits WHERE key = ?", (key,))
+            connection.execute("BEGIN IMMEDIATE")
+            self._look(connection)
+            change = "state = 'spent'" if spent else "state = 'taken back', key = NULL"
+            connection.execute(
+                f"UPDATE fits SET {change} WHERE key = ? AND state = 'reserved'", (key,)
+            )
+
+    def _rows(self, connection: sqlite3.Connection) -> list[LedgerRow]:
+        return [
+            LedgerRow(state, what, started, PrivacyGuarantee.from_json(text), key)
+            for _, state, what, started, text, key in self._look(connection)
+            if state != "taken back"
+        ]
+
+    def _look(self, connection: sqlite3.Connection) -> list[Any]:
+        """Read all rows as they are, and remember them."""
+        if self.block:
+            self._says_open(connection)  # another file in this place would not
+        before = self.seen.copy()  # other threads may see more meanwhile
+        found = connection.execute(_FITS).fetchall()
+        facts = _facts(found)
+        if not before <= facts:
+            raise self._unreachable(
+                "rows that were charged are missing or changed: an older copy may be in its place"
+            )
+        self.seen.update(facts)
+        return found
 
     def _says_open(self, connection: sqlite3.Connection) -> bool:
         query = "SELECT is_open FROM blocks WHERE id = ?"
@@ -226,9 +247,35 @@ def _demand(connection: sqlite3.Connection) -> Relation | None:
     return min((Relation(said) for (said,) in found), default=None)
 
 
-def _rows(connection: sqlite3.Connection) -> list[LedgerRow]:
-    found = connection.execute("SELECT state, what, started, guarantee, key FROM fits ORDER BY id")
-    return [
-        LedgerRow(state, what, started, PrivacyGuarantee.from_json(text), key)
-        for state, what, started, text, key in found
-    ]
+def _facts(found: Iterable[Any]) -> set[tuple[Any, ...]]:
+    """Return what stays true of rows: what was charged, and how it ended, once it has."""
+    facts: set[tuple[Any, ...]] = set()
+    for number, state, what, started, guarantee, key in found:
+        facts.add((number, hash((what, started, guarantee))))
+        if state != "reserved":
+            facts.add((number, state, key))
+    return facts
+
+
+def _refuse_overspending(
+    connection: sqlite3.Connection, charged: list[PrivacyGuarantee], new: list[PrivacyGuarantee]
+) -> None:
+    """Refuse a fit, last of what is new, if all together would exceed the budget."""
+    (epsilon, delta), demand = _budget(connection), _demand(connection)
+    try:
+        total = total_epsilon([*charged, *new], delta, demand)
+    except ValueError as error:  # the unit of another fit, one of the same pipeline perhaps
+        spent = total_epsilon(charged, delta, demand)
+        raise InputError(
+            f"{error} This fit spent nothing; the ledger holds {len(charged)} fit(s), "
+            f"epsilon={spent:.4g} at delta={delta:g}, which stay charged."
+        ) from None
+    if total > epsilon:
+        spent = total_epsilon(charged, delta, demand)
+        begun = f", with {len(new) - 1} private fit(s) that it began with," if new[1:] else ""
+        raise BudgetExceededError(
+            f"this fit (epsilon={new[-1].epsilon:.4g} at delta={new[-1].delta:g}){begun} "
+            f"would bring the ledger to epsilon={total:.4g} at delta={delta:g}, above its "
+            f"epsilon={epsilon:g}; {len(charged)} fit(s) so far have epsilon={spent:.4g}. "
+            f"Nothing was spent."
+        )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import hmac
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from threading import Lock, local
@@ -31,52 +33,14 @@ if TYPE_CHECKING:
 
 # Tells the processes that are started inside a ledger of it, whoever starts them.
 _VARIABLE = "SKLEARN_DPWG_LEDGERS"
+# What only the processes know that this session starts, and with which they seal what pickles say.
+_KEY = os.environ.setdefault("SKLEARN_DPWG_LEDGER_KEY", uuid4().hex)
 
 # The open blocks that count the fits of this process, innermost last. Global and not of one
 # thread or context, as the threads of a pool inherit neither.
 _active = [LedgerFile(*token) for token in json.loads(os.environ.get(_VARIABLE, "[]"))]
 _lock = Lock()
 _thread = local()
-
-
-@contextmanager
-def charge(
-    guarantee: PrivacyGuarantee,
-    noise: Any,
-    what: str,
-    key: str | None = None,
-    *,
-    is_paid: bool = False,
-    before: Sequence[StartCost] = (),
-) -> Iterator[None]:
-    """Charge what happens inside to every open ledger; refuse it, charging none, before it starts.
-
-    Where ``noise``, which lists its ``draws``, has none at a failure, nothing is charged. A ``key``
-    names a plan that runs in several parts and is charged once; ``is_paid`` says, as `take_payment`
-    does, that something charged before holds the fit. Fits that happened ``before``, and that this
-    one begins with, are charged too where a ledger does not know them.
-    """
-    key = uuid4().hex if key is None else key
-    costs = [*before, *([] if is_paid else [StartCost(key, what, guarantee)])]
-    reserved: list[tuple[LedgerFile, str]] = []
-    try:
-        for ledger in active_ledgers() if costs else []:
-            for cost in costs:
-                # a second block on the same file finds the key charged
-                if ledger.reserve(cost.key, cost.guarantee, cost.what):
-                    reserved.append((ledger, cost.key))  # noqa: PERF401
-    except BaseException:
-        for ledger, charged in reserved:
-            ledger.settle(charged, spent=False)
-        raise
-    try:
-        yield
-    except BaseException:
-        for ledger, charged in reserved:
-            ledger.settle(charged, spent=bool(noise.draws))
-        raise
-    for ledger, charged in reserved:
-        ledger.settle(charged, spent=True)
 
 
 @contextmanager
@@ -89,16 +53,32 @@ def spending(
     whose: str = "fit",
     values: str = "values",
     also: Sequence[object] = (),
-    **facts: Any,
+    key: str | None = None,
+    is_paid: bool = False,
+    before: Sequence[StartCost] = (),
 ) -> Iterator[None]:
-    """Charge what happens inside, and say in an error that ε and δ of a budget are spent by then.
+    """Charge what happens inside to every open ledger; refuse it, charging none, before it starts.
 
-    They are once something was released, by the noise or else ``also``; how much is not said, as
-    where a run fails may depend on the records. ``facts`` are those of `charge`.
+    At a failure nothing is charged if ``noise`` lists no ``draws``. Else, or if something ``also``
+    was released, the error says that ε and δ of a budget are spent; how much of them is not said,
+    as where a run fails may depend on the records. A ``key`` names a plan that runs in several
+    parts and is charged once; ``is_paid`` says, as `take_payment` does, that something charged
+    before holds the fit. Fits that happened ``before``, and that this one begins with, are spent
+    from now on, whatever comes of it, in ledgers that do not know them.
     """
+    key = uuid4().hex if key is None else key
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    rows = [LedgerRow("spent", cost.what, now, cost.guarantee, cost.key) for cost in before]
+    if not is_paid:
+        rows.append(LedgerRow("reserved", what, now, guarantee, key))
     try:
-        with charge(guarantee, noise, what, **facts):
+        reserved, spent = _reserve(rows, key) if rows else [], False
+        try:
             yield
+            spent = True
+        finally:
+            for ledger in reserved:
+                ledger.settle(key, spent=spent or bool(noise.draws))
     except BaseException as error:
         if noise.draws or also:
             error.add_note(
@@ -106,6 +86,21 @@ def spending(
                 f"{whose}, epsilon={budget.epsilon:g} and delta={budget.delta:g}, as spent."
             )
         raise
+
+
+def _reserve(rows: Sequence[LedgerRow], key: str) -> list[LedgerFile]:
+    """Charge rows to every open ledger, or to none; return those in which a key is new."""
+    files: dict[str, list[LedgerFile]] = {}
+    for ledger in active_ledgers():
+        files.setdefault(ledger.path, []).append(ledger)
+    reserved = []
+    with ExitStack() as all_or_none:
+        for _, (first, *others) in sorted(files.items()):  # in one order: none waits in a circle
+            for ledger in others:
+                ledger.rows()  # they may have seen what the first did not
+            if key in all_or_none.enter_context(first.reserving(rows)):
+                reserved.append(first)
+    return reserved
 
 
 @contextmanager
@@ -153,46 +148,50 @@ def deactivate(ledger: LedgerFile) -> None:
 
 def _publish() -> None:
     if _active:
-        os.environ[_VARIABLE] = json.dumps(_tokens())
+        os.environ[_VARIABLE] = json.dumps([(one.path, one.block) for one in _active])
     else:
         os.environ.pop(_VARIABLE, None)
 
 
-def _tokens() -> tuple[tuple[str, str], ...]:
-    return tuple((ledger.path, ledger.block) for ledger in list(_active))
+def _sealed(ledger: LedgerFile) -> tuple[str, str, str]:
+    """Return what a pickle says of a ledger, with a seal that no file from elsewhere can bear."""
+    said = json.dumps([ledger.path, ledger.block]).encode()
+    return ledger.path, ledger.block, hmac.new(_KEY.encode(), said, "sha256").hexdigest()
 
 
 class CountedEstimator(BaseEstimator):
-    """An estimator whose pickles, inside ledgers, name these, so that a worker's fits count."""
+    """What spends budget, and whose pickles, inside ledgers, name these, so that workers count."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for a pickle, with the ledgers that count its fits."""
+        """Return the state for a pickle, with the ledgers that count what it spends."""
         state: dict[str, Any] = super().__getstate__()
-        return {**state, "_ledgers": _tokens()} if _active else {**state}
+        return {**state, "_ledgers": tuple(map(_sealed, list(_active)))} if _active else {**state}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a state, and charge the fits of this process to the ledgers that it names.
+        """Restore a state, and charge what this process spends to the ledgers that it names.
 
-        Where a ledger has ended or cannot be reached, an estimator that was not fitted, so that it
-        came to be fitted here, is refused; a fitted one may be a stored model.
+        Where a ledger has ended or cannot be reached, what was not fitted, so that it came to spend
+        here, is refused; a fitted one may be a stored model. A path without the seal of this
+        session, which a file may hold that others wrote, is not touched.
         """
         state = dict(state)
-        for token in state.pop("_ledgers", ()):
-            ledger = LedgerFile(*token)
+        for path, block, *seal in state.pop("_ledgers", ()):
+            ledger = LedgerFile(path, block)
             if ledger in _active:
                 continue
             is_open = False
-            with suppress(LedgerUnreachableError):
-                is_open = ledger.is_open()
+            if (path, block, *seal) == _sealed(ledger):
+                with suppress(LedgerUnreachableError):
+                    is_open = ledger.is_open()
             if is_open:
                 activate(ledger)
             elif "privacy_" not in state:
                 raise LedgerUnreachableError(
-                    "this estimator, not yet fitted, was pickled inside a PrivacyLedger that "
-                    "cannot be reached from here, so its fits would not be counted: in a ledger "
-                    "use joblib's backends loky, multiprocessing or threading, not one on other "
-                    "machines (dask, ray, spark); to store an estimator, fit it or pickle it "
-                    "outside the ledger."
+                    f"this {type(self).__name__} was pickled inside a PrivacyLedger that cannot be "
+                    "reached from here, so what it spends would not be counted: in a ledger use "
+                    "joblib's backends loky, multiprocessing or threading, not one on other "
+                    "machines (dask, ray, spark), and pools started after sklearn_dpwg was "
+                    "imported; to store it, pickle it outside the ledger, or fitted."
                 )
         super().__setstate__(state)
 
@@ -272,6 +271,7 @@ class PrivacyLedger:
         self.path = path
         self.neighbours = None if neighbours is None else Relation(neighbours)
         self._rows: list[LedgerRow] = []
+        self._seen: set[tuple[Any, ...]] = set()  # in the file at its path, in this session
         self._file: LedgerFile | None = None
 
     def __enter__(self) -> Self:
@@ -280,7 +280,9 @@ class PrivacyLedger:
             raise ContractError("the ledger is open already.")
         block = uuid4().hex
         path = Path(_folder(os.getpid()), block) if self.path is None else Path(self.path).resolve()
-        file = LedgerFile(str(path), block, os.getpid())
+        # one without a path has a file of its own for each block
+        seen = set() if self.path is None else self._seen
+        file = LedgerFile(str(path), block, os.getpid(), seen)
         file.open_block(self.epsilon, self.delta, self.neighbours)
         if self.path is None:
             for row in self._rows:
@@ -328,7 +330,7 @@ class PrivacyLedger:
     def _kept(self) -> LedgerFile | None:
         """The file, if there is one."""
         if self._file is None and self.path is not None and Path(self.path).exists():
-            return LedgerFile(str(Path(self.path).resolve()), "")
+            return LedgerFile(str(Path(self.path).resolve()), "", seen=self._seen)
         return self._file
 
     def plan_search(

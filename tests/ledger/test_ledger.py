@@ -18,7 +18,7 @@ from sklearn_dpwg import DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import BudgetExceededError
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.ledger.file import total_epsilon
-from sklearn_dpwg.ledger.ledger import active_ledgers, charge
+from sklearn_dpwg.ledger.ledger import active_ledgers, spending
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Release, calibrate
 from sklearn_dpwg.solvers import OCO
@@ -82,7 +82,7 @@ def test_a_fit_that_fails(n_draws):
     with ledger() as book:
 
         def fail():
-            with charge(guarantee, noise, "fit"):
+            with spending(guarantee, noise, "fit", guarantee):
                 assert [row.state for row in book.rows] == ["reserved"]
                 for _ in range(n_draws):
                     noise.gaussian(0.0, sensitivity=1.0, release=releases[0])

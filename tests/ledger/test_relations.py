@@ -6,7 +6,7 @@ import pytest
 
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.ledger.file import LedgerFile
-from sklearn_dpwg.ledger.ledger import charge
+from sklearn_dpwg.ledger.ledger import spending
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Relation, Release, gdp_epsilon
 from tests.helpers.ledger_cases import DELTA, X, Y, model
@@ -18,7 +18,7 @@ def spend(neighbours: str, **changes) -> None:
     release = Release("w", "gaussian", 5.0, max_count=1)
     guarantee = PrivacyGuarantee.from_releases([release], DELTA, relation=neighbours)
     noise = NoiseSource(releases=[release])
-    with charge(guarantee, noise, "audit", **changes):
+    with spending(guarantee, noise, "audit", guarantee, **changes):
         noise.gaussian(1.0, sensitivity=1.0, release=release)
 
 
