@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.data.groups import GroupBy, find_groups, grouping_names, labelled_sizes
@@ -21,7 +20,7 @@ from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases, Plann
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import AuditedRows
 from sklearn_dpwg.inspection.verdicts import LossSums
-from sklearn_dpwg.ledger.ledger import spending
+from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
 from sklearn_dpwg.privacy.release import check_delta
 
@@ -36,7 +35,7 @@ _SIZES = (100, 1_000, 10_000)
 Scores = ArrayLike | Mapping[str, ArrayLike]
 
 
-class GroupAudit(BaseEstimator):
+class GroupAudit(CountedEstimator):
     """Count what a model does to each group, with noise that protects every record.
 
     One release of the counts of truth and prediction in every group gives all rates, ratios and

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import ParameterSampler
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
@@ -29,7 +29,7 @@ from sklearn_dpwg.data.problem import equal_sizes
 from sklearn_dpwg.estimators.learn import warn_of_row_norm
 from sklearn_dpwg.exceptions import InputError, SeededNoiseWarning
 from sklearn_dpwg.ledger.costs import in_words
-from sklearn_dpwg.ledger.ledger import paid_for, spending
+from sklearn_dpwg.ledger.ledger import CountedEstimator, paid_for, spending
 from sklearn_dpwg.model_selection.search_plan import (
     Indices,
     Runs,
@@ -63,7 +63,7 @@ def _has(name: str) -> Callable[[Any], bool]:
     return check
 
 
-class FittedSearch(MetaEstimatorMixin, BaseEstimator):
+class FittedSearch(MetaEstimatorMixin, CountedEstimator):
     """A search that predicts with its best model, and shows no other."""
 
     estimator: Any

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -398,16 +399,18 @@ class DPStandardScaler(_ByBounds, CountedEstimator):
         n_records, n_columns = X.shape
         step = grid_step(2.0, n_records)
         sums = _exact_sums(to_unit_interval(X, low, high), step)
-        guarantee = self.planned_guarantee()
+        guarantee, name = self.planned_guarantee(), type(self).__name__
         if not guarantee.is_private:
-            self._learn(sums, n_records, 0.0, low, high)
+            exact = SimpleNamespace(draws=("exact moments",))  # are a release too
+            with spending(guarantee, exact, name, budget):
+                self._learn(sums, n_records, 0.0, low, high)
         else:
             check_delta(budget.delta, n_records)
             release = _release(budget, self.rows_per_person)
             noise = NoiseSource(self.random_state, [release])
             sensitivity = _sensitivity(n_columns, step)
             guarantee = replace(guarantee, seeded=noise.seeded)
-            with spending(guarantee, noise, type(self).__name__, budget):
+            with spending(guarantee, noise, name, budget):
                 sums = noise.gaussian(sums, sensitivity=sensitivity, release=release)
                 noise_std = release.noise_multiplier * sensitivity / n_records
                 self._learn(sums, n_records, noise_std, low, high)
