@@ -192,11 +192,10 @@ def narrow(name: str, by: float) -> Patch:
     return lambda: patch.object(Problem, name, property(planted))
 
 
-def charged_once(true, self, key, guarantee, what):
+def charged_once(true, self, rows):
     """Charge the first fit of its kind, and let those after it have it for nothing."""
-    if any(row.what == what for row in self.rows()):
-        return False
-    return true(self, key, guarantee, what)
+    charged = {row.what for row in self.rows()}
+    return true(self, [row for row in rows if row.what not in charged])
 
 
 FAULTS: dict[str, Fault] = {
@@ -258,6 +257,6 @@ FAULTS: dict[str, Fault] = {
     "a clone draws the same noise": Fault(shared_noise, "ledger: clones"),
     "forks draw the same noise": Fault(noise_of_the_parent, "ledger: forked processes"),
     "a refit that is not charged": Fault(
-        wrapped(LedgerFile, "reserve", charged_once), "ledger: a scaler fitted six times"
+        wrapped(LedgerFile, "reserving", charged_once), "ledger: a scaler fitted six times"
     ),
 }
