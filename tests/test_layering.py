@@ -224,8 +224,8 @@ def breaks_own_errors(modules: dict[str, Module]) -> Iterator[str]:
     """Errors of the types that other libraries raise too are in nobody's words in particular."""
     for module in modules.values():
         for node in module.nodes:
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-                name = ast.unparse(node.exc.func)
+            if isinstance(node, ast.Call):  # where it is raised, or by what returns it
+                name = ast.unparse(node.func)
                 if name in ("Exception", "OSError", "RuntimeError", "TypeError", "ValueError"):
                     yield f"{module.path}:{node.lineno}: {name} is no DPWGError"
 

@@ -10,7 +10,6 @@ import csv
 import math
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,11 +35,9 @@ BUDGET_REFUSED = 3
 FAILS = 4
 CANNOT_TELL = 5
 
-_PACKAGE = __name__.partition(".")[0]
 # What the extra `cli` installs and a command imports when it needs it.
 _EXTRA = ("pyarrow", "skops", "rich", "jinja2", "matplotlib", "fairlearn")
-# The types of the errors that this package words itself.
-_TOLD = (ValueError, TypeError, OSError, RuntimeError)
+_TO_SEE = "--debug before the command shows them"
 # click before 8.2 shows help by itself where nothing is asked for
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
@@ -110,7 +107,10 @@ class OneSentence(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command, whose errors and warnings become sentences."""
         if ctx.params.get("debug"):
-            return super().invoke(ctx)
+            from sklearn_dpwg.exceptions import show_records
+
+            with show_records():
+                return super().invoke(ctx)
         with _sentences():
             return super().invoke(ctx)
 
@@ -154,14 +154,18 @@ def _sentences() -> Iterator[None]:
 
 def _refuse(error: Exception) -> NoReturn:
     """Show the message of this package's errors; that of others may hold values of records."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    place = frame.f_globals.get("__name__", "")
-    if place.partition(".")[0] == _PACKAGE and isinstance(error, _TOLD):
-        raise WrongInput(_words(error)) from None
-    notes = " ".join(getattr(error, "__notes__", ()))
+    from sklearn_dpwg import exceptions
+
+    if isinstance(error, exceptions.DPWGError) and exceptions.is_told(error):
+        kind = Fault if isinstance(error, exceptions.ForeignError) else WrongInput
+        raise kind(_words(error).replace(exceptions.TO_SEE, _TO_SEE)) from None
+    if isinstance(error, OSError) and error.strerror:
+        raise WrongInput(f"{error.filename or 'a file'}: {error.strerror}.") from None
+    place, _ = exceptions.place_of(error)
+    notes = [note for note in getattr(error, "__notes__", ()) if type(note) is exceptions.Note]
     raise Fault(
         f"an unexpected {type(error).__name__} came from {place}, whose message is not shown as it "
-        f"may hold values of records; --debug before the command shows it. {notes}"
+        f"may hold values of records; {_TO_SEE}. {' '.join(notes)}"
     ) from None
 
 

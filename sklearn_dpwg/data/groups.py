@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, shown
 
 # Data that is not in memory, told by its form, without an import of what it is made with.
 
@@ -176,13 +176,12 @@ def encode_groups(
     group_labels: Sequence[Hashable] | None,
     *,
     may_be_empty: bool = False,
-    are_secret: bool = False,
 ) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
     """Return each record's index into the labels, and the labels.
 
     Cells of several columns are intersected, and labels then are tuples. Labels that are not given
     are those found, sorted. A group that is missing, unknown or (unless it may be) empty is an
-    error, which does not show the label of a record where these are secret.
+    error.
     """
     found, values = _factorized(groups, n_records)
     if group_labels is None:
@@ -191,13 +190,10 @@ def encode_groups(
         labels = _index(_checked_labels(group_labels))
     of_value = labels.get_indexer(values)
     if (of_value < 0).any():
-        if are_secret:
-            raise InputError(
-                f"groups must hold labels of group_labels={list(labels)!r} alone, and some differ."
-            )
+        unknown = shown(values[of_value < 0][0], "")
         raise InputError(
-            f"groups contains {values[of_value < 0][0]!r}, which is not in group_labels="
-            f"{list(labels)!r}."
+            f"groups must hold labels of group_labels={list(labels)!r} alone, and some differ"
+            f"{unknown and f', as {unknown}'}."
         )
     codes = of_value[found]
     empty = np.flatnonzero(np.bincount(codes, minlength=len(labels)) == 0)

@@ -20,7 +20,7 @@ from sklearn_dpwg.estimators.learn import Facts, unchanged_on_failure
 from sklearn_dpwg.estimators.partitions import Partitioned
 from sklearn_dpwg.estimators.planning import plan_within, told
 from sklearn_dpwg.estimators.stream import Streaming
-from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.exceptions import InputError, own_words
 from sklearn_dpwg.solvers import FreshSolver, Plan, make_solver
 
 
@@ -31,6 +31,7 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
     __metadata_request__partial_fit = {"groups": True}  # noqa: RUF012
 
+    @own_words
     def fit(self, X: Any, y: Any = None, groups: Any = None, **refused: Any) -> Self:
         """Learn a model whose worst-off group does as well as it can, within the budget.
 
@@ -165,6 +166,7 @@ class DPWorstGroupEstimator(Partitioned, Streaming):
         first = None if stands_in else self._first_weights(facts)
         return told(plan_within(budget, solver, problem, rows), solver, first)
 
+    @own_words
     def check_rows(self, X: Any) -> NDArray[np.bool_]:
         """Tell which rows are longer than `data_norm`, to which training shortens every row.
 

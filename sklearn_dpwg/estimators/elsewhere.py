@@ -26,7 +26,7 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.groups import is_dask, is_elsewhere, is_source, lazy_table
 from sklearn_dpwg.data.risks.record_block import Engine, LocalEngine, Sums
 from sklearn_dpwg.estimators.encode import advice_on_missing_values, check_targets
-from sklearn_dpwg.exceptions import DPWGError, InputError, InputTypeError
+from sklearn_dpwg.exceptions import DPWGError, InputError, InputTypeError, own_words
 
 Arguments = ParamSpec("Arguments")
 Outcome = TypeVar("Outcome")
@@ -278,12 +278,13 @@ def by_block(method: Method) -> Method:
             )
         return _of_source(estimator, method, X)
 
-    return of_any  # type: ignore[return-value]
+    return own_words(of_any)  # type: ignore[return-value]
 
 
 class ScoredByBlock:
     """Estimators that score what lies in partitions too; ahead of scikit-learn's mixins."""
 
+    @own_words
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return accuracy, or R² of a regressor, exactly: on private records it is no release.
 

@@ -26,7 +26,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.groups import refuse_lazy
 from sklearn_dpwg.data.records import ADVICE
-from sklearn_dpwg.exceptions import InputError, PublicTargetWarning, warn
+from sklearn_dpwg.exceptions import InputError, PublicTargetWarning, shown, warn
 from sklearn_dpwg.losses import Loss
 from sklearn_dpwg.solvers import Solution
 
@@ -218,7 +218,7 @@ def check_found_groups(labels: NDArray[np.object_], n_records: int) -> None:
     if pair is not None:
         raise InputError(
             f"groups must have labels that differ by more than blanks at their ends, got "
-            f"{pair[0]!r} and {pair[1]!r}: strip them, or state group_labels=[...]."
+            f"{shown(pair, 'two that do not')}: strip them, or state group_labels=[...]."
         )
 
 

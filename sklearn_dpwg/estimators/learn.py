@@ -40,6 +40,7 @@ from sklearn_dpwg.exceptions import (
     PlanExceededError,
     SeededNoiseWarning,
     UngroupedWarning,
+    own_words,
     warn,
 )
 from sklearn_dpwg.ledger.costs import StartCost, costs_of_start, in_words
@@ -224,6 +225,7 @@ class LinearClassifier(ClassifierMixin):
     intercept_: FloatArray
     _linear: Any
 
+    @own_words
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores ``X @ coef_.T + intercept_``; no row is shortened.
 
@@ -242,6 +244,7 @@ class LinearClassifier(ClassifierMixin):
         scores = self._linear(X, self.coef_) + self.intercept_
         return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
 
+    @own_words
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row.
 
@@ -274,6 +277,7 @@ class LinearClassifier(ClassifierMixin):
             Probabilities, in the order of ``classes_``.
         """
 
+    @own_words
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Return the logarithm of the probability of each class.
 

@@ -148,8 +148,8 @@ def _budget_of_row(budget: Budget, rows_per_person: int) -> Budget:
     return Budget(epsilon, budget.delta)
 
 
-def _too_many_rows(budget: Budget, rows_per_person: int) -> ValueError:
-    return ValueError(
+def _too_many_rows(budget: Budget, rows_per_person: int) -> InputError:
+    return InputError(
         f"rows_per_person must be small enough for a row to have a budget at epsilon="
         f"{budget.epsilon!r} and delta={budget.delta!r}, got {rows_per_person!r}."
     )

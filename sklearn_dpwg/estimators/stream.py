@@ -19,7 +19,7 @@ from sklearn_dpwg.data.risks import GroupRisks
 from sklearn_dpwg.estimators.encode import Targets, group_size, positive_whole
 from sklearn_dpwg.estimators.learn import Facts, Fitting, unchanged_on_failure
 from sklearn_dpwg.estimators.planning import check_solution
-from sklearn_dpwg.exceptions import ContractError, InputError, UnusedRecordsWarning, warn
+from sklearn_dpwg.exceptions import ContractError, InputError, UnusedRecordsWarning, own_words, warn
 from sklearn_dpwg.privacy import Budget, NoiseSource
 from sklearn_dpwg.solvers import SOLVERS, FreshSolver, Game, Plan, Solution, make_solver
 
@@ -100,6 +100,7 @@ class Streaming(Fitting):
     _why_closed: str  # said where no game can go on
 
     @FreshMethod
+    @own_words
     def fit_oracle(
         self,
         oracle: SampleOracle,
@@ -163,6 +164,7 @@ class Streaming(Fitting):
         return self
 
     @FreshMethod
+    @own_words
     def partial_fit(
         self, X: Any, y: Any = None, groups: Any = None, classes: Sequence[Any] | None = None
     ) -> Self:

@@ -49,18 +49,14 @@ def group_codes(
         groups = select_groups(groups, group_by)
     length = len(groups) if hasattr(groups, "__len__") else -1
     if group_labels is None or length != n_records:
-        codes, found = encode_groups(
-            groups, n_records, group_labels, may_be_empty=True, are_secret=True
-        )
+        codes, found = encode_groups(groups, n_records, group_labels, may_be_empty=True)
         return codes, tuple(found)
     codes = np.empty(n_records, dtype=np.int32)
     labels: tuple[Hashable, ...] = ()
     for rows in blocks(n_records):
         part = groups.iloc[rows] if hasattr(groups, "iloc") else groups[rows]
         size = rows.stop - rows.start
-        codes[rows], found = encode_groups(
-            part, size, group_labels, may_be_empty=True, are_secret=True
-        )
+        codes[rows], found = encode_groups(part, size, group_labels, may_be_empty=True)
         labels = tuple(found)
     return codes, labels
 

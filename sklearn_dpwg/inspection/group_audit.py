@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg.data.groups import GroupBy, find_groups, grouping_names, labelled_sizes
-from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.exceptions import InputError, own_words
 from sklearn_dpwg.inspection import audit_plan, audit_rows
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases, PlannedWidth
 from sklearn_dpwg.inspection.audit_result import AuditResult
@@ -186,6 +186,7 @@ class GroupAudit(CountedEstimator):
             other_mechanism=facts.other_mechanism,
         )
 
+    @own_words
     def run(
         self,
         y_true: ArrayLike,
@@ -386,6 +387,7 @@ def _nested(counts: NDArray[np.int64]) -> tuple[tuple[tuple[int, ...], tuple[int
 # Audits that displays run themselves, without privacy unless they are asked for it.
 
 
+@own_words
 def audit_predictions(
     y_true: Any, y_pred: Any, groups: Any, parameters: Mapping[str, Any]
 ) -> AuditResult:
@@ -404,6 +406,7 @@ def audit_predictions(
     return GroupAudit(**{"epsilon": math.inf, **parameters}).run(truth, y_pred, groups)
 
 
+@own_words
 def audit_estimator(
     estimator: Any, X: Any, y: Any, groups: Any, parameters: Mapping[str, Any]
 ) -> AuditResult:

@@ -21,7 +21,7 @@ from joblib.externals.loky import get_reusable_executor
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg.data.groups import labelled_sizes
-from sklearn_dpwg.exceptions import ContractError, LedgerUnreachableError
+from sklearn_dpwg.exceptions import ContractError, LedgerUnreachableError, Note
 from sklearn_dpwg.ledger.costs import PublicFacts, StartCost
 from sklearn_dpwg.ledger.file import LedgerFile, LedgerRow, total_epsilon
 from sklearn_dpwg.ledger.planned_search import PlannedSearch, plan_search
@@ -81,10 +81,11 @@ def spending(
                 ledger.settle(key, spent=spent or bool(noise.draws))
     except BaseException as error:
         if noise.draws or also:
-            error.add_note(
+            sentence = (
                 f"Noisy {values} had been released before this error: count the budget of this "
                 f"{whose}, epsilon={budget.epsilon:g} and delta={budget.delta:g}, as spent."
             )
+            error.add_note(Note(sentence))
         raise
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import metrics
 
 from sklearn_dpwg.data.groups import encode_groups, refuse_lazy
-from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.exceptions import InputError, own_words, shown
 
 # Metrics by name, with the direction in which each is better.
 
@@ -115,7 +115,7 @@ def _check_are_classes(metric: str, y_pred: NDArray[Any]) -> None:
     if y_pred.ndim != 1 or (y_pred.dtype.kind == "f" and (y_pred % 1.0 != 0.0).any()):
         raise InputError(
             f"predictions must hold one class a record for {metric!r}, got shape {y_pred.shape} "
-            f"with values such as {y_pred.ravel()[0].item()!r}."
+            f"with {shown(y_pred.ravel()[0].item(), 'fractions')}."
         )
 
 
@@ -127,7 +127,7 @@ def _known_classes(found_in: list[NDArray[Any]], classes: Sequence[Any] | None) 
     if unknown:
         raise InputError(
             f"classes must hold every class of y_true and predictions, got {list(known)!r} and "
-            f"{unknown.pop()!r} besides."
+            f"{shown(unknown.pop(), 'another')} besides."
         )
     if classes is None and len(known) == 1 and known < {-1, 0, 1}:
         return [-1, 1] if -1 in known else [0, 1]  # the other one does not occur
@@ -140,17 +140,23 @@ def _known_classes(found_in: list[NDArray[Any]], classes: Sequence[Any] | None) 
         ) from None
 
 
+def _found(classes: list[Any]) -> str:
+    """Return classes for an error, which may be found in the records."""
+    text = shown(classes, "")
+    return text and f" {text}"
+
+
 def _positive(metric: str, known: list[Any], pos_label: Any) -> Any:
     if pos_label is not None:
         if pos_label not in known:
             raise InputError(
-                f"pos_label must be one of the classes {known!r}, got {pos_label!r}: state "
+                f"pos_label must be one of the classes{_found(known)}, got {pos_label!r}: state "
                 f"classes=[...] where one does not occur."
             )
         return pos_label
     if len(known) != 2:
         raise InputError(
-            f"the metric {metric!r} needs two classes, got {len(known)}, {known[:5]!r}: state "
+            f"the metric {metric!r} needs two classes, got {len(known)}{_found(known[:5])}: state "
             f"pos_label, or classes=[...] where one does not occur."
         )
     return known[1]
@@ -164,8 +170,8 @@ def _classes_of_columns(
     if len(known) != n_columns:
         raise InputError(
             f"the metric 'log_loss' needs the probability of each class, got those of {n_columns} "
-            f"for the {len(known)} classes {known[:5]!r}: state classes=[...], as in classes_ of "
-            f"the model, where one does not occur."
+            f"for the {len(known)} classes{_found(known[:5])}: state classes=[...], as in "
+            f"classes_ of the model, where one does not occur."
         )
     return known
 
@@ -226,6 +232,7 @@ def _of_records(
     return float(function(y_true[positions], predicted[positions]))
 
 
+@own_words
 def group_table(
     y_true: ArrayLike,
     predictions: ArrayLike | Mapping[str, ArrayLike],
@@ -320,6 +327,7 @@ def _index(labels: NDArray[np.object_], groups: Any) -> pd.Index[Any]:
 # How far a metric of the groups is apart.
 
 
+@own_words
 def group_disparities(
     y_true: ArrayLike,
     predictions: ArrayLike | Mapping[str, ArrayLike],

@@ -13,12 +13,20 @@ from sklearn.metrics import get_scorer, log_loss, make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from sklearn_dpwg.data.groups import GroupBy, encode_groups, find_groups, refuse_lazy, take_rows
-from sklearn_dpwg.exceptions import InputError, MissingGroupsWarning, UnreachedScorerWarning, warn
+from sklearn_dpwg.exceptions import (
+    InputError,
+    MissingGroupsWarning,
+    UnreachedScorerWarning,
+    own_words,
+    shown,
+    warn,
+)
 from sklearn_dpwg.metrics.groups import Metric, group_table, is_greater_better
 
 # Score of the worst-off group.
 
 
+@own_words
 def worst_group_score(
     y_true: ArrayLike,
     y_pred: ArrayLike,
@@ -255,6 +263,7 @@ class _WorstGroupScorer:
             request.score.add_request(param="groups", alias=True)
         return request
 
+    @own_words
     def __call__(
         self, estimator: Any, X: Any, y: Any, *, groups: Any = None
     ) -> float | dict[str, float]:
@@ -266,15 +275,17 @@ class _WorstGroupScorer:
         scorer = self._scorer_for(estimator)
         scores: dict[Hashable, float] = {}
         missed: set[Hashable] = set()
-        for label in dict.fromkeys([*self._expected(estimator, present, is_passed), *present]):
+        expected = self._expected(estimator, present, is_passed)
+        for label in dict.fromkeys([*expected, *present]):
             members = np.flatnonzero(codes == code_of.get(label, -1))
             if len(members) >= self.min_count:
                 scores[label] = float(
                     scorer(estimator, take_rows(X, members), take_rows(y, members))
                 )
             elif self.missing == "raise":
+                group = repr(label) if label in expected else shown(label, "that was found")
                 raise InputError(
-                    f"group {label!r} has {len(members)} of the records to score, fewer than "
+                    f"group {group} has {len(members)} of the records to score, fewer than "
                     f"min_count={self.min_count}: use folds that hold every group "
                     f'(GroupLabelStratifiedKFold), or missing="nan" or "ignore".'
                 )
@@ -325,7 +336,8 @@ class _WorstGroupScorer:
         if self.missing != "ignore":
             warn(
                 f"no record to score is in a group that the model was fitted with, such as "
-                f"{fitted[0]!r}: the score is that of the worst of {list(present)[:5]!r} alone. "
+                f"{fitted[0]!r}: the score is that of the worst of "
+                f"{shown(list(present)[:5], 'others')} alone. "
                 f"Say group_labels=[...] if these are all groups to score.",
                 MissingGroupsWarning,
             )

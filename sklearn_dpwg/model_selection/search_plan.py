@@ -17,7 +17,13 @@ from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.problem import PUBLIC_FACTS_OF_HIDDEN_GROUPS, HiddenGroups
 from sklearn_dpwg.estimators import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.estimators.encode import check_neighbours
-from sklearn_dpwg.exceptions import InputError, InputTypeError, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import (
+    InputError,
+    InputTypeError,
+    UnsupportedMechanismError,
+    in_own_words,
+    shown,
+)
 from sklearn_dpwg.ledger.costs import StartCost, costs_in, learning_steps
 from sklearn_dpwg.privacy import (
     Budget,
@@ -361,7 +367,9 @@ def learn_nothing(model: Any, X: Any, y: Any, groups: Any) -> Any:
     """
     final = last_step(model)
     if final is not model and len(model.steps) > 1:
-        X = model[:-1].fit_transform(X, y)
+        names = " and ".join(type(step).__name__ for _, step in model.steps[:-1])
+        with in_own_words(f"fit_transform of the steps {names}", "mend them first; "):
+            X = model[:-1].fit_transform(X, y)
     final._learn_nothing(X, y, groups)
     return final
 
@@ -449,7 +457,10 @@ def split(
         parts = {"X": np.arange(len(codes))}
     else:
         found = enumerate(labels)
-        parts = {f"group {label!r}": np.flatnonzero(codes == code) for code, label in found}
+        parts = {
+            f"group {shown(label, str(code))}": np.flatnonzero(codes == code)
+            for code, label in found
+        }
     train, held_out = [], []
     for name, members in parts.items():
         places, n_held_out = rng.permutation(members), math.ceil(test_size * len(members))

@@ -27,7 +27,13 @@ from sklearn_dpwg.data.groups import (
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.encode import check_found_groups
 from sklearn_dpwg.estimators.learn import unchanged_on_failure
-from sklearn_dpwg.exceptions import InputError, InputTypeError, UnsupportedMechanismError
+from sklearn_dpwg.exceptions import (
+    InputError,
+    InputTypeError,
+    UnsupportedMechanismError,
+    in_own_words,
+    own_words,
+)
 from sklearn_dpwg.ledger import privacy_of
 from sklearn_dpwg.ledger.costs import learning_steps
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
@@ -92,13 +98,17 @@ def private_step(estimator: Any) -> Any:
 def positive_scores(model: Any, X: Any) -> FloatArray:
     """Return scores in [0, 1] of the second class: probabilities, or the logistic of decisions."""
     refuse_lazy(X=X)
-    if hasattr(model, "predict_proba"):
-        return np.asarray(model.predict_proba(X), dtype=np.float64)[:, 1]
-    if not hasattr(model, "decision_function"):
+    names = [name for name in ("predict_proba", "decision_function") if hasattr(model, name)]
+    if not names:
         raise InputTypeError(
             f"estimator must have predict_proba or decision_function, got {type(model).__name__}."
         )
-    return np.asarray(expit(np.asarray(model.decision_function(X), dtype=np.float64)))
+    inner = model.estimator if is_frozen(model) else model
+    with in_own_words(
+        f"{names[0]} of the estimator {type(inner).__name__}", "pass rows that it takes; "
+    ):
+        scores = np.asarray(getattr(model, names[0])(X), dtype=np.float64)
+        return scores[:, 1] if names[0] == "predict_proba" else np.asarray(expit(scores))
 
 
 def two_classes(model: Any) -> NDArray[Any]:
@@ -236,6 +246,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
     def _is_chosen(self, scores: FloatArray, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which rows are predicted to be of the second class."""
 
+    @own_words
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit the model, unless it is frozen, and learn from one noisy histogram of its scores.
 
@@ -394,7 +405,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         else:
             is_stated = self.group_labels is not None
             codes, labels = encode_groups(
-                groups, n_records, self.group_labels, may_be_empty=is_stated, are_secret=is_stated
+                groups, n_records, self.group_labels, may_be_empty=is_stated
             )
             if self.group_labels is None:
                 check_found_groups(labels, n_records)
@@ -486,6 +497,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         codes, _ = encode_groups(groups, n_records, list(self.group_labels_), may_be_empty=True)
         return scores, codes
 
+    @own_words
     def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:
         """Return the class of each row: by its group's threshold, or its larger probability.
 
@@ -504,6 +516,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         chosen = self._is_chosen(*self._scored(X, groups))
         return np.asarray(self.classes_[chosen.astype(int)])
 
+    @own_words
     def score(self, X: Any, y: Any, groups: Any = None) -> float:
         """Return the accuracy on rows, exactly: on private records it is no release.
 

@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, real_number
-from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.exceptions import InputError, own_words
 from sklearn_dpwg.postprocessing.base import ScorePostprocessor
 from sklearn_dpwg.postprocessing.histogram import likely_counts
 
@@ -263,6 +263,7 @@ class DPThresholdClassifier(ScorePostprocessor):
         return np.asarray(scores >= self.thresholds_[codes])
 
     @available_if(_has_probabilities)
+    @own_words
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the model's own probabilities, which no threshold changes.
 

@@ -530,8 +530,8 @@ def _refuse_unknown(codes: NDArray[np.intp], name: str) -> None:
         raise InputError(f"column {name!r} must hold none but its levels, and some values differ.")
 
 
-def _missing_error(name: str) -> ValueError:
-    return ValueError(
+def _missing_error(name: str) -> InputError:
+    return InputError(
         f"column {name!r} must have no missing values unless it is declared with missing=True."
     )
 

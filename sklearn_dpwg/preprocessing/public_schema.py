@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg.data.groups import refuse_lazy_rows
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
 from sklearn_dpwg.preprocessing.columns import Column, check_flags, of_polars
 from sklearn_dpwg.preprocessing.schema_files import read_schema_file, template
 
@@ -221,6 +221,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         with Path(path).open("x", encoding="utf-8") as file:
             file.write(text)
 
+    @own_words
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check that X has the columns; nothing is learned or released.
 
@@ -247,6 +248,7 @@ class PublicSchema(TransformerMixin, BaseEstimator):
         self.row_norm_ = 1.0
         return self
 
+    @own_words
     def transform(self, X: Any) -> FloatArray | csr_array:
         """Encode a table.
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.groups import refuse_lazy_rows
-from sklearn_dpwg.exceptions import InputError, InputTypeError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
 from sklearn_dpwg.preprocessing.columns import dates_as_seconds, is_date, seconds, to_unit_interval
 from sklearn_dpwg.preprocessing.public_schema import norm_bound
@@ -93,17 +93,9 @@ def finite_rows(
     """
     refuse_lazy_rows(X)
     X, found = dates_as_seconds(X)
-    try:
-        rows: FloatArray = validate_data(
-            scaler, X, dtype=np.float64, ensure_all_finite=False, reset=dated is None
-        )
-    except ValueError as error:
-        # these two quote what is in the records
-        if str(error).startswith("Complex data not supported"):
-            raise InputError("Complex data not supported: X must hold real numbers.") from None
-        if "could not convert" in str(error):
-            raise InputError("X must hold numbers or dates, and some cells are none.") from None
-        raise
+    rows: FloatArray = validate_data(
+        scaler, X, dtype=np.float64, ensure_all_finite=False, reset=dated is None
+    )
     with np.errstate(over="ignore", invalid="ignore"):
         suspects = np.flatnonzero(~np.isfinite(rows.sum(axis=0)))
     for column in map(int, suspects):
@@ -151,6 +143,7 @@ class _ByBounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_dates(self, dated, self._dated)
         return X, low, high
 
+    @own_words
     def transform(self, X: Any) -> FloatArray:
         """Clip to the bounds and scale.
 
@@ -167,6 +160,7 @@ class _ByBounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self._scaled(finite_rows(self, X, dated=self._dated)[0])
 
+    @own_words
     def inverse_transform(self, X: Any) -> FloatArray:
         """Return scaled rows to the caller's units; what was clipped stays clipped.
 
@@ -242,6 +236,7 @@ class BoundedScaler(_ByBounds):
         self.bounds = bounds
         self.unit_norm = unit_norm
 
+    @own_words
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the bounds against the columns of X.
 
@@ -367,6 +362,7 @@ class DPStandardScaler(_ByBounds, CountedEstimator):
         self.random_state = random_state
         self.rows_per_person = rows_per_person
 
+    @own_words
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the moments of the columns.
 

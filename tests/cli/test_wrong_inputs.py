@@ -246,13 +246,20 @@ def test_a_table_without_what_the_model_needs():
 
 
 @pytest.mark.usefixtures("here", "no_noise")
-def test_what_another_library_says_is_not_shown(monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "does"),
+    [
+        ("elsewhere.inside", "raise ValueError('s3cret')"),
+        # a parser without a frame of its own, called by this package
+        ("sklearn_dpwg.inside", "float('s3cret')"),
+    ],
+)
+def test_what_another_library_says_is_not_shown(monkeypatch, module, does):
     from sklearn.pipeline import Pipeline
 
-    source = "def fit(*args, **kwargs):\n    raise ValueError('s3cret')"
-    other: dict[str, object] = {"__name__": "elsewhere.inside"}
-    exec(source, other)
+    other: dict[str, object] = {"__name__": module}
+    exec(f"def fit(*args, **kwargs):\n    {does}", other)
     monkeypatch.setattr(Pipeline, "fit", other["fit"])
-    answer_to(FIT, "unexpected ValueError came from elsewhere.inside, whose message is not", 1)
+    answer_to(FIT, f"unexpected ValueError came from {module}, whose message is not", 1)
     with pytest.raises(ValueError, match="s3cret"):
         run("--debug", *FIT.split())

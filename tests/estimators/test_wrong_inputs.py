@@ -122,10 +122,10 @@ LABELS = {
     "identifiers": (np.arange(N), SHARED.format(200)),
     "nearly all different": ([f"p{min(i, 101)}" for i in range(N)], SHARED.format(102)),
     "dates": (DAYS, SHARED.format(200)),
-    "equal after trimming": (np.tile(["a", "a ", "b", "b"], N // 4), f"{BLANKS}'a' and 'a ': "),
+    "equal after trimming": (np.tile(["a", "a ", "b", "b"], N // 4), f"{BLANKS}two that do not: "),
     "two columns equal after trimming": (
         pd.DataFrame({"u": np.tile(["a", " a"], N // 2), "v": 1}),
-        f"{BLANKS}(' a', 1) and ",
+        f"{BLANKS}two that do not: ",
     ),
 }
 

@@ -279,11 +279,12 @@ def test_an_oracle_that_raises():
     said = r"^the oracle raised ConnectionError when asked for 2"
     with pytest.raises(OracleError, match=said) as e:
         EncodingOracle(Broken(), ["a"], 2, 1.0, encode).draw(0, 2)
-    assert isinstance(e.value.__cause__, ConnectionError)
+    assert "the server" not in str(e.value)
+    assert e.value.__suppress_context__
 
 
 def test_what_is_no_oracle():
-    with pytest.raises(TypeError, match=r"^oracle must have a method draw\(group, size\), got 3"):
+    with pytest.raises(TypeError, match=r"^oracle must have a method draw\(group, size\), got int"):
         EncodingOracle(3, ["a"], 2, 1.0, encode)
     with pytest.raises(TypeError, match="generate must be a function, got 3"):
         GeneratorOracle(3)

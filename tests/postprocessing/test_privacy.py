@@ -354,7 +354,7 @@ def test_error_after_the_release_says_that_it_is_spent(frozen, private, records,
         model = DPThresholdClassifier(estimator, random_state=0)
         with (
             PrivacyLedger(epsilon=5.0, delta=1e-6) as ledger,
-            pytest.raises(RuntimeError, match="later") as caught,
+            pytest.raises(RuntimeError, match="fit failed with RuntimeError") as caught,
         ):
             model.fit(*records)
         assert any("as spent" in note for note in caught.value.__notes__)

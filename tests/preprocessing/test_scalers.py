@@ -165,11 +165,11 @@ def test_later_tables_have_the_dates_of_the_first():
 @both_scalers
 def test_no_cell_that_is_no_number_is_quoted(scaler):
     for cell in ("SECRET", 4711.25 + 1j):
-        with pytest.raises(ValueError, match="X must hold") as told:
+        with pytest.raises(ValueError, match=r"X must hold|Complex data") as told:
             scaler((0, 1)).fit(
                 np.array([[1.0], [cell]], dtype=object if cell == "SECRET" else complex)
             )
-        assert told.value.__suppress_context__
+        assert told.value.__context__ is None
         assert "SECRET" not in str(told.value)
         assert "4711" not in str(told.value)
 
@@ -381,7 +381,7 @@ def test_an_error_after_the_release_says_that_the_budget_is_spent(monkeypatch, w
     monkeypatch.setattr(dp_standard_scaler, "NoiseSource", Failing)
     rows = np.zeros((2000, 2))
     with PrivacyLedger(5.0, 1e-4) as ledger:
-        with pytest.raises((ZeroDivisionError, ValueError)) as error:
+        with pytest.raises((RuntimeError, ValueError)) as error:
             DPStandardScaler(epsilon=0.5).fit(rows)
         assert len(ledger.rows) == 1
     assert error.value.__notes__ == [

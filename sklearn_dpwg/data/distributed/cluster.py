@@ -20,6 +20,9 @@ from sklearn_dpwg.exceptions import (
     InputTypeError,
     WorkerError,
     WorkerLostError,
+    is_told,
+    place_of,
+    silenced,
 )
 
 # Seconds after which a wait looks whether workers went away.
@@ -272,7 +275,8 @@ class Derive(Unshown):
         if isinstance(held, Failure):
             return held
         try:
-            return Held(self._function(held.content, *self._arguments))
+            with silenced():
+                return Held(self._function(held.content, *self._arguments))
         except Exception as error:
             return Failure(without_values(error))
 
@@ -291,7 +295,7 @@ class Pass(Unshown):
             if isinstance(one, Failure):
                 return one
             try:
-                with allow_threads(worker.state.nthreads):
+                with silenced(), allow_threads(worker.state.nthreads):
                     result = self._function(one.content)
                 if self.adds:
                     results = [add(*results, result)]
@@ -334,18 +338,13 @@ def add(*sums: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def without_values(error: Exception) -> Exception:
     """Return an error that may leave the worker: with its words if they are this package's own."""
-    if isinstance(error, DPWGError):
+    if is_told(error) and isinstance(error, DPWGError):
         return _bare(error)
-    trace = error.__traceback__
-    if trace is None:
-        return WorkerError(f"A task failed on a worker with {type(error).__name__}.")
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    module = trace.tb_frame.f_globals.get("__name__", "")
+    module, line = place_of(error)
     return WorkerError(
-        f"A task failed on a worker with {type(error).__name__} in {module}, line "
-        f"{trace.tb_lineno}; its words may show values of records, so they stay there: the same "
-        "call with some of the rows in memory shows them."
+        f"A task failed on a worker with {type(error).__name__} in {module}, line {line}; its "
+        "words may show values of records, so they stay there: the same call with some of the rows "
+        "in memory, inside sklearn_dpwg.exceptions.show_records(), shows them."
     )
 
 
@@ -355,7 +354,7 @@ def _bare(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
+        return WorkerError(f"{type(error).__name__}: {error}")
     return error
 
 

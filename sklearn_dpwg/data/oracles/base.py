@@ -15,7 +15,9 @@ from sklearn.utils.validation import check_consistent_length
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.groups import refuse_lazy
 from sklearn_dpwg.data.records import GroupedRecords, RecordEncoder
-from sklearn_dpwg.exceptions import InputError, InputTypeError, OracleError
+from sklearn_dpwg.exceptions import InputError, InputTypeError, OracleError, is_told, shown
+
+_PACKAGE = __name__.partition(".")[0] + "."
 
 
 class SampleOracle(ABC):
@@ -62,6 +64,12 @@ class SampleOracle(ABC):
         """
 
 
+def _said(error: Exception, of_package: bool = True) -> str:
+    """Return what an error says after a colon, if its words show no record."""
+    text = str(error) if of_package and is_told(error) else shown(error, "")
+    return f": {text}" if text else ", in words that may show a record."
+
+
 class EncodingOracle(SampleOracle):
     """Asks an oracle by label, checks what it gives, and encodes it like a fit on fixed data."""
 
@@ -74,7 +82,9 @@ class EncodingOracle(SampleOracle):
         encode_targets: Callable[[NDArray[Any]], FloatArray],
     ) -> None:
         if not callable(getattr(oracle, "draw", None)):
-            raise InputTypeError(f"oracle must have a method draw(group, size), got {oracle!r}.")
+            raise InputTypeError(
+                f"oracle must have a method draw(group, size), got {type(oracle).__name__}."
+            )
         self._oracle = oracle
         self._labels = list(group_labels)
         self._n_features = n_features
@@ -87,9 +97,10 @@ class EncodingOracle(SampleOracle):
         try:
             given = self._oracle.draw(self._labels[group], size)
         except Exception as error:
+            of_package = type(self._oracle).__module__.startswith(_PACKAGE)
             raise OracleError(
-                f"the oracle raised {type(error).__name__} when {asked}: {error}"
-            ) from error
+                f"the oracle raised {type(error).__name__} when {asked}{_said(error, of_package)}"
+            ) from None
         rows, targets = self._as_arrays(given, asked)
         if rows.shape != (size, self._n_features) or targets.shape != (size,):
             raise OracleError(
@@ -102,7 +113,7 @@ class EncodingOracle(SampleOracle):
         try:
             encoded = self._encode_targets(targets)
         except (TypeError, ValueError) as error:
-            raise OracleError(f"the oracle gave wrong targets when {asked}: {error}") from error
+            raise OracleError(f"the oracle gave wrong targets when {asked}{_said(error)}") from None
         records = self._encoder.encode(rows, encoded, np.zeros(size, dtype=np.intp))
         return records.rows * records.row_scale[:, None], records.targets
 

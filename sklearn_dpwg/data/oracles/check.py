@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from sklearn_dpwg._checks import FloatArray, whole_number
 from sklearn_dpwg.data.oracles.base import SampleOracle
-from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.exceptions import InputError, shown
 
 # Draws of a group's label and a size, one after the other.
 _Schedule = list[tuple[Hashable, int]]
@@ -258,15 +258,15 @@ def _draw(oracle: SampleOracle, group: Hashable, size: int) -> list[tuple[Any, .
     except Exception as error:
         raise AssertionError(
             f"every record must come once, but the oracle raised {type(error).__name__} {asked}, "
-            f"which are there: {error}"
-        ) from error
+            f"which are there: {shown(error, 'in words that may show a record')}."
+        ) from None
     try:
         rows, targets = given
         rows, targets = np.asarray(rows, dtype=np.float64), np.asarray(targets)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError):
         raise AssertionError(
-            f"a draw must be a pair of X, numbers, and y, got something else {asked}: {error}"
-        ) from error
+            f"a draw must be a pair of X, numbers, and y, got something else {asked}."
+        ) from None
     _promise(
         rows.ndim == 2 and len(rows) == size and targets.shape == (size,),
         f"a draw must have the size that was asked for, but X has the shape {rows.shape} and y "
