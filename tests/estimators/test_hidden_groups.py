@@ -299,7 +299,7 @@ def test_errors_after_the_counts_say_that_the_budget_is_spent(monkeypatch):
 
     monkeypatch.setattr(MGR, "_run", fails)
     with PrivacyLedger(3.0, 1e-3) as ledger:
-        with pytest.raises(RuntimeError, match="broken") as error:
+        with pytest.raises(RuntimeError, match="fit failed with RuntimeError") as error:
             classifier().fit(X, Y, groups=GROUPS)
         assert "count the budget" in error.value.__notes__[0]
         assert ledger.epsilon_spent > 0.7

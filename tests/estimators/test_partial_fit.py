@@ -18,7 +18,12 @@ from sklearn.base import clone
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.data.oracles.base import RecordOracle
-from sklearn_dpwg.exceptions import ContractError, UngroupedWarning, UnusedRecordsWarning
+from sklearn_dpwg.exceptions import (
+    ContractError,
+    ForeignError,
+    UngroupedWarning,
+    UnusedRecordsWarning,
+)
 from sklearn_dpwg.solvers import OCO
 
 SIZES = {"a": 60, "b": 30, "c": 20}
@@ -207,7 +212,7 @@ def test_parameters_must_not_change(binary):
         (lambda X, y, g: (X[:, :2], y, g), "X has 2 features, but .* is expecting 3 features"),
         (lambda X, y, g: (X * np.nan, y, g), "NaN"),
         (lambda X, y, g: (X, np.full(len(y), "other"), g), "y must hold no class outside"),
-        (lambda X, y, g: (X, y, np.full(len(g), "z")), "groups contains 'z', which is not in"),
+        (lambda X, y, g: (X, y, np.full(len(g), "z")), "groups must hold labels of"),
         (lambda X, y, g: (X, y, None), "groups must be given, as in the first call, got None"),
         (lambda X, y, g: (X, y, g[:5]), "groups must have one entry a record"),
         (lambda X, y, g: (X, y, g, ["no", "maybe"]), "classes must be those of the first call"),
@@ -239,7 +244,7 @@ def test_a_call_that_fails_in_the_middle(binary, monkeypatch, first):
 
     with monkeypatch.context() as patch:
         patch.setattr(RecordOracle, "draw", draw)
-        with pytest.raises(MemoryError) as caught:
+        with pytest.raises(ForeignError, match="failed with MemoryError") as caught:
             estimator.partial_fit(*make_part(binary, 1))
     assert "as spent" in caught.value.__notes__[0]
     if first:
