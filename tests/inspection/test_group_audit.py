@@ -17,7 +17,13 @@ from sklearn_dpwg.inspection import AuditResult, GroupAudit
 from sklearn_dpwg.inspection.verdicts import mean_interval
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.metrics import group_table
-from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Relation, Release
+from sklearn_dpwg.privacy import (
+    NoiseSource,
+    PrivacyGuarantee,
+    Relation,
+    Release,
+    joint_guarantee,
+)
 
 LABELS = ("a", "b", "c")
 N = 600
@@ -239,6 +245,11 @@ def test_an_audit_of_the_records_of_a_fit_costs_both(table):
     assert other.privacy_.epsilon <= 1.0
     with pytest.raises(ValueError, match="same_records_as must be the model where it was fitted"):
         audit().run(y, scores, groups, model=model)
+    later = clone(model).set_params(start=model).fit(X, y, groups=groups)
+    parts = [one.privacy_ for one in (model, later, own)]
+    for said in ({"same_records_as": later}, {"model": later, "same_records_as": True}):
+        total = audit().run(y, scores, groups, **said).privacy_
+        assert total.epsilon == pytest.approx(joint_guarantee(parts, 1e-6).epsilon, rel=1e-9)
     half = slice(0, N // 2)
     assert audit().run(y[half], scores[half], groups[half], model=model).model_privacy_ is None
 

@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -233,6 +234,9 @@ def test_joint_guarantee_adds_events(gaussian, mixed):
     assert joint_guarantee(persons, 1e-6).records_per_person == 3
     none = PrivacyGuarantee.non_private(1e-6)
     assert not joint_guarantee([gaussian, none], 1e-6).is_private
+    for other in (mixed, none):
+        some = joint_guarantee([replace(gaussian, outside=("a scaler",)), other], 1e-6)
+        assert some.outside == ("a scaler",)
 
 
 def test_what_protects_different_things_is_not_joined(gaussian):
