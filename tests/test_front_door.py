@@ -18,6 +18,7 @@ from sklearn_dpwg.privacy import NoiseSource, PrivacyGuarantee, Release
 from sklearn_dpwg.privacy.noise import GaussianRows
 from sklearn_dpwg.solvers.rounds import phased_erm
 from tests.audit.front_door import __main__ as command
+from tests.audit.front_door import fits_together as together
 from tests.audit.front_door.attack import Verdict, audit, best_threshold, discriminant, judge
 from tests.audit.front_door.faults import FAULTS
 from tests.audit.front_door.pages import MARKS, line, write_page
@@ -39,6 +40,7 @@ PLACES = (
     dp_standard_scaler,
     os,
     phased_erm,
+    together,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -124,7 +126,8 @@ def now():
         (place, name): value
         for place in PLACES
         for name, value in vars(place).items()
-        if name != "__slotnames__"  # which the first copy of an object leaves on its class
+        # what the first copy of an object leaves on its class, and the first warning in its module
+        if name not in ("__slotnames__", "__warningregistry__")
     }
 
 
@@ -154,6 +157,15 @@ def test_a_fault_is_planted_in_what_its_scenario_calls_and_is_gone_after(name, m
     after = now()
     assert after.keys() == before.keys()
     assert all(after[key] is before[key] for key in before)
+
+
+def test_folds_by_label_are_named_outside_and_others_are_not():
+    name = "folds by label, which privacy_of names outside"
+    with FAULTS[name].plant():
+        _, by_label = together.calibrated(True)
+    _, by_place = together.calibrated(True)
+    assert by_label.outside[0].startswith("CalibratedClassifierCV: who is in which fold, which lab")
+    assert by_place.outside == by_label.outside[1:] == ("CalibratedClassifierCV: the calibration",)
 
 
 def test_the_whole_path_holds_and_breaks_with_a_fault():

@@ -139,6 +139,9 @@ def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuar
 
     Notes
     -----
+    Folds that labels decide, scikit-learn's for classifiers, are named in ``outside``: another
+    label of one record moves others between fits, which no total covers; `PublicKFold` moves none.
+
     A search counts every candidate on every fold, and the refit. Fits count as if each had read all
     records; a record that bagging draws several times counts as several. A private model that a fit
     began with (`start`) counts once.

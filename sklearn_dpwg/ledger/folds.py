@@ -36,6 +36,12 @@ _MOVES = (
     "(model_selection.PublicKFold lets none move)"
 )
 
+# What the total of a ledger with several fits says, as it sees each fit alone.
+SEVERAL_FITS = (
+    f"who is in which fit, where labels or other private values decide that, as in folds by label: "
+    f"{_MOVES}"
+)
+
 
 def folds_outside(part: Any) -> list[str]:
     """Say of every splitter in an estimator, or listed for candidates, what no total covers."""

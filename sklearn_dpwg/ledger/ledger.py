@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.exceptions import ContractError, LedgerUnreachableError, Note
 from sklearn_dpwg.ledger.costs import PublicFacts, StartCost
 from sklearn_dpwg.ledger.file import LedgerFile, LedgerRow, total_epsilon
+from sklearn_dpwg.ledger.folds import SEVERAL_FITS
 from sklearn_dpwg.ledger.planned_search import PlannedSearch, plan_search
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, joint_guarantee
 
@@ -228,6 +230,10 @@ class PrivacyLedger:
     Costs are composed as events, not by adding ε. All fits count as if they had read the same
     records, and where one was made on disjoint parts, the worst overlap of parts counts.
 
+    The total holds for fits whose records were chosen by public facts alone, as `PublicKFold` does.
+    Folds by label, scikit-learn's for classifiers, are outside: another label of one record moves
+    others between fits, which the ledger does not see and `plan_search` and `privacy_of` name.
+
     Fits may be chosen by the results of earlier ones. For Gaussian releases stopping at a budget
     is then as good as composition fixed in advance (Smith and Thakurta 2022, "Fully Adaptive
     Composition for Gaussian Differential Privacy"). For Laplace noise and sampled records the
@@ -316,7 +322,10 @@ class PrivacyLedger:
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """What all fits so far promise together, at the ledger's δ; print it for the words."""
-        joint = joint_guarantee([row.guarantee for row in self.rows], self.delta)
+        guarantees = [row.guarantee for row in self.rows]
+        joint = joint_guarantee(guarantees, self.delta)
+        if len(guarantees) > 1:
+            joint = replace(joint, outside=(*joint.outside, SEVERAL_FITS))
         demand = self._demand
         return joint if demand is None else joint.under(demand)
 

@@ -287,7 +287,7 @@ class _WorstGroupScorer:
                 raise InputError(
                     f"group {group} has {len(members)} of the records to score, fewer than "
                     f"min_count={self.min_count}: use folds that hold every group "
-                    f'(GroupLabelStratifiedKFold), or missing="nan" or "ignore".'
+                    f'(PublicKFold), or missing="nan" or "ignore".'
                 )
             else:
                 scores[label] = np.nan

@@ -33,7 +33,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import OutsideGuaranteeWarning
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.ledger.folds import folds_outside
+from sklearn_dpwg.ledger.folds import SEVERAL_FITS, folds_outside
 from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold, PublicKFold
 from sklearn_dpwg.solvers import MGR
 from tests.helpers.ledger_cases import DELTA, X, Y, ones
@@ -158,3 +158,11 @@ def test_a_planned_search_names_them_too():
     safe = ledger.plan_search(GridSearchCV(CLASSIFIER, {}, cv=PublicKFold(3)), **facts)
     assert safe.outside == ()
     assert safe.epsilon_after == planned.epsilon_after
+
+
+def test_a_ledger_says_that_it_sees_no_folds():
+    with PrivacyLedger(9.0, DELTA) as ledger:
+        CLASSIFIER.fit(X, Y > 0)
+        assert ledger.guarantee.outside == ()
+        CLASSIFIER.fit(X, Y > 0)
+    assert ledger.guarantee.outside == (SEVERAL_FITS,)

@@ -23,6 +23,7 @@ from sklearn_dpwg.ledger.file import LedgerFile
 from sklearn_dpwg.preprocessing import scalers as dp_standard_scaler
 from sklearn_dpwg.privacy import NoiseSource
 from sklearn_dpwg.privacy.noise import GaussianRows
+from tests.audit.front_door import fits_together as together
 
 Patch = Callable[[], contextlib.AbstractContextManager[object]]
 
@@ -258,5 +259,9 @@ FAULTS: dict[str, Fault] = {
     "forks draw the same noise": Fault(noise_of_the_parent, "ledger: forked processes"),
     "a refit that is not charged": Fault(
         wrapped(LedgerFile, "reserving", charged_once), "ledger: a scaler fitted six times"
+    ),
+    "folds by label, which privacy_of names outside": Fault(
+        lambda: patch.object(together, "folds", together.folds_by_label),
+        *("CalibratedClassifierCV on PublicKFold", 100),
     ),
 }

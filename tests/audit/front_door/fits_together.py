@@ -8,10 +8,12 @@ from collections.abc import Callable
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import StratifiedKFold
 
 from sklearn_dpwg import DPWorstGroupClassifier
-from sklearn_dpwg.ledger import PrivacyLedger
-from sklearn_dpwg.model_selection import DPSearchCV
+from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.model_selection import DPSearchCV, PublicKFold
 from tests.audit.front_door.data import DELTA, EPSILON, bounded, released, table
 from tests.audit.front_door.fits import FAR, STEP, classifier, fit_scaler
 
@@ -93,3 +95,31 @@ def search(canary):
     found.fit(X, y, np.zeros(len(y), dtype=int))
     seen = [found.best_score_, found.best_params_["radius"]]
     return np.append(released(found.best_estimator_), seen), found.privacy_
+
+
+def folds():
+    return PublicKFold(2, shuffle=True, random_state=0)
+
+
+def folds_by_label():
+    return StratifiedKFold(2, shuffle=True, random_state=0)
+
+
+def calibrated(canary):
+    """Release the models of two folds, whose total `privacy_of` states.
+
+    Whoever is in another fold by label where the canary is of the other class has a long row, of
+    the sign that moves a model the same way as all the others do.
+    """
+    y = np.arange(50) % 2
+    X = np.zeros((50, 2))
+    for sign in (-1, 1):
+        y[0] = sign > 0
+        first, _ = folds_by_label().split(X, y)
+        X[first[1], 0] += sign
+    X[:, 0] *= 2 * y - 1
+    X[0], y[0] = (0.6, 0.8), int(canary)
+    model = classifier(group_by=lambda rows: np.zeros(len(rows))).set_params(epsilon=EPSILON / 2.0)
+    found = CalibratedClassifierCV(model, cv=folds()).fit(X, y)
+    models = [each.estimator for each in found.calibrated_classifiers_]
+    return np.concatenate([released(each) for each in models]), privacy_of(found, warn=False)

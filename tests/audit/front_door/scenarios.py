@@ -180,4 +180,5 @@ SCENARIOS: dict[str, Scenario] = {
     "ledger: clones": ledger(together.clones),
     "ledger: forked processes": ledger(together.forks, 150),
     "DPSearchCV": Scenario(together.search, 200),
+    "CalibratedClassifierCV on PublicKFold": Scenario(together.calibrated, 100),
 }
