@@ -6,28 +6,18 @@ from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import Any
 
+from sklearn import model_selection as known
 from sklearn.base import is_classifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import (
-    KFold,
-    LeaveOneOut,
-    LeavePOut,
-    RepeatedKFold,
-    RepeatedStratifiedKFold,
-    ShuffleSplit,
-    StratifiedGroupKFold,
-    StratifiedKFold,
-    StratifiedShuffleSplit,
-    TimeSeriesSplit,
-)
 
 # A subclass may split by anything, so these are told by their very type.
-_BY_POSITION = (KFold, RepeatedKFold, ShuffleSplit, LeaveOneOut, LeavePOut, TimeSeriesSplit)
+_BY_POSITION = (
+    *(known.KFold, known.RepeatedKFold, known.ShuffleSplit),
+    *(known.LeaveOneOut, known.LeavePOut, known.TimeSeriesSplit),
+)
 _BY_LABEL = (
-    StratifiedKFold,
-    RepeatedStratifiedKFold,
-    StratifiedShuffleSplit,
-    StratifiedGroupKFold,
+    *(known.StratifiedKFold, known.RepeatedStratifiedKFold),
+    *(known.StratifiedShuffleSplit, known.StratifiedGroupKFold),
 )
 # Parameters of searches that list candidates.
 SPACES = ("param_grid", "param_distributions")
@@ -35,12 +25,8 @@ _MOVES = (
     "one replaced record can move others, which the total of fits on folds does not allow for "
     "(model_selection.PublicKFold lets none move)"
 )
-
 # What the total of a ledger with several fits says, as it sees each fit alone.
-SEVERAL_FITS = (
-    f"who is in which fit, where labels or other private values decide that, as in folds by label: "
-    f"{_MOVES}"
-)
+SEVERAL_FITS = f"who is in which fit, where labels or other private values decide: {_MOVES}"
 
 
 def folds_outside(part: Any) -> list[str]:
@@ -60,7 +46,7 @@ def list_outside(fitted: Any, cv: Any) -> list[str]:
     found = []
     for kind in dict.fromkeys(map(type, models)):
         alike = [one for one in models if type(one) is kind]
-        held = [inner for one in alike for inner in _held(one)]
+        held = list(_held(alike))
         if len(alike) < 2 or not any(map(_is_private, held)):
             continue
         name = f"{len(alike)} fits of {kind.__name__}"
@@ -82,19 +68,16 @@ def _of_splitter(cv: Any, name: str, owner: Any, fitted: list[Any]) -> str | Non
     kind, own = type(cv).__name__, vars(type(cv)).get("_follows_groups")
     if isinstance(cv, str) or type(cv) in _BY_POSITION:  # or "prefit"
         return None
+    decided = None
     if cv is None or isinstance(cv, Real):
-        if not stratified:
-            return None
-        decided = f"which labels decide (cv={cv!r} of a classifier)"
+        decided = f"which labels decide (cv={cv!r} of a classifier)" if stratified else None
     elif isinstance(cv, _BY_LABEL):
         decided = f"which labels decide ({kind})"
     elif own is None:
         decided = f"unless all that {kind} goes by is public, which is not known here"
     elif hidden and own(cv):
         decided = f"which groups decide ({kind}), and those are hidden"
-    else:
-        return None
-    return f"{name}: who is in which fold, {decided}: {_MOVES}"
+    return decided and f"{name}: who is in which fold, {decided}: {_MOVES}"
 
 
 def _is_private(estimator: Any) -> bool:
@@ -135,6 +118,5 @@ def candidates_of(spaces: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _listed(fitted: Any) -> list[Any]:
-    if isinstance(fitted, list | tuple):
-        return [one for part in fitted for one in _listed(part)]
-    return [fitted]
+    is_list = isinstance(fitted, list | tuple)
+    return [one for part in fitted for one in _listed(part)] if is_list else [fitted]

@@ -13,13 +13,8 @@ from sklearn.model_selection import (
     RandomizedSearchCV,
 )
 
-from sklearn_dpwg.exceptions import (
-    InputError,
-    InputTypeError,
-    OutsideGuaranteeWarning,
-    UnsupportedMechanismError,
-    warn,
-)
+from sklearn_dpwg import exceptions
+from sklearn_dpwg.exceptions import InputError, InputTypeError, UnsupportedMechanismError
 from sklearn_dpwg.ledger.costs import (
     PublicFacts,
     candidate_of,
@@ -107,7 +102,8 @@ def plan_search(
     after = [*spent, *(cost.guarantee for cost in starts), *fits]
     outside = tuple(folds_outside(search))
     if outside:
-        warn(f"outside what the fits cost: {'; '.join(outside)}.", OutsideGuaranteeWarning)
+        words = f"outside what the fits cost: {'; '.join(outside)}."
+        exceptions.warn(words, exceptions.OutsideGuaranteeWarning)
     return PlannedSearch(
         fits=tuple(fits),
         refits=refits,
