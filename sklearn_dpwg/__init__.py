@@ -8,6 +8,8 @@ first; ``plan`` shows it before a record is read.
 
 from typing import TYPE_CHECKING, Any
 
+from sklearn_dpwg._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from sklearn_dpwg.estimators import (
         DPAUCClassifier,
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["DPAUCClassifier", "DPWorstGroupClassifier", "DPWorstGroupRegressor"]
-
-__version__ = "0.1.0.dev0"
 
 
 def __getattr__(name: str) -> Any:

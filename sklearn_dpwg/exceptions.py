@@ -108,6 +108,10 @@ class LedgerUnreachableError(DPWGError, RuntimeError):
     """A worker cannot reach the ledger that should count its fits."""
 
 
+class StoredFormatError(DPWGError, ValueError):
+    """A stored model, plan, guarantee, audit or ledger is in a format of another version."""
+
+
 class MachineError(DPWGError, RuntimeError):
     """A library of this machine would round one record by who else is there."""
 

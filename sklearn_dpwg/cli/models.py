@@ -10,7 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.cli.tables import PARQUET, TableFile, WrongInput, features, write
+from sklearn_dpwg.exceptions import StoredFormatError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,8 +38,8 @@ _CLASSES = (
 def trusted_types() -> tuple[str, ...]:
     """Return the types that a model file may hold, beside what skops trusts by itself.
 
-    They are frozen dataclasses of this package and events of dp_accounting: numbers and words,
-    which do nothing when they are loaded.
+    They are frozen dataclasses of this package, which are made of their fields and checked as when
+    they were new, and events of dp_accounting: numbers and words.
     """
     from dp_accounting import dp_event
 
@@ -56,7 +58,9 @@ def _defined_in(module: ModuleType, thing: object) -> TypeGuard[type]:
 
 def _is_frozen(module: ModuleType, thing: object) -> bool:
     settings = getattr(thing, "__dataclass_params__", None)
-    return _defined_in(module, thing) and settings is not None and settings.frozen
+    is_frozen = settings is not None and bool(settings.frozen)
+    is_stored = isinstance(thing, type) and issubclass(thing, Stored)
+    return is_stored and is_frozen and _defined_in(module, thing)
 
 
 def save_model(model: Any, path: Path) -> None:
@@ -83,6 +87,8 @@ def load_model(path: Path) -> Any:
         )
     try:
         model = io.load(path, trusted=list(trusted_types()))
+    except StoredFormatError as error:
+        raise WrongInput(f"{path} cannot be loaded: {error}") from None
     except Exception:
         raise WrongInput(f"{path} must be a model that this version can load.") from None
     if not (hasattr(model, "steps") and hasattr(schema_of(model), "columns")) or not hasattr(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.losses import Loss, LossConstants
 
 PUBLIC_FACTS = (
@@ -33,7 +34,7 @@ LEAST_COUNT_STDS = 3.0
 
 
 @dataclass(frozen=True)
-class HiddenGroups:
+class HiddenGroups(Stored):
     """That the group of a record is protected, so that sizes are noisy counts."""
 
     n_records: int  # number of records K of all groups together, which is public
@@ -48,7 +49,7 @@ class HiddenGroups:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Stored):
     """Everything about a worst-group problem that is public, and nothing else.
 
     A plan is made from a `Problem` and a budget alone, so whatever this class cannot hold

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_rows import SHARE_OF_SUMS
 from sklearn_dpwg.inspection.verdicts import CountedRates
@@ -16,7 +17,7 @@ from sklearn_dpwg.privacy.noise import noise_on_integers
 
 
 @dataclass(frozen=True)
-class PlannedWidth:
+class PlannedWidth(Stored):
     """Widths of a group's intervals to expect.
 
     Parameters
@@ -35,7 +36,7 @@ class PlannedWidth:
 
 
 @dataclass(frozen=True)
-class AuditPlan:
+class AuditPlan(Stored):
     """What an audit releases and costs, from public facts alone; ``print`` it.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_dpwg._stored import Stored, reading, stamp
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import verdicts, words
 from sklearn_dpwg.inspection.audit_rows import smallest_ratio
@@ -37,7 +38,7 @@ _IN_JSON = (
 
 
 @dataclass(frozen=True)
-class AuditResult:
+class AuditResult(Stored):
     """Counts that an audit released, with the rates, ratios and verdicts that follow from them.
 
     It holds released numbers only, so whatever is made of it costs no privacy. Made by
@@ -117,7 +118,6 @@ class AuditResult:
     losses: tuple[LossSums, ...] = ()
     n_cells: int = 1
     epsilon: float = math.inf
-    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     METRICS: ClassVar[tuple[str, ...]] = tuple(RATES)
 
@@ -331,7 +331,7 @@ class AuditResult:
         str
             Standard JSON with everything that was released.
         """
-        plain = {name: getattr(self, name) for name in _IN_JSON}
+        plain = stamp(self) | {name: getattr(self, name) for name in _IN_JSON}
         plain["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
         for name in ("group_labels", "classes"):
             plain[name] = [_label_to_plain(label) for label in plain[name]]
@@ -350,12 +350,18 @@ class AuditResult:
         -------
         AuditResult
             Equal to the one written.
+
+        Raises
+        ------
+        StoredFormatError
+            If another version wrote it, in a format that this one does not read.
         """
-        try:
-            described = json.loads(text)
-            return cls(**_from_plain({name: described[name] for name in _IN_JSON}))
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
-            raise InputError("text must be what AuditResult.to_json wrote, and is not.") from None
+        with reading(cls, text, _IN_JSON) as described:
+            return cls(**_from_plain(described))
+
+    @cached_property
+    def _known(self) -> dict[Any, Interval]:
+        return {}
 
     @cached_property
     def _counted(self) -> verdicts.CountedRates:
@@ -389,8 +395,7 @@ class AuditResult:
         key = (metric, group, confidence)
         if key not in self._known:
             self._known[key] = self._compute(metric, group, confidence)
-        found: Interval = self._known[key]
-        return found
+        return self._known[key]
 
     def _compute(self, metric: str, group: int, confidence: float) -> Interval:
         if metric in self._losses:

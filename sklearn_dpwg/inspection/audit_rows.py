@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray, open_unit, real_number, whole_number
+from sklearn_dpwg._version import __version__
 from sklearn_dpwg.data.groups import GroupBy, encode_groups, refuse_lazy, select_groups
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection.verdicts import LossSums
@@ -370,7 +371,7 @@ def plain_label(label: Any) -> Hashable:
 def versions_now() -> dict[str, str]:
     """Return the versions of the libraries that a result rests on."""
     return {
-        "sklearn_dpwg": version("sklearn-dpwg"),
+        "sklearn_dpwg": __version__,
         **{name: version(name) for name in ("opendp", "dp-accounting", "numpy", "scikit-learn")},
     }
 

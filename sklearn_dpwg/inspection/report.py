@@ -19,6 +19,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import words
 from sklearn_dpwg.inspection.audit_result import AuditResult
@@ -138,7 +139,7 @@ def _hash(text: str) -> str:
 _IN_JSON = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-class AuditReport:
+class AuditReport(Stored):
     """A page that says who may be worst off, how sure that is, and what it costs in privacy.
 
     It is made of released numbers alone: whatever could be said about the guarantee of the

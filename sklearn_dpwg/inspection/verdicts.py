@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.inspection.words import of_metric, text_of
 from sklearn_dpwg.metrics.intervals import Interval, impact_ratios, rate_interval, ratio_interval
 from sklearn_dpwg.privacy import IntegerNoise
@@ -21,7 +22,7 @@ Answer = Literal["passes", "fails", "cannot tell"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Stored):
     """Whether impact ratios are at least what is asked for.
 
     Parameters
@@ -43,7 +44,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class GroupRate:
+class GroupRate(Stored):
     """A number of one group, estimated from an audit.
 
     Parameters
@@ -339,7 +340,7 @@ def _short(number: float) -> str:
 
 
 @dataclass(frozen=True)
-class LossSums:
+class LossSums(Stored):
     """What was released of a loss: its mean follows.
 
     Parameters
@@ -388,7 +389,7 @@ def mean_interval(
 
 
 @dataclass(frozen=True)
-class WorstGroups:
+class WorstGroups(Stored):
     """Which groups may be worst by a metric, and how bad the worst is.
 
     Parameters

@@ -11,16 +11,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sklearn_dpwg._stored import writer_of
+from sklearn_dpwg._version import __version__
 from sklearn_dpwg.exceptions import BudgetExceededError, InputError, LedgerUnreachableError
 from sklearn_dpwg.privacy import PrivacyGuarantee, Relation, joint_guarantee
 
-_SCHEMA = """
+# What changes tables or their meaning raises the format. A file of before it had one has 0.
+_FORMAT = 1
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS writers (version TEXT UNIQUE);
 CREATE TABLE IF NOT EXISTS ledger (epsilon REAL, delta REAL);
 CREATE TABLE IF NOT EXISTS demands (neighbours TEXT UNIQUE);
 CREATE TABLE IF NOT EXISTS blocks (id TEXT PRIMARY KEY, is_open INTEGER);
 CREATE TABLE IF NOT EXISTS fits (
     id INTEGER PRIMARY KEY, state TEXT, what TEXT, started TEXT, guarantee TEXT, key TEXT UNIQUE
 );
+INSERT OR IGNORE INTO writers VALUES ('{__version__}');
+PRAGMA user_version = {_FORMAT};
 """
 _FITS = "SELECT id, state, what, started, guarantee, key FROM fits ORDER BY id"
 # A composition that is not plain Gaussian can take seconds, and others wait for it.
@@ -162,6 +169,7 @@ class LedgerFile:
 
     def _look(self, connection: sqlite3.Connection) -> list[Any]:
         """Read all rows as they are, and remember them."""
+        self._require_format(connection)
         if self.block:
             self._says_open(connection)  # another file in this place would not
         before = self.seen.copy()  # other threads may see more meanwhile
@@ -192,6 +200,7 @@ class LedgerFile:
                 timeout=_SECONDS_TO_WAIT,
                 isolation_level=None,
             )
+            self._require_format(connection)
             yield connection
             if connection.in_transaction:
                 connection.execute("COMMIT")
@@ -205,6 +214,21 @@ class LedgerFile:
         finally:
             if connection is not None:
                 connection.close()
+
+    def _require_format(self, connection: sqlite3.Connection) -> None:
+        """Refuse what another version counts otherwise; nothing was read or charged."""
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found in (0, _FORMAT):
+            return
+        try:
+            query = "SELECT version FROM writers ORDER BY rowid DESC"
+            writer = connection.execute(query).fetchone()[0]
+        except (sqlite3.Error, TypeError):
+            writer = None
+        raise self._unreachable(
+            f"{writer_of(writer)} wrote it in format {found}, and sklearn-dpwg {__version__} knows "
+            f"format {_FORMAT}: go on with the version that wrote it"
+        )
 
     def _unreachable(self, reason: str) -> LedgerUnreachableError:
         return LedgerUnreachableError(

@@ -21,6 +21,7 @@ from uuid import uuid4
 from joblib.externals.loky import get_reusable_executor
 from sklearn.base import BaseEstimator
 
+from sklearn_dpwg._stored import Stored, reading, stamp
 from sklearn_dpwg.data.groups import labelled_sizes
 from sklearn_dpwg.exceptions import ContractError, LedgerUnreachableError, Note
 from sklearn_dpwg.ledger.costs import PublicFacts, StartCost
@@ -162,7 +163,7 @@ def _sealed(ledger: LedgerFile) -> tuple[str, str, str]:
     return ledger.path, ledger.block, hmac.new(_KEY.encode(), said, "sha256").hexdigest()
 
 
-class CountedEstimator(BaseEstimator):
+class CountedEstimator(Stored, BaseEstimator):
     """What spends budget, and whose pickles, inside ledgers, name these, so that workers count."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -170,7 +171,7 @@ class CountedEstimator(BaseEstimator):
         state: dict[str, Any] = super().__getstate__()
         return {**state, "_ledgers": tuple(map(_sealed, list(_active)))} if _active else {**state}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Restore a state, and charge what this process spends to the ledgers that it names.
 
         Where a ledger has ended or cannot be reached, what was not fitted, so that it came to spend
@@ -199,7 +200,7 @@ class CountedEstimator(BaseEstimator):
         super().__setstate__(state)
 
 
-class PrivacyLedger:
+class PrivacyLedger(Stored):
     """Count every private fit in a ``with`` block, and refuse what would overspend.
 
     Fits of the estimators of this package are found wherever they happen: plain, cloned, in
@@ -417,6 +418,7 @@ class PrivacyLedger:
         """
         demand = self._demand
         described = {
+            **stamp(self),
             "epsilon": self.epsilon,
             "delta": self.delta,
             "neighbours": None if demand is None else demand.short_name,
@@ -437,11 +439,16 @@ class PrivacyLedger:
         -------
         PrivacyLedger
             Not open.
+
+        Raises
+        ------
+        StoredFormatError
+            If another version wrote it, in a format that this one does not read.
         """
-        described: dict[str, Any] = json.loads(text)
-        demand = described.get("neighbours")
-        ledger = cls(described["epsilon"], described["delta"], neighbours=demand)
-        ledger._rows = [LedgerRow.from_dict(row) for row in described["fits"]]
+        with reading(cls, text, ("epsilon", "delta", "neighbours", "fits")) as described:
+            fits = described.pop("fits")
+            ledger = cls(**described)
+            ledger._rows = [LedgerRow.from_dict(row) for row in fits]
         return ledger
 
     def __repr__(self) -> str:

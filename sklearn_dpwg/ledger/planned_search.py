@@ -14,6 +14,7 @@ from sklearn.model_selection import (
 )
 
 from sklearn_dpwg import exceptions
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError, UnsupportedMechanismError
 from sklearn_dpwg.ledger.costs import (
     PublicFacts,
@@ -29,7 +30,7 @@ from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, joint_guarantee
 
 
 @dataclass(frozen=True)
-class PlannedSearch:
+class PlannedSearch(Stored):
     """Cost of a search that was not made yet; print it.
 
     Parameters

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray, Rules
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 Task = Literal["binary", "multiclass", "regression"]
@@ -23,7 +24,7 @@ _ROUNDING_UNITS = 6
 
 
 @dataclass(frozen=True)
-class LossConstants:
+class LossConstants(Stored):
     """Bounds that hold for every record whose score has norm at most ``score_bound``.
 
     Everything is stated for rows of norm 1; rows of norm C multiply ``lipschitz`` and
@@ -90,7 +91,7 @@ class LossConstants:
         return highest - self.infimum + _ROUNDING_UNITS * math.ulp(highest)
 
 
-class Loss(ABC):
+class Loss(Stored, ABC):
     """A convex loss of a linear score.
 
     A loss sees scores and encoded targets, never rows. ``n_outputs`` is the number of scores a
@@ -357,7 +358,7 @@ def gradient_diameter(
 
 
 @dataclass(frozen=True)
-class CutLine:
+class CutLine(Stored):
     """The derivative ``f(t) = (t + shift)/width``, cut to [low, high], of a loss in the score.
 
     Equal ones are equal keys of the cache of `gradient_diameter`.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_dpwg._checks import FloatArray, whole_number
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import (
     Budget,
@@ -202,7 +203,7 @@ def lone_release(budget: Budget, rows_per_person: int) -> Release | None:
 
 
 @dataclass(frozen=True)
-class PostprocessingPlan:
+class PostprocessingPlan(Stored):
     """What fitting thresholds or a calibration will release, from public facts alone.
 
     Parameters

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sklearn_dpwg._checks import FloatArray, real_number
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 
 _DATES = (datetime.date, np.datetime64)  # timestamps are dates
@@ -137,7 +138,7 @@ DATE_UNITS = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(Stored):
     """What a column becomes: for each row some values at some places.
 
     Parameters
@@ -203,7 +204,7 @@ class Column(Protocol):
         """
 
 
-class _Scaled:
+class _Scaled(Stored):
     """A column with one number in [-1, 1], and an indicator where values may be missing."""
 
     missing: bool
@@ -435,7 +436,7 @@ class Boolean(_Scaled):
 
 
 @dataclass(frozen=True)
-class Category:
+class Category(Stored):
     """One of a public list of levels, as a row of zeros and one 1.
 
     Parameters

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
 from sklearn_dpwg.preprocessing.columns import Column, check_flags, of_polars
@@ -93,7 +94,7 @@ class Schema:
         return csr_array((entries.ravel(), at.ravel(), starts), shape=(len(frame), first))
 
 
-class PublicSchema(TransformerMixin, BaseEstimator):
+class PublicSchema(TransformerMixin, Stored, BaseEstimator):
     """Encode a raw table by public facts about its columns: numbers, dates, categories, gaps.
 
     Nothing is learned from the records, so it costs no privacy, and each record is encoded by

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_dpwg._checks import FloatArray, whole_number
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.groups import refuse_lazy_rows
 from sklearn_dpwg.exceptions import InputError, InputTypeError, own_words
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
@@ -128,7 +129,7 @@ def name_of(scaler: Any, column: int) -> Any:
     return column if names is None else names[column]
 
 
-class _ByBounds(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class _ByBounds(OneToOneFeatureMixin, TransformerMixin, Stored, BaseEstimator):
     """A scaler of columns with stated bounds, to which values are clipped."""
 
     bounds: Bounds

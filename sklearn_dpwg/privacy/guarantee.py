@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_dpwg import _repr as html
 from sklearn_dpwg._checks import FloatArray, non_negative, open_unit, real_number, whole_number
+from sklearn_dpwg._stored import Stored, reading, stamp
 from sklearn_dpwg.exceptions import InputError, InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy.accounting.calibration import (
     events_for_records,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class PrivacyGuarantee:
+class PrivacyGuarantee(Stored):
     """A differential-privacy guarantee that can be checked without this library.
 
     Parameters
@@ -342,6 +343,7 @@ class PrivacyGuarantee:
             Standard JSON; an infinite ε is the string "inf".
         """
         described: dict[str, Any] = {
+            **stamp(self),
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "epsilon": _to_plain(self.epsilon),
             "relation": str(self.relation),
@@ -363,15 +365,20 @@ class PrivacyGuarantee:
         -------
         PrivacyGuarantee
             Equal to the one written; its ε is read, not recomputed.
+
+        Raises
+        ------
+        StoredFormatError
+            If another version wrote it, in a format that this one does not read.
         """
-        described = {"outside": (), "groupings": ()} | json.loads(text)  # once there were none
-        requested = described["requested_epsilon"]
-        read = {
-            "epsilon": real_number(float(described["epsilon"]), "epsilon"),
-            "events": [event_from_dict(event) for event in described["events"]],
-            "requested_epsilon": None if requested is None else float(requested),
-        }
-        return cls(**{field.name: described[field.name] for field in fields(cls)} | read)
+        with reading(cls, text, [field.name for field in fields(cls)]) as described:
+            requested = described["requested_epsilon"]
+            read = {
+                "epsilon": real_number(float(described["epsilon"]), "epsilon"),
+                "events": [event_from_dict(event) for event in described["events"]],
+                "requested_epsilon": None if requested is None else float(requested),
+            }
+            return cls(**described | read)
 
     def __repr__(self) -> str:
         facts = [f"epsilon={self.epsilon:.6g}", f"delta={self.delta:.6g}", repr(self.relation)]

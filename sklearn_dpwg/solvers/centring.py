@@ -10,6 +10,7 @@ import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
@@ -157,7 +158,7 @@ CENTRE, SPREAD = "mean row", "mean squared distance from it"
 
 
 @dataclass(frozen=True, eq=False)
-class Centring:
+class Centring(Stored):
     """A released centre, and what follows from it."""
 
     center: FloatArray  # the released centre, in the unit ball; (n_features,)

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sklearn_dpwg._checks import Rules, one_of, positive
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.exceptions import InputError
@@ -19,7 +20,7 @@ from sklearn_dpwg.solvers.solver import Solution, Solver
 
 
 @dataclass(frozen=True)
-class ExactSchedule:
+class ExactSchedule(Stored):
     """Public numbers of the exact solver."""
 
     tolerance: float  # certified duality gap at which it stops, in units of the loss

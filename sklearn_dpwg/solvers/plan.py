@@ -13,6 +13,7 @@ import numpy as np
 from sklearn_dpwg import _repr as html
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import PUBLIC_FACTS, PUBLIC_FACTS_OF_HIDDEN_GROUPS, Problem
 from sklearn_dpwg.exceptions import InputTypeError, PlanExceededError
 from sklearn_dpwg.privacy import Budget, PrivacyGuarantee, Relation, Release
@@ -39,7 +40,7 @@ _T = TypeVar("_T")
 
 @final
 @dataclass(frozen=True)
-class Plan:
+class Plan(Stored):
     """Everything a run will do, made from public facts alone.
 
     What it costs is no field: `guarantee` follows from the releases and the budget, so that neither

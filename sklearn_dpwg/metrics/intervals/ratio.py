@@ -11,6 +11,7 @@ from itertools import permutations
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray, count_within, open_unit, real_number
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.metrics.intervals.rate import (
     Counts,
@@ -341,7 +342,7 @@ Levels = Callable[[float], tuple[Interval, ...]]
 
 
 @dataclass(frozen=True)
-class WorstGroupSet:
+class WorstGroupSet(Stored):
     """What may be said about the worst group: a set of groups and limits of its value.
 
     Parameters

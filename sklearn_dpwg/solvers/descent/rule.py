@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sklearn_dpwg._checks import FloatArray, Rules, any_number, flag, one_of, positive, share, whole
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import SumGrid
@@ -62,7 +63,7 @@ class DescentSchedule(StepLimits):
 
 
 @dataclass(frozen=True)
-class Batches:
+class Batches(Stored):
     """Who may join a step, and how large its noise is; an entry a group.
 
     A step releases the weighted gradient and all group risks of one batch together, with noise of

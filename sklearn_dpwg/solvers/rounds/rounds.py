@@ -12,6 +12,7 @@ import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.data.risks import Risks
 from sklearn_dpwg.optimum.objective import project_to_ball
@@ -33,7 +34,7 @@ SECONDS_TO_PLAN, SECONDS_TO_PLAN_A_GROUP = 0.1, 1e-4
 
 
 @dataclass(frozen=True)
-class Rounds:
+class Rounds(Stored):
     """Everything that a run in rounds needs besides the records and the noise."""
 
     base: MixturePlan  # what the base solver does in its calls, one a round

@@ -22,6 +22,7 @@ from sklearn_dpwg._checks import (
     within,
 )
 from sklearn_dpwg._repr import short_repr
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy.prefix_sums import PREFIX_SUMS, PrefixSums, make_prefix_sums
@@ -160,7 +161,7 @@ LONGEST_STEP = 2.0
 
 
 @dataclass(frozen=True)
-class StrengthRule:
+class StrengthRule(Stored):
     """Strength of the weights player's regularisation, given the noise of its sums.
 
     With a step size η = 1/strength the weights reach a bound of ``a²/(2 η T)``, and noise of
@@ -205,7 +206,7 @@ class StrengthRule:
 
 
 @dataclass(frozen=True)
-class OCOSchedule:
+class OCOSchedule(Stored):
     """Everything that a game needs besides the records and the noise."""
 
     # whether a round takes records of every group, or of one group drawn from the group weights
@@ -267,7 +268,7 @@ FEWEST_ROUNDS = 8
 
 
 @dataclass(frozen=True)
-class Design:
+class Design(Stored):
     """One way to deal the records to rounds and players."""
 
     play: Literal["weighted", "sampled"]  # a round takes records of every group, or of a drawn one
@@ -343,7 +344,7 @@ _MORE_THAN_THE_RATE = 4
 
 
 @dataclass(frozen=True)
-class RoundSensitivity:
+class RoundSensitivity(Stored):
     """Sensitivities of a round: docs/theory/sums.md, section 9."""
 
     # by how much a record moves the sum of gradients of a round and, by rounding, all later rows of
@@ -391,7 +392,7 @@ def round_weight(step: int, power: float) -> float:
 
 
 @dataclass(frozen=True)
-class DifferenceSensitivity:
+class DifferenceSensitivity(Stored):
     """Sensitivities of all rounds: docs/theory/online-to-batch.md, section 2."""
 
     gradient_diameter: float  # diameter Γ of the gradients that a record can have at one point
@@ -440,7 +441,7 @@ def round_weights(n_rounds: int, power: float) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Regulariser:
+class Regulariser(Stored):
     """What a parameter-free learner's losses have on top: ξ_t‖w - w_1‖ + ν_t‖w - w_1‖².
 
     With rounds worth b records of the mixture, ξ_t = L t^{k-1/2}/√b + √d s_t, s_t the noise
@@ -465,7 +466,7 @@ class Regulariser:
 
 
 @dataclass(frozen=True)
-class OnlineToBatchSchedule:
+class OnlineToBatchSchedule(Stored):
     """Everything that a game needs besides the records and the noise."""
 
     n_rounds: int  # rounds that read records; one more set of weights follows from the last

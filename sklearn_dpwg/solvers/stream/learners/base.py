@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from sklearn_dpwg._checks import FloatArray, positive_finite, whole_number
+from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy.prefix_sums import IndependentNoise, PrefixSums, PrefixSumStream
 
@@ -18,7 +19,7 @@ from sklearn_dpwg.privacy.prefix_sums import IndependentNoise, PrefixSums, Prefi
 
 
 @dataclass(frozen=True, eq=False)
-class SumNoise:
+class SumNoise(Stored):
     """Norms of the noise on the sums of the losses' linear parts."""
 
     # root of the mean squared L2 norm of the noise of every released sum; (n_steps,)
@@ -39,7 +40,7 @@ class SumNoise:
 
 
 @dataclass(frozen=True)
-class LearnerPlan:
+class LearnerPlan(Stored):
     """How strongly a learner regularises, and what that promises.
 
     Parameters
@@ -93,7 +94,7 @@ class WeightPlayer(ABC):
         """
 
 
-class Learner(BaseEstimator, ABC):
+class Learner(Stored, BaseEstimator, ABC):
     """Parameters of an online learner; `start` begins a game.
 
     Parameters
