@@ -7,6 +7,7 @@ import sys
 import warnings
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -66,6 +67,18 @@ def test_every_run_draws_what_it_planned(monkeypatch):
         assert 0.0 <= value <= 1.0
         assert sensitivity == (1.0 + held_out * 2.0**-50) / held_out
         assert release.noise_multiplier == found.plan_.score_multiplier
+
+
+def test_a_score_has_the_noise_that_is_paid_for():
+    """What a run is compared by, against the worst group's score: 1/4, of 40 records."""
+    plan, codes = search().plan(), np.repeat([0, 1], [40, 60])
+    scores = np.where(codes == 0, 0.25, 0.75)
+    run = partial(noisy_score, lambda *_: scores, None, plan, None, codes, codes, codes)
+    stated = plan.score_multiplier / 40.0
+    sizes = HeldOutSizes(100, np.array([40.0, 60.0]), np.array([True, True]))
+    for released in (None, sizes):
+        errors = [run(released) - 0.25 for _ in range(400)]
+        assert 0.75 < np.abs(errors).mean() / stated < 1.25  # five deviations to either side
 
 
 def test_warnings_do_not_tell_the_number_of_runs(monkeypatch):
