@@ -43,7 +43,8 @@ from sklearn_dpwg.solvers import SOLVERS
 from tests.helpers.replay_cases import CASES
 
 PLACE = Path(__file__).with_name("replay.json")
-CLOSE = 1e-12
+# Plans are minimised, which tells a place to half its digits, and steps repeat what rounding does.
+CLOSE = 1e-10
 
 # Cases whose numbers may differ by more than CLOSE on another machine, and why.
 LOOSE = {
@@ -313,7 +314,7 @@ def test_differences_are_seen():
     assert len(differences(near, kept, None)) == 2
     assert not differences(near, kept, CLOSE)
     for far in (
-        {**kept, "learned": {"coef_": "1.00000000001 -2.0"}},
+        {**kept, "learned": {"coef_": "1.000000001 -2.0"}},
         {**kept, "learned": {"coef_": "1.0"}},
         {**kept, "learned": {}},
         {**kept, "draws": ["2 x 'a', multiplier 0.5"]},

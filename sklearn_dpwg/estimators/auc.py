@@ -289,6 +289,7 @@ class DPAUCClassifier(LinearClassifier, PrivateEstimator):
         self.class_counts_ = moments.counts
         self.plan_ = plan
         self.privacy_ = guarantee
+        self._n_records = plan.n_records
 
     def plan(self, *, n_records: int, n_features: int) -> AUCPlan:
         """Preview a fit from public facts: release, noise, guarantee.

@@ -186,19 +186,14 @@ class PrivateEstimator(CountedEstimator):
         costs, public = self._start_costs, planned.public
         if getattr(self, "start", None) is not None and not costs:
             public = (*public, PUBLIC_START)
-        guarantee = replace(
-            planned,
-            seeded=noise.seeded,
-            groupings=self._groupings,
-            public=public,
-            outside=(*planned.outside, *in_words(costs)),
-        )
+        # of this fit alone: ledgers are charged for its starts beside it
+        own = replace(planned, seeded=noise.seeded, groupings=self._groupings, public=public)
         name, is_paid = type(self).__name__, take_payment(self)
         with (
             np.errstate(all="ignore"),  # over- and underflows depend on the records
-            spending(guarantee, noise, name, budget, key=key, is_paid=is_paid, before=costs),
+            spending(own, noise, name, budget, key=key, is_paid=is_paid, before=costs),
         ):
-            yield guarantee
+            yield replace(own, outside=(*own.outside, *in_words(costs)))
 
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
         """Return ``X @ weights.T``; nothing else about the rows, which may be records."""

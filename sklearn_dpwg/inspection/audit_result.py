@@ -18,6 +18,7 @@ from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import verdicts, words
 from sklearn_dpwg.inspection.audit_rows import smallest_ratio
 from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, LossSums, Verdict, WorstGroups
+from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.metrics.intervals import Interval, impact_ratios, ratio_interval, worst_group_set
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
 
@@ -118,6 +119,8 @@ class AuditResult(Stored):
     losses: tuple[LossSums, ...] = ()
     n_cells: int = 1
     epsilon: float = math.inf
+    # of what ``privacy_`` states; a result that was stored has them all in one
+    _costs: ClassVar[tuple[StartCost, ...]] = ()
 
     METRICS: ClassVar[tuple[str, ...]] = tuple(RATES)
 

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from numbers import Real
 from types import MappingProxyType
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +20,7 @@ from sklearn_dpwg._version import __version__
 from sklearn_dpwg.data.groups import GroupBy, encode_groups, refuse_lazy, select_groups
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection.verdicts import LossSums
-from sklearn_dpwg.ledger import privacy_of
+from sklearn_dpwg.ledger.costs import Holdings, StartCost, holdings_of
 from sklearn_dpwg.privacy import PrivacyGuarantee, Release
 
 Codes = NDArray[np.signedinteger[Any]]
@@ -321,25 +322,27 @@ def whole_sums(
 # The guarantee of a model that was fitted to the records of an audit.
 
 
-def model_guarantee(
+def holdings_of_model(
     same_records_as: Any, model: Any, n_records: int, *, is_private: bool
-) -> PrivacyGuarantee | None:
-    """Return what the model that saw these records cost, or None where it saw others.
+) -> Holdings:
+    """Return what the model that saw these records cost, or nothing where it saw others.
 
     A model that was fitted to just as many records, which is public, most likely saw these: then
     one has to say so, or say that it did not.
     """
+    nothing = Holdings((), None, ())
     if same_records_as is False:
-        return None
+        return nothing
     if same_records_as is None:
-        if is_private and model is not None and _n_fitted(model) == n_records:
+        if is_private and n_records in _numbers_fitted(model):
             raise InputError(
                 f"same_records_as must be the model where it was fitted to these records, or False "
                 f"where it was not, got None for a model that was fitted to as many, {n_records:,}."
             )
-        return None
+        return nothing
     if isinstance(same_records_as, PrivacyGuarantee):
-        return same_records_as
+        stated = StartCost(uuid4().hex, "stated", same_records_as)
+        return Holdings((stated,), same_records_as, same_records_as.outside)
     if same_records_as is True:
         if model is None:
             raise InputError(
@@ -347,16 +350,24 @@ def model_guarantee(
                 "True."
             )
         same_records_as = model
-    return privacy_of(same_records_as, warn=False)
+    found = holdings_of(same_records_as)
+    if found.guarantee is None:
+        name = type(same_records_as).__name__
+        raise InputError(f"same_records_as holds no private fit, got {name}.")
+    return found
 
 
-def _n_fitted(model: Any) -> int | None:
-    """Return how many records a model was fitted to, where it tells."""
-    inside = model
-    while hasattr(inside, "steps") or hasattr(inside, "best_estimator_"):
-        inside = inside.steps[-1][1] if hasattr(inside, "steps") else inside.best_estimator_
-    sizes = getattr(inside, "group_sizes_", None)
-    return None if sizes is None else round(float(np.sum(sizes)))
+def _numbers_fitted(model: Any) -> set[int]:
+    """Return to how many records a model, and whatever is inside it, was fitted where they tell."""
+    numbers = set()
+    if hasattr(model, "_n_records"):
+        numbers.add(int(model._n_records))
+    if hasattr(model, "group_sizes_"):
+        numbers.add(round(float(np.sum(model.group_sizes_))))
+    inner = [step for _, step in getattr(model, "steps", ())]
+    names = ("best_estimator_", "estimator_", "estimator")
+    inner += [getattr(model, name) for name in names if hasattr(model, name)]
+    return numbers.union(*map(_numbers_fitted, inner))
 
 
 def plain_label(label: Any) -> Hashable:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, Literal
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,7 @@ from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases, Plann
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import AuditedRows
 from sklearn_dpwg.inspection.verdicts import LossSums
+from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
 from sklearn_dpwg.privacy.release import check_delta
@@ -243,7 +245,7 @@ class GroupAudit(CountedEstimator):
         audit_rows.refuse_lazy_data(y_true, scores, groups)
         facts = self._facts()
         rows = self._rows(facts, y_true, scores, groups)
-        before = audit_rows.model_guarantee(
+        before = audit_rows.holdings_of_model(
             same_records_as, model, len(rows.codes), is_private=facts.planned is not None
         )
         guarantee, noise = facts.guarantee, self._noise(facts)
@@ -252,8 +254,11 @@ class GroupAudit(CountedEstimator):
             named = grouping_names(groups, self.group_by) if self.sizes == "public" else ()
             guarantee = replace(guarantee, seeded=noise.seeded, groupings=named)
         # what cannot be stated together is refused while nothing is spent
-        total = guarantee if before is None else joint_guarantee([before, guarantee], self.delta)
-        counts, losses = self._release(facts, rows, guarantee, noise)
+        total = guarantee
+        if before.guarantee is not None:
+            total = joint_guarantee([before.guarantee, guarantee], self.delta)
+        own = StartCost(uuid4().hex, type(self).__name__, guarantee)
+        counts, losses = self._release(facts, rows, guarantee, noise, own.key)
         whole = AuditResult(
             group_labels=tuple(audit_rows.plain_label(label) for label in rows.labels),
             group_name=audit_rows.group_name(groups, self.group_by),
@@ -265,7 +270,7 @@ class GroupAudit(CountedEstimator):
             score_edges=facts.edges,
             confidence=float(self.confidence),
             privacy_=total,
-            model_privacy_=before,
+            model_privacy_=before.guarantee,
             created=datetime.now(UTC).date().isoformat(),
             versions=audit_rows.versions_now(),
             losses=losses,
@@ -273,9 +278,11 @@ class GroupAudit(CountedEstimator):
             epsilon=float(self.epsilon),
         )
         found = {
-            name: replace(whole, counts=_nested(own))
-            for name, own in zip(rows.names, rows.of_models(counts), strict=True)
+            name: replace(whole, counts=_nested(of_model))
+            for name, of_model in zip(rows.names, rows.of_models(counts), strict=True)
         }
+        for result in found.values():
+            object.__setattr__(result, "_costs", (*before.costs, own))
         return found if isinstance(scores, Mapping) else found[""]
 
     def _facts(self) -> _Facts:
@@ -345,14 +352,15 @@ class GroupAudit(CountedEstimator):
         rows: AuditedRows,
         guarantee: PrivacyGuarantee,
         noise: NoiseSource | None,
+        key: str | None = None,
     ) -> tuple[NDArray[np.int64], tuple[LossSums, ...]]:
         """Return counts and sums of losses with noise, charged to every open ledger."""
         counts = rows.counts(2**rows.n_models if rows.n_models > 1 else sum(facts.n_bins))
         sums = [rows.sums_of(loss) for loss in facts.losses]
         # exact counts are a release too
         drawn = noise or SimpleNamespace(draws=("exact counts",))
-        name = type(self).__name__
-        with spending(guarantee, drawn, name, self, whose="audit", values="counts"):
+        name, said = type(self).__name__, {"whose": "audit", "values": "counts"}
+        with spending(guarantee, drawn, name, self, key=key, **said):
             if noise is None or facts.planned is None:
                 return counts, audit_rows.loss_sums(facts.losses, sums, ())
             counts = noise.integers(counts, release=facts.planned.counts)

@@ -40,6 +40,8 @@ def learning_steps(step: Any) -> list[str]:
 
     Functions, as of a ``FunctionTransformer``, are taken to treat every row by itself.
     """
+    if isinstance(step, FrozenEstimator):
+        return learning_steps(step.estimator)
     for name in ("steps", "transformers_", "transformers", "transformer_list"):
         if hasattr(step, name):
             inner = (part[1] for part in getattr(step, name))
@@ -64,20 +66,36 @@ _BAGGING = (BaggingClassifier, BaggingRegressor)
 
 
 class StartCost(NamedTuple):
-    """What a private fit cost whose weights another fit began with."""
+    """What one private fit cost, such as one whose weights another fit began with."""
 
     key: str  # of the fit, under which ledgers know it
     what: str  # what was fitted, for the ledger's report
     guarantee: PrivacyGuarantee  # of that fit alone
 
 
+def own_costs(fitted: Any) -> tuple[StartCost, ...]:
+    """Return the costs that ``privacy_`` of a fitted thing of ours states, each once."""
+    held: tuple[StartCost, ...] = getattr(fitted, "_costs", ())
+    if held:
+        return held
+    # one without a key may be counted twice, and is never taken for another
+    key = getattr(fitted, "_fit_key", None) or uuid4().hex
+    guarantee = replace(fitted.privacy_, outside=own_outside(fitted))
+    return (StartCost(key, type(fitted).__name__, guarantee),)
+
+
+def own_outside(fitted: Any) -> tuple[str, ...]:
+    """Return what ``privacy_`` leaves outside, but for the starts, which are counted."""
+    starts = in_words(getattr(fitted, "_start_costs", ()))
+    return tuple(said for said in fitted.privacy_.outside if said not in starts)
+
+
 def costs_of_start(start: Any) -> tuple[StartCost, ...]:
     """Return the private fits that a start holds: its own, and those that it began with itself."""
     if isinstance(start, type) or not hasattr(start, "privacy_"):
         return ()
-    key = getattr(start, "_fit_key", None) or uuid4().hex
-    own = StartCost(key, f"start: {type(start).__name__}", start.privacy_)
-    return (*getattr(start, "_start_costs", ()), own)
+    own = (cost._replace(what=f"start: {cost.what}") for cost in own_costs(start))
+    return (*getattr(start, "_start_costs", ()), *own)
 
 
 def costs_in(parameters: Mapping[str, Any]) -> list[StartCost]:
@@ -160,22 +178,44 @@ def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuar
     >>> round(privacy_of(search, warn=False).epsilon, 2)  # seven fits
     2.89
     """
-    found = _Findings(outside=list_outside(fitted, cv))
-    _visit(fitted, found)
-    if not found.guarantees:
+    found = holdings_of(fitted, cv)
+    if found.guarantee is None:
         raise InputError(f"fitted holds no private fit, got {type(fitted).__name__}.")
-    outside = tuple(dict.fromkeys(found.outside))
-    if outside and warn:
+    if found.outside and warn:
         warn_caller(
-            f"outside the guarantee, as they learn from the records without noise: "
-            f"{'; '.join(outside)}.",
+            f"outside the guarantee, as nothing here counts them or they learn from the records "
+            f"without noise: {'; '.join(found.outside)}.",
             OutsideGuaranteeWarning,
         )
-    before = [cost for key, cost in found.starts.items() if key not in found.keys]
-    guarantees = _of_one_unit([*before, *found.guarantees])
-    last = guarantees[-1]
-    total = last if len(guarantees) == 1 else joint_guarantee(guarantees, last.delta)
-    return replace(total, outside=outside)
+    return found.guarantee
+
+
+class Holdings(NamedTuple):
+    """What was found in something fitted."""
+
+    costs: tuple[StartCost, ...]  # every private fit, once
+    guarantee: PrivacyGuarantee | None  # of them all, with what is outside; None if there are none
+    outside: tuple[str, ...]
+
+
+def holdings_of(fitted: Any, cv: Any = None) -> Holdings:
+    """Return the private fits in something fitted, and what learned from the records beside."""
+    found = _Findings(outside=list_outside(fitted, cv))
+    _visit(fitted, found)
+    by_key = {**found.starts, **found.costs}
+    said = [*found.outside, *(text for cost in by_key.values() for text in cost.guarantee.outside)]
+    outside = tuple(dict.fromkeys(said))
+    if found.last is None:
+        return Holdings((), None, outside)
+    costs = tuple(cost for key, cost in by_key.items() if key not in found.covered)
+    if len(found.stated) == 1 and costs == found.stated[0][0]:
+        total = found.stated[0][1]
+    elif len(costs) == 1:
+        total = costs[0].guarantee
+    else:
+        guarantees = _of_one_unit([cost.guarantee for cost in costs])
+        total = joint_guarantee(guarantees, found.last.delta)
+    return Holdings(costs, replace(total, outside=outside), outside)
 
 
 def _of_one_unit(guarantees: list[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
@@ -197,49 +237,90 @@ class PublicFacts:
 
 @dataclass
 class _Findings:
-    guarantees: list[PrivacyGuarantee] = field(default_factory=list)
+    costs: dict[str, StartCost] = field(default_factory=dict)  # by the keys of fits
+    starts: dict[str, StartCost] = field(default_factory=dict)
     outside: list[str] = field(default_factory=list)
-    starts: dict[str, PrivacyGuarantee] = field(default_factory=dict)
-    keys: set[str] = field(default_factory=set)
+    # guarantees of our own estimators, each with the costs that it states
+    stated: list[tuple[tuple[StartCost, ...], PrivacyGuarantee]] = field(default_factory=list)
+    covered: set[str] = field(default_factory=set)  # keys of costs that another one holds
+    last: PrivacyGuarantee | None = None  # of what was found last, whose delta the total is at
+
+    def add(self, costs: Iterable[StartCost]) -> None:
+        """Count fits, of those with one key the dearest, as a sample may hold a record twice."""
+        for cost in costs:
+            known = self.costs.get(cost.key)
+            if known is None or known.guarantee.epsilon < cost.guarantee.epsilon:
+                self.costs[cost.key] = cost
+
+    def add_stated(self, part: Any) -> str:
+        """Count what has a guarantee of its own, and return the key of its last fit."""
+        costs = own_costs(part)
+        self.add(costs)
+        self.add_starts(getattr(part, "_start_costs", ()))
+        self.outside += own_outside(part)
+        self.covered |= set(getattr(part, "_covered_keys", ()))
+        self.stated.append((costs, part.privacy_))
+        self.last = part.privacy_
+        return costs[-1].key
 
     def add_starts(self, costs: Iterable[StartCost]) -> None:
-        self.starts |= {cost.key: cost.guarantee for cost in costs}
+        self.starts |= {cost.key: cost for cost in costs}
+
+    def add_planned(self, name: str, fits: Iterable[PrivacyGuarantee]) -> None:
+        """Count fits that are gone, under the name of what made them."""
+        self.add(StartCost(f"{name}/{i}", name, cost) for i, cost in enumerate(fits))
 
 
-def _visit(part: Any, found: _Findings) -> None:
-    """Collect the guarantees of fits inside, those of the final model last."""
+def _visit(part: Any, found: _Findings) -> str:
+    """Collect the fits inside, those of the final model last; return a name that is theirs alone.
+
+    It is made of the keys of the fits that were kept, and of what they are in.
+    """
+    if isinstance(part, FrozenEstimator):
+        return _visit(part.estimator, found)
     found.outside += folds_outside(part)
     if isinstance(part, list | tuple):
-        for one in part:
-            _visit(one, found)
-    elif hasattr(part, "privacy_"):
-        found.guarantees.append(part.privacy_)
-        found.keys.add(getattr(part, "_fit_key", ""))
-        found.add_starts(getattr(part, "_start_costs", ()))
+        return _joined(_visit(one, found) for one in part)
+    if hasattr(part, "privacy_"):
         if hasattr(part, "best_estimator_"):  # a private search, of candidates with starts
             found.add_starts(_starts_of_search(part))
-    elif _is_composite(part):
-        for step in _steps(part).values():
-            _visit(step, found)
-    else:
-        for attribute, visit in _META_ESTIMATORS.items():
-            if hasattr(part, attribute):
-                visit(part, found)
-                return
-        _visit_unknown(part, found)
+        return found.add_stated(part)
+    if _is_composite(part):
+        return _joined(_visit(step, found) for step in _steps(part).values())
+    for attribute, visit in _META_ESTIMATORS.items():
+        if hasattr(part, attribute):
+            return visit(part, found)
+    return _visit_unknown(part, found)
 
 
-def _visit_search(part: Any, found: _Findings) -> None:
+def _visit_search(part: Any, found: _Findings) -> str:
     """Collect the fits of every candidate on every fold, and the refit."""
     name = type(part).__name__
     if not hasattr(part, "best_estimator_"):
         raise InputError(f"fitted must have a best_estimator_: {name} has refit=False.")
     found.add_starts(_starts_of_search(part))
+    fits = []
     for parameters in part.cv_results_["params"]:
         candidate = candidate_of(part, parameters)
-        found.guarantees += part.n_splits_ * planned_fits(candidate, part.best_estimator_)
+        fits += part.n_splits_ * planned_fits(candidate, part.best_estimator_)
+        _visit_unfitted(candidate, found)
     found.outside.append(f"{name}: the choice by scores of held-out records")
-    _visit(part.best_estimator_, found)
+    name = f"{name}({_visit(part.best_estimator_, found)})"
+    found.add_planned(name, fits)
+    return name
+
+
+def _visit_unfitted(candidate: Any, found: _Findings) -> None:
+    """Collect what a candidate holds that is fitted already, and what learned in its fits."""
+    if isinstance(candidate, FrozenEstimator):
+        _visit(candidate, found)
+    elif _is_composite(candidate):
+        for step in _steps(candidate).values():
+            _visit_unfitted(step, found)
+    elif _holds_private(candidate):
+        _visit_unfitted(getattr(candidate, "estimator", None), found)
+    else:
+        found.outside += [f"{step}: all that it learned" for step in learning_steps(candidate)]
 
 
 def _starts_of_search(part: Any) -> list[StartCost]:
@@ -249,38 +330,42 @@ def _starts_of_search(part: Any) -> list[StartCost]:
     return [cost for each in (part.get_params(), kept, *listed) for cost in costs_in(each)]
 
 
-def _visit_calibration(part: Any, found: _Findings) -> None:
+def _visit_calibration(part: Any, found: _Findings) -> str:
     """Collect the fits whose scores were calibrated."""
     kept = [calibrated.estimator for calibrated in part.calibrated_classifiers_]
+    name = f"{type(part).__name__}({_visit(kept, found)})"
     if not part.ensemble:  # the folds predicted and are gone
-        found.guarantees += n_folds_of(part.cv) * planned_fits(part.estimator, kept[0])
-    _visit(kept, found)
+        found.add_planned(name, n_folds_of(part.cv) * planned_fits(part.estimator, kept[0]))
     found.outside.append(f"{type(part).__name__}: the calibration")
+    return name
 
 
-def _visit_threshold(part: Any, found: _Findings) -> None:
+def _visit_threshold(part: Any, found: _Findings) -> str:
     """Collect the fits of the folds that chose a threshold, and the final one."""
     found.outside.append(f"{type(part).__name__}: the choice of the threshold")
-    found.guarantees += n_folds_of(part.cv) * planned_fits(part.estimator, part.estimator_)
-    _visit(part.estimator_, found)
+    name = f"{type(part).__name__}({_visit(part.estimator_, found)})"
+    found.add_planned(name, n_folds_of(part.cv) * planned_fits(part.estimator, part.estimator_))
+    return name
 
 
-def _visit_bagging(part: Any, found: _Findings) -> None:
+def _visit_bagging(part: Any, found: _Findings) -> str:
     """Collect fits on samples, in which a record may stand several times."""
+    names = []
     for one, samples in zip(part.estimators_, part.estimators_samples_, strict=True):
-        inside = _Findings(outside=found.outside, starts=found.starts, keys=found.keys)
-        _visit(one, inside)
+        inside = _Findings(outside=found.outside, starts=found.starts, covered=found.covered)
+        names.append(_visit(one, inside))
         # a record drawn several times is several records, all of one owner
         times = int(np.bincount(samples).max())
-        several = (guarantee.for_records(times) for guarantee in inside.guarantees)
-        found.guarantees += [
-            replace(guarantee, records_per_person=of_fit.records_per_person)
-            for guarantee, of_fit in zip(several, inside.guarantees, strict=True)
-        ]
+        for cost in inside.costs.values():
+            several = cost.guarantee.for_records(times)
+            unit = cost.guarantee.records_per_person
+            found.add([cost._replace(guarantee=replace(several, records_per_person=unit))])
+        found.last = inside.last or found.last
+    return f"{type(part).__name__}({_joined(names)})"
 
 
 # What tells a fitted meta-estimator of scikit-learn, and how its fits are found.
-_META_ESTIMATORS: dict[str, Callable[[Any, _Findings], None]] = {
+_META_ESTIMATORS: dict[str, Callable[[Any, _Findings], str]] = {
     "cv_results_": _visit_search,
     "calibrated_classifiers_": _visit_calibration,
     "best_threshold_": _visit_threshold,
@@ -288,19 +373,26 @@ _META_ESTIMATORS: dict[str, Callable[[Any, _Findings], None]] = {
 }
 
 
-def _visit_unknown(part: Any, found: _Findings) -> None:
+def _visit_unknown(part: Any, found: _Findings) -> str:
     """Collect the private fits that can be seen, and say that there may be others."""
-    name, n_before = type(part).__name__, len(found.guarantees)
+    name, names = type(part).__name__, []
     for one in _estimators(vars(part)) if hasattr(part, "__dict__") else ():
-        inside = _Findings(starts=found.starts, keys=found.keys)
-        _visit(one, inside)
-        if inside.guarantees:
-            found.guarantees += inside.guarantees
+        inside = _Findings(starts=found.starts, covered=found.covered)
+        names.append(_visit(one, inside))
+        if inside.last is not None:
+            found.add(inside.costs.values())
+            found.last = inside.last
+        if inside.last is not None or isinstance(one, FrozenEstimator):
             found.outside += inside.outside
-    if len(found.guarantees) > n_before or _holds_private(part):
+    if any(names) or _holds_private(part):
         found.outside.append(f"not counted: what {name} fitted or learned beside what it kept")
     else:
         found.outside += [f"{step}: all that it learned" for step in learning_steps(part)]
+    return f"{name}({_joined(names)})" if any(names) else ""
+
+
+def _joined(names: Iterable[str]) -> str:
+    return ",".join(filter(None, names))
 
 
 def planned_fits(candidate: Any, fitted: Any) -> list[PrivacyGuarantee]:

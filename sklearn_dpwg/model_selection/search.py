@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, Self
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -360,10 +361,9 @@ class DPSearchCV(FittedSearch):
         scored_on = (take_rows(X, held_out), y[held_out], codes[held_out])
         names = () if plan.hides_groups else grouping_names(groups, self.group_by)
         guarantee = replace(plan.guarantee, seeded=source.seeded, groupings=names)
-        guarantee = replace(guarantee, outside=in_words(starts))
-        runs, name = Runs(), type(self).__name__
+        runs, name, key = Runs(), type(self).__name__, uuid4().hex
         with (
-            spending(guarantee, runs, name, plan.guarantee, whose="search", before=starts),
+            spending(guarantee, runs, name, plan.guarantee, key=key, whose="search", before=starts),
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("ignore")  # their number would tell that of the runs
@@ -393,8 +393,9 @@ class DPSearchCV(FittedSearch):
                     runs.best = (score, parameters, candidate)
         self.best_score_, self.best_params_, self.best_estimator_ = runs.best
         # the model was chosen too, so what its one fit cost is not what it cost
-        last_step(self.best_estimator_).privacy_ = self.privacy_ = guarantee
-        last_step(self.best_estimator_)._start_costs = self._start_costs = starts
+        guarantee = replace(guarantee, outside=in_words(starts))  # a ledger counts them
+        for kept in (last_step(self.best_estimator_), self):
+            kept.privacy_, kept._start_costs, kept._fit_key = guarantee, starts, key
         self.plan_ = plan
         return self
 

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +28,8 @@ from sklearn_dpwg.data.groups import (
 from sklearn_dpwg.estimators import DPWorstGroupClassifier
 from sklearn_dpwg.estimators.encode import check_found_groups
 from sklearn_dpwg.estimators.learn import unchanged_on_failure
-from sklearn_dpwg.exceptions import (
-    InputError,
-    InputTypeError,
-    UnsupportedMechanismError,
-    in_own_words,
-    own_words,
-)
-from sklearn_dpwg.ledger import privacy_of
-from sklearn_dpwg.ledger.costs import learning_steps
+from sklearn_dpwg.exceptions import InputError, InputTypeError, in_own_words, own_words
+from sklearn_dpwg.ledger.costs import StartCost, holdings_of, own_costs
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
 from sklearn_dpwg.model_selection.search_plan import (
     final_step,
@@ -135,12 +129,7 @@ def positives(y: Any, classes: NDArray[Any], n_records: int) -> NDArray[np.bool_
 def guarantee_of_frozen(model: Any) -> PrivacyGuarantee | None:
     """Return what a frozen model cost, None where nothing in it is private."""
     check_is_fitted(model)
-    try:
-        return privacy_of(model.estimator, warn=False)
-    except UnsupportedMechanismError:
-        raise
-    except ValueError:
-        return None
+    return holdings_of(model).guarantee
 
 
 def rows_of_person(estimator: Any) -> int:
@@ -151,27 +140,31 @@ def rows_of_person(estimator: Any) -> int:
     return int(private_step(estimator).rows_per_person)
 
 
-def with_frozen(of_histogram: PrivacyGuarantee, model: Any, *, held_out: bool) -> PrivacyGuarantee:
-    """Return what a frozen model and the histogram of its scores promise together.
+def with_frozen(
+    own: StartCost, model: Any, *, held_out: bool
+) -> tuple[PrivacyGuarantee, tuple[StartCost, ...]]:
+    """Return what a frozen model and the histogram of its scores promise together, and their costs.
 
     On the same records both are paid for; where the caller says that the records are others, each
     record is in one of two disjoint parts and pays for one.
     """
-    of_model = guarantee_of_frozen(model)
-    if of_model is None:
+    inside, alone = holdings_of(model), own.guarantee
+    if inside.guarantee is None:
         if held_out:
-            return replace(of_histogram, public=(*of_histogram.public, OTHER_RECORDS))
-        learned = learning_steps(model.estimator) or [type(model.estimator).__name__]
-        outside = tuple(f"{name}: all that it learned" for name in learned)
-        return replace(of_histogram, outside=(*of_histogram.outside, *outside))
-    together = joint_guarantee([of_model, of_histogram], of_histogram.delta)
+            alone = replace(alone, public=(*alone.public, OTHER_RECORDS))
+        else:
+            learned = inside.outside or (f"{type(model.estimator).__name__}: all that it learned",)
+            alone = replace(alone, outside=(*alone.outside, *learned))
+        return alone, (own._replace(guarantee=alone),)
+    together = joint_guarantee([inside.guarantee, alone], alone.delta)
     if not held_out or not together.is_private:
-        return together
-    each = (one.under(together.relation) for one in (of_model, of_histogram))
+        return together, (*inside.costs, own)
+    each = (one.under(together.relation) for one in (inside.guarantee, alone))
     events = tuple(event for one in each for event in one.events)
     apart = PrivacyGuarantee.from_events(events, together.delta, relation=together.relation)
     public = (*together.public, EACH_IN_ONE)
-    return replace(together, epsilon=apart.epsilon, events=apart.events, public=public)
+    together = replace(together, epsilon=apart.epsilon, events=apart.events, public=public)
+    return together, (own._replace(guarantee=together),)
 
 
 def check_held_out(held_out: Any, estimator: Any) -> None:
@@ -290,7 +283,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         known = self._check_frozen(X, y, found) if frozen else self._check_private(X, y, found)
         release, rows = known.plan.release, rows_of_person(self.estimator)
         std = noise_std(release)  # refuses noise beyond use while nothing is spent
-        for of_model_before in ("_start_costs", "_fit_key", "group_sizes_"):
+        for of_model_before in ("_start_costs", "_costs", "_covered_keys", "group_sizes_"):
             self.__dict__.pop(of_model_before, None)
         noise = NoiseSource(
             None if release is None else self.random_state, [] if release is None else [release]
@@ -304,12 +297,16 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         )
         alone = replace(alone, groupings=grouping_names(groups, self.group_by))
         spent: list[str] = []
+        own = StartCost(uuid4().hex, type(self).__name__, alone)
         # reserved before the model is fitted, which is charged by itself: both fit in or neither
-        with spending(alone, noise, type(self).__name__, self, also=spent):
+        with spending(alone, noise, own.what, self, key=own.key, also=spent):
             if frozen:
-                guarantee = with_frozen(alone, known.model, held_out=self.held_out)
+                guarantee, costs = with_frozen(own, known.model, held_out=self.held_out)
+                if self.held_out:
+                    held = holdings_of(known.model).costs
+                    self._covered_keys = tuple(cost.key for cost in held)
             else:
-                guarantee = self._fit_model(known, X, y, found, alone, spent)
+                guarantee, costs = self._fit_model(known, X, y, found, own, spent)
             scores = positive_scores(known.model, X)
             counts = count_scores(scores, known.is_positive, known.codes, len(known.labels), edges)
             noisy = release_counts(counts, release, noise)
@@ -318,7 +315,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         self.classes_ = known.classes
         self.group_labels_ = known.labels
         self.histogram_, self.score_edges_ = noisy, edges
-        self.plan_, self.privacy_ = known.plan, guarantee
+        self.plan_, self.privacy_, self._costs = known.plan, guarantee, costs
+        self._n_records = len(scores)
         self._needs_groups = bool(self.per_group) and len(known.labels) > 1
 
     def _fit_model(
@@ -327,22 +325,23 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         X: Any,
         y: Any,
         groups: Any,
-        alone: PrivacyGuarantee,
+        own: StartCost,
         spent: list[str],
-    ) -> PrivacyGuarantee:
-        """Fit the model, and return what it and the histogram promise together."""
+    ) -> tuple[PrivacyGuarantee, tuple[StartCost, ...]]:
+        """Fit the model, and return what it and the histogram promise together, and their costs."""
         model = known.model
         if self.group_by is not None and not hasattr(model, "steps"):
             model.set_params(group_by=self.group_by)  # so that its guarantee names the groups
             groups = None
         final = fit_in_groups(model, X, y, groups)
         spent.append("model")
-        self._start_costs, self._fit_key = final._start_costs, final._fit_key
+        self._start_costs = final._start_costs
         if hasattr(final, "group_sizes_"):
             self.group_sizes_ = final.group_sizes_
-        together = joint_guarantee([final.privacy_, alone], self.delta)
-        together = replace(together, groupings=alone.groupings)
-        return replace(together, requested_epsilon=self.epsilon)
+        together = joint_guarantee([final.privacy_, own.guarantee], self.delta)
+        together = replace(together, groupings=own.guarantee.groupings)
+        costs = (*own_costs(final), own)
+        return replace(together, requested_epsilon=self.epsilon), costs
 
     def _check_parameters(self) -> FloatArray:
         """Check what needs no records, and return the edges of the bins."""

@@ -219,7 +219,7 @@ class PostprocessingPlan(Stored):
     n_bins : int
         Number of bins of scores.
     guarantee : PrivacyGuarantee
-        What the fit costs.
+        What the fit costs; a frozen model's own cost comes on top.
 
     Examples
     --------
@@ -263,6 +263,8 @@ class PostprocessingPlan(Stored):
             )
         if self.model is not None:
             lines.append(f"The model is fitted with epsilon={self.model.budget.epsilon:.4g}.")
+        else:
+            lines.append("This is the histogram alone; privacy_ adds what the frozen model cost.")
         return " ".join(lines) + f"\n\n{self.guarantee}"
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Self
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -394,12 +395,12 @@ class DPStandardScaler(_ByBounds, CountedEstimator):
         budget = Budget(self.epsilon, self.delta)
         X, low, high = self._bounded(X)
         n_records, n_columns = X.shape
-        step = grid_step(2.0, n_records)
+        step, key = grid_step(2.0, n_records), uuid4().hex
         sums = _exact_sums(to_unit_interval(X, low, high), step)
         guarantee, name = self.planned_guarantee(), type(self).__name__
         if not guarantee.is_private:
             exact = SimpleNamespace(draws=("exact moments",))  # are a release too
-            with spending(guarantee, exact, name, budget):
+            with spending(guarantee, exact, name, budget, key=key):
                 self._learn(sums, n_records, 0.0, low, high)
         else:
             check_delta(budget.delta, n_records)
@@ -407,11 +408,11 @@ class DPStandardScaler(_ByBounds, CountedEstimator):
             noise = NoiseSource(self.random_state, [release])
             sensitivity = _sensitivity(n_columns, step)
             guarantee = replace(guarantee, seeded=noise.seeded)
-            with spending(guarantee, noise, name, budget):
+            with spending(guarantee, noise, name, budget, key=key):
                 sums = noise.gaussian(sums, sensitivity=sensitivity, release=release)
                 noise_std = release.noise_multiplier * sensitivity / n_records
                 self._learn(sums, n_records, noise_std, low, high)
-        self.privacy_ = guarantee
+        self.privacy_, self._fit_key = guarantee, key
         return self
 
     def _learn(

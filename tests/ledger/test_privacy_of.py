@@ -30,10 +30,12 @@ from sklearn.model_selection import (
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
+from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.model_selection import DPSearchCV
+from sklearn_dpwg.postprocessing import DPThresholdClassifier
 from sklearn_dpwg.preprocessing import BoundedScaler, DPStandardScaler
 from sklearn_dpwg.privacy import PrivacyGuarantee, Release, gdp_epsilon, gdp_mu
 from sklearn_dpwg.solvers import MGR
@@ -383,3 +385,76 @@ NOTHING = (LinearRegression().fit(X, Y), 5, [], None, "model")
 def test_nothing_private_inside(other, said):
     with pytest.raises(ValueError, match=f"^{said}"):
         privacy_of(other)
+
+
+def thresholds(of, **parameters):
+    facts = {"epsilon": 0.5, "delta": DELTA, "group_by": ones} | parameters
+    return DPThresholdClassifier(FrozenEstimator(of), **facts).fit(X, LABELS)
+
+
+LEARNED = "LogisticRegression: all that it learned"
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda inner: inner,
+        lambda inner: [model(DPWorstGroupClassifier).fit(X, LABELS), inner],
+        lambda inner: make_pipeline(BoundedScaler(), FrozenEstimator(inner)).fit(X, LABELS),
+        thresholds,
+        lambda inner: audit_of(same_records_as=inner),
+        lambda inner: audit_of(same_records_as=inner.privacy_),
+    ],
+    ids=["itself", "list", "pipeline", "wrapper", "audit", "audit by its guarantee"],
+)
+def test_what_a_part_leaves_outside_stays_outside(around):
+    inner = thresholds(LogisticRegression().fit(X, LABELS))
+    assert inner.privacy_.outside == (LEARNED,)
+    fitted = around(inner)
+    assert LEARNED in privacy_of(fitted, warn=False).outside
+    assert LEARNED in getattr(fitted, "privacy_", inner.privacy_).outside
+
+
+def audit_of(**facts):
+    labels = (LABELS == "yes").astype(int)
+    audit = GroupAudit(0.5, DELTA, group_labels=[1.0, 2.0], mechanism="gaussian")
+    return audit.run(labels, labels, ones(X), **facts)
+
+
+def test_a_fit_that_stands_in_two_places_counts_once():
+    first = model(DPWorstGroupClassifier).fit(X, LABELS)
+    audited = audit_of(same_records_as=first)
+    assert privacy_of([first, audited]) == audited.privacy_
+    around = thresholds(first)
+    assert privacy_of([first, around, FrozenEstimator(around)]).epsilon == around.privacy_.epsilon
+    # each record is in one of two parts, by the caller's word
+    held_out = thresholds(first, held_out=True)
+    assert privacy_of([first, held_out]).epsilon == held_out.privacy_.epsilon
+
+
+def test_a_private_search_that_a_fit_began_with_counts_once():
+    base = model(DPWorstGroupClassifier, group_by=None)
+    search = DPSearchCV(base, {"radius": [1.0, 2.0]}, group_by=ones, epsilon=1.0, delta=DELTA)
+    with PrivacyLedger(100.0, DELTA) as book:
+        search.fit(X, LABELS)
+        for start in (search.best_estimator_, search.best_estimator_):
+            later = model(DPWorstGroupClassifier, start=start).fit(X, LABELS)
+    assert len(book.rows) == 3
+    found = privacy_of([search, later])
+    assert found.epsilon < book.epsilon_spent
+    assert privacy_of(later).epsilon == pytest.approx(found.epsilon)
+    assert not [said for said in (*found.outside, *book.guarantee.outside) if "began" in said]
+
+
+@pytest.mark.parametrize(
+    "fitted",
+    [
+        lambda: DPAUCClassifier(1.0, DELTA, data_norm=1.0).fit(X, LABELS),
+        lambda: thresholds(LogisticRegression().fit(X, LABELS)),
+        lambda: FrozenEstimator(model(DPWorstGroupClassifier).fit(X, LABELS)),
+    ],
+)
+def test_an_audit_asks_whether_a_model_of_as_many_records_saw_these(fitted):
+    with pytest.raises(ValueError, match="same_records_as must be the model where it was fitted"):
+        audit_of(model=fitted())
+    assert audit_of(model=fitted(), same_records_as=False).model_privacy_ is None
