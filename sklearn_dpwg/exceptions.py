@@ -315,7 +315,7 @@ def own_words(function: Function) -> Function:
 
 def is_told(error: BaseException) -> bool:
     """Return whether an error is in words that show no record: ours, or known ones of others."""
-    if isinstance(error, ImportError):
+    if isinstance(error, ImportError | MemoryError):  # which name modules and shapes
         return True
     module, _ = place_of(error)
     package = module.partition(".")[0]

@@ -359,8 +359,8 @@ class GroupAudit(CountedEstimator):
         sums = [rows.sums_of(loss) for loss in facts.losses]
         # exact counts are a release too
         drawn = noise or SimpleNamespace(draws=("exact counts",))
-        name, said = type(self).__name__, {"whose": "audit", "values": "counts"}
-        with spending(guarantee, drawn, name, self, key=key, **said):
+        name, values = type(self).__name__, "counts"
+        with spending(guarantee, drawn, name, self, key=key, whose="audit", values=values):
             if noise is None or facts.planned is None:
                 return counts, audit_rows.loss_sums(facts.losses, sums, ())
             counts = noise.integers(counts, release=facts.planned.counts)
