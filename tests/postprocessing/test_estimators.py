@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
+from sklearn_dpwg.model_selection import PublicKFold
 from sklearn_dpwg.postprocessing import DPCalibratedClassifier, DPThresholdClassifier
 from sklearn_dpwg.postprocessing.calibration import calibrated_shares
 from sklearn_dpwg.privacy.noise import noise_on_integers
@@ -173,7 +174,7 @@ def test_copies(kind, private, records):
 def test_grid_search_is_counted(kind, private, records):
     X, y, _ = records
     model = kind(private, epsilon=0.5, group_by=by_column)
-    search = GridSearchCV(model, {"estimator__radius": [1.0, 5.0]}, cv=2)
+    search = GridSearchCV(model, {"estimator__radius": [1.0, 5.0]}, cv=PublicKFold(2))
     with PrivacyLedger(epsilon=50.0, delta=1e-6) as ledger:
         planned = ledger.plan_search(
             search, group_sizes={"a": 2000, "b": 1000, "c": 1000}, n_features=2
