@@ -52,8 +52,8 @@ class Exact(Solver):
         Duality gap to certify, in units of the loss.
     schedule : {"planned", "paper"}, default="planned"
         "paper" is the remark after Lemma 4 of Zhou and Bassily: the saddle point of the regularised
-        problem, whose strengths depend on the numbers of records and groups and which has a
-        population excess of order √(p/K), the optimal one up to logarithms. For smooth losses.
+        problem, whose strengths depend on the numbers of records and groups, and for which it
+        states a population excess of order √(p/K) up to logarithms. For smooth losses.
         The default is the optimum itself.
 
     References

@@ -240,8 +240,8 @@ def lemma3_sensitivity(
 ) -> float:
     """Bound the move of the regularised worst-group weights as Zhou & Bassily (2024), Lemma 3, do.
 
-    Kept to run their algorithm as printed and to compare with: `saddle_point_sensitivity` is never
-    larger.
+    Kept to compare with, and for the excess that paper plans predict: `saddle_point_sensitivity`,
+    by which all noise is accounted for, is never larger.
 
     Parameters
     ----------

@@ -56,6 +56,7 @@ class MGR(MGRParameters, MixtureSolver):
         "paper" takes steps, rates and noise from Zhou and Bassily's Theorems 9 and 10 with
         their constants set to 1 (the noise's larger where 1 would break the budget): the gradient
         of one group, drawn from the group weights, Laplace noise on the risks, a uniform prior.
+        Steps are at most `max_passes`.
     risk_share : float, optional
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
     loss_ceiling : float, optional

@@ -144,8 +144,8 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
         Number of phases T, from 1 to 128. Planned: at most what `max_passes` pays for.
     schedule : {"planned", "paper"}, default="planned"
         "paper" is Algorithm 1 of Zhou and Bassily with the constants of their Theorem 2 (the noise
-        larger where theirs would break the budget); it sets everything else but `smoothing_width`.
-        `FreshPhasedERM` is the same for an oracle or a stream.
+        larger where theirs would break the budget), projected in every phase; it sets everything
+        else but `smoothing_width`. `FreshPhasedERM` is the same for an oracle or a stream.
     mu_weights : float, optional
         Regularisation μ_w of the weights in the last phase. Planned: by the noise.
     sharpening : float, optional

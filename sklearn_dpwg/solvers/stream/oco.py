@@ -1,4 +1,4 @@
-"""Worst-group learning from any private online learner."""
+"""Worst-group learning from an online learner on noisy prefix sums."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ class OCO(OCOParameters, FreshSolver):
         groups have no end, 1.
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes a sampled game with batches of 1, a uniform prior, the binary tree unless
-        `noise` says otherwise, and the rates of Theorem 7 and Corollary 8.
+        `noise` says otherwise, the rate of Theorem 7 and a strength by the learner's regret bound.
+        Its bound is for all rounds; play ends before where a drawn group has run out.
     aim : float, default=0.4
         Distance from the first weights, 0 or a start, that the learner's strength is planned for,
         as a share of the radius.

@@ -1,0 +1,616 @@
+"""The page of fidelity: each of its numbers is computed here, or a paper's own."""
+
+import math
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent, SampledWithReplacementDpEvent
+from dp_accounting.pld import PLDAccountant
+from scipy.optimize import brentq
+
+from sklearn_dpwg import losses
+from sklearn_dpwg.optimum.minimax import StronglyConvexSteps
+from sklearn_dpwg.privacy import (
+    Budget,
+    Release,
+    calibrate,
+    gdp_delta,
+    lemma3_sensitivity,
+    saddle_point_sensitivity,
+)
+from sklearn_dpwg.privacy.prefix_sums import make_prefix_sums
+from sklearn_dpwg.solvers import AGS, GDA, MGR, OCO, OnlineToBatch, PhasedERM
+from sklearn_dpwg.solvers.rounds.certificate import certified, rounding_of_minimiser
+from sklearn_dpwg.solvers.stream.schedule import DifferenceSensitivity, Regulariser, round_weight
+from tests.helpers.group_data import make_data, make_problem
+from tests.helpers.neighbours import random_records
+from tests.helpers.replay import silent
+from tests.test_fidelity_page import NUMBERED, PAGE, VERDICTS
+
+TEXT = PAGE.read_text(encoding="utf-8")
+THEORY = PAGE.parent
+DELTA = 1e-6
+
+
+# --- what the code says ------------------------------------------------------------------------
+
+
+@cache
+def problem_of(*sizes, n_features=10, radius=3.0):
+    return make_problem(sizes, n_features=n_features, radius=radius, scaling=0.0)
+
+
+@cache
+def plan_of(solver, *sizes, epsilon=1.0, n_features=10, radius=3.0, **parameters):
+    problem = problem_of(*sizes, n_features=n_features, radius=radius)
+    return solver(schedule="paper", **parameters).plan(problem, Budget(epsilon, DELTA))
+
+
+def each_phase(plan):
+    phases = plan.schedule
+    return [phases.phase(t, np.asarray(phases.solved.prior)) for t in range(phases.n_phases)]
+
+
+@cache
+def share_of_lemma_3():
+    """Largest over some of the plans that docs/theory/phased-erm.md prints it for."""
+    shares = []
+    for n in (100, 10_000):
+        for n_groups, radius in ((2, 20.0), (16, 1.0)):
+            plan = plan_of(PhasedERM, *(n,) * n_groups, epsilon=10.0, radius=radius)
+            solved = plan.schedule.solved
+            for phase in each_phase(plan):
+                of_the_paper = lemma3_sensitivity(
+                    group_sizes=solved.group_sizes,
+                    lipschitz=solved.lipschitz,
+                    loss_range=solved.loss_range,
+                    strong_convexity=phase.mu_weights,
+                    entropy_weight=phase.mu_groups,
+                )
+                shares.append(phase.sensitivity / of_the_paper)
+    return max(shares)
+
+
+def share_of_lemma_3_for_exact_solutions():
+    """In the limit of a small range of losses it is what one group has."""
+    facts = {"group_sizes": [50], "lipschitz": 1.0, "loss_range": 1e-9, "strong_convexity": 0.1}
+    proved = saddle_point_sensitivity(**facts, gradient_diameter=2.0, prior=[1.0], entropy_weight=1)
+    return proved / lemma3_sensitivity(**facts, entropy_weight=1.0)
+
+
+PAIR, ALONE = (400, 400), (400,)
+
+
+@cache
+def predicted_terms(sizes):
+    """The factors of Lemma 4's last term and of stability in the predicted excess, and the rest.
+
+    By least squares over budgets: what the plan predicts is linear in its terms.
+    """
+    rows, found = [], []
+    for epsilon in (0.3, 0.7, 1.0, 2.0, 3.0, 5.0):
+        plan = plan_of(PhasedERM, *sizes, epsilon=epsilon)
+        problem, solved = plan.problem, plan.schedule.solved
+        n, p, phases = solved.group_sizes[0], len(sizes), each_phase(plan)
+        # the noise as printed, which a budget of this size does not raise
+        stds = [
+            release.noise_multiplier * phase.sensitivity
+            for release, phase in zip(plan.releases, phases, strict=True)
+        ]
+        distances = [problem.diameter, *(std * math.sqrt(10) for std in stds)]
+        far = sum(ph.mu_weights * d**2 / 2 for ph, d in zip(phases, distances, strict=False))
+        entropy, moved = 0.0, sum(problem.lipschitz**2 / (n * ph.mu_weights) for ph in phases)
+        if p > 1:
+            entropy = sum(phase.mu_groups * math.log(p) for phase in phases)
+            both = problem.lipschitz * problem.loss_range / n
+            moved += sum(both / math.sqrt(ph.mu_weights * ph.mu_groups) for ph in phases)
+        last = problem.loss_range * math.sqrt(math.log(p * 400) / n) * len(phases)
+        known = far + entropy + problem.lipschitz * distances[-1]
+        rows.append([last, moved])
+        found.append(plan.predicted_excess - known)
+    factors, *_ = np.linalg.lstsq(np.array(rows), np.array(found), rcond=None)
+    assert np.allclose(rows @ factors, found)
+    return tuple(factors)
+
+
+def least_failing_epsilon(delta):
+    """Where the multiplier √(2 log(1/δ))/ε no longer keeps δ."""
+    root = math.sqrt(2.0 * math.log(1.0 / delta))
+    return brentq(lambda e: math.log(gdp_delta(e, e / root) / delta), 0.5, 50.0)
+
+
+def factor_of_a_finite_strength():
+    """Of the noise at μ_λ = B/10 over that of fixed weights, in units of K/n_min."""
+    sizes = (18_000, 1_300, 1_000)
+    problem = problem_of(*sizes)
+    facts = {
+        "group_sizes": sizes,
+        "lipschitz": problem.lipschitz,
+        "gradient_diameter": problem.gradient_diameter,
+        "loss_range": problem.loss_range,
+        "prior": problem.prior,
+        "strong_convexity": 0.01,
+    }
+    finite, fixed = (
+        saddle_point_sensitivity(**facts, entropy_weight=at)
+        for at in (problem.loss_range / 10.0, math.inf)
+    )
+    return finite / fixed / (sum(sizes) / min(sizes))
+
+
+def largest_difference_over_the_papers(power):
+    """Largest Δ_t over that of (6) before the factor of the tree, Γ = 2G as for the hinge."""
+    proved = DifferenceSensitivity(2.0, smoothness=1.0, rounding=0.0, stretch=1.0)
+    shares, total = [], 0.0
+    for t in range(1, 60):
+        weight, before = round_weight(t, power), round_weight(t - 1, power)
+        total += weight
+        for distance in (0.0, 0.1, 1.0, 4.0, 50.0) if t > 1 else (0.0,):
+            papers = 2.0 * (power + 1.0) * (1.0 + distance) * t ** (power - 1.0)
+            shares.append(proved.of_round(weight, before, weight / total * distance) / papers)
+    return max(shares)
+
+
+def exp3_rate_over_the_minimiser():
+    schedule = plan_of(OCO, 500, 500, 500).schedule
+    p, n_rounds, ceiling = 3, schedule.n_rounds, 2.0 * schedule.feedback_bound
+    return schedule.group_rate / math.sqrt(2.0 * math.log(p) / (p * n_rounds * ceiling**2))
+
+
+def quieter_than_the_tree():
+    stds = [
+        make_prefix_sums(name, n_steps=256, n_dimensions=1).worst_standard_deviation
+        for name in ("toeplitz", "tree")
+    ]
+    return stds[0] / stds[1], 256
+
+
+def price_of_a_second_player():
+    one, two = (
+        calibrate([Release(str(k), "gaussian", 1.0, 9) for k in range(n)], Budget(1.0, DELTA))
+        for n in (1, 2)
+    )
+    return two[0].noise_multiplier / one[0].noise_multiplier
+
+
+def steps_above_the_passes():
+    """T, points that are averaged, where many more are asked for; AGS has none above."""
+    of_ags, of_mgr = (
+        plan_of(solver, 9_000, 9_000, max_passes=7, radius=20.0).schedule.averaged - 7
+        for solver in (AGS, MGR)
+    )
+    assert of_ags == 0
+    return of_mgr
+
+
+def factor_at_a_small_epsilon():
+    remark = plan_of(MGR, 900, 900, epsilon=0.01).schedule.remark
+    assert "constant 1 costs" in remark
+    return float(remark.rsplit(" ", 1)[1])
+
+
+def steps_of_theorem_10():
+    """Over the formula with the constant 1."""
+    plan = plan_of(MGR, 90, 90, max_passes=10**6)
+    problem = plan.problem
+    root = problem.loss_range * math.sqrt(math.log(2))
+    steps = (problem.diameter * problem.lipschitz + root) * 90**2
+    steps /= problem.lipschitz * problem.loss_range * 10 * math.log(1 / DELTA)
+    assert plan.schedule.averaged == math.floor(steps) > 2
+    return plan.schedule.averaged / math.floor(steps)
+
+
+def noises_of_a_wrong_choice():
+    plan = plan_of(AGS, 300, 300)
+    problem, n_steps = plan.problem, plan.schedule.averaged
+    gradient, risks = plan.releases
+    sigma = gradient.noise_multiplier * plan.schedule.gradient_diameter / 300
+    tau = risks.noise_multiplier * plan.schedule.feedback_range / 300
+    regret = math.sqrt((problem.lipschitz**2 + 10 * sigma**2) / n_steps) * problem.diameter
+    largest = 8.0 * tau * math.log(2 * 300 * n_steps / 2)
+    return (plan.predicted_excess - regret) / largest
+
+
+def constant_of_the_betting_regulariser():
+    slope, curve = Regulariser(lipschitz=3.0, smoothness=5.0, batch_size=1.0).of_round(4, 3.0, 0.0)
+    assert slope / 3.0 == curve / 5.0
+    return slope / (3.0 * 4**2.5)
+
+
+def diameter_over_lipschitz():
+    found = [
+        getattr(losses, name)().constants(2.0)
+        for name in ("AbsoluteError", "BinaryLogLoss", "Hinge", "Huber", "Quantile", "SquaredError")
+    ]
+    return max(each.gradient_diameter / each.lipschitz for each in found)
+
+
+def power_of_level_noise():
+    """The k at which the paper's node noise neither rises nor falls."""
+    schedule = plan_of(OnlineToBatch, 50, power=0.0).schedule
+    slope = math.log2(schedule.papers_sensitivity(2, 0.0) / schedule.papers_sensitivity(1, 0.0))
+    return -slope
+
+
+def table_of(page, heading):
+    """Return the rows of the first table under a heading, as lists of cells."""
+    part = (THEORY / f"{page}.md").read_text(encoding="utf-8").split(heading)[1]
+    table = re.search(r"(?:^\|.*\n)+", part, re.MULTILINE)[0]
+    return [[cell.strip() for cell in row.strip("| ").split("|")] for row in table.splitlines()]
+
+
+def sizes_of_paper_plans():
+    return len({row[0] for row in table_of("rates", "## The papers' own schedules")[2:]})
+
+
+def groups_where_the_sampled_game_is_ahead():
+    """The least number on the page of online play; the game is ahead from there on."""
+    text = (THEORY / "oco.md").read_text(encoding="utf-8").split("**Groups, fixed records**")[1]
+    line = text.splitlines()[0]
+    counts = re.search(r"in ([\d, and]+) equal groups", line)[1].replace(" and", ",").split(",")
+    weighted, sampled = (
+        [float(each) for each in re.search(rf"{who} ([\d., ]+\d)", line)[1].split(",")]
+        for who in (r"`OCO\(\)`", "sampled")
+    )
+    ahead = [one > other for one, other in zip(weighted, sampled, strict=True)]
+    assert all(not one or other for one, other in pairwise(ahead))
+    return int(counts[ahead.index(True)])
+
+
+# What stands in the text, {} for numbers; what they are; how far from it they may be.
+COMPUTED = [
+    ("one of {} verdicts", lambda: len(VERDICTS), 0),
+    ("remark of the {} papers", lambda: len(NUMBERED), 0),
+    ("holds for all {} papers", lambda: len(NUMBERED), 0),
+    ("in none of the {} papers", lambda: len(NUMBERED), 0),
+    ("with {} for an open constant", factor_at_a_small_epsilon, 1e-9),
+    ("at most {} of Lemma 3's", share_of_lemma_3, 0.005),
+    ("from ε = {} on at", lambda: least_failing_epsilon(1e-3), 0.05),
+    ("from {} on at", lambda: least_failing_epsilon(1e-12), 0.05),
+    ("over the phases with constants {}, but", lambda: predicted_terms(PAIR)[0], 1e-9),
+    ("with Lemma 3's factor {} where it has", lambda: predicted_terms(PAIR)[1], 1e-9),
+    ("paper plans at {} sizes", sizes_of_paper_plans, 0),
+    ("proves {} of it for exact saddle points", share_of_lemma_3_for_exact_solutions, 1e-6),
+    ("{} fresh records", lambda: sum(plan_of(OCO, 99, 99).schedule.weight_rates), 0),
+    ("on made data from {} groups on", groups_where_the_sampled_game_is_ahead, 0),
+    ("{} times the minimiser of EXP3's bound", exp3_rate_over_the_minimiser, 1e-9),
+    ("{} of the noise at {} rounds", quieter_than_the_tree, 0.005),
+    ("here it is {}, and one factor", factor_at_a_small_epsilon, 0),
+    ("as written, with constants {} and", steps_of_theorem_10, 0),
+    ("`max_passes` + {} |", steps_above_the_passes, 0),
+    ("which errs by that of {} |", noises_of_a_wrong_choice, 1e-9),
+    ("which costs {} in noise", price_of_a_second_player, 1e-4),
+    ("gradients, at most {}G", diameter_over_lipschitz, 1e-9),
+    ("for k < {} node noise", power_of_level_noise, 1e-9),
+    ("at the planned k = {} at most {} of it", lambda: (OnlineToBatch().exponent, 0.5), 0),
+    ("with constants {} and a planning bound", constant_of_the_betting_regulariser, 0),
+]
+
+
+# Formulas and words that are a paper's own: what it prints, or the reader's corrections of it.
+OF_THE_PAPERS = [
+    r"$[0,B]$",
+    r"$\mu_w\Vert\cdot\Vert^2$",
+    r"$\frac{\mu_w}2\Vert\cdot\Vert^2$",
+    r"$N(0,\sigma_tI)$",
+    r"$\sqrt{2\log(1/\delta)}/\varepsilon$",
+    r"$\delta=10^{-3}$",
+    r"$10^{-12}$",
+    r"$(\log n\,M^2+\log p)/(\eta n)$",
+    r"$M^2\log(np)/(\eta n)$",
+    r"two fixed sequences",
+    r"The loop to $T-1$ with averages",
+    r"the first logarithm to base 2",
+    r"$O(1/T)$",
+    r"$\sigma^2$",
+    r"half of λε",
+    r"as 0 is no distribution",
+    r"$T=O(n^{2/3})$",
+    r"$2\sigma\sqrt p\log(eT)p_\zeta/T$",
+    r"$2\sigma\sqrt p\log(eT)p_\zeta$",
+    r"$1/(1-\iota)$",
+    r"$T=O(1/n^{2/3})$",
+    r"$n^{2/3}$",
+    r"the factor 2/λ is 1",
+    r"$\delta\ge\exp(-\rho^2)$",
+    r"k ≥ 0",
+    r"$\sqrt{\log_2 2T}$",
+    r"$\Delta_t\log_2(2T)/\rho^2$",
+    r"$\Delta_t^2\log_2(2T)/\rho^2$",
+    r"$N(0,I)$",
+    r"with σ = 1;",
+    r"$A=8\sqrt2C^2$",
+    r"a 28,",
+    r"without 2/λ",
+]
+
+
+# --- formulas that say what the code does ------------------------------------------------------
+
+
+def _delta_of_0_is_refused():
+    with pytest.raises(ValueError, match="delta must be strictly between 0 and 1"):
+        Budget(1.0, 0.0)
+    return True
+
+
+def _noise_of_theorem_2():
+    plan = plan_of(PhasedERM, 400, 900)
+    solved, root = plan.problem, math.log2(400) * math.log(1 / DELTA)
+    eta = 2.0 / (plan.schedule.mu_weights[0] * plan.schedule.solved.group_sizes[0])
+    square = 72.0 * 10 * max(solved.lipschitz, solved.loss_range) ** 2 * root * eta**2
+    return all(
+        math.isclose(
+            10 * (release.noise_multiplier * phase.sensitivity) ** 2, square * 2.0**-t, rel_tol=1e-9
+        )
+        and square <= solved.diameter**2 * (1 + 1e-9)
+        for t, (release, phase) in enumerate(
+            zip(plan.releases, each_phase(plan), strict=True), start=1
+        )
+    )
+
+
+def _slack_of_a_phase():
+    solved, strength = plan_of(PhasedERM, 400, 900).schedule.solved, 0.3
+    strengths = {"mu_weights": strength, "mu_groups": 0.1}
+    gap, paid = certified(solved, 0.01, **strengths)
+    slack = paid - 0.01 - rounding_of_minimiser(solved, **strengths)
+    return math.isclose(slack, 2.0 * math.sqrt(2.0 * gap / strength), rel_tol=1e-9)
+
+
+def _phases_and_parts():
+    plan = plan_of(PhasedERM, 700, 900)
+    return plan.n_steps == 9 and plan.schedule.solved.group_sizes == (700 // 9,) * 2
+
+
+def _room_of_a_sampled_game():
+    plan = plan_of(OCO, 60, 60)
+    schedule, loss_range = plan.schedule, plan.problem.loss_range
+    game = OCO(schedule="paper").begin(plan, silent())
+    room = 2.0 * schedule.feedback_multiplier * math.log(schedule.n_rounds)
+    return (
+        math.isclose(schedule.feedback_bound, loss_range * (1.0 + room), rel_tol=1e-9)
+        and game._groups.ceiling == 2.0 * schedule.feedback_bound
+    )
+
+
+def _rate_of_theorem_7():
+    schedule = plan_of(OCO, 60, 60).schedule
+    square = 2 * schedule.n_rounds * schedule.feedback_bound**2
+    return math.isclose(schedule.group_rate, math.sqrt(math.log(2) / square), rel_tol=1e-9)
+
+
+def _step_of_theorem_10():
+    plan = plan_of(MGR, 900, 900)
+    problem, schedule = plan.problem, plan.schedule
+    sigma = plan.releases[0].noise_multiplier * schedule.gradient_diameter / 900
+    square = schedule.averaged * (problem.lipschitz**2 + 10 * sigma**2)
+    return math.isclose(schedule.step_size, problem.diameter / math.sqrt(square), rel_tol=1e-9)
+
+
+def _steps_of_algorithm_3():
+    schedule = plan_of(MGR, 900, 900).schedule
+    return schedule.averaged == schedule.n_steps + 1 == 151
+
+
+def _the_start_is_left_out():
+    schedule = MGR().plan(problem_of(900, 900), Budget(1.0, DELTA)).schedule
+    return schedule.averaged <= schedule.n_steps
+
+
+def _constant_of_gda():
+    """Sigma over the printed c is G √(T log(1/δ))/(Kε)."""
+    plan = plan_of(GDA, 30, 70)
+    problem, rho, n_steps = plan.problem, plan.schedule.weight_ridge, plan.n_steps
+    gradient = max(
+        100 / 30 * problem.lipschitz + rho * problem.diameter,
+        100 / 30 * problem.loss_range + math.sqrt(2.0) * rho,
+    )
+    sigma = plan.releases[0].noise_multiplier * plan.schedule.gradient_diameter / 30
+    constant = sigma * 100 / (gradient * math.sqrt(n_steps * math.log(1 / DELTA)))
+    return plan.schedule.remark.endswith(f"budget: {constant:.3g}")
+
+
+def _steps_of_gda():
+    plan = plan_of(GDA, 30, 70, weight_ridge=0.5)
+    moves = StronglyConvexSteps(0.5, 0.5).push(3, np.ones(2), np.ones(2), 0.0)
+    assert plan.n_steps == math.ceil(100 ** (2 / 3))
+    assert [float(each[0]) for each in moves] == [-1 / 1.5, 1 / 1.5]
+    return list(plan.schedule.points) == list(range(1, plan.n_steps + 1))
+
+
+def _curvature_that_is_told():
+    solver, told = OnlineToBatch("ftrl", convexity=0.4), []
+    game = solver.begin(solver.plan(problem_of(50), Budget(1.0, DELTA)), silent())
+    game._player.update = lambda linear, curvature, center: told.append(curvature)
+    game._teach(np.zeros(10), 3.0)
+    return told == [3.0 * 0.4 / 2.0]
+
+
+def _no_curvature_in_the_benchmark():
+    """Its rows have norm at most 1, weights 1/2, and targets are 1."""
+    curvature = losses.Huber(0.5).curvature(np.linspace(-0.499, 0.499, 9), np.ones(9))
+    return not curvature.any()
+
+
+# Each a function that is true; which formula it is, with words around it if it stands twice.
+OF_THE_CODE = {
+    r"$\delta=0$": _delta_of_0_is_refused,
+    r"$M=2R$": lambda: problem_of(9, 9).diameter == 2 * problem_of(9, 9).radius,
+    r"$T=\lfloor\log_2n\rfloor$": _phases_and_parts,
+    r"$\mu_\lambda=B/10$": lambda: abs(factor_of_a_finite_strength() - 1) < 0.01,
+    r"may be above $\log_2n$": lambda: math.log2(1024) < 1024 / (1024 // 10),
+    r"$d\sigma_t^2=72dD^2\log_2n\log(1/\delta)2^{-t}\eta^2/\varepsilon^2\le2^{-t}M^2$": (
+        _noise_of_theorem_2
+    ),
+    r"$M\ge1$": lambda: [m**2 * 3 + 2 <= m**2 * 5 for m in (0.99, 1.0, 2.0)] == [False, True, True],
+    r"$[0,2U]$": _room_of_a_sampled_game,
+    r"$U=B+\frac{2B}\varepsilon\log T$": _room_of_a_sampled_game,
+    r"$\eta=\sqrt{\ln p/(pTU^2)}$": _rate_of_theorem_7,
+    r"$T-1$ steps, averages of $w_1,\dots,w_T$ and $\lambda_1,": _steps_of_algorithm_3,
+    r"averages leave $w_1$ out": _the_start_is_left_out,
+    r"average $w_2,\dots,w_{T+1}$": lambda: (
+        plan_of(AGS, 900, 900).schedule.averaged == plan_of(AGS, 900, 900).n_steps
+    ),
+    r"and without stability for one group": lambda: abs(predicted_terms(ALONE)[1]) < 1e-9,
+    r"$\eta_w=M/\sqrt{T(L^2+d\sigma^2)}$": _step_of_theorem_10,
+    r"$\sqrt{2\alpha/\mu_w}$ for each neighbour": _slack_of_a_phase,
+    r"$(K/n_{\min})B+\sqrt2\rho$": _constant_of_gda,
+    r"$\eta_t=1/(\rho t)$": _steps_of_gda,
+    r"averages of $w_1,\dots,w_T$ (which": _steps_of_gda,
+    r"$T=\lceil n^{2/3}\rceil$, $n=K$": _steps_of_gda,
+    r"curvature $\beta_t\mu/2$": _curvature_that_is_told,
+    r"where $\sigma_H=0$": _no_curvature_in_the_benchmark,
+}
+
+
+# --- every number is one of these --------------------------------------------------------------
+
+WORDS = {"half": 0.5, "two thirds": 2 / 3, "two": 2.0, "three": 3.0, "four": 4.0, "√2": 2**0.5}
+NUMBER = rf"({'|'.join(WORDS)}|\d+(?:\.\d+)?)"
+KIND = "Algorithm|Appendix|Assumption|Corollary|Definition|Lemma|Proposition|Remark|Table|Theorem"
+CITED = [
+    rf"\b(?:{KIND}|[Ss]ection|[Ee]quation)s? \(?\d+\)?(?:(?: to | and |, )\d+\b)*",
+    r"§\d\b",
+    r"\((?:19|20)\d\d\)|Cutkosky 2019",
+    r"\(\d\)(?:–\(\d\))?",  # of equations
+    r"`[^`]+`|EXP3",
+]
+IS_NUMBER = re.compile(
+    r"\d|[½⅓⅔¼¾√]|\b(?:half|halves|third|thirds|quarter|twice|thrice|double|doubles|tens?|dozens?|"
+    r"hundreds?|thousands?|millions?|two|three|four|five|six|seven|eight|nine|eleven|twelve)\b",
+    re.IGNORECASE,
+)
+
+
+def value(word: str) -> float:
+    return WORDS[word] if word in WORDS else float(word)
+
+
+@cache
+def computed(position: int) -> tuple[float, ...]:
+    found = COMPUTED[position][1]()
+    return tuple(map(float, found)) if isinstance(found, tuple) else (float(found),)
+
+
+def faults(text: str) -> Iterator[str]:
+    """Yield what is said of numbers and is not so, and numbers that nothing here knows of."""
+    for position, (phrase, _, tolerance) in enumerate(COMPUTED):
+        pattern = re.escape(phrase).replace(re.escape("{}"), NUMBER)
+        seen = list(re.finditer(pattern, text))
+        if len(seen) != 1:
+            yield f"{len(seen)} times: {phrase}"
+        for match in seen:
+            said = map(value, match.groups())
+            if any(abs(a - b) > tolerance for a, b in zip(said, computed(position), strict=True)):
+                yield f"{match[0]}: {computed(position)}"
+        text = re.sub(pattern, " ", text)
+    for phrase in [*OF_THE_CODE, *OF_THE_PAPERS]:
+        if phrase not in text:
+            yield f"not there: {phrase}"
+        text = text.replace(phrase, " ")
+    text = re.sub("|".join(CITED), " ", text)
+    for seen in IS_NUMBER.finditer(text):
+        yield f"unknown: {text[max(0, seen.start() - 30) : seen.end() + 30]}"
+
+
+def test_every_number_is_computed_or_a_papers_own():
+    assert list(faults(TEXT)) == []
+
+
+@pytest.mark.parametrize("formula", range(len(OF_THE_CODE)))
+def test_formulas_are_the_codes(formula):
+    assert list(OF_THE_CODE.values())[formula]()
+
+
+def test_a_number_that_is_changed_would_be_seen():
+    """Every number of the page but those of citations, which another test reads."""
+    kept = re.compile("|".join(CITED))
+    cited = {at for match in kept.finditer(TEXT) for at in range(*match.span())}
+    places = [match for match in IS_NUMBER.finditer(TEXT) if match.start() not in cited]
+    assert len(places) > 80
+    for match in places:
+        other = "7" if match[0] != "7" else "8"
+        changed = TEXT[: match.start()] + other + TEXT[match.end() :]
+        assert any(faults(changed)), match
+
+
+def test_a_number_that_is_added_would_be_seen():
+    assert "12 %" in str([*faults(f"{TEXT}It is 12 % faster.")])
+    assert "twice" in str([*faults(f"{TEXT}It has twice the noise.")])
+
+
+# --- what is said without a number -------------------------------------------------------------
+
+
+def test_what_other_pages_measured_is_what_is_said_of_it():
+    without_privacy = [
+        [float(cell) for cell in row[1:]] for row in table_of("rates", "## Without privacy")[2:-1]
+    ]
+    assert all(row[0] > row[1] and row[2] > row[3] for row in without_privacy)
+    online = {row[0]: row[1:] for row in table_of("oco", "**Real data**")}
+    weighted, sampled = online["`OCO()`"], online['`OCO(play="sampled")`']
+    assert all(w < s for w, s in zip(map(mean, weighted), map(mean, sampled), strict=True))
+    for _, _, _, moments, descent, _ in table_of("auc", "## 4. What was measured")[2:]:
+        assert mean(moments) > mean(descent)
+
+
+def mean(cell: str) -> float:
+    return float(cell.split(" ±")[0])
+
+
+def test_phases_are_solved_far_better_than_the_paper_asks():
+    for plan in (plan_of(PhasedERM, 100, 100), plan_of(PhasedERM, 10**6, 10**6, radius=20.0)):
+        solved, n = plan.schedule.solved, plan.schedule.solved.group_sizes[0]
+        for phase in each_phase(plan):
+            of_the_paper = solved.lipschitz**2 / phase.mu_weights
+            of_the_paper += solved.loss_range**2 / phase.mu_groups
+            assert phase.tolerance < 0.01 * of_the_paper / (8 * n**2)
+
+
+def test_paper_plans_of_online_to_batch_state_the_budget_and_deal_each_group_by_itself():
+    plan = plan_of(OnlineToBatch, 25, 25, 25, 25)
+    assert plan.guarantee.epsilon == pytest.approx(1.0, rel=1e-3)
+    data = make_data(plan.problem, *random_records(plan.problem, np.random.default_rng(0)))
+    oracle, drawn = data.as_oracle(np.random.default_rng(0)), []
+    draw = oracle.draw
+    oracle.draw = lambda group, size: drawn.append(game._step) or draw(group, size)
+    game = OnlineToBatch(schedule="paper").begin(plan, silent())
+    game.advance(oracle, plan.problem.group_sizes)
+    assert len(set(drawn)) < plan.n_steps / 2
+    alone = plan_of(OnlineToBatch, 100)
+    assert alone.schedule.rates == (1.0,)
+
+
+def test_batches_with_replacement_have_no_accountant():
+    assert PLDAccountant().supports(GaussianDpEvent(1.0))
+    assert not PLDAccountant().supports(SampledWithReplacementDpEvent(100, 10, GaussianDpEvent(1)))
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0, 3.0])
+def test_differences_are_never_above_the_papers(power):
+    share = largest_difference_over_the_papers(power)
+    assert share == pytest.approx(0.5) if power == 1.0 else share <= 1.0
+
+
+def test_a_larger_group_has_less_noise_for_the_same_price():
+    plan, source = plan_of(MGR, 30, 300, max_passes=20), silent()
+    data = make_data(plan.problem, *random_records(plan.problem, np.random.default_rng(0)))
+    MGR(schedule="paper").run(plan, data, source)
+    gradients = [asked.noise_scale for asked in source.asked if asked.release is plan.releases[0]]
+    assert max(gradients) / min(gradients) == pytest.approx(300 / 30)
+    # phases read as many records of every group instead
+    assert plan_of(PhasedERM, 64, 900).schedule.solved.group_sizes == (64 // 6,) * 2
+
+
+def test_what_renyi_privacy_gives_is_for_small_deltas():
+    """(α, αρ²/2) for all α is (2ρ√log(1/δ), δ) at δ = exp(-ρ²), not at exp(-ρ²/2)."""
+    rho = 0.7
+    for exponent, holds in ((1.0, True), (2.0, True), (0.5, False)):
+        log_delta = exponent * rho**2
+        epsilon = rho**2 / 2 + rho * math.sqrt(2 * log_delta)  # the best α
+        assert (epsilon <= 2 * rho * math.sqrt(log_delta)) == holds
