@@ -46,18 +46,16 @@ def test_a_plan_that_anyone_can_compute_again(distribution, epsilon, mean, share
     shape = SHAPES[distribution]
     mu = Budget(plan.run_epsilon, plan.run_delta).mu
     runs = [dp_event.GaussianDpEvent(1 / mu), dp_event.LaplaceDpEvent(plan.score_multiplier)]
-    found = {1e-3: [], 1e-9: []}
+    at_large_delta = []
     for run in runs:
         accountant = RdpAccountant(neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE)
         accountant.compose(dp_event.ComposedDpEvent(before))
         total = accountant.compose(dp_event.RepeatAndSelectDpEvent(run, mean, shape))
         # dp_accounting's default orders are fewer
         assert 0.99 * epsilon < total.get_epsilon(1e-6) < 1.05 * epsilon
-        for delta, of_runs in found.items():
-            of_runs.append(total.get_epsilon(delta))
-    # noise on scores costs more where delta is large, and noise in fits where it is small
-    for delta, of_runs in found.items():
-        assert plan.guarantee.epsilon_at(delta) == pytest.approx(max(of_runs), rel=0.05)
+        at_large_delta.append(total.get_epsilon(1e-3))
+    # where noise on scores costs more than noise in fits
+    assert plan.guarantee.epsilon_at(1e-3) == pytest.approx(max(at_large_delta), rel=0.05)
     assert plan.guarantee.epsilon <= epsilon
     assert plan.run_epsilon < epsilon
     assert f"{plan.run_epsilon:.4g}" in str(plan)
