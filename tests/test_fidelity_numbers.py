@@ -82,41 +82,6 @@ def share_of_lemma_3_for_exact_solutions():
     return proved / lemma3_sensitivity(**facts, entropy_weight=1.0)
 
 
-PAIR, ALONE = (400, 400), (400,)
-
-
-@cache
-def predicted_terms(sizes):
-    """The factors of Lemma 4's last term and of stability in the predicted excess, and the rest.
-
-    By least squares over budgets: what the plan predicts is linear in its terms.
-    """
-    rows, found = [], []
-    for epsilon in (0.3, 0.7, 1.0, 2.0, 3.0, 5.0):
-        plan = plan_of(PhasedERM, *sizes, epsilon=epsilon)
-        problem, solved = plan.problem, plan.schedule.solved
-        n, p, phases = solved.group_sizes[0], len(sizes), each_phase(plan)
-        # the noise as printed, which a budget of this size does not raise
-        stds = [
-            release.noise_multiplier * phase.sensitivity
-            for release, phase in zip(plan.releases, phases, strict=True)
-        ]
-        distances = [problem.diameter, *(std * math.sqrt(10) for std in stds)]
-        far = sum(ph.mu_weights * d**2 / 2 for ph, d in zip(phases, distances, strict=False))
-        entropy, moved = 0.0, sum(problem.lipschitz**2 / (n * ph.mu_weights) for ph in phases)
-        if p > 1:
-            entropy = sum(phase.mu_groups * math.log(p) for phase in phases)
-            both = problem.lipschitz * problem.loss_range / n
-            moved += sum(both / math.sqrt(ph.mu_weights * ph.mu_groups) for ph in phases)
-        last = problem.loss_range * math.sqrt(math.log(p * 400) / n) * len(phases)
-        known = far + entropy + problem.lipschitz * distances[-1]
-        rows.append([last, moved])
-        found.append(plan.predicted_excess - known)
-    factors, *_ = np.linalg.lstsq(np.array(rows), np.array(found), rcond=None)
-    assert np.allclose(rows @ factors, found)
-    return tuple(factors)
-
-
 def least_failing_epsilon(delta):
     """Where the multiplier √(2 log(1/δ))/ε no longer keeps δ."""
     root = math.sqrt(2.0 * math.log(1.0 / delta))
@@ -178,13 +143,13 @@ def price_of_a_second_player():
 
 
 def steps_above_the_passes():
-    """T, points that are averaged, where many more are asked for; AGS has none above."""
-    of_ags, of_mgr = (
+    """T, points that are averaged, where many more are asked for."""
+    found = {
         plan_of(solver, 9_000, 9_000, max_passes=7, radius=20.0).schedule.averaged - 7
-        for solver in (AGS, MGR)
-    )
-    assert of_ags == 0
-    return of_mgr
+        for solver in (MGR, AGS)
+    }
+    assert len(found) == 1
+    return found.pop()
 
 
 def factor_at_a_small_epsilon():
@@ -271,8 +236,6 @@ COMPUTED = [
     ("at most {} of Lemma 3's", share_of_lemma_3, 0.005),
     ("from ε = {} on at", lambda: least_failing_epsilon(1e-3), 0.05),
     ("from {} on at", lambda: least_failing_epsilon(1e-12), 0.05),
-    ("over the phases with constants {}, but", lambda: predicted_terms(PAIR)[0], 1e-9),
-    ("with Lemma 3's factor {} where it has", lambda: predicted_terms(PAIR)[1], 1e-9),
     ("paper plans at {} sizes", sizes_of_paper_plans, 0),
     ("proves {} of it for exact saddle points", share_of_lemma_3_for_exact_solutions, 1e-6),
     ("{} fresh records", lambda: sum(plan_of(OCO, 99, 99).schedule.weight_rates), 0),
@@ -282,6 +245,7 @@ COMPUTED = [
     ("here it is {}, and one factor", factor_at_a_small_epsilon, 0),
     ("as written, with constants {} and", steps_of_theorem_10, 0),
     ("`max_passes` + {} |", steps_above_the_passes, 0),
+    ("`max_passes` + {}, and η", steps_above_the_passes, 0),
     ("which errs by that of {} |", noises_of_a_wrong_choice, 1e-9),
     ("which costs {} in noise", price_of_a_second_player, 1e-4),
     ("gradients, at most {}G", diameter_over_lipschitz, 1e-9),
@@ -305,6 +269,7 @@ OF_THE_PAPERS = [
     r"two fixed sequences",
     r"The loop to $T-1$ with averages",
     r"the first logarithm to base 2",
+    r"its terms with constants 1,",
     r"$O(1/T)$",
     r"$\sigma^2$",
     r"half of λε",
@@ -453,10 +418,6 @@ OF_THE_CODE = {
     r"$\eta=\sqrt{\ln p/(pTU^2)}$": _rate_of_theorem_7,
     r"$T-1$ steps, averages of $w_1,\dots,w_T$ and $\lambda_1,": _steps_of_algorithm_3,
     r"averages leave $w_1$ out": _the_start_is_left_out,
-    r"average $w_2,\dots,w_{T+1}$": lambda: (
-        plan_of(AGS, 900, 900).schedule.averaged == plan_of(AGS, 900, 900).n_steps
-    ),
-    r"and without stability for one group": lambda: abs(predicted_terms(ALONE)[1]) < 1e-9,
     r"$\eta_w=M/\sqrt{T(L^2+d\sigma^2)}$": _step_of_theorem_10,
     r"$\sqrt{2\alpha/\mu_w}$ for each neighbour": _slack_of_a_phase,
     r"$(K/n_{\min})B+\sqrt2\rho$": _constant_of_gda,
@@ -570,20 +531,6 @@ def test_phases_are_solved_far_better_than_the_paper_asks():
             of_the_paper = solved.lipschitz**2 / phase.mu_weights
             of_the_paper += solved.loss_range**2 / phase.mu_groups
             assert phase.tolerance < 0.01 * of_the_paper / (8 * n**2)
-
-
-def test_paper_plans_of_online_to_batch_state_the_budget_and_deal_each_group_by_itself():
-    plan = plan_of(OnlineToBatch, 25, 25, 25, 25)
-    assert plan.guarantee.epsilon == pytest.approx(1.0, rel=1e-3)
-    data = make_data(plan.problem, *random_records(plan.problem, np.random.default_rng(0)))
-    oracle, drawn = data.as_oracle(np.random.default_rng(0)), []
-    draw = oracle.draw
-    oracle.draw = lambda group, size: drawn.append(game._step) or draw(group, size)
-    game = OnlineToBatch(schedule="paper").begin(plan, silent())
-    game.advance(oracle, plan.problem.group_sizes)
-    assert len(set(drawn)) < plan.n_steps / 2
-    alone = plan_of(OnlineToBatch, 100)
-    assert alone.schedule.rates == (1.0,)
 
 
 def test_batches_with_replacement_have_no_accountant():

@@ -54,8 +54,8 @@ class AGS(DescentParameters, Solver):
         `visits` times the number of groups are taken.
     schedule : {"planned", "paper"}, default="planned"
         "paper" takes steps, rate and noise from Zhou and Bassily's Theorems 13 and 14 with their
-        constant set to 1 (the noise's larger where 1 would break the budget), the last risks with
-        Laplace noise, no handicap and the average of all iterates.
+        constants set to 1 (both noises larger by one factor where that would break the budget),
+        the last risks with Laplace noise, no handicap and the average of ``w_1, …, w_T``.
     risk_share : float, optional
         Share of the budget (of μ²) spent on group risks, between 0 and 1.
     loss_ceiling : float, optional
@@ -123,6 +123,8 @@ class AGS(DescentParameters, Solver):
         weights = releases.Beginning.of(plan, data, noise, start).weights
         choice = GroupChoice(schedule)
         ball, total = HeavyBall(schedule, len(weights)), np.zeros_like(weights)
+        if schedule.averaged > schedule.n_steps:
+            total = weights.copy()
         for t in range(schedule.n_steps):
             released = releases.from_one_group(plan, data, weights, choice.take, noise)
             move = ball.push(released.gradient, released.noise_std)
@@ -247,21 +249,22 @@ def least_bound_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
 def paper_plan(problem: Problem, budget: Budget, parameters: AGS) -> Plan:
     """Plan with the paper's formulas, at most `max_passes` steps, and account for them exactly.
 
-    The constant of both noises is 1, or the least that exact accounting allows;
-    docs/theory/ags.md, section 5, has the formulas. (Zhou and Bassily 2024, Theorems 13 and 14)
+    T - 1 steps average ``w_1, …, w_T``, from T = 2 on. The constants of both noises are 1,
+    and both grow by the least factor that exact accounting asks for; docs/theory/ags.md, section 5,
+    has the formulas. (Zhou and Bassily 2024, Algorithm 5, Theorems 13 and 14)
     """
     n, p = min(problem.group_sizes), problem.n_groups
     lipschitz, loss_range, diameter = problem.lipschitz, problem.loss_range, problem.diameter
     log_delta = math.log(1.0 / budget.delta)
     scale = n * budget.epsilon
     steps = diameter * lipschitz * scale / (16.0 * loss_range * math.sqrt(log_delta))
-    n_steps = max(1, min(parameters.max_passes, math.floor(steps)))
+    n_steps = max(2, min(parameters.max_passes + 1, math.floor(steps)))
     sigma = lipschitz * math.sqrt(n_steps * math.log(n * p / budget.delta) * log_delta) / scale
     tau = loss_range * math.sqrt(n_steps * log_delta) / scale
     noise = planning.PaperNoise.of(
-        problem, budget, n_steps, sigma, tau, taken=n_steps, gradient=GRADIENT_OF_ONE_GROUP
+        problem, budget, n_steps, sigma, tau, taken=n_steps - 1, gradient=GRADIENT_OF_ONE_GROUP
     )
-    schedule = AGSSchedule(**noise.fields, visits=n_steps, memory=1, sharpness=math.inf)
+    schedule = AGSSchedule(**noise.fields, visits=n_steps - 1, memory=1, sharpness=math.inf)
     # the bound in the proof of Theorem 14: regret, and twice the largest noise on a risk
     excess = noise.regret
     if p > 1:

@@ -264,18 +264,21 @@ def paper_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
 def strong_gap_bound(problem: Problem, n_steps: int, sigma: float, ridge: float) -> float:
     """Bound the expected strong gap of the group game, the regularisers' bias included.
 
-    It is ``(1 + ln T)/(2 T ρ) [(L + 2Rρ)² + d σ² + (b√p/2 + √2 ρ)² + p σ²] + ρ R²/2 + ρ/2``: the
-    regrets of both players with steps 1/(ρt), noise included, of which the projection onto the
-    simplex sees no constant, so that losses count from the middle of their range.
+    It is ``(1 + ln T)/(2 T ρ) [(L + 2Rρ)² + d σ² + (b√p/2 + √2 ρ)² + p σ²] + ρ R²/2 + ρ/2``, the
+    regrets of both players with steps 1/(ρt), and ``σ (R √d + √(2 ln p)) / √T``, as whom they are
+    compared with has seen the noise. The projection onto the simplex sees no constant, so that
+    losses count from the middle of their range. `docs/theory/gda.md`, section 4, proves it.
     """
-    p = problem.n_groups
-    of_weights = (problem.lipschitz + problem.diameter * ridge) ** 2 + problem.n_weights * sigma**2
+    p, d = problem.n_groups, problem.n_weights
+    of_weights = (problem.lipschitz + problem.diameter * ridge) ** 2 + d * sigma**2
     of_groups = 0.0
     if p > 1:
         gradient = problem.loss_range * math.sqrt(p) / 2.0 + math.sqrt(2.0) * ridge
         of_groups = gradient**2 + p * sigma**2
     regret = (1.0 + math.log(n_steps)) / (2.0 * n_steps * ridge) * (of_weights + of_groups)
-    return regret + ridge * problem.radius**2 / 2.0 + (ridge / 2.0 if p > 1 else 0.0)
+    bias = ridge * problem.radius**2 / 2.0 + (ridge / 2.0 if p > 1 else 0.0)
+    reach = problem.radius * math.sqrt(d) + math.sqrt(2.0 * math.log(p))
+    return regret + bias + sigma * reach / math.sqrt(n_steps)
 
 
 def best_ridge(problem: Problem, n_steps: int, sigma: float) -> float:

@@ -273,9 +273,10 @@ def _log_group_weights(schedule: MGRSchedule, start: Solution | None) -> FloatAr
 def paper_plan(problem: Problem, budget: Budget, *, max_passes: int) -> Plan:
     """Plan with the paper's formulas, at most `max_passes` steps, and account for them exactly.
 
-    T - 1 steps average ``w_1, …, w_T``, from T = 2 on. The constant that Theorem 9 leaves open is
-    1, or the smallest that exact accounting allows; docs/theory/mgr.md, section 7, has the
-    formulas. (Zhou and Bassily 2024, Theorems 9 and 10 and the proof in Appendix C.1)
+    T - 1 steps average ``w_1, …, w_T``, from T = 2 on. The constants that Theorem 9 leaves open
+    are 1, and both noises grow by the least factor that exact accounting asks for;
+    docs/theory/mgr.md, section 7, has the formulas. (Zhou and Bassily 2024, Theorems 9 and 10 and
+    the proof in Appendix C.1)
     """
     n, p = min(problem.group_sizes), problem.n_groups
     n_steps, sigma, tau = _steps_and_noise(problem, budget, max_passes)

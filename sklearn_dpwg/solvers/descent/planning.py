@@ -351,7 +351,7 @@ def pay_for_passes(
 
 
 class PaperNoise(NamedTuple):
-    """Noise by a paper's formulas, with constant 1 or the least that is affordable."""
+    """Noise by a paper's formulas: constants 1, or all noise times the least affordable factor."""
 
     releases: Sequence[Release]
     tau: float  # noise on the risks of the smallest group
@@ -381,20 +381,20 @@ class PaperNoise(NamedTuple):
         if problem.n_groups > 1:
             releases = [*releases, Release(RISKS, "laplace", tau * n / sums.loss_range, taken)]
         true_epsilon = PrivacyGuarantee.from_releases(releases, budget.delta).epsilon
-        constant = 1.0
+        factor = 1.0
         if true_epsilon > budget.epsilon:
             affordable = calibrate(releases, budget)
-            constant = affordable[0].noise_multiplier / releases[0].noise_multiplier
+            factor = affordable[0].noise_multiplier / releases[0].noise_multiplier
             releases = affordable
-        square = problem.lipschitz**2 + problem.n_weights * (sigma * constant) ** 2
+        square = problem.lipschitz**2 + problem.n_weights * (sigma * factor) ** 2
         step_size = problem.diameter / math.sqrt(n_steps * square)
         fields = paper_fields(problem, sums, taken, averaged=n_steps, step_size=step_size)
         fields["remark"] = (
-            f"the paper's noise with constant 1 costs epsilon = {true_epsilon:.4g}; constant used: "
-            f"{constant:.4g}"
+            f"the paper's noise with constant 1 costs epsilon = {true_epsilon:.4g}; factor on both "
+            f"noises: {factor:.4g}"
         )
         regret = problem.diameter * math.sqrt(square / n_steps)
-        return cls(releases, tau * constant, fields, regret)
+        return cls(releases, tau * factor, fields, regret)
 
 
 def paper_sums(problem: Problem) -> SumSensitivity:

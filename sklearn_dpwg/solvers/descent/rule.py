@@ -40,7 +40,8 @@ PROBE_EVERY = 10
 class DescentSchedule(StepLimits):
     """What every run of the family needs besides the records and the noise."""
 
-    averaged: int  # how many of the last iterates are averaged
+    # how many of the last iterates are averaged; with one more than steps, the first weights too
+    averaged: int
     # Γ: a record of group i moves its group's gradient by at most Γ/n_i, rounding included
     gradient_diameter: float
     ceiling: float  # a record's loss counts for at most this much in the group risks
@@ -51,6 +52,13 @@ class DescentSchedule(StepLimits):
     # says, where rows are taken relative to a released centre, how far slopes are limited
     centring: str = ""
     remark: str = ""  # what else a reader of the plan should know
+
+    @property
+    def _averaged(self) -> str:
+        """Say which iterates are averaged."""
+        if self.averaged > self.n_steps:
+            return f"the start and all {self.n_steps:,} iterates"
+        return f"the last {self.averaged:,} of {self.n_steps:,} iterates"
 
     def _in_words(self, averaged: str, *of_solver: str, steps: str = "") -> str:
         """Return lines for people: what is averaged, steps, centring, what a solver has to say."""
@@ -158,10 +166,7 @@ class Batches(Stored):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MGRSchedule(DescentSchedule):
-    """Everything that `MGR.run` needs besides the records and the noise.
-
-    With one more in `averaged` than there are steps, the first weights are averaged too.
-    """
+    """Everything that `MGR.run` needs besides the records and the noise."""
 
     # gradient of the weighted sum of group risks, or of one group drawn from the weights
     step: Literal["weighted", "sampled"]
@@ -222,14 +227,9 @@ class MGRSchedule(DescentSchedule):
 
     def __str__(self) -> str:
         """Return a few lines for people."""
-        which = (
-            f"the last {self.averaged:,} of {self.n_steps:,}"
-            if self.averaged <= self.n_steps
-            else f"the start and all {self.n_steps:,}"
-        )
         read = "one pass over the rows each" if self.batches is None else "one batch each"
         return self._in_words(
-            f"{self.step} step, average of {which} iterates, {read}",
+            f"{self.step} step, average of {self._averaged}, {read}",
             "" if self.batches is None else str(self.batches),
             *(self._of_groups() if len(self.prior) > 1 else ()),
         )
@@ -290,11 +290,7 @@ class AGSSchedule(DescentSchedule):
             )
             if self.visits < self.n_steps:
                 lines.append(f"no group is taken more than {self.visits:,} times")
-        return self._in_words(
-            f"average of the last {self.averaged:,} of {self.n_steps:,} iterates, one pass over "
-            "the rows each",
-            *lines,
-        )
+        return self._in_words(f"average of {self._averaged}, one pass over the rows each", *lines)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -26,7 +26,6 @@ from sklearn_dpwg.privacy import (
     PrivacyGuarantee,
     Release,
     calibrate,
-    lemma3_sensitivity,
 )
 from sklearn_dpwg.solvers.centring import (
     CentredProblem,
@@ -438,7 +437,8 @@ def paper_plan(problem: Problem, budget: Budget, *, smoothing_width: float | Non
             f"the budget: {max(np.divide(multipliers, papers)):.4g}"
         ),
     )
-    bounds = np.full(p, _excess(solved, n_read, phases, stds))
+    drawn = [z * phase.sensitivity for z, phase in zip(multipliers, phases, strict=True)]
+    bounds = np.full(p, _excess(solved, n_read, phases, drawn))
     releases = [Release(WEIGHTS, "gaussian", z, 1, part=t) for t, z in enumerate(multipliers)]
     facts = replace(problem, group_sizes=part.group_sizes)
     of_parts = [_plan_of_parts(facts, budget, schedule, bounds, [each]) for each in releases]
@@ -496,22 +496,22 @@ def _steps_and_noise(
 
 
 def _excess(solved: Problem, n_read: int, phases: Sequence[Phase], stds: Sequence[float]) -> float:
-    """Return the terms of Theorem 2's proof, the constants that it leaves out set to 1."""
-    n, d, p = min(solved.group_sizes), solved.n_weights, solved.n_groups
+    """Return the bounds of Lemma 4 for all phases, its constants 1, and what the last noise costs.
+
+    A phase begins as far from its comparator as the noise before it is long, the first a diameter.
+    One group has no player of groups, so any strength μ_λ, and infinity has the least bound.
+    """
+    d, p, lipschitz = solved.n_weights, solved.n_groups, solved.lipschitz
+    log_n, log_np = math.log(max(n_read, 2)), math.log(max(p * n_read, 2))
     distances = [solved.diameter, *(std * math.sqrt(d) for std in stds)]
-    excess = solved.lipschitz * distances[-1]
+    excess = lipschitz * distances[-1]
     for phase, distance in zip(phases, distances[:-1], strict=True):
-        excess += phase.mu_weights * distance**2 / 2.0
-        excess += solved.loss_range * math.sqrt(math.log(max(p * n, 2)) / n_read)
+        moved = lipschitz / phase.mu_weights
         if p > 1:
+            moved += solved.loss_range / math.sqrt(phase.mu_weights * phase.mu_groups)
             excess += phase.mu_groups * math.log(p)
-            excess += solved.lipschitz * lemma3_sensitivity(
-                group_sizes=(n_read,) * p,
-                lipschitz=solved.lipschitz,
-                loss_range=solved.loss_range,
-                strong_convexity=phase.mu_weights,
-                entropy_weight=phase.mu_groups,
-            )
+        excess += phase.mu_weights * distance**2 + lipschitz * moved / n_read * log_n * log_np
+        excess += solved.loss_range * math.sqrt(log_np / n_read)
     return excess
 
 

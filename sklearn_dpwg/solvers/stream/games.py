@@ -46,6 +46,19 @@ def _dealt(used: Sequence[float], n_rounds: int) -> list[list[int]]:
     return np.diff(np.array(ends), axis=1).T.tolist()
 
 
+def _in_turn(used: Sequence[float], n_rounds: int, n_read: int) -> list[list[int]]:
+    """Return the same where groups take turns, so that all rounds read as many records.
+
+    Each group's records are spread evenly over the run; which come when follows from counts alone.
+    """
+    sizes = [int(n) for n in used]
+    places = np.concatenate([(np.arange(n) + 0.5) / n for n in sizes])
+    groups = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(places, kind="stable")][:n_read]
+    rounds = np.arange(len(groups)) * n_rounds // max(1, len(groups))
+    counts = np.bincount(rounds * len(sizes) + groups, minlength=n_rounds * len(sizes))
+    return counts.reshape(n_rounds, len(sizes)).tolist()
+
+
 class OCOGame(Game):
     """Two online learners that play against each other on fresh records."""
 
@@ -313,7 +326,10 @@ class OnlineToBatchGame(Game):
         rates = np.asarray(self._schedule.rates)
         left = self._schedule.n_rounds - (self._step - 1)
         n_rounds, used = _rounds_left(available, rates, left)
-        for sizes in _dealt(used, n_rounds):
+        dealt = _dealt(used, n_rounds)
+        if self._schedule.papers_factor:
+            dealt = _in_turn(used, n_rounds, round(n_rounds * rates.sum()))
+        for sizes in dealt:
             self._play_round(oracle, sizes)
         return n_rounds
 

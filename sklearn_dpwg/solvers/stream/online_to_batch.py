@@ -41,9 +41,10 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OnlineToBatchParame
 
     One record a round unless `batch_size` says more; of T rounds the last reads none, as its sum
     would never be used. The noise of a node of the tree has the standard deviation of (6),
-    2(k+1)/ρ (L + H max ‖w_i - x_{i-1}‖) √(log₂ 2T) t^{k-1}, with the ρ that the budget allows, and
-    the learner's strength is the best one for the bound of Theorem 4 or 8 at the radius. (Zhang,
-    Tran and Cutkosky 2022, Algorithm 1, equation (6), Theorems 4, 6, 8 and 10)
+    2(k+1)/ρ (L + H max ‖w_i - x_{i-1}‖) √(log₂ 2T) t^{k-1}, with 1/ρ the multiplier of the budget,
+    and costs what the proved sensitivity says, which is less. The learner's strength is the best
+    one for the bound of Theorem 4 or 8 at the radius. (Zhang, Tran and Cutkosky 2022, Algorithm 1,
+    equation (6), Theorems 4, 6, 8 and 10)
     """
     own = 1 if parameters.batch_size is None else int(parameters.batch_size)
     refuse_no_end(parameters, problem.n_records)
@@ -59,10 +60,12 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OnlineToBatchParame
             f"round a record is more than {MOST_ROUNDS:,} rounds, got {n_rounds:,}."
         )
     sizes = np.asarray(problem.group_sizes, dtype=float)
-    rates = own * np.asarray(problem.prior)
     if math.isfinite(problem.n_records):
         rates = min(own, problem.n_records) * sizes / problem.n_records
-    rates = np.minimum(rates, sizes / n_rounds)
+    else:  # what a group that ends cannot give, those without end do
+        prior = np.asarray(problem.prior)
+        rates, endless = np.minimum(own * prior, sizes / n_rounds), prior * np.isinf(sizes)
+        rates += (own - rates.sum()) * endless / endless.sum()
     release = planned_release(budget)
     bound, schedule = planned_schedule(problem, release, parameters, n_rounds, rates)
     mechanism = opened(parameters, problem, n_rounds)
@@ -77,7 +80,34 @@ def paper_plan(problem: Problem, budget: Budget, parameters: OnlineToBatchParame
         stds = _noise_stds(problem, schedule, mechanism.standard_deviations())
         bound, strength = papers_bound(problem, learner, schedule, stds)
         schedule = replace(schedule, strength=strength)
-    return batch_plan(problem, budget, release, replace(schedule, remark=remark), bound)
+    share = _proved_share(schedule, problem.diameter)
+    release = replace(release, noise_multiplier=release.noise_multiplier / share)
+    schedule = replace(
+        schedule,
+        multiplier=release.noise_multiplier,
+        papers_factor=schedule.papers_factor * share,
+        remark=remark,
+    )
+    return batch_plan(problem, budget, release, schedule, bound)
+
+
+def _proved_share(schedule: OnlineToBatchSchedule, diameter: float) -> float:
+    """Return the largest proved sensitivity of a round over the paper's, wherever weights go.
+
+    For a round it is the quotient of a concave function of ‖w_t - x_{t-1}‖ in two linear pieces and
+    a linear one, so it is largest at an end of a piece.
+    """
+    sensitivity, power = schedule.sensitivity, schedule.power
+    weights = round_weights(schedule.n_rounds, power)
+    before, part = np.append(0.0, weights[:-1]), weights / np.cumsum(weights)
+    capped = 2.0 * sensitivity.gradient_diameter / np.maximum(sensitivity.smoothness * part, 1e-200)
+    declining = round_weights(schedule.n_rounds, power - 1.0)
+    largest = 0.0
+    for farthest in (np.zeros_like(part), np.minimum(capped, diameter), diameter + 0.0 * part):
+        papers = schedule.papers_sensitivity(1, farthest) * declining
+        proved = sensitivity.of_rounds(weights, before, part * farthest)
+        largest = max(largest, float((proved / papers).max()))
+    return min(1.0, largest * (1.0 + 1e-9))
 
 
 def _noise_stds(

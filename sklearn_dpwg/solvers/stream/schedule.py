@@ -480,7 +480,8 @@ class OnlineToBatchSchedule(Stored):
     strength: float  # of the learner
     convexity: float  # μ_c: the risk has μ_c/2 ‖w - w_1‖² on top
     regulariser: Regulariser | None  # of a parameter-free learner
-    # constant L + H‖w_i - x_{i-1}‖ and factor of the paper's sensitivity; 0 for the exact one
+    # of what a paper plan states for L + H‖w_i - x_{i-1}‖, so that the noise is the paper's; 0 for
+    # the proved sensitivity
     papers_factor: float
     lipschitz: float  # L of the loss in the weights
     worst_std: float  # deviation of the noisiest sum, per unit of noise and sensitivity
@@ -488,8 +489,8 @@ class OnlineToBatchSchedule(Stored):
 
     __repr__ = short_repr
 
-    def papers_sensitivity(self, step: int, farthest: float) -> float:
-        """Return what the paper's formula for the noise takes for the sensitivity of a record."""
+    def papers_sensitivity(self, step: int, farthest: Any) -> Any:
+        """Return the sensitivity with which the multiplier is the paper's noise, for a distance."""
         reach = self.lipschitz + self.sensitivity.smoothness * farthest
         return self.papers_factor * reach * float(step) ** (self.power - 1.0)
 

@@ -47,8 +47,9 @@ def stated(plan, data, answers, first, visits):
         velocity = momentum * velocity - step * asked.answer
         weights = project_to_ball(weights + velocity, problem.radius)
         kept.append(weights)
-    averaged = math.ceil(len(kept) * 2 / 3 - 0.5) if schedule.aim else len(kept)
-    return np.mean(kept[-averaged:], axis=0), taken
+    if not schedule.aim:  # Algorithm 5: w_1, ..., w_T after T - 1 steps
+        return np.mean([first, *kept], axis=0), taken
+    return np.mean(kept[-math.ceil(len(kept) * 2 / 3 - 0.5) :], axis=0), taken
 
 
 @pytest.mark.parametrize("loss", [BinaryLogLoss(), MultinomialLogLoss(3), SquaredError(), Hinge()])
@@ -64,7 +65,7 @@ def stated(plan, data, answers, first, visits):
 @pytest.mark.parametrize("sizes", [(30,), (30, 50, 9)])
 def test_a_run_is_the_stated_algorithm(loss, solver, visits, sizes):
     problem = make_problem(sizes, loss=loss, n_features=3, radius=4.0)
-    plan = solver.plan(problem, Budget(40.0, 1e-6))
+    plan = solver.plan(problem, Budget(60.0, 1e-6))
     assert plan.n_steps == (9 if len(sizes) > 1 else visits)
     data = make_data(problem, *random_data(problem, 1))
     for first in (np.zeros(problem.n_weights), np.full(problem.n_weights, 5.0)):
@@ -218,19 +219,19 @@ def test_paper_schedule_is_the_papers():
         plan = AGS(schedule="paper").plan(problem, Budget(epsilon, 1e-6))
         log = math.log(1e6)
         steps = math.floor(diameter * lipschitz * n * epsilon / (16 * b * math.sqrt(log)))
-        assert plan.n_steps == min(150, max(1, steps))
-        t, schedule = plan.n_steps, plan.schedule
+        t, schedule = min(151, max(2, steps)), plan.schedule
+        assert plan.n_steps == t - 1
         sigma = lipschitz * math.sqrt(t * math.log(n * p * 1e6) * log) / (n * epsilon)
         tau = b * math.sqrt(t * log) / (n * epsilon)
         gradient, risks = plan.releases
         assert risks.mechanism == "laplace"
-        assert gradient.paid_count == t
+        assert gradient.paid_count == t - 1
         factor = gradient.noise_multiplier * schedule.gradient_diameter / n / sigma
         assert factor >= 1 - 1e-9
         assert risks.noise_multiplier * schedule.feedback_range / n / tau == pytest.approx(factor)
         as_printed = [
-            Release("g", "gaussian", sigma * n / schedule.gradient_diameter, t),
-            Release("r", "laplace", tau * n / schedule.feedback_range, t),
+            Release("g", "gaussian", sigma * n / schedule.gradient_diameter, t - 1),
+            Release("r", "laplace", tau * n / schedule.feedback_range, t - 1),
         ]
         costs = PrivacyGuarantee.from_releases(as_printed, 1e-6).epsilon
         assert (costs > epsilon) == (factor > 1 + 1e-9)
@@ -242,6 +243,7 @@ def test_paper_schedule_is_the_papers():
         excess = diameter * math.sqrt((lipschitz**2 + d * (factor * sigma) ** 2) / t)
         excess += 16 * factor * tau * math.log(p * n * t / 2)
         assert plan.predicted_excess == pytest.approx(excess)
+        assert f"average of the start and all {t - 1} iterates" in str(plan)
 
 
 def test_without_noise_it_finds_the_worst_groups_optimum():

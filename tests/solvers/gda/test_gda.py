@@ -177,6 +177,23 @@ def test_the_papers_schedule_is_its_formulas():
     assert sigma == pytest.approx(constant * lipschitz * math.sqrt(40 * log_delta) / 250, rel=5e-3)
 
 
+@pytest.mark.parametrize("sizes", [(250,), (100, 150, 300)])
+def test_the_bound_of_the_paper_is_the_one_proved(sizes):
+    """Regrets of noisy steps, what comparators that saw the noise gain by it, and the bias."""
+    problem, p, steps = make_problem(sizes, radius=1.5), len(sizes), 40
+    plan = GDA(steps, schedule="paper").plan(problem, BUDGET)
+    s = plan.schedule
+    rho, noise = s.weight_ridge, plan.releases[0].noise_multiplier * s.gradient_diameter / sizes[0]
+    squares = (problem.lipschitz + 3.0 * rho) ** 2 + problem.n_weights * noise**2
+    seen, bias = 1.5 * math.sqrt(problem.n_weights * steps), 1.5**2 * rho / 2
+    if p > 1:
+        middle = problem.loss_range / 2 * math.sqrt(p)
+        squares += (middle + math.sqrt(2) * rho) ** 2 + p * noise**2
+        seen, bias = seen + math.sqrt(2 * steps * math.log(p)), bias + rho / 2
+    total = (1 + math.log(steps)) / (2 * rho) * squares + noise * seen + steps * bias
+    assert plan.predicted_excess == pytest.approx(total / steps)
+
+
 def test_the_ridge_of_the_paper_has_the_least_bound():
     problem = make_problem((100, 150), radius=1.0)
     ridge = best_ridge(problem, 40, 0.3)

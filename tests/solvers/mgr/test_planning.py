@@ -340,7 +340,7 @@ def test_paper_schedule_is_the_papers(sizes, epsilon, loss):
     assert {release.max_count for release in plan.releases} == {T - 1}
     constant = plan.releases[0].noise_multiplier * problem.gradient_diameter / n / sigma
     assert constant >= 1.0 - 1e-7  # what rounding adds to the diameter
-    assert f"constant used: {constant:.4g}" in str(schedule)
+    assert f"factor on both noises: {constant:.4g}" in str(schedule)
     if p > 1:
         scale = plan.releases[1].noise_multiplier * problem.loss_range / n
         assert scale / tau == pytest.approx(constant)

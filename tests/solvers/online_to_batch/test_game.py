@@ -82,6 +82,29 @@ def test_a_game_is_algorithm_1(loss, power, kind):
     assert is_algorithm_1(loss, power=power, learner=kind(strength=2.0))
 
 
+@pytest.mark.parametrize("sizes", [(40,), (20, 20), (31, 5, 4), (8,) * 5])
+def test_paper_rounds_read_one_record(sizes):
+    """Groups take turns, and the run is Algorithm 1 on the records in that order."""
+    problem = make_problem(sizes)
+    data = make_data(problem, *random_records(problem, np.random.default_rng(5)))
+    drawn = []
+
+    class Watched(Listed):
+        def draw(self, group, size):
+            drawn.append((group, super().draw(group, size)))
+            return drawn[-1][1]
+
+    solver = OnlineToBatch(FTRL(strength=2.0), schedule="paper")
+    game = solver.begin(solver.plan(problem, BUDGET), silent())
+    assert game.advance(Watched(data), sizes) == 39
+    assert [len(targets) for _, (_, targets) in drawn] == [1] * 39
+    for end in range(1, 40):  # at any time as many of each group as its share, but for one
+        counts = np.bincount([group for group, _ in drawn[:end]], minlength=len(sizes))
+        assert (abs(counts - end * np.array(sizes) / 40) <= 1.0).all()
+    weights, _ = algorithm_1(problem, [record for _, record in drawn], power=1.0, strength=2.0)
+    np.testing.assert_allclose(game.finish().weights, weights, rtol=1e-8, atol=1e-10)
+
+
 @pytest.mark.parametrize("noise", sorted(PREFIX_SUMS))
 def test_every_mechanism_gives_the_same_sums(noise):
     assert is_algorithm_1(noise=noise)

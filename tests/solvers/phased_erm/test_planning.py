@@ -289,6 +289,29 @@ def test_paper_schedule_is_the_papers(epsilon):
     assert schedule.averaged == 1
 
 
+def theorem_of_the_paper(problem, plan):
+    """Lemma 4 as printed, once a phase, and L times the length of the last noise."""
+    n, p, d = plan.schedule.solved.group_sizes[0], problem.n_groups, problem.n_weights
+    L, B = problem.lipschitz, problem.loss_range
+    moved, total = problem.diameter, 0.0
+    for t, release in enumerate(plan.releases):
+        phase = plan.schedule.phase(t, np.full(p, 1 / p))
+        w, groups = phase.mu_weights, phase.mu_groups
+        stability = (L**2 / (n * w) + L * B / (n * np.sqrt(w * groups))) * np.log(n) * np.log(n * p)
+        total += w * moved**2 + stability + B * np.sqrt(np.log(p * n)) / np.sqrt(n)
+        total += groups * np.log(p) if p > 1 else 0.0
+        moved = np.sqrt(d) * release.noise_multiplier * phase.sensitivity
+    return total + L * moved
+
+
+@pytest.mark.parametrize("sizes", [(2000,), (1000, 4000), (300,) * 5])
+@pytest.mark.parametrize("epsilon", [0.5, 1e5])  # at the last, with more than the paper's noise
+def test_paper_plans_predict_what_lemma_4_prints(sizes, epsilon):
+    problem = make_problem(sizes, radius=5.0, n_features=4)
+    plan = PhasedERM(schedule="paper").plan(problem, Budget(epsilon, 1e-6))
+    assert plan.predicted_excess == pytest.approx(theorem_of_the_paper(problem, plan), rel=1e-12)
+
+
 # --- parameters --------------------------------------------------------------------------------
 
 
