@@ -223,7 +223,11 @@ def test_an_exception_that_is_kept_holds_no_room(binary, tmp_path):
 
 def test_wrong_files_and_a_spool_where_no_file_can_be_made(files):
     for make, error, said in (
-        (lambda: of_files([files, files / "a.parquet"]), ValueError, r"once, got .*a\.parquet' tw"),
+        (
+            lambda: of_files([files, files / "a.parquet"]),
+            ValueError,
+            r"which is .*a\.parquet' again",
+        ),
         (lambda: of_files([]), ValueError, "got an empty one"),
         (lambda: of_files(str(files / "*.parquet")), OSError, "patterns are not expande"),
         (lambda: Spool("/proc"), OSError, "in which files can be made, got '/proc'"),
