@@ -38,6 +38,7 @@ from sklearn_dpwg.cli.tables import (
     check_outputs,
     features,
     numbers,
+    paid_for,
     texts,
     write_text,
 )
@@ -151,7 +152,8 @@ def audit(
     makers = ((output, report.html), (json_file, result.to_json), (markdown, report.markdown))
     for path, text in makers:
         if path is not None:
-            write_text(path, text())
+            with paid_for("audit"):
+                write_text(path, text())
     click.echo(summary(result, metric, at_least))
     for path in written:
         click.echo(f"Written: {path}")

@@ -75,7 +75,7 @@ def fit(
         read_schema,
         shown_progress,
     )
-    from sklearn_dpwg.cli.tables import TableFile, WrongInput, check_outputs, features
+    from sklearn_dpwg.cli.tables import TableFile, WrongInput, check_outputs, features, paid_for
     from sklearn_dpwg.ledger import privacy_of
     from sklearn_dpwg.preprocessing import PublicSchema
 
@@ -106,7 +106,8 @@ def fit(
     book = ledger_around(ledger, options)
     with book or nullcontext(), shown_progress(estimator, sys.stderr):
         fit_model()
-    save_model(model, output)  # outside of the ledger, whose place would be saved with it
+    with paid_for("fit"):
+        save_model(model, output)  # outside of the ledger, whose place would be saved with it
     click.echo(str(privacy_of(model)))
     click.echo(f"\nModel: {output}")
     if book is not None:

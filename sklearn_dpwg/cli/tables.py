@@ -156,13 +156,14 @@ def _refuse(error: Exception) -> NoReturn:
     """Show the message of this package's errors; that of others may hold values of records."""
     from sklearn_dpwg import exceptions
 
+    notes = [note for note in getattr(error, "__notes__", ()) if type(note) is exceptions.Note]
     if isinstance(error, exceptions.DPWGError) and exceptions.is_told(error):
-        kind = Fault if isinstance(error, exceptions.ForeignError) else WrongInput
+        # a note says that the budget is spent
+        kind = Fault if notes or isinstance(error, exceptions.ForeignError) else WrongInput
         raise kind(_words(error).replace(exceptions.TO_SEE, _TO_SEE)) from None
     if isinstance(error, OSError) and error.strerror:
         raise WrongInput(f"{error.filename or 'a file'}: {error.strerror}.") from None
     place, _ = exceptions.place_of(error)
-    notes = [note for note in getattr(error, "__notes__", ()) if type(note) is exceptions.Note]
     raise Fault(
         f"an unexpected {type(error).__name__} came from {place}, whose message is not shown as it "
         f"may hold values of records; {_TO_SEE}. {' '.join(notes)}"
@@ -458,6 +459,18 @@ def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path], *, overwrite:
                 pass
         except OSError:
             raise WrongInput(f"{path} must be in a folder that can be written to.") from None
+
+
+@contextmanager
+def paid_for(what: str) -> Iterator[None]:
+    """Say of a file that cannot be written any more that what it was to hold is spent."""
+    try:
+        yield
+    except OSError as error:
+        raise Fault(
+            f"the budget of this {what} is spent, and what it released could not be written: "
+            f"{error.strerror or 'the system said no more'}."
+        ) from None
 
 
 def write_text(path: Path, text: str) -> None:

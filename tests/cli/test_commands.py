@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -170,6 +171,19 @@ def test_a_regressor_of_two_columns_of_groups_with_a_seed_and_a_ledger(folder, t
     # and predictions are numbers
     run("predict", tmp_path / "a.skops", folder / "people.csv", "-o", tmp_path / "p.parquet")
     assert pd.read_parquet(tmp_path / "p.parquet")["prediction"].dtype == np.float64
+
+
+def test_a_model_that_cannot_be_written_any_more_was_paid_for(folder, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("sklearn_dpwg.cli.models.write", full)
+    book = tmp_path / "l.db"
+    result = run("fit", folder / "people.csv", "--schema", folder / "schema.toml", "-o",
+                 tmp_path / "m.skops", "--ledger", book, "--ledger-epsilon", 3, "--ledger-delta", 1e-6)  # fmt: skip
+    assert result.exit_code == 1
+    assert "is spent, and what it released could not be written: No space left" in result.stderr
+    assert [row.state for row in PrivacyLedger(3.0, 1e-6, path=book).rows] == ["spent"]
 
 
 def test_overwriting_has_to_be_asked_for(folder, tmp_path):
