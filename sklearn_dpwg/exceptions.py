@@ -170,6 +170,7 @@ _PLAIN = re.compile(
     r"|float\(\) argument must be a string or a (real )?number, not '\w+'$"
     r"|Input [Xy] contains (NaN|infinity or a value too large for dtype\('float\d+'\))\."
 )
+_OF_ROOM = re.compile(r"(Unable to allocate [\d.]+ \w+ for an array with shape \([\d, ]*\) .*)?")
 # Of calls with wrong arguments, which have no frame of their own.
 _PLAIN_CALLS = re.compile(r"[\w.<>]+\(\) (got an unexpected|got multiple|missing|takes) ")
 _PLAIN_WARNINGS = re.compile(
@@ -315,7 +316,7 @@ def own_words(function: Function) -> Function:
 
 def is_told(error: BaseException) -> bool:
     """Return whether an error is in words that show no record: ours, or known ones of others."""
-    if isinstance(error, ImportError | MemoryError):  # which name modules and shapes
+    if isinstance(error, ImportError) or _is_of_room(error):
         return True
     module, _ = place_of(error)
     package = module.partition(".")[0]
@@ -324,6 +325,11 @@ def is_told(error: BaseException) -> bool:
         return is_own or _PLAIN_CALLS.match(_text(error)) is not None
     known = _PLAIN_WARNINGS if isinstance(error, Warning) else _PLAIN
     return package == "sklearn" and known.match(_text(error)) is not None
+
+
+def _is_of_room(error: BaseException) -> bool:
+    """Return whether memory ran out, which NumPy tells by shapes."""
+    return isinstance(error, MemoryError) and _OF_ROOM.fullmatch(str(error)) is not None
 
 
 def _text(error: BaseException) -> str:

@@ -181,8 +181,8 @@ class PrivateEstimator(CountedEstimator):
         key: str | None = None,
     ) -> Iterator[PrivacyGuarantee]:
         """Charge a fit, once a key, say in errors if it is spent, and yield its guarantee."""
-        # a key of its own: this object may be fitted in another thread too
-        self._fit_key = key = uuid4().hex if key is None else key
+        # a key of its own, which the object has once it is fitted: other threads may use it too
+        key = uuid4().hex if key is None else key
         costs, public = self._start_costs, planned.public
         if getattr(self, "start", None) is not None and not costs:
             public = (*public, PUBLIC_START)
@@ -194,6 +194,7 @@ class PrivateEstimator(CountedEstimator):
             spending(own, noise, name, budget, key=key, is_paid=is_paid, before=costs),
         ):
             yield replace(own, outside=(*own.outside, *in_words(costs)))
+        self._fit_key = key
 
     def _linear(self, X: Any, weights: FloatArray) -> FloatArray:
         """Return ``X @ weights.T``; nothing else about the rows, which may be records."""

@@ -25,7 +25,13 @@ from sklearn_dpwg.data.groups import grouping_names
 from sklearn_dpwg.exceptions import InputError, OutsideGuaranteeWarning, UnsupportedMechanismError
 from sklearn_dpwg.exceptions import warn as warn_caller
 from sklearn_dpwg.ledger.file import total_epsilon
-from sklearn_dpwg.ledger.folds import SPACES, candidates_of, folds_outside, list_outside
+from sklearn_dpwg.ledger.folds import (
+    SPACES,
+    candidates_of,
+    folds_groupings,
+    folds_outside,
+    list_outside,
+)
 from sklearn_dpwg.privacy import PrivacyGuarantee, joint_guarantee
 from sklearn_dpwg.privacy.accounting import is_gaussian
 
@@ -62,6 +68,9 @@ def _learns(step: Any) -> bool:
     return tags is None or bool(tags().requires_fit)
 
 
+# Parameters that decide what a fit costs, and the share of a budget that most plans spend.
+_COSTLY = ("epsilon", "delta", "rows_per_person")
+_SPENT_IN_FULL = 0.99
 _BAGGING = (BaggingClassifier, BaggingRegressor)
 
 
@@ -160,7 +169,8 @@ def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuar
     Folds that labels decide, scikit-learn's for classifiers, are named in ``outside``: another
     label of one record moves others between fits, which no total covers; `PublicKFold` moves none.
 
-    A search counts every candidate on every fold, and the refit. Fits count as if each had read all
+    A search counts every candidate on every fold, and the refit, by its parameters: ask before they
+    are changed. Fits count as if each had read all
     records; a record that bagging draws several times counts as several. A private model that a fit
     began with (`start`) counts once.
 
@@ -196,18 +206,19 @@ class Holdings(NamedTuple):
     costs: tuple[StartCost, ...]  # every private fit, once
     guarantee: PrivacyGuarantee | None  # of them all, with what is outside; None if there are none
     outside: tuple[str, ...]
+    began_with_others: bool = False  # whether something private began with what another learned
 
 
 def holdings_of(fitted: Any, cv: Any = None) -> Holdings:
     """Return the private fits in something fitted, and what learned from the records beside."""
-    found = _Findings(outside=list_outside(fitted, cv))
+    found = _Findings(outside=list_outside(fitted, cv), groupings=folds_groupings(None, cv))
     _visit(fitted, found)
     by_key = {**found.starts, **found.costs}
     said = [*found.outside, *(text for cost in by_key.values() for text in cost.guarantee.outside)]
     outside = tuple(dict.fromkeys(said))
     if found.last is None:
         return Holdings((), None, outside)
-    costs = tuple(cost for key, cost in by_key.items() if key not in found.covered)
+    costs = tuple(by_key.values())
     if len(found.stated) == 1 and costs == found.stated[0][0]:
         total = found.stated[0][1]
     elif len(costs) == 1:
@@ -215,7 +226,9 @@ def holdings_of(fitted: Any, cv: Any = None) -> Holdings:
     else:
         guarantees = _of_one_unit([cost.guarantee for cost in costs])
         total = joint_guarantee(guarantees, found.last.delta)
-    return Holdings(costs, replace(total, outside=outside), outside)
+    groupings = tuple(dict.fromkeys([*total.groupings, *found.groupings]))
+    total = replace(total, outside=outside, groupings=groupings)
+    return Holdings(costs, total, outside, bool(found.starts))
 
 
 def _of_one_unit(guarantees: list[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
@@ -242,7 +255,7 @@ class _Findings:
     outside: list[str] = field(default_factory=list)
     # guarantees of our own estimators, each with the costs that it states
     stated: list[tuple[tuple[StartCost, ...], PrivacyGuarantee]] = field(default_factory=list)
-    covered: set[str] = field(default_factory=set)  # keys of costs that another one holds
+    groupings: list[str] = field(default_factory=list)  # of folds
     last: PrivacyGuarantee | None = None  # of what was found last, whose delta the total is at
 
     def add(self, costs: Iterable[StartCost]) -> None:
@@ -258,7 +271,6 @@ class _Findings:
         self.add(costs)
         self.add_starts(getattr(part, "_start_costs", ()))
         self.outside += own_outside(part)
-        self.covered |= set(getattr(part, "_covered_keys", ()))
         self.stated.append((costs, part.privacy_))
         self.last = part.privacy_
         return costs[-1].key
@@ -279,6 +291,7 @@ def _visit(part: Any, found: _Findings) -> str:
     if isinstance(part, FrozenEstimator):
         return _visit(part.estimator, found)
     found.outside += folds_outside(part)
+    found.groupings += folds_groupings(part)
     if isinstance(part, list | tuple):
         return _joined(_visit(one, found) for one in part)
     if hasattr(part, "privacy_"):
@@ -304,6 +317,7 @@ def _visit_search(part: Any, found: _Findings) -> str:
         candidate = candidate_of(part, parameters)
         fits += part.n_splits_ * planned_fits(candidate, part.best_estimator_)
         _visit_unfitted(candidate, found)
+    _check_unchanged(candidate_of(part, part.best_params_), part.best_estimator_, type(part))
     found.outside.append(f"{name}: the choice by scores of held-out records")
     name = f"{name}({_visit(part.best_estimator_, found)})"
     found.add_planned(name, fits)
@@ -335,6 +349,7 @@ def _visit_calibration(part: Any, found: _Findings) -> str:
     kept = [calibrated.estimator for calibrated in part.calibrated_classifiers_]
     name = f"{type(part).__name__}({_visit(kept, found)})"
     if not part.ensemble:  # the folds predicted and are gone
+        _check_unchanged(part.estimator, kept[0], type(part))
         found.add_planned(name, n_folds_of(part.cv) * planned_fits(part.estimator, kept[0]))
     found.outside.append(f"{type(part).__name__}: the calibration")
     return name
@@ -344,6 +359,7 @@ def _visit_threshold(part: Any, found: _Findings) -> str:
     """Collect the fits of the folds that chose a threshold, and the final one."""
     found.outside.append(f"{type(part).__name__}: the choice of the threshold")
     name = f"{type(part).__name__}({_visit(part.estimator_, found)})"
+    _check_unchanged(part.estimator, part.estimator_, type(part))
     found.add_planned(name, n_folds_of(part.cv) * planned_fits(part.estimator, part.estimator_))
     return name
 
@@ -352,7 +368,7 @@ def _visit_bagging(part: Any, found: _Findings) -> str:
     """Collect fits on samples, in which a record may stand several times."""
     names = []
     for one, samples in zip(part.estimators_, part.estimators_samples_, strict=True):
-        inside = _Findings(outside=found.outside, starts=found.starts, covered=found.covered)
+        inside = _Findings({}, found.starts, found.outside, groupings=found.groupings)
         names.append(_visit(one, inside))
         # a record drawn several times is several records, all of one owner
         times = int(np.bincount(samples).max())
@@ -377,7 +393,7 @@ def _visit_unknown(part: Any, found: _Findings) -> str:
     """Collect the private fits that can be seen, and say that there may be others."""
     name, names = type(part).__name__, []
     for one in _estimators(vars(part)) if hasattr(part, "__dict__") else ():
-        inside = _Findings(starts=found.starts, covered=found.covered)
+        inside = _Findings(starts=found.starts, groupings=found.groupings)
         names.append(_visit(one, inside))
         if inside.last is not None:
             found.add(inside.costs.values())
@@ -443,6 +459,10 @@ def _planned_model(candidate: Any, fitted: Any) -> PrivacyGuarantee:
     named = grouping_names(None, getattr(candidate, "group_by", None))
     if is_planned:
         return replace(plan.guarantee, groupings=named)
+    asked = plan.guarantee.requested_epsilon
+    # a paper's noise may cost less than the budget, how much less depends on the sizes of the fold
+    if asked is not None and plan.guarantee.epsilon < _SPENT_IN_FULL * asked:
+        raise _unknown(kind)
     return replace(_gaussian(plan.guarantee, kind), groupings=named or fitted.privacy_.groupings)
 
 
@@ -453,6 +473,17 @@ def _planned_grid(candidate: GridSearchCV, fitted: Any) -> list[PrivacyGuarantee
         each.append([_gaussian(cost, type(one)) for cost in planned_fits(one, fitted)])
     # which won is not known, and of Gaussian noise the dearest is the same one at every delta
     return n_folds_of(candidate.cv) * [cost for costs in each for cost in costs] + dearest(each)
+
+
+def _check_unchanged(template: Any, fitted: Any, kind: type) -> None:
+    """Refuse a template that costs something else by now than when its folds were fitted."""
+    now, then = template.get_params(), fitted.get_params()
+    for name in now.keys() & then.keys():
+        if name.rpartition("__")[2] in _COSTLY and now[name] != then[name]:
+            raise UnsupportedMechanismError(
+                f"{name} was changed since {kind.__name__} was fitted, so what its folds cost "
+                f"cannot be known from it: run it inside a PrivacyLedger."
+            )
 
 
 def candidate_of(search: Any, parameters: Mapping[str, Any]) -> Any:

@@ -40,6 +40,20 @@ def folds_outside(part: Any) -> list[str]:
     return [said for said in dict.fromkeys(found) if said]
 
 
+def folds_groupings(part: Any, cv: Any = None) -> list[str]:
+    """Return in words by which public facts the folds in an estimator, or of a list, are dealt."""
+    found = _groupings_of(cv)
+    for owner in _held(part):
+        if any(map(_is_private, _held(owner, frozen=False))):
+            found += [said for each in _splitters(owner) for said in _groupings_of(each)]
+    return found
+
+
+def _groupings_of(cv: Any) -> list[str]:
+    named = vars(type(cv)).get("_groupings")
+    return [] if named is None else list(named(cv))
+
+
 def list_outside(fitted: Any, cv: Any) -> list[str]:
     """Say of a list of models on folds of one splitter what no total covers; None is not told."""
     models = _listed(fitted) if isinstance(fitted, list | tuple) else []
@@ -64,7 +78,8 @@ def _of_splitter(cv: Any, name: str, owner: Any, fitted: list[Any]) -> str | Non
     """Say what decides who is in which fold, or None where public facts alone do."""
     # a number of folds is of stratified ones where scikit-learn sees a classifier
     stratified = is_classifier(owner) or is_classifier(getattr(owner, "estimator", owner))
-    hidden = any(getattr(one, "neighbours", None) == "replace-any" for one in fitted)
+    said = [getattr(one, "neighbours", None) for one in fitted]
+    hidden = "replace-any" in [*said, *_listed_values(owner, "neighbours")]
     kind, own = type(cv).__name__, vars(type(cv)).get("_follows_groups")
     if isinstance(cv, str) or type(cv) in _BY_POSITION:  # or "prefit"
         return None
@@ -104,9 +119,15 @@ def _splitters(owner: Any) -> Iterator[Any]:
     for name, value in owner.get_params(deep=False).items():
         if name == "cv":
             yield value
-        elif name in SPACES:
-            listed = candidates_of(value)
-            yield from (one for path, one in listed if path.rpartition("__")[2] == "cv")
+    yield from _listed_values(owner, "cv")
+
+
+def _listed_values(owner: Any, wanted: str) -> Iterator[Any]:
+    """Yield what a search lists for a parameter of whatever it holds."""
+    spaces = owner.get_params(deep=False) if hasattr(owner, "get_params") else {}
+    for space in filter(None, map(spaces.get, SPACES)):
+        listed = candidates_of(space)
+        yield from (one for path, one in listed if path.rpartition("__")[2] == wanted)
 
 
 def candidates_of(spaces: Any) -> Iterator[tuple[str, Any]]:

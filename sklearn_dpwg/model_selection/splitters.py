@@ -17,6 +17,7 @@ from sklearn_dpwg.data.groups import (
     GroupBy,
     encode_groups,
     find_groups,
+    grouping_names,
     refuse_lazy,
     select_groups,
 )
@@ -104,6 +105,12 @@ class PublicKFold(KFold):
     def _follows_groups(self) -> bool:
         """Tell `privacy_of` that folds are those of public groups, or of a key alone."""
         return self.key is None
+
+    def _groupings(self) -> tuple[str, ...]:
+        """Name what a record must keep, so that nobody's fold changes."""
+        if self.key is not None:
+            return tuple(f"key of folds: {name}" for name in grouping_names(None, self.key))
+        return grouping_names(None, self.group_by) or ("groups passed to folds, if any",)
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Folds:
         """Yield the positions of the records of each fold.
@@ -292,4 +299,6 @@ def _text(key: Any) -> str:
     """Return a key as text: of a number the same whatever other values made of its column."""
     if isinstance(key, tuple):
         return ",".join(map(_text, key))
-    return str(int(key) if isinstance(key, float) and key.is_integer() else key)
+    text = str(key)
+    # among strings an array writes 7.0 where it held 7.0 before
+    return text.removesuffix(".0")

@@ -157,7 +157,8 @@ def with_frozen(
             alone = replace(alone, outside=(*alone.outside, *learned))
         return alone, (own._replace(guarantee=alone),)
     together = joint_guarantee([inside.guarantee, alone], alone.delta)
-    if not held_out or not together.is_private:
+    # what the model began with may have learned from these records
+    if not held_out or not together.is_private or inside.began_with_others:
         return together, (*inside.costs, own)
     each = (one.under(together.relation) for one in (inside.guarantee, alone))
     events = tuple(event for one in each for event in one.events)
@@ -283,7 +284,7 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         known = self._check_frozen(X, y, found) if frozen else self._check_private(X, y, found)
         release, rows = known.plan.release, rows_of_person(self.estimator)
         std = noise_std(release)  # refuses noise beyond use while nothing is spent
-        for of_model_before in ("_start_costs", "_costs", "_covered_keys", "group_sizes_"):
+        for of_model_before in ("_start_costs", "_costs", "group_sizes_"):
             self.__dict__.pop(of_model_before, None)
         noise = NoiseSource(
             None if release is None else self.random_state, [] if release is None else [release]
@@ -302,9 +303,6 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
         with spending(alone, noise, own.what, self, key=own.key, also=spent):
             if frozen:
                 guarantee, costs = with_frozen(own, known.model, held_out=self.held_out)
-                if self.held_out:
-                    held = holdings_of(known.model).costs
-                    self._covered_keys = tuple(cost.key for cost in held)
             else:
                 guarantee, costs = self._fit_model(known, X, y, found, own, spent)
             scores = positive_scores(known.model, X)

@@ -180,7 +180,8 @@ def test_a_model_that_cannot_be_written_any_more_was_paid_for(folder, tmp_path, 
     monkeypatch.setattr("sklearn_dpwg.cli.models.write", full)
     book = tmp_path / "l.db"
     result = run("fit", folder / "people.csv", "--schema", folder / "schema.toml", "-o",
-                 tmp_path / "m.skops", "--ledger", book, "--ledger-epsilon", 3, "--ledger-delta", 1e-6)  # fmt: skip
+                 tmp_path / "m.skops", "--ledger", book, "--ledger-epsilon", 3, "--ledger-delta",
+                 1e-6)  # fmt: skip
     assert result.exit_code == 1
     assert "is spent, and what it released could not be written: No space left" in result.stderr
     assert [row.state for row in PrivacyLedger(3.0, 1e-6, path=book).rows] == ["spent"]

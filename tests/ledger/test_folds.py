@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.frozen import FrozenEstimator
@@ -31,7 +32,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
-from sklearn_dpwg.exceptions import OutsideGuaranteeWarning
+from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
 from sklearn_dpwg.ledger.folds import SEVERAL_FITS, folds_outside
 from sklearn_dpwg.model_selection import DPSearchCV, GroupLabelStratifiedKFold, PublicKFold
@@ -166,3 +167,37 @@ def test_a_ledger_says_that_it_sees_no_folds():
         assert ledger.guarantee.outside == ()
         CLASSIFIER.fit(X, Y > 0)
     assert ledger.guarantee.outside == (SEVERAL_FITS,)
+
+
+def test_what_decides_public_folds_is_named_among_the_groupings():
+    """Groups of the folds may be others than those of the model, labels even."""
+    model = DPWorstGroupClassifier(2.0, DELTA, data_norm=1.0, solver=MGR(n_steps=3), group_by=ones)
+    labels = (X[:, 0] > 0).astype(int)
+    for folds, named in (
+        (PublicKFold(2), "groups passed to folds, if any"),
+        (PublicKFold(2, group_by=1), "column 1"),
+        (PublicKFold(2, key=lambda rows: np.arange(len(rows))), "key of folds: function <lambda>"),
+    ):
+        search = GridSearchCV(clone(model), {"radius": [1.0, 2.0]}, cv=folds)
+        if folds.group_by is None:
+            search.fit(X, labels, groups=labels)
+            assert named in privacy_of(search, warn=False).groupings
+        listed = [clone(model).fit(X, labels), clone(model).fit(X, labels)]
+        assert named in privacy_of(listed, warn=False, cv=folds).groupings
+
+
+def test_groups_that_a_candidate_hides_are_hidden():
+    model = DPWorstGroupClassifier(2.0, DELTA, data_norm=1.0, group_by=ones, group_labels=[1, 2])
+    grid = {"neighbours": ["replace-any"], "solver": [MGR(n_steps=3)]}
+    search = GridSearchCV(model, grid, cv=PublicKFold(2, group_by=1))
+    assert "those are hidden" in " ".join(folds_outside(search))
+
+
+def test_what_folds_cost_is_not_read_off_parameters_that_were_changed():
+    model = DPWorstGroupClassifier(2.0, DELTA, data_norm=1.0, solver=MGR(n_steps=3), group_by=ones)
+    labels = (X[:, 0] > 0).astype(int)
+    search = GridSearchCV(model, {"radius": [1.0, 2.0]}, cv=PublicKFold(2)).fit(X, labels)
+    assert privacy_of(search, warn=False).epsilon > 4.0
+    model.set_params(epsilon=0.01)
+    with pytest.raises(UnsupportedMechanismError, match="epsilon was changed since GridSearchCV"):
+        privacy_of(search, warn=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 import warnings
@@ -31,6 +32,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from sklearn_dpwg import DPAUCClassifier, DPWorstGroupClassifier, DPWorstGroupRegressor
+from sklearn_dpwg.data.records import RecordEncoder
 from sklearn_dpwg.exceptions import OutsideGuaranteeWarning, UnsupportedMechanismError
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
@@ -427,9 +429,27 @@ def test_a_fit_that_stands_in_two_places_counts_once():
     assert privacy_of([first, audited]) == audited.privacy_
     around = thresholds(first)
     assert privacy_of([first, around, FrozenEstimator(around)]).epsilon == around.privacy_.epsilon
-    # each record is in one of two parts, by the caller's word
+    # each record is in one of two parts, by the caller's word: what else was fitted adds to that
     held_out = thresholds(first, held_out=True)
-    assert privacy_of([first, held_out]).epsilon == held_out.privacy_.epsilon
+    assert privacy_of(held_out).epsilon == held_out.privacy_.epsilon
+    assert privacy_of([first, held_out]).epsilon > first.privacy_.epsilon
+    # but what the model began with may have learned from the other part
+    later = model(DPWorstGroupClassifier, start=first).fit(X, LABELS)
+    assert thresholds(later, held_out=True).privacy_ == thresholds(later).privacy_
+
+
+def test_a_copy_made_while_its_original_is_fitted_again_is_a_fit_of_its_own(monkeypatch):
+    fitted, copies = model(DPWorstGroupClassifier).fit(X, LABELS), []
+    encode = RecordEncoder.encode
+
+    def copied(*args):
+        copies.append(copy.copy(fitted))
+        return encode(*args)
+
+    monkeypatch.setattr(RecordEncoder, "encode", copied)
+    fitted.fit(X, LABELS)
+    found = privacy_of([copies[0], fitted], warn=False)
+    assert found.epsilon == pytest.approx(epsilon_of_fits(1.0, 1.0), rel=1e-4)
 
 
 def test_a_private_search_that_a_fit_began_with_counts_once():
