@@ -168,7 +168,7 @@ _PLAIN = re.compile(
     r"|y should be a 1d array, got an array of shape \([\d, ]*\) instead"
     r"|Invalid parameter '\w+' for estimator "
     r"|float\(\) argument must be a string or a (real )?number, not '\w+'$"
-    r"|Input [Xy] contains (NaN|infinity or a value too large for dtype\('float\d+'\))\."
+    r"|Input ([Xy] )?contains (NaN|infinity or a value too large for dtype\('float\d+'\))\."
 )
 _OF_ROOM = re.compile(r"(Unable to allocate [\d.]+ \w+ for an array with shape \([\d, ]*\) .*)?")
 # Of calls with wrong arguments, which have no frame of their own.

@@ -437,9 +437,15 @@ def canonical_rows(rows: Any) -> Any:
     On the same memory where they are in order, and a copy otherwise; an index out of range and a
     sum of entries that is not finite are refused. What the flags say is not relied on.
     """
-    # a new object has looked at no flag
-    fresh = csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
-    fresh.check_format(full_check=True)
+    try:
+        # a new object has looked at no flag
+        fresh = csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
+        fresh.check_format(full_check=True)
+    except ValueError:
+        raise InputError(
+            f"X must be whole sparse rows: indices from 0 to {rows.shape[1] - 1}, as many as there "
+            f"are entries, and an indptr that never falls."
+        ) from None
     if not fresh.has_canonical_format:
         fresh = fresh.copy()
         fresh.sum_duplicates()
