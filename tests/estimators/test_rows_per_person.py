@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn_dpwg import DPWorstGroupClassifier, DPWorstGroupRegressor
 from sklearn_dpwg.exceptions import PlanExceededError, UnsupportedMechanismError
 from sklearn_dpwg.ledger import PrivacyLedger, privacy_of
-from sklearn_dpwg.model_selection import DPSearchCV
+from sklearn_dpwg.model_selection import DPSearchCV, PublicKFold
 from sklearn_dpwg.preprocessing import DPStandardScaler
 from sklearn_dpwg.privacy import Budget, gdp_mu
 from sklearn_dpwg.solvers import MGR, OCO
@@ -161,7 +161,8 @@ def test_what_is_fitted_together_is_stated_for_one_person():
 
 def test_a_search_is_planned_and_charged_for_persons():
     inside = model(rows_per_person=3, solver=MGR(n_steps=2), group_by=by_place)
-    search = GridSearchCV(inside, {"radius": [1.0, 2.0]}, cv=2, scoring="accuracy")
+    folds = PublicKFold(2, shuffle=True, random_state=0)
+    search = GridSearchCV(inside, {"radius": [1.0, 2.0]}, cv=folds, scoring="accuracy")
     mixed = clone(search).set_params(param_grid={"rows_per_person": [1, 3]}, error_score="raise")
     with PrivacyLedger(6.0, 1e-6) as ledger:
         planned = ledger.plan_search(search, group_sizes=[600, 600], n_features=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
@@ -32,6 +32,7 @@ def held_out_by(folds, X=PEOPLE, y=None, groups=None):
     return [test.tolist() for _, test in parts]
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_every_fold_holds_its_share_of_every_group(data):
     n_splits = data.draw(st.integers(2, 5))
@@ -48,6 +49,7 @@ def test_every_fold_holds_its_share_of_every_group(data):
 VALUES = st.none() | st.floats() | st.text() | st.booleans()
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(["place", "group", "group shuffled", "key", "key shuffled"]),
     st.integers(0, 59),
@@ -72,6 +74,7 @@ def fold_by_id(X):
     return {one: fold for fold, (_, test) in enumerate(found) for one in X["id"].iloc[test]}
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(0, 29), max_size=20))
 def test_by_key_nobody_moves_when_others_leave(gone):
     everyone, rest = fold_by_id(PEOPLE), PEOPLE[~PEOPLE["id"].isin(gone)]
