@@ -182,10 +182,10 @@ _ANEW = {
     "Complex data not supported": "Complex data not supported: all values must be real numbers.",
     "Expected 2D array, got": "X must have rows and columns. Reshape your data: reshape(-1, 1) "
     "makes one column of it, reshape(1, -1) one record.",
-    "could not convert string": "X must hold numbers, and some values are none.",
+    "could not convert string": "X must hold numbers, and some values cannot be read as such.",
 }
 # How to see what was not repeated.
-TO_SEE = "sklearn_dpwg.exceptions.show_records() shows them"
+TO_SEE = "run it inside `with sklearn_dpwg.exceptions.show_records():` to see them"
 
 
 @contextmanager
@@ -304,7 +304,10 @@ def own_words(function: Function) -> Function:
             return function(*args, **kwargs)
         before = sys.exception()
         try:
-            with in_own_words(function.__qualname__):
+            place, name = function.__qualname__, function.__name__
+            if "." in place and args and hasattr(args[0], name):  # by the class that is used
+                place = f"{type(args[0]).__name__}.{name}"
+            with in_own_words(place):
                 return function(*args, **kwargs)
         except Exception as error:
             error.__cause__, error.__context__, error.__suppress_context__ = None, before, False

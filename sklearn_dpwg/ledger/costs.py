@@ -136,13 +136,14 @@ def privacy_of(fitted: Any, *, warn: bool = True, cv: Any = None) -> PrivacyGuar
     ----------
     fitted : estimator, or sequence of them
         A private estimator, or a pipeline, column transformer, search, bagging, calibration or
-        threshold tuning with private estimators in it, or such things in each other; for
-        ``cross_validate``, its ``"estimator"`` list.
+        threshold tuning with private estimators in it, the result of an audit, or such things in
+        each other; for ``cross_validate``, its ``"estimator"`` list.
     warn : bool, default=True
         Warn of what learned from the records outside every guarantee.
-    cv : int or cross-validation splitter, optional
-        What chose the records of a list of models, as it was passed to ``cross_validate``. Where
-        it is not said, several classifiers of a kind are named outside, as folds by label may have.
+    cv : int, cross-validation splitter or "prefit", optional
+        What chose the records of a list of models, as it was passed to ``cross_validate``;
+        "prefit" if no folds did. Where it is not said, several classifiers of a kind are named
+        outside, as folds by label may have.
 
     Returns
     -------

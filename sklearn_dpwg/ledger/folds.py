@@ -10,6 +10,8 @@ from sklearn import model_selection as known
 from sklearn.base import is_classifier
 from sklearn.frozen import FrozenEstimator
 
+from sklearn_dpwg.exceptions import InputError
+
 # A subclass may split by anything, so these are told by their very type.
 _BY_POSITION = (
     *(known.KFold, known.RepeatedKFold, known.ShuffleSplit),
@@ -57,6 +59,8 @@ def _groupings_of(cv: Any) -> list[str]:
 def list_outside(fitted: Any, cv: Any) -> list[str]:
     """Say of a list of models on folds of one splitter what no total covers; None is not told."""
     models = _listed(fitted) if isinstance(fitted, list | tuple) else []
+    # one fit may be there several times, as copies of it
+    models = list({getattr(one, "_fit_key", None) or id(one): one for one in models}.values())
     found = []
     for kind in dict.fromkeys(map(type, models)):
         alike = [one for one in models if type(one) is kind]
@@ -81,7 +85,9 @@ def _of_splitter(cv: Any, name: str, owner: Any, fitted: list[Any]) -> str | Non
     said = [getattr(one, "neighbours", None) for one in fitted]
     hidden = "replace-any" in [*said, *_listed_values(owner, "neighbours")]
     kind, own = type(cv).__name__, vars(type(cv)).get("_follows_groups")
-    if isinstance(cv, str) or type(cv) in _BY_POSITION:  # or "prefit"
+    if isinstance(cv, str) and cv != "prefit":
+        raise InputError(f'cv must be a splitter, a number of folds or "prefit", got {cv!r}.')
+    if isinstance(cv, str) or type(cv) in _BY_POSITION:
         return None
     decided = None
     if cv is None or isinstance(cv, Real):

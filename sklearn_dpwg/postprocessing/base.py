@@ -47,7 +47,7 @@ from sklearn_dpwg.postprocessing.histogram import (
     release_counts,
     split_budget,
 )
-from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, joint_guarantee
+from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
 from sklearn_dpwg.privacy.release import check_delta
 from sklearn_dpwg.solvers import Plan
 
@@ -296,7 +296,8 @@ class ScorePostprocessor(MetaEstimatorMixin, ClassifierMixin, CountedEstimator):
             seeded=noise.seeded,
             labels_stated=frozen and (self.group_labels is not None or found is None),
         )
-        alone = replace(alone, groupings=grouping_names(groups, self.group_by))
+        if alone.relation == Relation.REPLACE_IN_GROUP:
+            alone = replace(alone, groupings=grouping_names(groups, self.group_by))
         spent: list[str] = []
         own = StartCost(uuid4().hex, type(self).__name__, alone)
         # reserved before the model is fitted, which is charged by itself: both fit in or neither

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import numpy as np
@@ -201,3 +202,14 @@ def test_what_folds_cost_is_not_read_off_parameters_that_were_changed():
     model.set_params(epsilon=0.01)
     with pytest.raises(UnsupportedMechanismError, match="epsilon was changed since GridSearchCV"):
         privacy_of(search, warn=False)
+
+
+def test_what_chose_a_list_is_a_splitter_or_nothing():
+    model = DPWorstGroupClassifier(2.0, DELTA, data_norm=1.0, solver=MGR(n_steps=3), group_by=ones)
+    labels = (X[:, 0] > 0).astype(int)
+    one, other = clone(model).fit(X, labels), clone(model).fit(X, labels)
+    assert privacy_of([one, other], warn=False, cv="prefit").outside == ()
+    assert privacy_of([one, copy.copy(one)], warn=False).outside == ()  # one fit
+    assert len(privacy_of([one, other], warn=False).outside) == 1
+    with pytest.raises(ValueError, match="cv must be a splitter, a number of folds or"):
+        privacy_of([one, other], cv="none")

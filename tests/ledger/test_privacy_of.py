@@ -478,3 +478,11 @@ def test_an_audit_asks_whether_a_model_of_as_many_records_saw_these(fitted):
     with pytest.raises(ValueError, match="same_records_as must be the model where it was fitted"):
         audit_of(model=fitted())
     assert audit_of(model=fitted(), same_records_as=False).model_privacy_ is None
+
+
+def test_no_grouping_restricts_what_covers_any_record():
+    stated = thresholds(model(DPWorstGroupClassifier).fit(X, LABELS), group_labels=[1.0, 2.0])
+    assert stated.privacy_.relation.short_name == "replace-in-group"  # that of the model
+    alone = thresholds(LogisticRegression().fit(X, LABELS), group_labels=[1.0, 2.0])
+    assert alone.privacy_.relation.short_name == "replace-any"
+    assert alone.privacy_.groupings == ()
