@@ -224,16 +224,18 @@ def test_stated_noise_is_far_below_the_papers(power, batch):
         data = make_data(problem, *random_records(problem, np.random.default_rng(0)))
         game = solver.begin(plan, source)
         game.advance(data.as_oracle(np.random.default_rng(0)), problem.group_sizes)
-        found[schedule] = np.array([float(asked.sensitivity) for asked in source.asked])
-        farthest, rho = game._farthest, 1.0 / plan.schedule.multiplier
+        multiplier = plan.schedule.multiplier
+        found[schedule] = max(multiplier * float(asked.sensitivity) for asked in source.asked)
+        farthest = game._farthest
+        if schedule == "planned":
+            rho = 1.0 / multiplier  # of the budget: a paper plan costs less
     largest = papers_node_std(
         problem, rho=rho, power=power, n_total=16, step=15 if power > 1 else 1, farthest=farthest
     )
-    multiplier = plan.schedule.multiplier
-    assert multiplier * found["paper"].max() <= largest / batch * (1 + 1e-9)
+    assert found["paper"] <= largest / batch * (1 + 1e-9)
     if power == 1.0:
-        assert multiplier * found["paper"].max() > 0.8 * largest / batch
-        assert 2.0 * found["planned"].max() < found["paper"].max()
+        assert found["paper"] > 0.8 * largest / batch
+        assert 2.0 * found["planned"] < found["paper"]
 
 
 def test_a_mixture_of_the_start_is_paid_for():
