@@ -148,7 +148,9 @@ def audit(
         result = planned.run(sources.targets, sources.scores, sources.groups, same_records_as=same)
     command = shlex.join(["python", "-m", "sklearn_dpwg", *without_seed(ctx.meta["arguments"])])
     at_least = 0.8 if fail_below is None else fail_below  # the four-fifths rule
-    report = AuditReport(result, title=title, notes=notes, command=command, at_least=at_least)
+    report = AuditReport(
+        result, title=title, notes=notes, command=command, at_least=at_least, verdict_metric=metric
+    )
     makers = ((output, report.html), (json_file, result.to_json), (markdown, report.markdown))
     for path, text in makers:
         if path is not None:
@@ -281,7 +283,7 @@ def summary(result: AuditResult, metric: str, at_least: float) -> str:
 def _table(result: AuditResult, metric: str, at_least: float) -> list[str]:
     """Return a line a group: its size and rates, each with its interval, and its own answer."""
     name = metric.replace("_", " ")
-    rates = {name: result.rates(metric), "impact ratio": result.impact_ratios(metric)}
+    rates = {name: result.rates(metric), "impact ratio": result.impact_ratios(metric, at_least)}
     if metric != "error_rate":
         rates["error rate"] = result.rates("error_rate")
     answers = [one.answer for one in result.group_verdicts(metric, at_least)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from itertools import starmap
@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_dpwg._checks import real_number
 from sklearn_dpwg._stored import Stored, reading, stamp
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import verdicts, words
 from sklearn_dpwg.inspection.audit_rows import smallest_ratio
+from sklearn_dpwg.inspection.comparisons import Comparison, not_judged
 from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, LossSums, Verdict, WorstGroups
 from sklearn_dpwg.ledger.costs import StartCost
-from sklearn_dpwg.metrics.intervals import Interval, impact_ratios, ratio_interval, worst_group_set
+from sklearn_dpwg.metrics.intervals import Interval, ratio_interval, worst_group_set
 from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 _LOUD = 3.0
 # Categories of a smaller share may be left out of impact ratios: 6 RCNY 5-301(d).
 _SMALL_SHARE = 0.02
+# Groups of fewer people are not judged, nor are those that noise alone may have made.
+_FEWEST = 10
+_SURELY = 0.99999
 # Fields in the order of the JSON object.
 _IN_JSON = (
     *("group_name", "threshold", "confidence", "created", "n_cells", "epsilon", "privacy_"),
@@ -182,27 +187,34 @@ class AuditResult(Stored):
         )
 
     def impact_ratios(
-        self, metric: str = "selection_rate", *, confidence: float | None = None
+        self,
+        metric: str = "selection_rate",
+        at_least: float = 0.8,
+        *,
+        confidence: float | None = None,
+        **which: Any,
     ) -> tuple[GroupRate, ...]:
-        """Return each group's rate over the largest one.
+        """Return each group's rate over that of the group that is best off, whichever that is.
 
-        The largest is taken among groups that are not lost in the noise and have 2 % of the records
-        or more, where there are any: a few records would often have the largest rate by chance.
+        Of a harm, such as an error rate, it is the smallest rate over the group's own: 1 is best.
 
         Parameters
         ----------
         metric : str
             One of `METRICS`.
+        at_least : float
+            What the ratios will be held against; upper limits are the sharpest there.
         confidence : float, optional
             Another one than that of the audit.
+        **which
+            Which groups are compared, as in `verdict`.
 
         Returns
         -------
         tuple of GroupRate
-            One a group; 1 for the group that is divided by.
+            One a group.
         """
-        rates = self._intervals(metric, confidence)
-        ratios = impact_ratios(rates, reference=self._reference(metric))
+        ratios = self._comparison(metric, at_least, confidence=confidence, **which).ratios
         return self._named(f"{metric} ratio", metric, ratios)
 
     def worst_groups(self, metric: str = "error_rate") -> WorstGroups:
@@ -227,9 +239,9 @@ class AuditResult(Stored):
         return WorstGroups(metric, groups, found.value_low, found.value_high, found.gap)
 
     def group_verdicts(
-        self, metric: str = "selection_rate", at_least: float = 0.8
+        self, metric: str = "selection_rate", at_least: float = 0.8, **which: Any
     ) -> tuple[Verdict, ...]:
-        """Return whether each group's impact ratio is large enough, each for itself.
+        """Return whether each group is too far from the best-off one.
 
         Parameters
         ----------
@@ -237,32 +249,57 @@ class AuditResult(Stored):
             One of `METRICS`.
         at_least : float
             Smallest ratio that passes; 0.8 is the rule of four fifths.
+        **which
+            Which groups are compared, as in `verdict`.
 
         Returns
         -------
         tuple of Verdict
-            One a group.
+            One a group: where one fails, all together fail.
         """
-        comparison = self._comparison(metric, at_least)
-        return tuple(map(comparison.of_group, range(len(self.group_labels))))
+        return self._comparison(metric, at_least, **which).group_verdicts()
 
-    def verdict(self, metric: str = "selection_rate", at_least: float = 0.8) -> Verdict:
-        """Return whether every impact ratio is large enough, or that nobody can tell.
+    def verdict(
+        self,
+        metric: str = "selection_rate",
+        at_least: float = 0.8,
+        *,
+        leave_out: Sequence[Hashable] = (),
+        min_share: float = 0.0,
+        reference: Hashable = None,
+    ) -> Verdict:
+        """Return whether every ratio of two groups' rates is large enough, or cannot be told.
 
         Parameters
         ----------
         metric : str
-            One of `METRICS`.
+            One of `METRICS`. Of a harm, such as an error rate, large values are the bad ones.
         at_least : float
-            Smallest ratio that passes; 0.8 is the rule of four fifths.
+            Smallest ratio of the smaller rate to the larger that passes; 0.8 is the rule of four
+            fifths.
+        leave_out : sequence of labels, default=()
+            Groups that are not judged, declared without a look at the records.
+        min_share : float, default=0
+            Groups that surely have a smaller share of the records are not judged; 0.02 is New York
+            City's rule for hiring.
+        reference : label, optional
+            The group that all others are compared with; by default every pair is compared.
 
         Returns
         -------
         Verdict
-            "passes" where every ratio's lower limit is large enough, "fails" where an upper limit
-            is too small, at a confidence that counts that there are several groups.
+            "passes" where for every pair the lower limit is large enough, "fails" where some upper
+            limit is too small, at levels that count how many are compared. Either is wrong with a
+            probability of at most half the error of the audit's confidence. A group that noise
+            alone could have made is not judged; whoever is not is named.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is wrong.
         """
-        return self._comparison(metric, at_least).of_all()
+        which: dict[str, Any] = {"leave_out": leave_out, "min_share": min_share}
+        return self._comparison(metric, at_least, reference=reference, **which).of_all()
 
     def calibration(self, group: Hashable) -> tuple[GroupRate, ...]:
         """Return how often records of a group are positive, by bin of scores.
@@ -421,30 +458,74 @@ class AuditResult(Stored):
         loud = total < _LOUD * self.noise.std * math.sqrt(n_noisy)
         return "fewer than three noise deviations" if loud else ""
 
-    def _reference(self, metric: str) -> int:
-        """Return the group that others are compared with."""
-        rates = self._intervals(metric, None)
-        sizes = self._counted.group_sizes()
-        least = _SMALL_SHARE * sum(sizes)
-        known = [i for i, rate in enumerate(rates) if not math.isnan(rate.estimate)]
-        quiet = [i for i in known if not self._note(metric, i)]
-        large = [i for i in quiet if sizes[i] >= least]
-        return max(large or quiet or known or [0], key=lambda i: rates[i].estimate)
-
-    def _comparison(self, metric: str, at_least: float) -> verdicts.Comparison:
-        n_compared = max(1, len(self.group_labels) - 1)
-        strict = 1.0 - (1.0 - self.confidence) / n_compared
-        return verdicts.Comparison(
-            labels=tuple(map(str, self.group_labels)),
+    def _comparison(
+        self,
+        metric: str,
+        at_least: float,
+        *,
+        leave_out: Sequence[Hashable] = (),
+        min_share: float = 0.0,
+        reference: Hashable = None,
+        confidence: float | None = None,
+    ) -> Comparison:
+        """Return all pairs of groups as `verdict` compares them."""
+        if metric not in RATES:
+            raise InputError(f"metric must be one of {', '.join(RATES)}, got {metric!r}.")
+        if not 0.0 <= real_number(min_share, "min_share") < 1.0:
+            raise InputError(f"min_share must be at least 0 and below 1, got {min_share!r}.")
+        named: list[Hashable] = [leave_out] if isinstance(leave_out, str) else list(leave_out)
+        for label in [*named, *([] if reference is None else [reference])]:
+            if label not in self.group_labels:
+                raise InputError(f"group must be one of {self.group_labels!r}, got {label!r}.")
+        if reference is not None and reference in named:
+            raise InputError(f"reference must be a group that is not left out, got {reference!r}.")
+        reasons = self._left_out(named, min_share)
+        texts = tuple(map(str, self.group_labels))
+        out = {place for places in reasons.values() for place in places}
+        place = None if reference is None else self.group_labels.index(reference)
+        judged = tuple(one for one in range(len(texts)) if one not in out or one == place)
+        return Comparison(
+            labels=texts,
             metric=metric,
             at_least=smallest_ratio(at_least),
-            reference=self._reference(metric),
-            rates=self._intervals(metric, None),
-            strict_rates=self._intervals(metric, strict),
-            counted=self._counted,
-            confidence=self.confidence,
-            epsilon=self.epsilon,
+            judged=judged,
+            left_out=not_judged(
+                [(why, [texts[one] for one in places]) for why, places in reasons.items()]
+            ),
+            rate_of=partial(self._pooled, metric),
+            counts=self._counted.arrays(metric),
+            confidence=self.confidence if confidence is None else confidence,
+            reference=place,
         )
+
+    def _left_out(self, named: list[Hashable], min_share: float) -> dict[str, list[int]]:
+        """Return the groups that are not judged by reason, which names public numbers."""
+        sizes, half = self._counted.group_sizes(), self._counted.size_error(self.confidence)
+        # an empty group is below this but for one time in 200,000
+        least = max(_FEWEST, math.ceil(half + self._counted.size_error(_SURELY)) + 1)
+        share = min_share * sum(sizes)
+        reasons: dict[str, list[int]] = {
+            "they are left out on request": [],
+            f"they have fewer than {least} people": [],
+            f"they have less than {100 * min_share:g} % of the people": [],
+        }
+        declared, few, small = reasons.values()
+        for place, (label, size) in enumerate(zip(self.group_labels, sizes, strict=True)):
+            if label in named:
+                declared.append(place)
+            elif size + half < least:
+                few.append(place)
+            elif size + half < share:
+                small.append(place)
+        return reasons
+
+    def _pooled(self, metric: str, groups: tuple[int, ...], confidence: float) -> Interval:
+        if len(groups) == 1:
+            return self._interval(metric, groups[0], confidence)
+        key = (metric, groups, confidence)
+        if key not in self._known:
+            self._known[key] = self._counted.pooled(groups).interval(metric, 0, confidence)
+        return self._known[key]
 
 
 def overall_rate(result: AuditResult, metric: str) -> float | None:

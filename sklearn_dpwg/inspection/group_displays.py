@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
 from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
-from sklearn_dpwg.inspection.audit_rows import smallest_ratio
 from sklearn_dpwg.inspection.drawing import Display, Look
 from sklearn_dpwg.inspection.group_audit import audit_estimator, audit_predictions
-from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, answers_of, greater_is_worse
+from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, greater_is_worse
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -280,8 +279,8 @@ def shown_of(result: AuditResult, metric: str, *, ratio: bool, at_least: float) 
     """Return what a `GroupMetricDisplay` of an audit is made with."""
     shown: dict[str, Any] = {"is_private": result.is_private, "confidence": result.confidence}
     if ratio:
-        rates = result.impact_ratios(metric)
-        answers: Sequence[str] = answers_of(rates, smallest_ratio(at_least))
+        rates = result.impact_ratios(metric, at_least)
+        answers: Sequence[str] = [one.answer for one in result.group_verdicts(metric, at_least)]
         shown |= {"reference": at_least, "reference_name": f"{at_least:g}"}
     else:
         rates = result.rates(metric)

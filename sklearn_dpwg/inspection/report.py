@@ -160,6 +160,8 @@ class AuditReport(Stored):
         By which groups are worst off: a rate of `AuditResult.METRICS`, or a loss of the audit.
     at_least : float, default=0.8
         What impact ratios are held against; 0.8 is the four-fifths rule.
+    verdict_metric : str, default="selection_rate"
+        The rate whose ratios are judged.
 
     See Also
     --------
@@ -193,6 +195,7 @@ class AuditReport(Stored):
         command: str | None = None,
         metric: str = "error_rate",
         at_least: float = 0.8,
+        verdict_metric: str = "selection_rate",
     ) -> None:
         results = dict(result) if isinstance(result, Mapping) else {"the model": result}
         if not results:
@@ -209,6 +212,10 @@ class AuditReport(Stored):
         self.command = command
         self.metric = metric
         self.at_least = at_least
+        self.verdict_metric = verdict_metric
+
+    # what a page of before there was a choice judged
+    verdict_metric = "selection_rate"
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
@@ -219,11 +226,17 @@ class AuditReport(Stored):
             command=self.command,
             metric=self.metric,
             at_least=self.at_least,
+            judged=self.verdict_metric,
         )
 
     @cached_property
     def _page(self) -> str:
-        pictures = pictures_of(self.results, metric=self.metric, at_least=self.at_least)
+        pictures = pictures_of(
+            self.results,
+            metric=self.metric,
+            at_least=self.at_least,
+            judged=self.verdict_metric,
+        )
         return as_html(self._facts, pictures)
 
     def html(self) -> str:

@@ -15,7 +15,7 @@ from sklearn_dpwg.inspection.privacy_displays import (
     PrivacyUtilityDisplay,
     tradeoff_points,
 )
-from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, answers_of, greater_is_worse
+from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, greater_is_worse
 from sklearn_dpwg.inspection.words import texts_of, visible
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up, sections
@@ -120,7 +120,11 @@ ANSWERS = {
     "cannot tell": "These numbers cannot tell whether all groups pass.",
 }
 GLOSSARY = (
-    ("Impact ratio", "A group's selection rate over that of the most selected group."),
+    (
+        "Impact ratio",
+        "A group's rate over that of the best-off group, whichever that is. Of a harm, such as an "
+        "error rate, the smallest rate over the group's own.",
+    ),
     (
         "Four-fifths rule",
         "A rule of thumb of US agencies: a ratio below 0.8 is taken as evidence of adverse impact, "
@@ -162,22 +166,23 @@ def report_facts(
     command: str | None,
     metric: str,
     at_least: float,
+    judged: str,
 ) -> dict[str, Any]:
     """Return all that a page says, section by section."""
     first = next(iter(results.values()))
     names = dict(zip(results, texts_of(results), strict=True))
     group_name = visible(first.group_name)
     known = (*_ATTACKER, _PROOF, "Differential privacy")
-    verdicts = {name: verdict_facts(one, metric, at_least) for name, one in results.items()}
+    verdicts = {name: verdict_facts(one, metric, at_least, judged) for name, one in results.items()}
     return {
         "title": visible(title) if title is not None else f"Fairness audit by {group_name}",
         "model": next(iter(names.values())) if len(results) > 1 else None,
         "notes": [visible(note) for note in notes],
         "verdict": next(iter(verdicts.values())),
         "privacy": banner(results),
-        "groups": group_facts(first, metric, at_least),
+        "groups": group_facts(first, metric, at_least, judged),
         "models": [
-            _model_facts(names[name], result, metric, verdicts[name])
+            _model_facts(names[name], result, metric, verdicts[name], (judged, at_least))
             for name, result in results.items()
         ],
         "attacker": _said(results, names, lambda title: title in _ATTACKER),
@@ -187,7 +192,9 @@ def report_facts(
     }
 
 
-def verdict_facts(result: AuditResult, metric: str, at_least: float) -> dict[str, Any]:
+def verdict_facts(
+    result: AuditResult, metric: str, at_least: float, judged: str = "selection_rate"
+) -> dict[str, Any]:
     """Return who may be worst off by how much, and whether impact ratios are large enough."""
     names = dict(zip(result.group_labels, texts_of(result.group_labels), strict=True))
     worst, shown = result.worst_groups(metric), words.of_metric(metric)
@@ -201,7 +208,7 @@ def verdict_facts(result: AuditResult, metric: str, at_least: float) -> dict[str
         who = f"By {shown}, the worst-off group is {found}."
     else:
         who = f"By {shown}, the worst-off group may be {found}."
-    gap, verdict = worst.gap, result.verdict("selection_rate", at_least)
+    gap, verdict = worst.gap, result.verdict(judged, at_least)
     unit = " percentage points" if in_percent else ""
     size, least, most = (
         f"{100 * end:.1f}" if in_percent else f"{end:.3g}"
@@ -216,20 +223,27 @@ def verdict_facts(result: AuditResult, metric: str, at_least: float) -> dict[str
         "gap": f"It is {size}{unit} from the best-off group ({least} to {most}).",
         "may_be_worst": [names[label] for label in worst.groups],
         "answer": verdict.answer,
-        "impact": ANSWERS[verdict.answer],
+        "judged": judged,
+        "impact": ANSWERS[verdict.answer].replace(
+            "all groups pass", f"all groups pass by {words.of_metric(judged)}"
+        ),
         "deciding": words.with_short_names(verdict.sentence, result.group_labels),
         "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
     }
 
 
-def group_facts(result: AuditResult, metric: str, at_least: float) -> dict[str, Any]:
+def group_facts(
+    result: AuditResult, metric: str, at_least: float, judged: str = "selection_rate"
+) -> dict[str, Any]:
     """Return the table of groups: a row a group, numbers and notes."""
     texts = texts_of(result.group_labels)
     worst = set(result.worst_groups(metric).groups)
-    answers = answers_of(result.impact_ratios(), at_least)
+    answers = [one.answer for one in result.group_verdicts(judged, at_least)]
     listed_rates: dict[str, tuple[GroupRate, ...]] = {
-        name: result.impact_ratios() if name == "impact_ratio" else result.rates(name)
-        for name in _columns(result, metric)
+        name: (
+            result.impact_ratios(judged, at_least) if name == "impact_ratio" else result.rates(name)
+        )
+        for name in _columns(result, metric, judged)
     }
     sizes = result.group_sizes()
     total = sum(size.estimate for size in sizes)
@@ -250,7 +264,15 @@ def group_facts(result: AuditResult, metric: str, at_least: float) -> dict[str, 
     return {
         "name": visible(result.group_name),
         "columns": [
-            {"key": name, "words": words.of_metric(name), "in_percent": name in RATES}
+            {
+                "key": name,
+                "words": words.of_metric(
+                    f"{judged} ratio"
+                    if name == "impact_ratio" and judged != "selection_rate"
+                    else name
+                ),
+                "in_percent": name in RATES,
+            }
             for name in listed_rates
         ],
         "rows": rows,
@@ -258,9 +280,9 @@ def group_facts(result: AuditResult, metric: str, at_least: float) -> dict[str, 
     }
 
 
-def _columns(result: AuditResult, metric: str) -> tuple[str, ...]:
+def _columns(result: AuditResult, metric: str, judged: str) -> tuple[str, ...]:
     losses = tuple(loss.name for loss in result.losses)
-    others = [name for name in (metric, *losses) if name not in COLUMNS]
+    others = [name for name in (metric, judged, *losses) if name not in COLUMNS]
     return (*COLUMNS, *dict.fromkeys(others))
 
 
@@ -285,11 +307,17 @@ def _numbers(rate: GroupRate) -> dict[str, float | None]:
 
 
 def _model_facts(
-    name: str, result: AuditResult, metric: str, verdict: Mapping[str, Any]
+    name: str,
+    result: AuditResult,
+    metric: str,
+    verdict: Mapping[str, Any],
+    of_ratios: tuple[str, float],
 ) -> dict[str, Any]:
     worst = result.worst_groups(metric)
     # the smallest, of those that are known if any is
-    ratio = min(result.impact_ratios(), key=lambda one: (math.isnan(one.estimate), one.estimate))
+    ratio = min(
+        result.impact_ratios(*of_ratios), key=lambda one: (math.isnan(one.estimate), one.estimate)
+    )
     model, audit = result.model_privacy_, result.privacy_
     return {
         "model": name,
@@ -367,7 +395,7 @@ _Picture = tuple[Any, str, str, list[str], list[list[str]]]
 
 
 def pictures_of(
-    results: Mapping[str, AuditResult], *, metric: str, at_least: float
+    results: Mapping[str, AuditResult], *, metric: str, at_least: float, judged: str
 ) -> list[dict[str, Any]]:
     """Return the pictures: a title, a sentence, the SVG, and a table."""
     result = next(iter(results.values()))
@@ -385,7 +413,7 @@ def pictures_of(
     found.append(
         _of_groups(
             result,
-            shown_of(result, "selection_rate", ratio=True, at_least=at_least),
+            shown_of(result, judged, ratio=True, at_least=at_least),
             "Impact ratio of each group",
             f"A group passes where its whole interval is right of {at_least:g}, and fails where "
             f"it is left of it.",

@@ -1,9 +1,9 @@
-"""Whether an impact ratio is large enough, and what would tell where nobody can."""
+"""What an audit says of groups: rates, losses, verdicts, and how counts become rates."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sklearn_dpwg._stored import Stored
-from sklearn_dpwg.inspection.words import of_metric, text_of
-from sklearn_dpwg.metrics.intervals import Interval, impact_ratios, rate_interval, ratio_interval
+from sklearn_dpwg.inspection.contrasts import Counts
+from sklearn_dpwg.inspection.words import text_of
+from sklearn_dpwg.metrics.intervals import Interval, rate_interval, ratio_interval
 from sklearn_dpwg.privacy import IntegerNoise
 
 # Whether groups are treated alike, which may be that nobody can tell.
@@ -32,7 +33,7 @@ class Verdict(Stored):
     sentence : str
         The answer in words, with its numbers.
     would_tell : str
-        What would give an answer, where there is none: more people, or more ε; else empty.
+        What would help to an answer, where there is none: more people, or more ε; else empty.
     """
 
     answer: Answer
@@ -145,6 +146,27 @@ class CountedRates:
             hits, misses, noise=self.noise, n_cells=(n_hits, n_misses), confidence=confidence
         )
 
+    def pooled(self, groups: tuple[int, ...]) -> CountedRates:
+        """Return the counts of some groups together, as of one group."""
+        n_noisy = (self.n_noisy[0] * len(groups), self.n_noisy[1] * len(groups))
+        sizes = None if self.sizes is None else (sum(self.sizes[one] for one in groups),)
+        cells = self.cells[list(groups)].sum(axis=0, keepdims=True)
+        return replace(self, cells=cells, n_noisy=n_noisy, sizes=sizes)
+
+    def arrays(self, metric: str) -> Counts:
+        """Return the hits and misses of a rate in all groups, with the variances of their noise."""
+        rate = RATES[metric]
+        groups = range(len(self.cells))
+        hits, misses = (
+            np.array([self.total(one, cells) for one in groups], dtype=np.float64)
+            for cells in (rate.hits, rate.misses)
+        )
+        variance = 0.0 if self.noise is None else self.noise.std**2
+        known = self.sizes is not None and self.noise is not None and rate.is_of_all
+        totals = np.array(self.sizes, dtype=np.float64) if known else None
+        noise = (hits[:, 1] * variance, misses[:, 1] * variance)
+        return Counts(hits[:, 0], misses[:, 0], *noise, totals)
+
     def total(self, group: int, cells: Sequence[Cell]) -> tuple[int, int]:
         """Return the sum of some cells of a group, and of how many noisy numbers it is."""
         table = self.cells[group]
@@ -184,159 +206,6 @@ class CountedRates:
         if noise is None:
             return replace(self, cells=np.maximum(self.cells, 0), noise=None)
         return replace(self, noise=noise)
-
-
-# What is tried of people and of epsilon; a forecast is good for a quarter at best.
-_STEP, _MOST_TIMES, _MOST_PEOPLE, _MOST_EPSILON = 1.25, 1000.0, 1e6, 64.0
-
-
-def answer_of(ratio: Interval, at_least: float) -> Answer:
-    """Return what an interval of a ratio says; one that holds both says that nobody can tell."""
-    if ratio.low >= at_least:
-        return "passes"
-    return "fails" if ratio.high < at_least else "cannot tell"
-
-
-def answers_of(ratios: Sequence[GroupRate], at_least: float) -> list[Answer]:
-    """Return the answer about each group by itself, without what would tell."""
-    return [answer_of(Interval(one.estimate, one.low, one.high, 0.0), at_least) for one in ratios]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Ratios of each group to the reference, and what they say.
-
-    ``strict_rates`` hold at a confidence at which those of all groups hold together.
-    """
-
-    labels: tuple[str, ...]
-    metric: str
-    at_least: float
-    reference: int
-    rates: tuple[Interval, ...]
-    strict_rates: tuple[Interval, ...]
-    counted: CountedRates
-    confidence: float
-    epsilon: float
-
-    def of_group(self, group: int) -> Verdict:
-        """Return the verdict about one group by itself."""
-        return self._verdict(group, impact_ratios(self.rates, reference=self.reference)[group])
-
-    def of_all(self) -> Verdict:
-        """Return the verdict about all groups together."""
-        ratios, strict = (
-            impact_ratios(rates, reference=self.reference)
-            for rates in (self.rates, self.strict_rates)
-        )
-        from_lowest = sorted(range(len(ratios)), key=lambda place: _known(ratios[place].estimate))
-        for place in from_lowest:
-            if strict[place].high < self.at_least:
-                return self._verdict(place, strict[place])
-        for place in from_lowest:
-            if ratios[place].high < self.at_least:
-                said = self._words(place, ratios[place])
-                more = "More people."
-                by_chance = "but the lowest of so many groups may be so by chance"
-                return Verdict(
-                    "cannot tell", f"{said}, below {self.at_least:g}, {by_chance}.", more
-                )
-            if ratios[place].low < self.at_least:
-                return self._verdict(place, ratios[place])
-        lowest = from_lowest[0]
-        said = f"Every ratio is at least {self.at_least:g}"
-        return Verdict("passes", f"{said}: {self._words(lowest, ratios[lowest])}, the lowest.")
-
-    def _verdict(self, group: int, ratio: Interval) -> Verdict:
-        said = self._words(group, ratio)
-        answer = answer_of(ratio, self.at_least)
-        if answer == "passes":
-            return Verdict(answer, f"{said}, at least {self.at_least:g}.")
-        if answer == "fails":
-            return Verdict(answer, f"{said}, below {self.at_least:g}.")
-        said = f"{said}, which may be below {self.at_least:g} or not."
-        return Verdict(answer, said, self._would_tell(group))
-
-    def _forecast(self, group: int, counted: CountedRates) -> Interval:
-        """Return the interval of a ratio that other counts, or other noise, would give."""
-        pair = [
-            counted.interval(self.metric, place, self.confidence)
-            for place in (group, self.reference)
-        ]
-        return impact_ratios(pair, reference=1)[0]
-
-    def _tells(self, group: int, counted: CountedRates) -> bool:
-        return answer_of(self._forecast(group, counted), self.at_least) != "cannot tell"
-
-    def _would_tell(self, group: int) -> str:
-        """Say what would tell: people, or epsilon."""
-        exact, noise = self.counted.with_noise(None), self.counted.noise
-        sampling = _short(self._forecast(group, exact).width)
-        seem, people = "if the rates are as they seem", self._people(group)
-        if noise is None:
-            return f"Width {sampling}; {seem}, {people} would tell."
-        noisy = _short(self._forecast(group, self.counted).width)
-        width = f"Width {noisy}, of which sampling alone {sampling}"
-        times = self._times_epsilon(group, noise) if self._tells(group, exact) else None
-        if times is None:
-            return f"{width}: more epsilon will not help; {seem}, {people} would tell."
-        epsilon = f"epsilon = {self.epsilon * times:.2g}"
-        return f"{width}; {seem}, {epsilon} would tell, and so would {people}".rstrip(",") + "."
-
-    def _times_epsilon(self, group: int, noise: IntegerNoise) -> float | None:
-        """Return by what the epsilon of the audit would have to be multiplied."""
-
-        def tells(times: float) -> bool:
-            quieter = replace(noise, scale=noise.scale / times)
-            return self._tells(group, self.counted.with_noise(quieter))
-
-        return _least(tells, _MOST_EPSILON)
-
-    def _people(self, group: int) -> str:
-        name = self.labels[group]
-        pair = [int(self.counted.cells[place].sum()) for place in (group, self.reference)]
-        most = min(_MOST_TIMES, _MOST_PEOPLE / max(*pair, 1))
-        times = _least(lambda factor: self._tells(group, self.counted.scaled(factor)), most)
-        if times is None or pair[0] < 1:
-            return f"more people of {name} than can be said"
-        return (
-            f"about {_round_up(pair[0] * times):,} people of {name}, {times:.2g} times as many as "
-            f"now in every group,"
-        )
-
-    def _words(self, group: int, ratio: Interval) -> str:
-        number = f"{ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}] times"
-        if math.isnan(ratio.estimate):
-            number = "an unknown multiple of"
-        name = of_metric(self.metric)
-        return f"{self.labels[group]} has {number} the {name} of {self.labels[self.reference]}"
-
-
-def _known(estimate: float) -> float:
-    """Return an estimate, the largest where there is none."""
-    return math.inf if math.isnan(estimate) else estimate
-
-
-def _least(tells: Callable[[float], bool], most: float) -> float | None:
-    """Return the smallest factor that tells, on a grid, by bisection; None where none does."""
-    n_steps = math.floor(math.log(max(most, 1.0), _STEP))
-    if n_steps < 1 or not tells(_STEP**n_steps):
-        return None
-    low, high = 0, n_steps
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if tells(_STEP**middle) else (middle, high)
-    return float(_STEP**high)
-
-
-def _round_up(number: float) -> int:
-    """Return a number with two digits."""
-    unit = 10 ** max(0, math.floor(math.log10(max(number, 1.0))) - 1)
-    return int(math.ceil(number / unit) * unit)
-
-
-def _short(number: float) -> str:
-    return "infinite" if math.isinf(number) else f"{number:.3f}"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def test_cells_of_two_columns_read_alike_in_sentence_and_table(decisions):
     columns = "--groups race --groups decided --group-labels x/no,x/yes,y/no,y/yes"
     task = f"{columns} --target hired --classes no,yes --epsilon inf"
     shown = run("audit", decisions, "--predictions", "decided", *task.split()).stdout
-    assert " times the selection rate of x/yes" in shown
+    assert "x/yes of 100.0 %: a ratio of 0.00" in shown
     assert "('" not in shown
 
 
@@ -203,3 +204,15 @@ def test_what_a_page_needs_is_looked_for_before_the_budget_is_spent(
     outcome = run("audit", decisions, *f"--predictions decided {TASK} {spent}".split())
     assert outcome.exit_code == 2
     assert not book.exists()
+
+
+def test_page_and_exit_code_judge_the_metric_that_is_asked_for(decisions, tmp_path):
+    page = tmp_path / "page.md"
+    task = "--groups race --group-labels x,y --target hired --classes no,yes --epsilon inf"
+    asked = f"--metric true_positive_rate --fail-below 0.8 --markdown {page}"
+    found = run("audit", decisions, "--predictions", "decided", *task.split(), *asked.split())
+    sentence = found.stdout.splitlines()[0].partition(". ")[2]
+    assert "true positive rate" in sentence
+    assert sentence[:20] in page.read_text().replace("\\", "")
+    answer = re.match(r"Verdict: ([a-z ]+)\.", found.stdout)[1]
+    assert found.exit_code == {"passes": 0, "fails": 4, "cannot tell": 5}[answer]

@@ -103,25 +103,15 @@ def test_notes():
     assert "fewer than three" in negative.table()["note"].iloc[1]
 
 
-def test_the_reference_is_a_group_that_is_known():
-    """Ten records that happen to be selected are not what others are compared with."""
-    lucky = result(((*COUNTS[0],), (*COUNTS[1],), ((0, 5), (0, 6))))
-    ratios = lucky.impact_ratios()
-    assert ratios[0].estimate == 1.0
-    assert ratios[2].estimate == pytest.approx(1.0 / 0.42, rel=1e-6)
-    none = result(((*COUNTS[0],), (*COUNTS[1],), ((0, 5), (0, 6))), noise=None)
-    assert none.impact_ratios()[0].estimate == 1.0  # under 2 % of the records
-
-
 def test_verdicts():
-    found = result()
-    assert [one.answer for one in found.group_verdicts()] == ["passes", "fails", "cannot tell"]
+    found = result(COUNTS[:2])
+    assert [one.answer for one in found.group_verdicts()] == ["passes", "fails"]
     assert found.verdict().answer == "fails"
-    assert re.match(r"b has 0\.63 \[0\.\d\d, 0\.\d\d\] times the selection rate of a, below 0\.8\.",
-                    found.verdict().sentence)  # fmt: skip
+    said = r"b has a selection rate of 26\.\d %, a of 42\.\d %: a ratio of 0\.63 "
+    assert re.match(said + r"\[0\.\d\d, 0\.\d\d\], below 0\.8\.$", found.verdict().sentence)
     equal = result((COUNTS[0], COUNTS[0]))
     assert equal.verdict().answer == "passes"
-    assert "Every ratio is at least 0.8: " in equal.verdict().sentence
+    assert "Every ratio is at least 0.8. The lowest: " in equal.verdict().sentence
     assert equal.verdict(at_least=0.999).answer == "cannot tell"
 
 
@@ -134,50 +124,6 @@ def test_a_result_prints_its_verdict_and_a_line_a_group():
     selected = found.rates("selection_rate")[1]
     assert f"{selected.estimate:.2f} [{selected.low:.2f}, {selected.high:.2f}]" in lines[1]
     assert repr(found) == "AuditResult(3 groups, epsilon=1)"
-
-
-def test_what_would_tell():
-    more = result(((*COUNTS[0],), ((120, 30), (20, 55)))).group_verdicts()[1]
-    assert more.answer == "cannot tell"
-    text = more.would_tell
-    assert re.search(r"^Width 0\.\d{3}, of which sampling alone 0\.\d{3}", text)
-    width, sampling = map(float, re.findall(r"0\.\d{3}", text)[:2])
-    assert sampling < width
-    people = int(re.search(r"about ([\d,]+) people of b", text)[1].replace(",", ""))
-    assert people > 225
-    # with so many people of the same rates there is an answer
-    times = people / 225
-    counts = tuple(tuple(tuple(round(n * times) for n in row) for row in table) for table in
-                   ((*COUNTS[0],), ((120, 30), (20, 55))))  # fmt: skip
-    assert result(counts).group_verdicts()[1].answer != "cannot tell"
-    assert "more epsilon will not help" in text or "epsilon =" in text
-
-
-def test_more_epsilon_is_said_to_help_where_it_does():
-    loud = IntegerNoise("laplace", 20.0)
-    counts = (((26000, 4000), (3000, 17000)), ((380, 20), (20, 180)))
-    said = result(counts, noise=loud, epsilon=0.1).group_verdicts(at_least=0.7)[1]
-    assert said.answer == "cannot tell"
-    times = float(re.search(r"epsilon = ([\d.]+) would tell", said.would_tell)[1]) / 0.1
-    quieter = IntegerNoise("laplace", 20.0 / times * 0.99)
-    assert result(counts, noise=quieter).group_verdicts(at_least=0.7)[1].answer != "cannot tell"
-    exact = result(((*COUNTS[0],), ((120, 30), (20, 55))), noise=None).group_verdicts()[1]
-    assert "epsilon" not in exact.would_tell
-    assert exact.would_tell.startswith("Width 0.")
-
-
-def test_all_groups_fail_at_a_stricter_level():
-    """One of many groups that is just below by itself is not said to fail with all others."""
-    same = ((300, 100), (100, 300))
-    low = ((331, 69), (131, 269))
-    alone = result((same, low), noise=None, group_labels=("a", "b"))
-    many = result((*[same] * 11, low), noise=None, group_labels=tuple("abcdefghijkl"))
-    at = alone.impact_ratios()[1].high + 0.002
-    assert alone.verdict(at_least=at).answer == "fails"
-    assert many.group_verdicts(at_least=at)[-1].answer == "fails"
-    verdict = many.verdict(at_least=at)
-    assert verdict.answer == "cannot tell"
-    assert "by chance" in verdict.sentence
 
 
 def test_worst_groups():

@@ -309,12 +309,13 @@ def impact_ratios(
     return tuple(
         Interval(1.0, 1.0, 1.0, confidence)
         if place == reference
-        else _ratio(rate, rates[reference])
+        else ratio_of_rates(rate, rates[reference])
         for place, rate in enumerate(rates)
     )
 
 
-def _ratio(first: Interval, second: Interval) -> Interval:
+def ratio_of_rates(first: Interval, second: Interval) -> Interval:
+    """Return the first rate divided by the second, with limits."""
     p, q = first.estimate, second.estimate
     if math.isnan(p) or math.isnan(q) or p == q == 0.0:
         return Interval(math.nan, 0.0, math.inf, first.confidence)

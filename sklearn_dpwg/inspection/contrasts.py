@@ -1,0 +1,236 @@
+"""Contrasts of groups that a verdict rests on, and the levels at which they are tested."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from sklearn_dpwg._checks import FloatArray
+
+# Of the error of a wrong "fails", so much goes to groups against all others together, which find
+# one group that differs from all others; the rest goes to pairs.
+_POOLED_SHARE = 0.7
+# Of the former, so much goes to a lower limit of the highest rate.
+_SHARE_OF_LIMIT = 0.03
+_N_STEPS = 14
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How far apart rates may be: a low one is at least ``factor`` × a high one less ``gap``."""
+
+    factor: float
+    gap: float
+
+    def spread(self, high: float) -> float:
+        """Return by how much the lowest allowed rate is below the highest."""
+        return (1.0 - self.factor) * high + self.gap
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Hits and misses of groups, of shape (..., n_groups), and the variances of their noise.
+
+    With ``totals`` the number of records is known, and hits and misses say the same twice. Without
+    ``is_sample`` the rates are those of the very records.
+    """
+
+    hits: FloatArray
+    misses: FloatArray
+    hit_noise: FloatArray
+    miss_noise: FloatArray
+    totals: FloatArray | None = None
+    is_sample: bool = True
+
+    @property
+    def sizes(self) -> FloatArray:
+        """How many records the rates are of, at least 1."""
+        found = self.hits + self.misses if self.totals is None else self.totals
+        return np.maximum(found, 1.0)
+
+    @property
+    def rates(self) -> FloatArray:
+        """Estimates, half a record drawn to each end."""
+        hits, misses = self.hits, self.misses
+        if self.totals is not None:
+            hits = 0.5 * (hits - misses + self.totals)
+            misses = self.totals - hits
+        hits, misses = np.maximum(hits, 0.0) + 0.5, np.maximum(misses, 0.0) + 0.5
+        return np.asarray(hits / (hits + misses))
+
+    def variances(self, rates: FloatArray | float | None = None) -> FloatArray:
+        """Return the variances of estimates at some rates, by default at their own."""
+        at = self.rates if rates is None else rates
+        if self.totals is None:
+            noise = self.hit_noise * (1.0 - at) ** 2 + self.miss_noise * np.square(at)
+        else:
+            noise = 0.25 * (self.hit_noise + self.miss_noise)
+        sizes = self.sizes
+        return np.asarray((self.is_sample * sizes * at * (1.0 - at) + noise) / sizes**2)
+
+    def without_noise(self) -> Counts:
+        """Return the same counts as if they had no noise."""
+        none = np.zeros_like(self.hit_noise)
+        return Counts(self.hits, self.misses, none, none, self.totals, self.is_sample)
+
+    def relative_errors(self) -> FloatArray:
+        """Return the deviation of each estimate as a part of it."""
+        return np.asarray(np.sqrt(self.variances()) / self.rates)
+
+    def all_but_one(self) -> Counts:
+        """Return for each group the counts of all others together."""
+
+        def others(values: FloatArray) -> FloatArray:
+            return np.asarray(values.sum(axis=-1, keepdims=True) - values)
+
+        return self._each(others)
+
+    def together(self) -> Counts:
+        """Return the counts of all groups together, as of one group."""
+        return self._each(lambda values: np.asarray(values.sum(axis=-1, keepdims=True)))
+
+    def of(self, groups: list[int]) -> Counts:
+        """Return the counts of some groups."""
+        return self._each(lambda values: np.asarray(values[..., groups]))
+
+    def _each(self, change: Callable[[FloatArray], FloatArray]) -> Counts:
+        totals = None if self.totals is None else change(self.totals)
+        hits, misses, *noise = map(
+            change, (self.hits, self.misses, self.hit_noise, self.miss_noise)
+        )
+        return Counts(hits, misses, noise[0], noise[1], totals, self.is_sample)
+
+
+def excess(low: Counts, high: Counts, margin: Margin, *, pairs: bool = False) -> FloatArray:
+    """Return by how many deviations low rates are below what high ones allow.
+
+    With ``pairs`` it is of every low group (rows) beside every high one (columns).
+    """
+    p, q, v, w = low.rates, high.rates, low.variances(), high.variances()
+    if pairs:
+        p, v = p[..., :, None], v[..., :, None]
+        q, w = q[..., None, :], w[..., None, :]
+    return _in_deviations(margin.factor * q - margin.gap - p, v + margin.factor**2 * w)
+
+
+def _in_deviations(distance: FloatArray, variance: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = distance / np.sqrt(variance)
+    return np.asarray(np.where(np.isnan(found), 0.0, found))
+
+
+@dataclass(frozen=True)
+class Levels:
+    """One-sided error probabilities of the tests of a wrong "fails".
+
+    A contrast is of a group against all others together, or of a pair of groups.
+    """
+
+    pooled: float
+    pair: float
+
+
+def levels_of(counts: Counts, margin: Margin, error: float) -> Levels:
+    """Return levels at which a "fails" is wrong with a probability of at most the error.
+
+    Where all rates are within the margin they are, at worst, at its two ends: a set B of groups at
+    the low one, the others at the high one. A group of B is at the border against all others
+    together only if no other is in B, and a pair only if one of it is: so the errors of few tests
+    add up. ``docs/theory/verdicts.md`` has the proof.
+    """
+    n_groups = counts.hits.shape[-1]
+    if n_groups < 3:
+        return Levels(0.0, error)
+    pooled_error = _POOLED_SHARE * error
+    limit = _SHARE_OF_LIMIT * pooled_error
+    every = counts.together()
+    # the highest rate is at least that of all groups together
+    highest = float((every.rates + ndtri(limit) * np.sqrt(every.variances()))[0])
+    shifts = _shifts(counts, margin, max(highest, 0.0))
+    pooled = _largest_level(
+        lambda level: _pooled_errors(level, *shifts[:3]), pooled_error - limit, 2 * n_groups
+    )
+    pair = _largest_level(
+        lambda level: _pair_errors(level, shifts[3], n_groups),
+        error - pooled_error,
+        n_groups * (n_groups - 1),
+    )
+    return Levels(pooled, pair)
+
+
+def _largest_level(errors: Callable[[float], float], error: float, n_tests: int) -> float:
+    """Return the largest level at which the errors add up to no more than an error."""
+    low, high = math.log(error / n_tests), math.log(error)
+    if errors(error) <= error:
+        return error
+    for _ in range(_N_STEPS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if errors(math.exp(middle)) <= error else (low, middle)
+    return math.exp(low)
+
+
+def _shifts(
+    counts: Counts, margin: Margin, highest: float
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return how far within the margin a contrast is, in deviations, where others share its end.
+
+    Of a low group against all others, if all others were low too; of all others against a high
+    group, if all others were high; the groups' shares; of pairs whose groups are at one end.
+    """
+    spread = margin.spread(highest)
+    lowest = max(highest - spread, 0.0)
+
+    def at(of: Counts) -> FloatArray:
+        return np.maximum(of.variances(highest), of.variances(lowest))
+
+    own, others = at(counts), at(counts.all_but_one())
+    ones = np.ones_like(own)
+    low = _in_deviations(margin.factor * spread * ones, own + margin.factor**2 * others)
+    high = _in_deviations(spread * ones, others + margin.factor**2 * own)
+    pairs = np.maximum(own[:, None] + margin.factor**2 * own, own + margin.factor**2 * own[:, None])
+    within = margin.spread(lowest) * np.ones_like(pairs)
+    return low, high, counts.sizes / counts.sizes.sum(), _in_deviations(within, pairs)
+
+
+def _pooled_errors(level: float, low: FloatArray, high: FloatArray, shares: FloatArray) -> float:
+    """Return a bound of the sum of errors of all contrasts with others together.
+
+    It is the largest over the share of all records that low groups have.
+    """
+    edges = np.linspace(0.0, 1.0, 2 * _N_STEPS + 1)
+    return max(
+        _of_one_end(level, low, shares, first, last)
+        + _of_one_end(level, high, shares, 1.0 - last, 1.0 - first)
+        for first, last in pairwise(edges)
+    )
+
+
+def _of_one_end(
+    level: float, shifts: FloatArray, shares: FloatArray, least: float, most: float
+) -> float:
+    """Return a bound of the errors where groups at one end have so much of all records.
+
+    Which groups these are is a knapsack, whose relaxation is filled by gain a share.
+    """
+    quantile = ndtri(level)
+    rest = np.maximum(1.0 - shares, 1e-12)
+    with np.errstate(invalid="ignore"):
+        with_others = np.nan_to_num(shifts * np.maximum(least - shares, 0.0) / rest, nan=0.0)
+    always = ndtr(quantile - shifts)
+    gains = ndtr(quantile - np.minimum(with_others, shifts)) - always
+    order = np.argsort(-gains / np.maximum(shares, 1e-12))
+    before = np.cumsum(shares[order]) - shares[order]
+    kept = np.clip((most - before) / np.maximum(shares[order], 1e-12), 0.0, 1.0)
+    return float(always.sum() + (kept * gains[order]).sum())
+
+
+def _pair_errors(level: float, shifts: FloatArray, n_groups: int) -> float:
+    """Return a bound of the sum of errors of all pairs: few of them are at both ends."""
+    inner = ndtr(ndtri(level) - shifts)
+    n_across = (n_groups // 2) * (n_groups - n_groups // 2)
+    return n_across * level + float(inner.sum() - np.trace(inner))

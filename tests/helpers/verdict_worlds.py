@@ -1,0 +1,58 @@
+"""Worlds whose verdict is known, and how often audits may miss it."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_dpwg.inspection import GroupAudit
+
+
+@dataclass(frozen=True)
+class World:
+    """Sizes and rates of groups, and the least and the largest share of an answer."""
+
+    sizes: tuple[int, ...]
+    rates: tuple[float, ...]
+    answer: str
+    least: float = 0.0
+    most: float = 1.0
+    n_labels: int = 0
+    metric: str = "selection_rate"
+    epsilon: float = 1.0
+
+    def is_kept(self, counts):
+        """Return whether the share of the answer is as it should be, but for chance."""
+        n_audits = sum(counts.values())
+        share = counts[self.answer] / n_audits
+        slack = 3.0 * np.sqrt(max(self.most * (1.0 - self.most), 0.0) / n_audits)
+        return self.least <= share <= self.most + slack
+
+
+WORLDS = {
+    "rare and selected most": World((3000, 3000, 60), (0.3, 0.3, 0.5), "passes", most=0.025),
+    "rare, ratio .78": World((3000, 3000, 100), (0.39, 0.39, 0.5), "passes", most=0.025),
+    "40 at the border": World((300,) * 40, (0.4,) * 20 + (0.5,) * 20, "fails", most=0.025),
+    "60 at the border": World((300,) * 60, (0.4,) + (0.5,) * 59, "fails", most=0.025),
+    "5 small at the border": World((100,) * 5, (0.24,) * 2 + (0.3,) * 3, "fails", most=0.025),
+    "a lower false positive rate": World(
+        (3000, 3000), (0.10, 0.101), "fails", most=0.0, metric="false_positive_rate"
+    ),
+    "equal, 5 empty": World((4000,) * 3, (0.4,) * 3, "passes", least=1.0, n_labels=8),
+    "equal, 20 empty": World((4000,) * 3, (0.4,) * 3, "passes", least=1.0, n_labels=23),
+    "power, 5 of 300": World((300,) * 5, (0.3,) + (0.5,) * 4, "fails", least=0.60),
+    "power, 20 of 1,000": World((1000,) * 20, (0.35,) + (0.5,) * 19, "fails", least=0.30),
+}
+
+
+def answers_in(world, n_audits, seed=0):
+    """Return how often each answer is given."""
+    rng, found = np.random.default_rng(seed), Counter()
+    groups = np.repeat(np.arange(len(world.sizes)), world.sizes)
+    labels = range(world.n_labels or len(world.sizes))
+    audit = GroupAudit(epsilon=world.epsilon, group_labels=labels)
+    for _ in range(n_audits):
+        chosen = (rng.random(len(groups)) < np.array(world.rates)[groups]).astype(int)
+        result = audit.run(np.zeros_like(chosen), chosen, groups)
+        found[result.verdict(world.metric).answer] += 1
+    return found
