@@ -94,7 +94,8 @@ class AuditResult(Stored):
     Notes
     -----
     Intervals cover that the records are a sample and that counts are noisy: they invert exact
-    tests with the law of the noise. Means of losses have normal ones. Each holds by itself.
+    tests with the law of the noise; those of mean losses do so for the most skewed losses of the
+    same variance, and their coverage was measured. Each holds by itself.
 
     Examples
     --------
@@ -439,8 +440,7 @@ class AuditResult(Stored):
 
     def _compute(self, metric: str, group: int, confidence: float) -> Interval:
         if metric in self._losses:
-            size, std = self._counted.group_sizes()[group], self._counted.size_std
-            return verdicts.mean_interval(self._losses[metric], group, size, std, confidence)
+            return verdicts.mean_interval(self._losses[metric], group, self._counted, confidence)
         if metric not in RATES:
             known = ", ".join([*RATES, *self._losses])
             raise InputError(f"metric must be one of {known}, got {metric!r}.")

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import betaincinv, ndtri
 
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.inspection.contrasts import Counts
@@ -179,13 +179,6 @@ class CountedRates:
             return [float(size) for size in self.sizes]
         return [float(total) for total in self.cells.sum(axis=(1, 2))]
 
-    @property
-    def size_std(self) -> float:
-        """Standard deviation of the noise in a size."""
-        if self.noise is None or self.sizes is not None:
-            return 0.0
-        return self.noise.std * math.sqrt(2 * sum(self.n_noisy))
-
     def size_error(self, confidence: float) -> float:
         """Return by how much a size is wrong, at most, with a probability."""
         if self.noise is None or self.sizes is not None:
@@ -235,26 +228,54 @@ class LossSums(Stored):
     square_noise_std: float = 0.0
 
 
-def mean_interval(
-    loss: LossSums, group: int, size: float, size_std: float, confidence: float
-) -> Interval:
-    """Return a normal interval of a mean loss, of a group whose size may itself be noisy.
+def mean_interval(loss: LossSums, group: int, counted: CountedRates, confidence: float) -> Interval:
+    """Return an interval of a mean loss, whose limits are exact ones for the most skewed losses.
 
-    The variance of the losses is raised by a quantile of the noise in it, so that noise does not
-    make it too small; what noise in the sum and in the size adds is known.
+    Sampling is that of losses of two values, one of them the bound beyond the limit, with the same
+    mean and variance (docs/theory/group-audit.md). Errors of the sum, the size and the variance by
+    noise are quantiles of its law, of which all but the last are added in squares.
     """
+    size = float(counted.cells[group].sum() if counted.sizes is None else counted.sizes[group])
+    bound = loss.bound
     if size < 1.0:
-        return Interval(math.nan, 0.0, loss.bound, confidence)
-    z = float(ndtri(0.5 + 0.5 * confidence))
-    shift = loss.sums[group] / size
-    square = loss.bound**2 / 8.0 + loss.squares[group] / size
-    raised = square - shift**2 + z * loss.square_noise_std / size
-    # no loss between 0 and the bound varies more
-    variance = min(max(raised, 0.0), loss.bound**2 / 4.0)
-    noise = math.hypot(loss.sum_noise_std, shift * size_std) / size
-    half = z * math.hypot(math.sqrt(variance / size), noise)
-    mean = min(max(0.5 * loss.bound + shift, 0.0), loss.bound)
-    return Interval(mean, max(0.0, mean - half), min(loss.bound, mean + half), confidence)
+        return Interval(math.nan, 0.0, bound, confidence)
+    level = 0.5 * (1.0 - confidence)
+    is_laplace = counted.noise is not None and counted.noise.mechanism == "laplace"
+    deviations = -math.log(2.0 * level) / math.sqrt(2.0) if is_laplace else -float(ndtri(level))
+    of_sum = deviations * loss.sum_noise_std / bound
+    of_squares = deviations * loss.square_noise_std / bound**2
+    of_size = counted.size_error(confidence)
+    shift = min(max(loss.sums[group] / (bound * size), -0.5), 0.5)
+    square = loss.squares[group] / (bound**2 * size)
+    # noise in the sum and the size moves the square of the mean, too
+    parts = of_squares, 2.0 * shift * of_sum, (2.0 * shift**2 - square) * of_size
+    raised = 0.125 + square - shift**2 + math.hypot(*parts) / size
+    # no loss between 0 and 1 varies more
+    variance = min(max(raised, 0.0), 0.25)
+
+    def above(shift: float) -> float:
+        """Return how far above the middle the mean may be, Fieller's where the size is noisy."""
+        room = 0.5 - shift
+        error = math.hypot(size * (room - _least_mean(room, variance, size, level)), of_sum)
+        quiet = size**2 - of_size**2
+        if quiet <= 0.0:
+            return 0.5
+        root = math.sqrt((of_size * size * shift) ** 2 + quiet * error**2)
+        return min((size**2 * shift + root) / quiet, 0.5)
+
+    estimate, low, high = 0.5 + shift, 0.5 - above(-shift), 0.5 + above(shift)
+    return Interval(
+        bound * estimate, bound * min(low, estimate), bound * max(high, estimate), confidence
+    )
+
+
+def _least_mean(mean: float, variance: float, size: float, level: float) -> float:
+    """Return Clopper and Pearson's lower limit of a mean of losses of two values, one of them 0."""
+    if mean <= 0.0:
+        return 0.0
+    other = mean + variance / mean
+    share = mean / other
+    return other * float(betaincinv(size * share, size * (1.0 - share) + 1.0, level))
 
 
 @dataclass(frozen=True)
@@ -266,7 +287,8 @@ class WorstGroups(Stored):
     metric : str
         The metric.
     groups : tuple of labels
-        Every group that may be the worst; the worst is among them with the audit's confidence.
+        Every group that may be the worst; the worst is among them with the audit's confidence. Of
+        mean losses that is no theorem but was measured (docs/theory/group-audit.md).
     low, high : float
         Bounds of the metric in the worst group.
     gap : Interval
