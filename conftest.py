@@ -35,7 +35,7 @@ exceptions._FILTERS = (
 )
 
 OPTIONS = ELLIPSIS | NORMALIZE_WHITESPACE
-COMMAND = "python -m sklearn_dpwg "
+COMMAND = "dpwg "
 
 
 def enter_folder(namespace: dict) -> None:

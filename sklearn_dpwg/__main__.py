@@ -1,4 +1,4 @@
-"""The command line, as ``python -m sklearn_dpwg``."""
+"""The command line, as ``dpwg`` and as ``python -m sklearn_dpwg``."""
 
 import sys
 

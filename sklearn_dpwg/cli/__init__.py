@@ -1,7 +1,7 @@
 """Command line: schema, plan, fit, predict and audit.
 
-``python -m sklearn_dpwg --help``. It needs the extra `cli`. `TRUSTED_TYPES` names what its model
-files may hold, for ``skops.io.load(path, trusted=TRUSTED_TYPES)``.
+``dpwg --help``, or ``python -m sklearn_dpwg --help``. It needs the extra `cli`. `TRUSTED_TYPES`
+names what its model files may hold, for ``skops.io.load(path, trusted=TRUSTED_TYPES)``.
 """
 
 from typing import Any

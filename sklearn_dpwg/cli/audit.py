@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from sklearn_dpwg.cli.cells import Faults, as_text, checked_features, numbers, words
 from sklearn_dpwg.cli.models import ledger_around, load_model, schema_of, spent_of
 from sklearn_dpwg.cli.options import (
     FILE,
@@ -21,6 +22,7 @@ from sklearn_dpwg.cli.options import (
     groups_options,
     ledger_options,
     make_task,
+    missing_label_option,
     overwrite_option,
     random_state_option,
     read_schema,
@@ -36,10 +38,7 @@ from sklearn_dpwg.cli.tables import (
     TableFile,
     WrongInput,
     check_outputs,
-    features,
-    numbers,
     paid_for,
-    texts,
     write_text,
 )
 
@@ -49,9 +48,14 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Audit decisions by group: verdict, page, JSON.")
 @table_argument
-@click.option("--scores", metavar="COLUMN", help="Column of probabilities of the positive class.")
+@click.option("--scores", metavar="COLUMN", help="Column of probabilities of the favourable class.")
 @click.option("--predictions", metavar="COLUMN", help="Column of decisions: one of the classes.")
-@click.option("--model", type=FILE, help="Model that `fit` wrote, to make the scores.")
+@click.option(
+    "--model",
+    type=FILE,
+    help="Model that `fit` wrote, to make the scores: its probabilities p of its second class, or "
+    "1 - p where the favourable class is the other.",
+)
 @click.option(
     "--same-records/--held-out",
     default=None,
@@ -59,13 +63,19 @@ if TYPE_CHECKING:
 )
 @schema_option
 @groups_options
+@missing_label_option
 @target_options
+@click.option(
+    "--positive",
+    metavar="CLASS",
+    help="The favourable class of the two, which counts as selected: the last one by default.",
+)
 @budget_options
 @click.option(
     "--threshold",
     type=float,
     metavar="NUMBER",
-    help="Public threshold from which on a score is a yes: 0.5 by default.",
+    help="Public threshold from which on a score selects: 0.5 by default.",
 )
 @click.option("--score-edges", metavar="A,B,C", help="Public edges of score bins, for calibration.")
 @click.option(
@@ -146,7 +156,7 @@ def audit(
     with book or nullcontext():
         same = sources.fitted_to_them
         result = planned.run(sources.targets, sources.scores, sources.groups, same_records_as=same)
-    command = shlex.join(["python", "-m", "sklearn_dpwg", *without_seed(ctx.meta["arguments"])])
+    command = shlex.join(["dpwg", *without_seed(ctx.meta["arguments"])])
     at_least = 0.8 if fail_below is None else fail_below  # the four-fifths rule
     report = AuditReport(
         result, title=title, notes=notes, command=command, at_least=at_least, verdict_metric=metric
@@ -224,22 +234,25 @@ def sources_of(
         )
     fitted = None if model is None else load_model(model)
     task = _task(schema, fitted, options)
-    task.check(table)
-    classes = _two_classes(task)
+    wanted = task.wanted()
+    classes = _two_classes(task, options["positive"])
     kinds = {} if fitted is None else schema_of(fitted).columns
-    table.require(kinds, str(model))
     decided = [name for name in (scores, predictions) if name is not None]
-    table.require(decided, "--scores" if scores is not None else "--predictions")
+    of_decisions = "--scores" if scores is not None else "--predictions"
+    table.require({**wanted, str(model): kinds, of_decisions: decided})
     if task.needed_target() in decided:
         raise WrongInput(f"target must be a column of its own, got {decided[0]!r} for both.")
     columns = table.read([*kinds, *decided, *task.group_columns, task.needed_target()])
-    found = (
-        _decisions(columns, scores, predictions, classes)
-        if fitted is None
-        else _scores_of(fitted, features(columns, kinds))
-    )
-    of_these = fitted if same_records else None
-    return Sources(task, classes, task.targets(columns), found, task.groups(columns), of_these)
+    faults = table.faults()
+    groups, targets = task.groups(columns, faults), task.targets(columns, faults)
+    if fitted is None:
+        found = _decisions(columns, scores, predictions, classes, faults)
+        faults.refuse()
+    else:
+        X = checked_features(columns, kinds, faults)
+        faults.refuse()
+        found = _scores_of(fitted, X, classes[1])
+    return Sources(task, classes, targets, found, groups, fitted if same_records else None)
 
 
 def audit_of(sources: Sources, options: Mapping[str, Any]) -> GroupAudit:
@@ -269,12 +282,12 @@ def summary(result: AuditResult, metric: str, at_least: float) -> str:
     lines = [
         f"Verdict: {verdict.answer}. {_with_names(verdict.sentence, result)}",
         *([_with_names(verdict.would_tell, result)] if verdict.would_tell else []),
+        f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.",
         f"Worst off by error rate may be: {names}; its error rate is from {worst.low:.3f} to "
         f"{worst.high:.3f}.",
         "",
         *_table(result, metric, at_least),
         "",
-        f"Selected: whoever is decided {result.classes[1]!r}, not {result.classes[0]!r}.",
         f"Privacy: {promise}.",
     ]
     return "\n".join(lines)
@@ -323,14 +336,14 @@ def _task(schema: Path | None, fitted: Any, options: Mapping[str, Any]) -> Task:
     task = make_task(said, options)
     if fitted is None or not hasattr(fitted, "classes_"):
         return task
-    of_model = tuple(map(str, fitted.classes_))
+    of_model = tuple(map(as_text, fitted.classes_))
     if task.classes is not None and set(task.classes) != set(of_model):
         raise WrongInput(f"classes must be those of the model, {of_model!r}, got {task.classes!r}.")
-    return Task(task.group_columns, task.group_labels, task.target, of_model, None)
+    return replace(task, classes=task.classes or of_model, target_bounds=None)
 
 
-def _two_classes(task: Task) -> tuple[str, str]:
-    """Return the negative and the positive class, which sorts last."""
+def _two_classes(task: Task, positive: str | None) -> tuple[str, str]:
+    """Return the negative and the positive class, which is the last one or as it is said."""
     if task.target_bounds is not None or task.classes is None:
         raise WrongInput(
             "classes must be declared, as an audit is about two of them: say --classes no,yes, or "
@@ -338,39 +351,38 @@ def _two_classes(task: Task) -> tuple[str, str]:
         )
     if len(task.classes) != 2:
         raise WrongInput(f"classes must be two for an audit, got {task.classes!r}.")
-    low, high = sorted(task.classes)
-    return low, high
+    first, last = task.classes
+    if positive is None or as_text(positive) == last:
+        return first, last
+    if as_text(positive) != first:
+        raise WrongInput(f"positive must be one of the classes {task.classes!r}, got {positive!r}.")
+    return last, first
 
 
 def _decisions(
-    columns: Mapping[str, Any], scores: str | None, predictions: str | None, classes: Sequence[str]
+    columns: Mapping[str, Any],
+    scores: str | None,
+    predictions: str | None,
+    classes: Sequence[str],
+    faults: Faults,
 ) -> np.ndarray:
     """Return scores from a column, 0 and 1 for decisions."""
     if scores is not None:
-        found = numbers(columns[scores], scores, who="scores")
-        if not ((found >= 0.0) & (found <= 1.0)).all():
-            raise WrongInput(
-                f"column {scores!r} (scores) must hold probabilities from 0 to 1, and some are "
-                f"outside: decisions that are classes go to --predictions."
-            )
-        return found
+        return numbers(columns[scores], f"{scores!r} (scores)", faults, (0.0, 1.0))
     assert predictions is not None
-    words = texts(columns[predictions], predictions, who="predictions")
-    if not set(words) <= set(classes):
-        raise WrongInput(
-            f"column {predictions!r} (predictions) must hold none but the classes, "
-            f"{', '.join(map(repr, classes))}, and some values differ."
-        )
-    return np.asarray(words == classes[1], dtype=np.float64)
+    said = f"{predictions!r} (predictions)"
+    found, _ = words(columns[predictions], said, faults, classes)
+    return np.asarray(found == classes[1], dtype=np.float64)
 
 
-def _scores_of(model: Any, X: Any) -> np.ndarray:
+def _scores_of(model: Any, X: Any, positive: str) -> np.ndarray:
     """Return probabilities of the positive class, or decisions of a model that has none."""
     if not hasattr(model, "classes_"):
         raise WrongInput("model must be a classifier: an audit is about decisions of two classes.")
+    place = [as_text(one) for one in model.classes_].index(positive)
     if hasattr(model, "predict_proba"):
-        return np.asarray(model.predict_proba(X)[:, 1], dtype=np.float64)
-    return np.asarray(model.predict(X) == model.classes_[1], dtype=np.float64)
+        return np.asarray(model.predict_proba(X)[:, place], dtype=np.float64)
+    return np.asarray(model.predict(X) == model.classes_[place], dtype=np.float64)
 
 
 def _edges(text: str) -> tuple[float, ...]:

@@ -18,6 +18,7 @@ from sklearn_dpwg.cli.options import (
     estimator_options,
     groups_options,
     ledger_options,
+    missing_label_option,
     overwrite_option,
     random_state_option,
     schema_option,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 @schema_option
 @click.option("--output", "-o", type=FILE, required=True, help="Model file (skops) to write.")
 @groups_options
+@missing_label_option
 @target_options
 @target_bounds_option
 @budget_options
@@ -67,6 +69,7 @@ def fit(
     """
     from sklearn.pipeline import Pipeline
 
+    from sklearn_dpwg.cli.cells import checked_features
     from sklearn_dpwg.cli.models import ledger_around, save_model, spent_of
     from sklearn_dpwg.cli.options import (
         PartsOfFile,
@@ -75,7 +78,7 @@ def fit(
         read_schema,
         shown_progress,
     )
-    from sklearn_dpwg.cli.tables import TableFile, WrongInput, check_outputs, features, paid_for
+    from sklearn_dpwg.cli.tables import TableFile, WrongInput, check_outputs, paid_for
     from sklearn_dpwg.ledger import privacy_of
     from sklearn_dpwg.preprocessing import PublicSchema
 
@@ -88,13 +91,14 @@ def fit(
     said = read_schema(schema)
     task = make_task(said, options)
     file = TableFile.of(table, options)
-    task.check(file, list(said.columns))
-    file.require(said.columns, str(schema))
+    file.require({**task.wanted(list(said.columns)), str(schema): said.columns})
     estimator = make_estimator(task, options)
     if spool is None:
         columns = file.read([*said.columns, *task.group_columns, task.needed_target()])
-        of_groups, y = task.groups(columns), task.targets(columns)
-        X = features(columns, said.columns)
+        faults = file.faults()
+        of_groups, y = task.groups(columns, faults), task.targets(columns, faults)
+        X = checked_features(columns, said.columns, faults)
+        faults.refuse()
         del columns
         model = Pipeline([("schema", PublicSchema(said.columns)), ("model", estimator)])
         fit_model = partial(model.fit, X, y, model__groups=of_groups)
@@ -214,7 +218,6 @@ def predict(
     check_outputs([output], [model, table], overwrite=overwrite)
     fitted = load_model(model)
     file = TableFile.of(table, options)
-    file.require(keep, "--keep")
     found = predictions(fitted, file, str(model), keep)
     write_table(found, output)
     click.echo(f"{output}: {len(found):,} prediction(s)")
@@ -253,8 +256,7 @@ def schema(
     file = TableFile.of(table, options)
     check_outputs([output], [table], overwrite=overwrite)
     groups, target = options["groups"], options["target"]
-    file.require(groups, "--groups")
-    file.require(() if target is None else (target,), "--target")
+    file.require({"--groups": groups, "--target": () if target is None else (target,)})
     frame = file.guessed_frame() if guess_kinds else file.empty_frame()
     labels = make_task(None, options).group_labels
     text = template(frame, groups=groups, target=target, group_labels=labels)

@@ -11,7 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from sklearn_dpwg._stored import Stored
-from sklearn_dpwg.cli.tables import PARQUET, TableFile, WrongInput, features, write
+from sklearn_dpwg.cli.cells import checked_features
+from sklearn_dpwg.cli.tables import PARQUET, TableFile, WrongInput, write
 from sklearn_dpwg.exceptions import StoredFormatError
 
 if TYPE_CHECKING:
@@ -146,9 +147,10 @@ def predictions(model: Any, table: TableFile, name: str, keep: Sequence[str] = (
     import pandas as pd
 
     kinds = schema_of(model).columns
-    table.require(kinds, name)
-    columns = table.read([*kinds, *keep])
-    X = features(columns, kinds)
+    table.require({name: kinds, "--keep": keep})
+    columns, faults = table.read([*kinds, *keep]), table.faults()
+    X = checked_features(columns, kinds, faults)
+    faults.refuse()
     found: dict[str, Any] = {each: columns[each].to_pandas() for each in keep}
     made: dict[str, Any] = {"prediction": model.predict(X)}
     if hasattr(model, "predict_proba"):

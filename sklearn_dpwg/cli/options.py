@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 import numpy as np
 
-from sklearn_dpwg.cli.tables import TableFile, WrongInput, as_text, features, numbers, texts
+from sklearn_dpwg.cli.cells import (
+    Faults,
+    as_text,
+    features,
+    numbers,
+    shown,
+    words,
+)
+from sklearn_dpwg.cli.tables import TableFile, WrongInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +63,20 @@ table_options = _together(
         "missing_values",
         multiple=True,
         metavar="TEXT",
-        help="A cell of a CSV file that stands for a missing value, beside empty ones. Repeatable.",
+        help="A cell of a CSV file or sheet that stands for a missing value, beside empty ones. "
+        "Repeatable.",
+    ),
+    click.option(
+        "--encoding",
+        default="utf-8",
+        metavar="NAME",
+        help="Of a CSV file, as latin-1 or cp1252: utf-8 by default.",
+    ),
+    click.option("--sheet", metavar="NAME", help="Sheet of an .xlsx file that has several."),
+    click.option(
+        "--show-examples",
+        is_flag=True,
+        help="Show a few values of cells that cannot be used, which is not private.",
     ),
 )
 groups_options = _together(
@@ -71,12 +92,17 @@ groups_options = _together(
         help="All group labels. Of two columns of groups: A/x,A/y,B/x.",
     ),
 )
+missing_label_option = click.option(
+    "--missing-label",
+    metavar="LABEL",
+    help="Group of the records whose group is missing, which are refused otherwise.",
+)
 target_options = _together(
     click.option("--target", metavar="COLUMN", help="Column to predict."),
     click.option(
         "--classes",
         metavar="A,B",
-        help="All classes; of two, the one that sorts last is the positive one.",
+        help="All classes; of two, an audit takes the last as the favourable one.",
     ),
 )
 target_bounds_option = click.option(
@@ -134,8 +160,9 @@ overwrite_option = click.option(
 Label = str | tuple[str, ...]
 
 # Options that are no parameters of an estimator.
-OF_TASK = ("groups", "group_labels", "target", "classes", "target_bounds")
-OF_FILES = ("delimiter", "missing_values", "ledger_epsilon", "ledger_delta")
+OF_TASK = ("groups", "group_labels", "missing_label", "target", "classes", "target_bounds")
+OF_FILES = ("delimiter", "missing_values", "encoding", "sheet", "show_examples")
+OF_LEDGER = ("ledger_epsilon", "ledger_delta")
 
 
 @dataclass(frozen=True)
@@ -147,37 +174,37 @@ class Task:
     target: str | None
     classes: tuple[str, ...] | None
     target_bounds: tuple[float, float] | None
+    missing_label: str | None = None  # of a record whose group is missing
 
-    def groups(self, columns: Mapping[str, Any]) -> pd.Series | pd.DataFrame:
+    def groups(self, columns: Mapping[str, Any], faults: Faults) -> pd.Series | pd.DataFrame:
         """Return the group of each record, all of which have to be among the labels."""
         import pandas as pd
 
-        found = pd.DataFrame(
-            {name: texts(columns[name], name, who="groups") for name in self.group_columns}
-        )
-        labels = set(self.needed_labels())
-        several = len(self.group_columns) > 1
-        cells = found.drop_duplicates().itertuples(index=False, name=None)
-        if not all((cell if several else cell[0]) in labels for cell in cells):
-            names = " and ".join(map(repr, self.group_columns))
-            raise WrongInput(
-                f"column {names} (groups) must hold none but the declared labels, "
-                f"{_shown(self.needed_labels())}, and some values differ."
+        labels = [label if isinstance(label, tuple) else (label,) for label in self.needed_labels()]
+        found, right = {}, []
+        for name, parts in zip(self.group_columns, zip(*labels, strict=True), strict=True):
+            said = f"{name!r} (groups)"
+            allowed = list(dict.fromkeys(parts))
+            found[name], known = words(
+                columns[name], said, faults, allowed, "labels", self.missing_label
             )
-        return found if several else found.iloc[:, 0]
+            right.append(known)
+        frame = pd.DataFrame(found)
+        if len(found) == 1:
+            return frame.iloc[:, 0]
+        other = np.all(right, axis=0) & ~pd.MultiIndex.from_frame(frame).isin(labels)
+        names = " and ".join(map(repr, found))
+        cells = list(frame[other].itertuples(index=False, name=None))
+        faults.add(f"{names} (groups)", "not one of the declared labels", cells)
+        return frame
 
-    def targets(self, columns: Mapping[str, Any]) -> np.ndarray:
+    def targets(self, columns: Mapping[str, Any], faults: Faults) -> np.ndarray:
         """Return the targets: classes as text, or numbers where bounds are declared."""
         name = self.needed_target()
+        said = f"{name!r} (target)"
         if self.target_bounds is not None:
-            return numbers(columns[name], name, who="target")
-        found = texts(columns[name], name, who="target")
-        if self.classes is not None and not set(found) <= set(self.classes):
-            raise WrongInput(
-                f"column {name!r} (target) must hold none but the declared classes, "
-                f"{_shown(self.classes)}, and some values differ."
-            )
-        return found.astype(str)
+            return numbers(columns[name], said, faults)
+        return words(columns[name], said, faults, self.classes)[0].astype(str)
 
     def sizes(self, text: str) -> dict[Label, int] | list[int]:
         """Return sizes of groups, by label where the text has labels."""
@@ -194,7 +221,9 @@ class Task:
         if len(named) < len(parts) or len(set(named)) < len(named):
             raise WrongInput(f"group_sizes must name each group once, or none, got {text!r}.")
         several = isinstance((self.group_labels or ("",))[0], tuple) or len(self.group_columns) > 1
-        labels: list[Label] = [tuple(name.split("/")) if several else name for name in named]
+        labels: list[Label] = [
+            tuple(map(as_text, name.split("/"))) if several else as_text(name) for name in named
+        ]
         return dict(zip(labels, counts, strict=True))
 
     def needed_target(self) -> str:
@@ -214,8 +243,8 @@ class Task:
             )
         return self.group_labels
 
-    def check(self, table: TableFile, columns: Sequence[str] = ()) -> None:
-        """Refuse a table without the columns, and a target that is something else too."""
+    def wanted(self, columns: Sequence[str] = ()) -> dict[str, Sequence[str]]:
+        """Return the columns of target and groups by option; refuse a target that is another."""
         target = self.needed_target()
         if not self.group_columns:
             raise WrongInput(
@@ -228,8 +257,7 @@ class Task:
                 raise WrongInput(
                     f"target must be a column of its own, and {target!r} is one of {what} too."
                 )
-        table.require([target], "--target")
-        table.require(self.group_columns, "--groups")
+        return {"--target": [target], "--groups": self.group_columns}
 
 
 def read_schema(path: Path) -> SchemaFile:
@@ -250,29 +278,49 @@ def make_task(schema: SchemaFile | None, options: Mapping[str, Any]) -> Task:
         raise WrongInput("classes and target_bounds must not both be said: classes have no bounds.")
     columns = tuple(options["groups"]) or (() if schema is None else schema.group_columns or ())
     if len(set(columns)) < len(columns):
-        raise WrongInput(f"groups must name each column once, got {_shown(columns)}.")
+        raise WrongInput(f"groups must name each column once, got {shown(columns)}.")
     labels: tuple[Label, ...] | None = None
     if options["group_labels"] is not None:
         parts = split_list(options["group_labels"], "group_labels")
-        labels = tuple(tuple(p.split("/")) if len(columns) > 1 else p for p in parts)
+        several = len(columns) > 1
+        labels = tuple(tuple(map(as_text, p.split("/"))) if several else as_text(p) for p in parts)
     elif schema is not None and schema.group_labels is not None:
         labels = tuple(
             tuple(map(as_text, label)) if isinstance(label, tuple) else as_text(label)
             for label in schema.group_labels
         )
     _check_labels(labels, columns)
+    missing_label = options.get("missing_label")
+    if missing_label is not None:
+        missing_label = as_text(missing_label)
+        labels = _with_missing(labels, missing_label)
     if schema is not None and classes is None and target_bounds is None:
         target_bounds = schema.target_bounds
-    known = None if classes is None else tuple(split_list(classes, "classes"))
+    known = None if classes is None else tuple(map(as_text, split_list(classes, "classes")))
     if known is None and target_bounds is None and schema is not None and schema.classes:
         known = tuple(map(as_text, schema.classes))
     for name, values in (("group_labels", labels), ("classes", known)):
         if values is not None and len(set(values)) < len(values):
-            raise WrongInput(f"{name} must name each one once, got {_shown(values)}.")
+            raise WrongInput(f"{name} must name each one once, got {shown(values)}.")
     target = options.get("target")
     if target is None and schema is not None:
         target = schema.target
-    return Task(columns, labels, target, known, target_bounds)
+    return Task(columns, labels, target, known, target_bounds, missing_label)
+
+
+def _with_missing(labels: tuple[Label, ...] | None, missing: str) -> tuple[Label, ...] | None:
+    """Return the labels and that of records without group, which several columns must declare."""
+    if labels is None or missing in labels:
+        return labels
+    if not isinstance(labels[0], tuple):
+        return (*labels, missing)
+    if not any(missing in label for label in labels):
+        raise WrongInput(
+            f"missing_label must be a part of the group labels of several columns, as "
+            f"{'/'.join([missing, *labels[0][1:]])!r}, which are not added by themselves, got "
+            f"{missing!r}."
+        )
+    return labels
 
 
 def split_list(text: str, name: str) -> list[str]:
@@ -289,14 +337,9 @@ def _check_labels(labels: tuple[Label, ...] | None, columns: tuple[str, ...]) ->
         n_parts = len(label) if isinstance(label, tuple) else 1
         if columns and n_parts != len(columns):
             raise WrongInput(
-                f"group_labels must have a part for each of the columns {_shown(columns)}, with / "
+                f"group_labels must have a part for each of the columns {shown(columns)}, with / "
                 f"between them on the command line, got {label!r}."
             )
-
-
-def _shown(values: Sequence[Any]) -> str:
-    shown = ", ".join(map(repr, values[:10]))
-    return shown if len(values) <= 10 else f"{shown}, ... ({len(values)})"
 
 
 def make_estimator(task: Task, options: Mapping[str, Any]) -> Any:
@@ -306,7 +349,7 @@ def make_estimator(task: Task, options: Mapping[str, Any]) -> Any:
     given = {
         name: value
         for name, value in options.items()
-        if value is not None and name not in (*OF_TASK, *OF_FILES)
+        if value is not None and name not in (*OF_TASK, *OF_FILES, *OF_LEDGER)
     }
     if "prior" in given:
         given["prior"] = _prior(given["prior"])
@@ -338,7 +381,7 @@ class PartsOfFile:
     """A source of the records of a file, in runs of its row groups."""
 
     def __init__(self, table: TableFile, task: Task, schema: PublicSchema, spool: str) -> None:
-        if table.is_csv:
+        if not table.is_parquet:
             raise WrongInput(
                 f"spool must be left out with {table.path}, a file of text, which is read as a "
                 f"whole: a Parquet file is read in parts."
@@ -353,7 +396,7 @@ class PartsOfFile:
         self._file = ParquetFile.of(fragment)
         if not sum(self._file.group_rows):
             raise WrongInput(f"{table.path} must have rows, got a header alone.")
-        self._task, self._columns = task, table.empty_frame()
+        self._task, self._table, self._columns = task, table, table.empty_frame()
         # a frame of no rows has the columns that a schema is fitted to
         self.schema = schema.fit(self._columns[list(schema.columns)])
         self.spool = spool
@@ -369,22 +412,29 @@ class PartsOfFile:
         encoded = 8 * len(self.schema.get_feature_names_out())
         n_rows = rows_per_part(max(encoded, CELL_BYTES * len(self.schema.columns)))
         runs = runs_of(self._file, n_rows)
-        return [Part(self._file, run, self._task, self.schema) for run in runs]
+        return [Part(self._file, run, self._task, self.schema, self._table) for run in runs]
 
     def check_labels(self) -> None:
-        """Refuse cells of targets and groups that are none, part by part."""
+        """Refuse cells of targets and groups that are none, those of all parts at once."""
+        faults = self._table.faults()
         for part in self.partitions():
-            part.read_labels()
+            part.labels(faults)
+        faults.refuse()
 
 
 class Part:
     """Records of some row groups."""
 
     def __init__(
-        self, file: ParquetFile, row_groups: list[int], task: Task, schema: PublicSchema
+        self,
+        file: ParquetFile,
+        row_groups: list[int],
+        task: Task,
+        schema: PublicSchema,
+        table: TableFile,
     ) -> None:
         self._file, self._row_groups = file, row_groups
-        self._task, self._schema = task, schema
+        self._task, self._schema, self._whole = task, schema, table
 
     def read(self) -> Table:
         """Return the records, rows as the schema encodes them."""
@@ -394,17 +444,22 @@ class Part:
         """Return targets and groups; columns of rows are not read."""
         return self._table([])
 
+    def labels(self, faults: Faults) -> tuple[Any, Any]:
+        """Return targets and groups, and note what is wrong with them."""
+        names = list(dict.fromkeys([self._task.needed_target(), *self._task.group_columns]))
+        with self._file.open() as file:
+            columns = _by_name(file.read_row_groups(self._row_groups, columns=names))
+        return self._task.targets(columns, faults), self._task.groups(columns, faults)
+
     def _table(self, of_rows: list[int]) -> Table:
         from sklearn_dpwg.data.sources import Table
 
-        task, kinds = self._task, self._schema.columns
-        labels = list(dict.fromkeys([task.needed_target(), *task.group_columns]))
+        faults, kinds = self._whole.faults(), self._schema.columns
+        targets, groups = self.labels(faults)
+        faults.refuse()
         with self._file.open() as file:
-            found = file.read_row_groups(self._row_groups, columns=labels)
-            columns = file.read_row_groups(of_rows, columns=list(kinds))
-        X = self._schema.transform(features(_by_name(columns), kinds))
-        of_labels = _by_name(found)
-        return Table(X, task.targets(of_labels), task.groups(of_labels))
+            columns = _by_name(file.read_row_groups(of_rows, columns=list(kinds)))
+        return Table(self._schema.transform(features(columns, kinds)), targets, groups)
 
 
 def _by_name(table: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Tables in CSV and Parquet files, of which no type is guessed from a value.
+"""Tables in files, of which no type is guessed from a value.
 
 A CSV file has no types: its cells are text until a schema says what they are. What is wrong with a
 file is said by the names of its columns, which are public, and never by a value.
@@ -6,8 +6,8 @@ file is said by the names of its columns, which are public, and never by a value
 
 from __future__ import annotations
 
+import codecs
 import csv
-import math
 import os
 import sys
 import warnings
@@ -16,12 +16,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 import numpy as np
+
+from sklearn_dpwg.cli.cells import Faults, WrongTable, as_text, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +39,7 @@ FAILS = 4
 CANNOT_TELL = 5
 
 # What the extra `cli` installs and a command imports when it needs it.
-_EXTRA = ("pyarrow", "skops", "rich", "jinja2", "matplotlib", "fairlearn")
+_EXTRA = ("pyarrow", "skops", "rich", "jinja2", "matplotlib", "fairlearn", "openpyxl")
 _TO_SEE = "--debug before the command shows them"
 # click before 8.2 shows help by itself where nothing is asked for
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -79,6 +82,8 @@ class OneSentence(click.Group):
                 raise
             if isinstance(error, _HELP):
                 error.show()  # no command was named
+            elif isinstance(error, WrongTable):
+                click.echo(f"Error: {error.format_message()}", err=True)  # in lines
             else:
                 _say("Error", error.format_message())
             sys.exit(error.exit_code)
@@ -115,12 +120,11 @@ class OneSentence(click.Group):
             return super().invoke(ctx)
 
 
-def unknown_name(what: str, name: str, known: list[str]) -> WrongInput:
-    """Return the refusal of a name that is not there, with the nearest one that is."""
+def unknown_name(name: str, known: list[str]) -> str:
+    """Return a name that is not there, with the nearest one that is."""
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     folded = [each for each in known if each.strip().lower() == name.strip().lower()]
-    advice = f": did you mean {(folded or near)[0]!r}?" if folded or near else "."
-    return WrongInput(f"{what} {name!r}{advice}")
+    return f"{name!r}: did you mean {(folded or near)[0]!r}?" if folded or near else f"{name!r}."
 
 
 @contextmanager
@@ -184,6 +188,7 @@ def _say(kind: str, text: str) -> None:
 
 CSV_DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 PARQUET = (".parquet", ".pq")
+SHEETS = ".xlsx"
 
 
 @dataclass(frozen=True)
@@ -193,18 +198,35 @@ class TableFile:
     path: Path
     # what stands between the cells of a CSV file; by default what the name of the file says
     delimiter: str | None = None
-    # cells of a CSV file that stand for a missing value, beside empty ones
+    # cells of a CSV file or a sheet that stand for a missing value, beside empty ones
     missing_values: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+    sheet: str | None = None
+    show_examples: bool = False
 
     @classmethod
     def of(cls, path: Path, options: Mapping[str, Any]) -> TableFile:
         """Return a table as the options say that it is written."""
-        return cls(path, options["delimiter"], options["missing_values"])
+        names = ("delimiter", "missing_values", "encoding", "sheet", "show_examples")
+        return cls(path, *(options[name] for name in names))
+
+    def __post_init__(self) -> None:
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            raise WrongInput(
+                f"encoding must be one that Python knows, as latin-1 or cp1252, got "
+                f"{self.encoding!r}."
+            ) from None
 
     @property
-    def is_csv(self) -> bool:
-        """Whether the file is one of text."""
-        return self.path.suffix.lower() not in PARQUET
+    def is_parquet(self) -> bool:
+        """Whether the columns of the file have types."""
+        return self.path.suffix.lower() in PARQUET
+
+    def faults(self) -> Faults:
+        """Return where cells that cannot be used are noted."""
+        return Faults(self.path, show_examples=self.show_examples)
 
     @cached_property
     def names(self) -> list[str]:
@@ -216,7 +238,7 @@ class TableFile:
             )
         if not self.path.is_file():
             raise WrongInput(f"{self.path} must be a file that is there.")
-        names = self._csv_header() if self.is_csv else self._parquet_schema().names
+        names = self._header()
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise WrongInput(
@@ -228,47 +250,75 @@ class TableFile:
         """Return a frame without rows that has the names and, of Parquet, the types."""
         import pandas as pd
 
-        if self.is_csv:
+        if not self.is_parquet:
             return pd.DataFrame({name: pd.Series(dtype=object) for name in self.names})
         _ = self.names
         return self._parquet_schema().empty_table().to_pandas()
 
     def guessed_frame(self) -> pd.DataFrame:
-        """Return a frame without rows whose types pandas guessed from the values of a CSV file."""
+        """Return a frame without rows whose types pandas guessed from the values of a file."""
         import pandas as pd
 
-        if not self.is_csv:
+        if self.is_parquet:
             return self.empty_frame()
         _ = self.names
         gaps = list(self.missing_values)
+        if self._is_sheet:
+            cells = self._cells.iloc[1:, self._places()].infer_objects()
+            return cells.set_axis(self.names, axis=1).iloc[:0]
         try:
-            guessed = pd.read_csv(self.path, sep=self._delimiter, na_values=gaps)
+            guessed = pd.read_csv(
+                self.path, sep=self._delimiter, na_values=gaps, encoding=self.encoding
+            )
         except (ValueError, OSError) as error:
             raise self._unreadable(error) from None
         return guessed.iloc[:0]
 
-    def require(self, names: Iterable[str], who: str) -> None:
-        """Refuse a file without one of the columns that somebody names."""
-        for name in names:
-            if name not in self.names:
-                raise unknown_name(
-                    f"{self.path} must have the columns of {who}, and has no", name, self.names
-                )
+    def require(self, wanted: Mapping[str, Iterable[str]]) -> None:
+        """Refuse a file without some of the columns, which are listed by who names them."""
+        absent = [
+            (who, unknown_name(name, self.names))
+            for who, names in wanted.items()
+            for name in names
+            if name not in self.names
+        ]
+        if len(absent) == 1:
+            ((who, said),) = absent
+            raise WrongInput(f"{self.path} must have the columns of {who}, and has no {said}")
+        if absent:
+            lines = [f"  of {who} it has no {said}" for who, said in absent]
+            raise WrongTable("\n".join([f"{self.path} must have columns that it has not:", *lines]))
 
     def read(self, names: Sequence[str]) -> dict[str, Any]:
-        """Read columns, and no others, as arrays of pyarrow; those of CSV as text."""
+        """Read columns, and no others, as arrays of pyarrow; those without types as text."""
         names = list(dict.fromkeys(names))
-        table = self._read_csv(names) if self.is_csv else self._read_parquet(names)
+        if self.is_parquet:
+            table = self._read_parquet(names)
+        else:
+            table = self._read_sheet(names) if self._is_sheet else self._read_csv(names)
         if not table.num_rows:
             raise WrongInput(f"{self.path} must have rows, got a header alone.")
         return {name: table.column(name) for name in names}
 
+    def _header(self) -> list[str]:
+        if self.is_parquet:
+            found: list[str] = self._parquet_schema().names
+            return found
+        if not self._is_sheet:
+            return self._csv_header()
+        names = [as_text(self._cells.iat[0, place]) for place in self._places()]
+        if not names:
+            raise WrongInput(f"{self.path} must begin with the names of its columns, got none.")
+        return names
+
     def _csv_header(self) -> list[str]:
-        delimiter = self._delimiter
+        delimiter, encoding = self._delimiter, self.encoding
+        if codecs.lookup(encoding).name == "utf-8":
+            encoding = "utf-8-sig"  # a mark at the beginning is no part of a name
         try:
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
+            with self.path.open(encoding=encoding, newline="") as file:
                 names = next(csv.reader(file, delimiter=delimiter), [])
-        except (UnicodeDecodeError, csv.Error, OSError) as error:
+        except (UnicodeError, csv.Error, OSError) as error:
             raise self._unreadable(error) from None
         if not any(names):
             raise WrongInput(f"{self.path} must begin with the names of its columns, got none.")
@@ -284,7 +334,7 @@ class TableFile:
     def _delimiter(self) -> str:
         suffix = self.path.suffix.lower()
         if suffix not in CSV_DELIMITERS:
-            allowed = ", ".join((*CSV_DELIMITERS, *PARQUET))
+            allowed = ", ".join((*CSV_DELIMITERS, *PARQUET, SHEETS))
             raise WrongInput(f"{self.path} must have a name that ends in one of {allowed}.")
         if self.delimiter is None:
             return CSV_DELIMITERS[suffix]
@@ -300,6 +350,7 @@ class TableFile:
         try:
             return arrow_csv.read_csv(
                 self.path,
+                read_options=arrow_csv.ReadOptions(encoding=self.encoding),
                 parse_options=arrow_csv.ParseOptions(
                     delimiter=self._delimiter, newlines_in_values=True
                 ),
@@ -310,8 +361,57 @@ class TableFile:
                     strings_can_be_null=True,
                 ),
             )
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, UnicodeError, OSError) as error:
             raise self._unreadable(error) from None
+
+    # A sheet of a workbook: each cell has a type of its own, and is read as a text file has it.
+
+    @property
+    def _is_sheet(self) -> bool:
+        return self.path.suffix.lower() == SHEETS
+
+    @cached_property
+    def _cells(self) -> pd.DataFrame:
+        """Cells of the sheet, its header in the first row."""
+        import pandas as pd
+
+        import_module("openpyxl")  # its absence is answered by the name of the extra
+        try:
+            with pd.ExcelFile(self.path, engine="openpyxl") as book:
+                sheets = book.sheet_names
+                if (self.sheet or sheets[0]) in sheets and (self.sheet or len(sheets) == 1):
+                    cells = book.parse(
+                        self.sheet or sheets[0], header=None, dtype=object, keep_default_na=False
+                    )
+                    return cells.replace("", None).dropna(how="all")
+        except Exception as error:  # whatever a broken archive raises
+            raise self._unreadable(error) from None
+        got = "none" if self.sheet is None else repr(self.sheet)
+        raise WrongInput(
+            f"sheet must be one of those of {self.path}, {shown(sheets)}, as --sheet NAME, got "
+            f"{got}."
+        )
+
+    def _places(self) -> list[int]:
+        """Return the columns of a sheet that have a name."""
+        first = self._cells.iloc[:1].notna().to_numpy()
+        return [int(place) for place in np.flatnonzero(first)]
+
+    def _read_sheet(self, names: list[str]) -> Any:
+        import pyarrow as pa
+
+        places = dict(zip(self.names, self._places(), strict=True))
+        found = {}
+        for name in names:
+            cells = self._cells.iloc[1:, places[name]]
+            said = [
+                None if gap else as_text(cell)
+                for cell, gap in zip(cells, cells.isna(), strict=True)
+            ]
+            found[name] = pa.array(
+                [None if each in ("", *self.missing_values) else each for each in said], pa.string()
+            )
+        return pa.table(found)
 
     def _parquet_schema(self) -> Any:
         import pyarrow as pa
@@ -334,105 +434,15 @@ class TableFile:
     def _unreadable(self, error: Exception) -> WrongInput:
         """Return a refusal without the words of a parser, which may hold cells."""
         said = str(error).lower()
-        kind = "a CSV" if self.is_csv else "a Parquet"
+        kind = "an Excel" if self._is_sheet else "a Parquet" if self.is_parquet else "a CSV"
         reason = "it cannot be read"
-        if "utf8" in said or "utf-8" in said:
-            reason = "some text is not UTF-8"
+        if isinstance(error, UnicodeError) or "utf8" in said or "utf-8" in said:
+            reason = f"some text is not {self.encoding.upper()}: say --encoding, as cp1252"
         elif "expected" in said and "columns, got" in said:
             reason = "some row has more or fewer cells than the header"
         elif isinstance(error, PermissionError):
             reason = "its permissions forbid to read it"
         return WrongInput(f"{self.path} must be {kind} file, and {reason}.")
-
-
-def texts(column: Any, name: str, *, who: str) -> np.ndarray:
-    """Return a column as text without blanks at its ends, or refuse one with gaps."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    if pa.types.is_floating(column.type):
-        values = column.to_numpy()
-        gaps = bool(np.isnan(values).any())
-        words = None if gaps else np.array([as_text(value) for value in values], dtype=object)
-    else:
-        try:
-            cells = compute.utf8_trim_whitespace(column.cast(pa.string()))
-        except pa.ArrowException:
-            raise WrongInput(
-                f"column {name!r} ({who}) must hold text, numbers or yes and no, got {column.type}."
-            ) from None
-        words = cells.to_numpy()
-        gaps = column.null_count > 0 or bool((words == "").any())
-    if gaps or words is None:
-        raise WrongInput(
-            f"column {name!r} ({who}) must have no missing values, and some are: give them a value "
-            f"of their own, or leave these rows out."
-        )
-    return np.asarray(words, dtype=object)
-
-
-def numbers(column: Any, name: str, *, who: str) -> np.ndarray:
-    """Return a column as finite numbers, or refuse it."""
-    import pandas as pd
-
-    values = column.to_pandas()
-    try:
-        found = np.asarray(pd.to_numeric(values), dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.array([math.nan])
-        if not values.isna().any():
-            raise WrongInput(
-                f"column {name!r} ({who}) must hold numbers, and some are none."
-            ) from None
-    if not np.isfinite(found).all():
-        raise WrongInput(
-            f"column {name!r} ({who}) must hold finite numbers, and some are missing or infinite."
-        )
-    return found
-
-
-def as_text(value: Any) -> str:
-    """Return a label as a file of text has it: yes and no in small letters, 1.0 as 1."""
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value).strip()
-
-
-def features(columns: Mapping[str, Any], kinds: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the columns of a schema, levels that a file has in another type as the schema says."""
-    import pandas as pd
-
-    frame = {}
-    for name, kind in kinds.items():
-        values = columns[name].to_pandas()
-        levels = _levels(kind)
-        if levels is not None:
-            values = _in_type_of(values, levels)
-        frame[name] = values
-    return pd.DataFrame(frame)
-
-
-def _levels(kind: Any) -> tuple[Any, ...] | None:
-    """Return the levels of a kind, if it has some."""
-    if hasattr(kind, "levels"):
-        return tuple(kind.levels)
-    return (kind.true, kind.false) if hasattr(kind, "true") else None
-
-
-def _in_type_of(values: pd.Series, levels: tuple[Any, ...]) -> pd.Series:
-    """Return the level for each text of one, and other values as text where levels are text."""
-    import pandas as pd
-
-    codes, distinct = pd.factorize(values.astype(object))
-    by_text: dict[str, Any] = {as_text(level): level for level in levels}
-    if all(isinstance(level, bool) for level in levels):
-        by_text |= dict.fromkeys(("True", "TRUE", "1"), True)
-        by_text |= dict.fromkeys(("False", "FALSE", "0"), False)
-    found = [by_text.get(as_text(value), as_text(value)) for value in distinct]
-    table = np.array([*found, None], dtype=object)  # code -1 is a missing value
-    return pd.Series(table[codes], dtype=object)
 
 
 # Files that a command writes: all of one, or none, and never over another by accident.

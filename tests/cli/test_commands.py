@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,8 @@ from sklearn_dpwg.cli.models import load_model
 from sklearn_dpwg.ledger import PrivacyLedger
 from sklearn_dpwg.preprocessing import Number
 from tests.cli.conftest import SCHEMA, run
+
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def test_help_names_the_commands_in_their_order_and_is_quick():
@@ -217,6 +220,23 @@ def test_a_saved_model_holds_no_value_of_a_record(folder, tmp_path):
     assert b"wage" not in content  # nor names of columns that the model does not use
     assert max(sizes) < 200  # there are 1200 records
     assert described["__class__"] == "Pipeline"
+
+
+def test_the_console_script_is_the_module(tmp_path):
+    scripts = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]["scripts"]
+    module, _, function = scripts["dpwg"].partition(":")
+    # what an installer writes
+    (tmp_path / "dpwg").write_text(f"import {module}, sys; sys.exit({module}.{function}())")
+    said = [
+        subprocess.run(
+            [sys.executable, *start, "audit", "gone.csv"],
+            capture_output=True, text=True, timeout=60, check=False,
+        )
+        for start in ((str(tmp_path / "dpwg"),), ("-m", "sklearn_dpwg"))
+    ]  # fmt: skip
+    assert said[0].stderr == said[1].stderr
+    assert said[0].stderr.startswith("Error: audit needs decisions")
+    assert [each.returncode for each in said] == [2, 2]
 
 
 def test_without_click_one_sentence_says_what_to_install():

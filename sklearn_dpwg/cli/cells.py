@@ -1,0 +1,224 @@
+"""Cells of a table as labels, numbers and features, and one refusal of all that cannot be used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# A whole number as a column of floats writes it: 1.0, and no 01.0, which may be a code.
+_WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]{0,300}))\.0+")
+MISSING = "missing"
+# Bad values of a column that are shown on request, and how much of each.
+_N_EXAMPLES, _EXAMPLE_WIDTH = 5, 40
+
+
+class WrongTable(click.ClickException):
+    """All that is wrong with a file, in a line a column; nothing was spent."""
+
+    exit_code = 2
+
+
+class Faults:
+    """Cells that cannot be used: of each column what is wrong with how many."""
+
+    def __init__(self, path: object, *, show_examples: bool = False) -> None:
+        self._path, self._show_examples = path, show_examples
+        self._counts: dict[str, dict[str, int]] = {}
+        self._examples: dict[str, dict[str, None]] = {}
+
+    def add(self, column: str, fault: str, cells: Collection[Any]) -> None:
+        """Note cells with a fault; those of an earlier part of the file count too."""
+        if len(cells) == 0:
+            return
+        counts = self._counts.setdefault(column, {})
+        counts[fault] = counts.get(fault, 0) + len(cells)
+        if self._show_examples and not fault.startswith(MISSING):
+            seen = self._examples.setdefault(column, {})
+            for cell in cells:
+                if len(seen) == _N_EXAMPLES:
+                    break
+                seen[_cut(repr(cell))] = None
+
+    def refuse(self) -> None:
+        """Refuse the file where there is a fault, with all of them."""
+        if not self._counts:
+            return
+        lines = [f"{self._path} has cells that cannot be used:"]
+        for column, counts in self._counts.items():
+            said = "; ".join(f"{count:,} {fault}" for fault, count in counts.items())
+            lines.append(f"  column {column}: {said}")
+        if any(MISSING in counts and "(groups)" in name for name, counts in self._counts.items()):
+            lines.append("--missing-label LABEL makes a group of those whose group is missing.")
+        if self._examples:
+            lines.append("NOT PRIVATE, values of records, for those who may see them:")
+            lines += [
+                f"  column {name}: {', '.join(seen)}" for name, seen in self._examples.items()
+            ]
+        elif any(not one.startswith(MISSING) for each in self._counts.values() for one in each):
+            lines.append("--show-examples shows a few of the values, which are not private.")
+        raise WrongTable("\n".join(lines))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _EXAMPLE_WIDTH else f"{text[:_EXAMPLE_WIDTH]}..."
+
+
+def as_text(value: Any) -> str:
+    """Return a label as a file of text has it: yes and no in small letters, 1.0 as 1."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    text = str(value).strip()
+    whole = _WHOLE.fullmatch(text)
+    return text if whole is None else str(int(whole[1]))
+
+
+def shown(values: Sequence[Any]) -> str:
+    """Return declared words as a sentence names them."""
+    said = ", ".join(map(repr, values[:10]))
+    return said if len(values) <= 10 else f"{said}, ... ({len(values)})"
+
+
+def words(
+    column: Any,
+    name: str,
+    faults: Faults,
+    allowed: Sequence[str] | None,
+    what: str = "classes",
+    fill: str | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a column as text without blanks at its ends, and which cells are declared words."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if not pa.types.is_floating(column.type):
+        try:
+            column = column.cast(pa.string())
+        except pa.ArrowException:
+            faults.add(name, f"of type {column.type}, not text, a number or yes and no", column)
+            return np.full(len(column), ""), np.zeros(len(column), dtype=bool)
+    codes, distinct = pd.factorize(column.to_pandas())
+    table = np.array([*(as_text(each) or fill for each in distinct), fill], dtype=object)
+    found = table[codes]  # code -1 is a missing value
+    missing = pd.isna(found)
+    faults.add(name, MISSING, found[missing])
+    if allowed is None:
+        return found, ~missing
+    right = pd.Series(found).isin(allowed).to_numpy()
+    faults.add(name, f"not one of the declared {what} {shown(allowed)}", found[~missing & ~right])
+    return found, right
+
+
+def numbers(
+    column: Any, name: str, faults: Faults, bounds: tuple[float, float] | None = None
+) -> np.ndarray:
+    """Return a column as finite numbers, between bounds where there are some."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        try:
+            column = column.cast(pa.float64(), safe=False)
+        except pa.ArrowException:
+            faults.add(name, f"of type {column.type}, not a number", column)
+            return np.zeros(len(column))
+    cells = column.to_pandas()
+    missing = cells.isna().to_numpy()
+    found = np.asarray(pd.to_numeric(cells, errors="coerce"), dtype=np.float64)
+    faults.add(name, MISSING, cells[missing])
+    faults.add(name, "not a number", cells[np.isnan(found) & ~missing])
+    if bounds is None:
+        faults.add(name, "not finite", cells[np.isinf(found)])
+    else:
+        low, high = bounds
+        faults.add(name, f"outside {low:g} to {high:g}", cells[(found < low) | (found > high)])
+    return found
+
+
+def features(columns: Mapping[str, Any], kinds: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the columns of a schema, levels that a file has in another type as the schema says."""
+    import pandas as pd
+
+    frame = {}
+    for name, kind in kinds.items():
+        values = columns[name].to_pandas()
+        levels = _levels(kind)
+        if levels is not None:
+            values = _in_type_of(values, levels)
+        frame[name] = values
+    return pd.DataFrame(frame)
+
+
+def checked_features(
+    columns: Mapping[str, Any], kinds: Mapping[str, Any], faults: Faults
+) -> pd.DataFrame:
+    """Return the columns of a schema, and note the cells that it refuses."""
+    from sklearn_dpwg.exceptions import InputError
+
+    frame = features(columns, kinds)
+    for name, kind in kinds.items():
+        values, missing = frame[name], frame[name].isna()
+        fault, is_wrong = _wrong_cells(values, kind)
+        is_wrong &= ~missing
+        absent = missing if not kind.missing else missing & False
+        if not (is_wrong.any() or absent.any()):
+            continue
+        try:
+            kind.encode(values, name)  # which alone decides
+        except InputError:
+            faults.add(
+                f"{name!r} (features)",
+                f"{MISSING}, without missing = true in the schema",
+                values[absent],
+            )
+            faults.add(f"{name!r} (features)", fault, values[is_wrong])
+    return frame
+
+
+def _wrong_cells(values: pd.Series, kind: Any) -> tuple[str, pd.Series]:
+    """Return what a kind refuses of cells that are there, and where that is."""
+    import pandas as pd
+
+    levels = _levels(kind)
+    if levels is not None:
+        takes_all = getattr(kind, "other", False)
+        return f"not one of the levels {shown(levels)}", ~values.isin(levels) & (not takes_all)
+    if hasattr(kind, "first"):
+        dates = pd.to_datetime(values, errors="coerce", utc=True, format=kind.format)
+        return f"not a date of the form {kind.format!r}", dates.isna()
+    return "not a number", pd.to_numeric(values, errors="coerce").isna()
+
+
+def _levels(kind: Any) -> tuple[Any, ...] | None:
+    """Return the levels of a kind, if it has some."""
+    if hasattr(kind, "levels"):
+        return tuple(kind.levels)
+    return (kind.true, kind.false) if hasattr(kind, "true") else None
+
+
+def _in_type_of(values: pd.Series, levels: tuple[Any, ...]) -> pd.Series:
+    """Return the level for each text of one, and other values as text where levels are text."""
+    import pandas as pd
+
+    codes, distinct = pd.factorize(values.astype(object))
+    by_text: dict[str, Any] = {as_text(level): level for level in levels}
+    if all(isinstance(level, bool) for level in levels):
+        by_text |= dict.fromkeys(("True", "TRUE", "1"), True)
+        by_text |= dict.fromkeys(("False", "FALSE", "0"), False)
+    by_text |= {level: level for level in levels if isinstance(level, str)}  # "1.0" before "1"
+    found = [
+        by_text[value] if value in by_text else by_text.get(as_text(value), as_text(value))
+        for value in distinct
+    ]
+    table = np.array([*found, None], dtype=object)  # code -1 is a missing value
+    return pd.Series(table[codes], dtype=object)
