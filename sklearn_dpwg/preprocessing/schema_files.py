@@ -49,7 +49,8 @@ TASK_HEADER = """
 # What the command line reads of the same file (a PublicSchema checks it and leaves it alone).
 # [groups]: the columns that say in which group a record is, and all labels; of several columns a
 #           label is a list of as many values.
-# [target]: the column to predict, with its classes, or with low and high where it is a number.
+# [target]: the column to predict, with its classes (of two the favourable one last, for audits), or
+#           with low and high where it is a number.
 """
 
 
