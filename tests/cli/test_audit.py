@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from sklearn_dpwg.cli.audit import _one_line
-from sklearn_dpwg.inspection import AuditResult
+from sklearn_dpwg.inspection import AuditResult, GroupAudit
 from sklearn_dpwg.ledger import PrivacyLedger
 from tests.cli.conftest import SECRET, run
 from tests.cli.test_wrong_inputs import answer_to, changed, here, no_noise  # noqa: F401
@@ -217,3 +217,37 @@ def test_page_and_exit_code_judge_the_metric_that_is_asked_for(decisions, tmp_pa
     assert sentence[:20] in page.read_text().replace("\\", "")
     answer = re.match(r"Verdict: ([a-z ]+)\.", found.stdout)[1]
     assert found.exit_code == {"passes": 0, "fails": 4, "cannot tell": 5}[answer]
+
+
+@pytest.mark.parametrize("classes", ["no,yes", "yes,no"])
+@pytest.mark.parametrize("positive", [None, "no", "yes"])
+@pytest.mark.parametrize("column", ["decided", "score"])
+def test_the_favourable_word_is_the_one_that_is_said(decisions, classes, positive, column):
+    """In whatever order words sort, the command says what Python says of the same counts."""
+    chosen = positive or classes.split(",")[1]
+    other = {"no": "yes", "yes": "no"}[chosen]
+    given = f"--groups race --group-labels x,y --target hired --classes {classes} --epsilon inf"
+    asked = ["--positive", positive] if positive else []
+    source = ["--predictions", column] if column == "decided" else ["--scores", column]
+    shown = run("audit", decisions, *source, *given.split(), *asked, "--fail-below", "0.8")
+    table = pd.read_csv(decisions)
+    audit = GroupAudit(epsilon=np.inf, group_labels=["x", "y"], classes=(other, chosen))
+    verdict = audit.run(table["hired"], table[column], table["race"]).verdict()
+    assert shown.stdout.startswith(f"Verdict: {verdict.answer}. {verdict.sentence}")
+    assert f"whoever is decided {chosen!r}, not {other!r}" in shown.stdout
+    assert shown.exit_code == {"passes": 0, "fails": 4, "cannot tell": 5}[verdict.answer]
+
+
+def test_a_model_is_audited_for_the_class_that_is_said(folder):
+    """Where the favourable class is the model's first one, scores are of that class."""
+    task = "--groups race --group-labels x,y --target hired --held-out --epsilon inf"
+    rates = []
+    for order in ("no,yes", "yes,no"):
+        found = run(
+            *("audit", folder / "people.csv", "--model", folder / "model.skops"),
+            *(*task.split(), "--classes", order, "--json", folder / f"{order}.json"),
+        )
+        assert found.exit_code == 0, found.stderr
+        result = AuditResult.from_json((folder / f"{order}.json").read_text())
+        rates.append([one.estimate for one in result.rates("selection_rate")])
+    np.testing.assert_allclose(np.sum(rates, axis=0), 1.0)
