@@ -116,7 +116,15 @@ def costs_in(parameters: Mapping[str, Any]) -> list[StartCost]:
             found += costs_of_start(value)
         elif last in SPACES:
             found += [cost for pair in candidates_of(value) for cost in costs_in(dict([pair]))]
-    return list({cost.key: cost for cost in found}.values())
+    return list(_keep_dearest({}, found).values())
+
+
+def _keep_dearest(known: dict[str, StartCost], costs: Iterable[StartCost]) -> dict[str, StartCost]:
+    """Add fits, of those with one key the dearest, as a sample may hold a record twice."""
+    for cost in costs:
+        if cost.key not in known or known[cost.key].guarantee.epsilon <= cost.guarantee.epsilon:
+            known[cost.key] = cost
+    return known
 
 
 def in_words(costs: tuple[StartCost, ...]) -> tuple[str, ...]:
@@ -214,7 +222,7 @@ def holdings_of(fitted: Any, cv: Any = None) -> Holdings:
     """Return the private fits in something fitted, and what learned from the records beside."""
     found = _Findings(outside=list_outside(fitted, cv), groupings=folds_groupings(None, cv))
     _visit(fitted, found)
-    by_key = {**found.starts, **found.costs}
+    by_key = _keep_dearest(found.starts.copy(), found.costs.values())
     said = [*found.outside, *(text for cost in by_key.values() for text in cost.guarantee.outside)]
     outside = tuple(dict.fromkeys(said))
     if found.last is None:
@@ -260,11 +268,7 @@ class _Findings:
     last: PrivacyGuarantee | None = None  # of what was found last, whose delta the total is at
 
     def add(self, costs: Iterable[StartCost]) -> None:
-        """Count fits, of those with one key the dearest, as a sample may hold a record twice."""
-        for cost in costs:
-            known = self.costs.get(cost.key)
-            if known is None or known.guarantee.epsilon < cost.guarantee.epsilon:
-                self.costs[cost.key] = cost
+        _keep_dearest(self.costs, costs)
 
     def add_stated(self, part: Any) -> str:
         """Count what has a guarantee of its own, and return the key of its last fit."""
@@ -277,7 +281,7 @@ class _Findings:
         return costs[-1].key
 
     def add_starts(self, costs: Iterable[StartCost]) -> None:
-        self.starts |= {cost.key: cost for cost in costs}
+        _keep_dearest(self.starts, costs)
 
     def add_planned(self, name: str, fits: Iterable[PrivacyGuarantee]) -> None:
         """Count fits that are gone, under the name of what made them."""

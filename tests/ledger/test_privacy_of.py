@@ -438,6 +438,18 @@ def test_a_fit_that_stands_in_two_places_counts_once():
     assert thresholds(later, held_out=True).privacy_ == thresholds(later).privacy_
 
 
+def test_of_two_costs_of_one_fit_the_dearer_counts():
+    first = model(epsilon=0.5).fit(X, Y)
+    later = model(start=first).fit(X, Y)
+    (cheap,) = later._start_costs
+    dear = cheap._replace(guarantee=model(epsilon=3.0).fit(X, Y).privacy_)
+    for starts, total in (([cheap], 0.5), ([cheap, dear], 3.0), ([dear, cheap], 3.0)):
+        later._start_costs = starts
+        for fitted in ([first, later], [later, first], later):
+            found = privacy_of(fitted)
+            assert found.epsilon == pytest.approx(epsilon_of_fits(total, 1.0), rel=1e-4)
+
+
 def test_a_copy_made_while_its_original_is_fitted_again_is_a_fit_of_its_own(monkeypatch):
     fitted, copies = model(DPWorstGroupClassifier).fit(X, LABELS), []
     encode = RecordEncoder.encode
