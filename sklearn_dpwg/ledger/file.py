@@ -36,7 +36,10 @@ _SECONDS_TO_WAIT = 600.0
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """One fit: ``state`` is "spent", or "reserved" while it runs or if its process died."""
+    """One fit: ``state`` is "spent", or "reserved" while it runs or if its process died.
+
+    The file keeps a third, "taken back", of fits that released nothing; no row is made of them.
+    """
 
     state: str
     what: str
