@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Estimated records below so many deviations of their noise tell next to nothing.
 _LOUD = 3.0
-# Categories of a smaller share may be left out of impact ratios: 6 RCNY 5-301(d).
+# Categories of a smaller share may be left out, and have a note: 6 RCNY 5-301(d).
 _SMALL_SHARE = 0.02
 # Groups of fewer people are not judged, nor are those that noise alone may have made.
 _FEWEST = 10
@@ -405,6 +405,10 @@ class AuditResult(Stored):
         return {}
 
     @cached_property
+    def _compared(self) -> dict[Any, Comparison]:
+        return {}
+
+    @cached_property
     def _counted(self) -> verdicts.CountedRates:
         counts = np.array(self.counts, dtype=np.int64)
         positive = 1
@@ -474,11 +478,31 @@ class AuditResult(Stored):
         if not 0.0 <= real_number(min_share, "min_share") < 1.0:
             raise InputError(f"min_share must be at least 0 and below 1, got {min_share!r}.")
         named: list[Hashable] = [leave_out] if isinstance(leave_out, str) else list(leave_out)
-        for label in [*named, *([] if reference is None else [reference])]:
-            if label not in self.group_labels:
-                raise InputError(f"group must be one of {self.group_labels!r}, got {label!r}.")
+        for name, labels in (("leave_out", named), ("reference", [reference])):
+            for label in labels:
+                if label is not None and label not in self.group_labels:
+                    known = f"{self.group_labels!r}, got {label!r}"
+                    raise InputError(f"{name} must be of the groups {known}.")
         if reference is not None and reference in named:
             raise InputError(f"reference must be a group that is not left out, got {reference!r}.")
+        least, level = (
+            smallest_ratio(at_least),
+            self.confidence if confidence is None else confidence,
+        )
+        key = (metric, least, tuple(named), min_share, reference, level)
+        if key not in self._compared:
+            self._compared[key] = self._compare(metric, least, named, min_share, reference, level)
+        return self._compared[key]
+
+    def _compare(
+        self,
+        metric: str,
+        at_least: float,
+        named: list[Hashable],
+        min_share: float,
+        reference: Hashable,
+        confidence: float,
+    ) -> Comparison:
         reasons = self._left_out(named, min_share)
         texts = tuple(map(str, self.group_labels))
         out = {place for places in reasons.values() for place in places}
@@ -487,14 +511,14 @@ class AuditResult(Stored):
         return Comparison(
             labels=texts,
             metric=metric,
-            at_least=smallest_ratio(at_least),
+            at_least=at_least,
             judged=judged,
             left_out=not_judged(
                 [(why, [texts[one] for one in places]) for why, places in reasons.items()]
             ),
             rate_of=partial(self._pooled, metric),
             counts=self._counted.arrays(metric),
-            confidence=self.confidence if confidence is None else confidence,
+            confidence=confidence,
             reference=place,
         )
 

@@ -108,7 +108,7 @@ class Comparison:
             return Verdict("passes", f"{self.labels[group]} is what others are compared with.")
         ratio = self.ratios[group]
         answer = answer_of(ratio, self.at_least)
-        words = f"{self._pair(group, self._rival(group), ratio)}{self._end(answer)}"
+        words = f"{self._words((group,), self._rival(group), ratio)}{self._end(answer)}"
         return Verdict(answer, words, self._would_tell(group) if answer == "cannot tell" else "")
 
     def _rival(self, group: int) -> tuple[int, ...]:
@@ -129,7 +129,7 @@ class Comparison:
         )
         first = from_lowest[0]
         if self.ratios[first].high < self.at_least:
-            words = self._pair(first, self._rival(first), self.ratios[first])
+            words = self._words((first,), self._rival(first), self.ratios[first])
             return Verdict("fails", f"{words}{self._end('fails')}{self.left_out}")
         against = self._all_against_one()
         if against is not None:
@@ -137,7 +137,7 @@ class Comparison:
         first = min(self.judged, key=lambda one: self.ratios[one].low)
         ratio = self.ratios[first]
         answer = answer_of(ratio, self.at_least)
-        words = f"{self._pair(first, self._rival(first), ratio)}{self._end(answer)}"
+        words = f"{self._words((first,), self._rival(first), ratio)}{self._end(answer)}"
         if answer == "passes":
             words = f"Every ratio is at least {self.at_least:g}. The lowest: {words}"
         told = self._would_tell(first) if answer == "cannot tell" else ""
@@ -160,9 +160,6 @@ class Comparison:
                 return self._words(rest, (one,), ratio)
         return None
 
-    def _pair(self, group: int, rival: tuple[int, ...], ratio: Interval) -> str:
-        return self._words((group,), rival, ratio)
-
     def _words(self, worse: tuple[int, ...], better: tuple[int, ...], ratio: Interval) -> str:
         """Return both rates, the ratio and its limits."""
         metric, is_harm = of_metric(self.metric), greater_is_worse(self.metric)
@@ -170,8 +167,9 @@ class Comparison:
         if math.isnan(ratio.estimate):
             number = "a ratio that nobody knows"
         bad = " (high is bad)" if is_harm else ""
+        has = "has" if len(worse) == 1 else "have"
         return (
-            f"{self._name(worse)} has a {metric}{bad} of {self._percent(worse)}, "
+            f"{self._name(worse)} {has} a {metric}{bad} of {self._percent(worse)}, "
             f"{self._name(better)} of {self._percent(better)}: {number}"
         )
 
@@ -191,8 +189,9 @@ class Comparison:
 
     def _would_tell(self, group: int) -> str:
         """Say what makes the interval wide: few people, or noise."""
-        rival = self._rival(group)
-        pair = self.counts.of([group, *rival])
+        pair = self.counts.of([group, *self._rival(group)])
+        if not (pair.hit_noise.any() or pair.miss_noise.any()):
+            return "More people would narrow it."
         sampling, noisy = pair.without_noise().relative_errors(), pair.relative_errors()
         share = float((sampling**2).sum() / max((noisy**2).sum(), 1e-300))
         if share > 2 / 3:

@@ -115,9 +115,9 @@ COLUMNS = (
     "false_positive_rate",
 )
 ANSWERS = {
-    "passes": "All groups pass.",
-    "fails": "Not all groups pass.",
-    "cannot tell": "These numbers cannot tell whether all groups pass.",
+    "passes": "All groups that are judged pass by {}.",
+    "fails": "Not all groups pass by {}.",
+    "cannot tell": "These numbers cannot tell whether all groups pass by {}.",
 }
 GLOSSARY = (
     (
@@ -224,9 +224,7 @@ def verdict_facts(
         "may_be_worst": [names[label] for label in worst.groups],
         "answer": verdict.answer,
         "judged": judged,
-        "impact": ANSWERS[verdict.answer].replace(
-            "all groups pass", f"all groups pass by {words.of_metric(judged)}"
-        ),
+        "impact": ANSWERS[verdict.answer].format(words.of_metric(judged)),
         "deciding": words.with_short_names(verdict.sentence, result.group_labels),
         "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
     }

@@ -188,12 +188,6 @@ class CountedRates:
         place = int(np.searchsorted(below, 0.5 * (1.0 - confidence), side="right"))
         return float(-numbers[place])
 
-    def scaled(self, factor: float) -> CountedRates:
-        """Return counts of so many times as many people, with the same noise."""
-        cells = np.rint(np.maximum(self.cells, 0) * factor).astype(np.int64)
-        sizes = None if self.sizes is None else tuple(round(n * factor) for n in self.sizes)
-        return replace(self, cells=cells, sizes=sizes)
-
     def with_noise(self, noise: IntegerNoise | None) -> CountedRates:
         """Return the same counts as if they had other noise, or none."""
         if noise is None:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.audit
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_verdicts_are_as_seldom_wrong_as_they_say(name):
-    counts = answers_in(WORLDS[name], 400)
+    counts = answers_in(WORLDS[name], WORLDS[name].n_audits)
     sys.stdout.write(f"\n  {name}: {dict(counts)}")
     assert WORLDS[name].is_kept(counts)
 

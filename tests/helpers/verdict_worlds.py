@@ -20,6 +20,7 @@ class World:
     n_labels: int = 0
     metric: str = "selection_rate"
     epsilon: float = 1.0
+    n_audits: int = 400
 
     def is_kept(self, counts):
         """Return whether the share of the answer is as it should be, but for chance."""
@@ -38,8 +39,10 @@ WORLDS = {
     "a lower false positive rate": World(
         (3000, 3000), (0.10, 0.101), "fails", most=0.0, metric="false_positive_rate"
     ),
-    "equal, 5 empty": World((4000,) * 3, (0.4,) * 3, "passes", least=1.0, n_labels=8),
-    "equal, 20 empty": World((4000,) * 3, (0.4,) * 3, "passes", least=1.0, n_labels=23),
+    "equal, 5 empty": World((4000,) * 3, (0.4,) * 3, "passes", least=1.0, n_labels=8, n_audits=25),
+    "equal, 20 empty": World(
+        (4000,) * 3, (0.4,) * 3, "passes", least=1.0, n_labels=23, n_audits=25
+    ),
     "power, 5 of 300": World((300,) * 5, (0.3,) + (0.5,) * 4, "fails", least=0.60),
     "power, 20 of 1,000": World((1000,) * 20, (0.35,) + (0.5,) * 19, "fails", least=0.30),
 }

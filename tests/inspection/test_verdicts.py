@@ -55,7 +55,7 @@ def test_a_group_that_fails_for_itself_makes_all_fail():
 def test_all_others_together_may_be_too_far_from_one():
     found = audit([60] * 14 + [2000], [0.34] * 14 + [0.5], epsilon=np.inf)
     assert found.verdict().answer == "fails"
-    assert "all others together has a selection rate of 33.3 %" in found.verdict().sentence
+    assert "all others together have a selection rate of 33.3 %" in found.verdict().sentence
 
 
 def test_a_named_reference_is_what_all_are_compared_with():
@@ -65,7 +65,7 @@ def test_a_named_reference_is_what_all_are_compared_with():
     assert found.impact_ratios(reference=0)[2].estimate == pytest.approx(1.75)
     with pytest.raises(ValueError, match="reference must be a group that is not left out"):
         found.verdict(reference=0, leave_out=[0])
-    with pytest.raises(ValueError, match="group must be one of"):
+    with pytest.raises(ValueError, match="leave_out must be of the groups"):
         found.verdict(leave_out=["nobody"])
 
 
