@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from sklearn_dpwg.cli.cells import Faults, as_text, words
+from sklearn_dpwg.cli.cells import Faults, WrongTable, as_text, words
 from sklearn_dpwg.inspection import AuditResult
 from tests.cli.conftest import run
 
@@ -166,3 +166,11 @@ def test_of_several_columns_the_groups_of_missing_cells_are_declared():
     assert "'race' and 'sex' (groups): 5 not one of the declared labels" in refused.stderr
     found = audited("a.csv", *options, labels=f"{labels},é/-,b/-")
     assert np.sum(found.counts, axis=(1, 2)).tolist() == [10, 5, 10, 5, 5, 5]
+
+
+def test_faults_of_the_parts_of_a_file_add_up():
+    faults = Faults("a.parquet")
+    faults.add("'x' (target)", "not a number", ["?", "!"])
+    faults.add("'x' (target)", "not a number", ["-"])
+    with pytest.raises(WrongTable, match=r"column 'x' \(target\): 3 not a number"):
+        faults.refuse()

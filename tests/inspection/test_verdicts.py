@@ -6,6 +6,10 @@ from scipy.special import ndtr, ndtri
 
 from sklearn_dpwg.inspection import GroupAudit
 from sklearn_dpwg.inspection.contrasts import Counts, Margin, levels_of
+from sklearn_dpwg.inspection.verdicts import CountedRates
+from sklearn_dpwg.metrics.intervals import rate_interval, ratio_interval
+from sklearn_dpwg.metrics.intervals.ratio import ratio_of_rates
+from sklearn_dpwg.privacy import IntegerNoise
 from tests.helpers.verdict_worlds import WORLDS, answers_in
 
 
@@ -67,6 +71,22 @@ def test_a_named_reference_is_what_all_are_compared_with():
         found.verdict(reference=0, leave_out=[0])
     with pytest.raises(ValueError, match="leave_out must be of the groups"):
         found.verdict(leave_out=["nobody"])
+
+
+def test_all_who_are_compared_with_a_reference_share_the_error():
+    found = audit([900] * 4, [0.5, 0.42, 0.5, 0.5])
+    own, reference = (rate_interval(n, 900, confidence=1 - 0.05 / 3) for n in (378, 450))
+    assert found.impact_ratios(reference=0)[1].high == ratio_of_rates(own, reference).high
+    both = [rate_interval(n, 900) for n in (378, 450)]
+    assert found.impact_ratios(reference=0)[1].low == ratio_of_rates(*both).low
+
+
+def test_groups_together_have_the_noise_of_all_their_counts():
+    noise = IntegerNoise("laplace", 2.0)
+    cells = np.array([[[20, 5], [10, 9]], [[30, 8], [11, 7]], [[9, 9], [9, 9]]])
+    together = CountedRates(cells, (1, 1), noise, None).pooled((0, 1))
+    wanted = ratio_interval(29, 71, noise=noise, n_cells=(4, 4), confidence=0.9)
+    assert together.interval("selection_rate", 0, 0.9) == wanted
 
 
 def test_answers_agree_with_the_intervals_of_ratios():
