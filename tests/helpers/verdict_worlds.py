@@ -33,8 +33,10 @@ class World:
 WORLDS = {
     "rare and selected most": World((3000, 3000, 60), (0.3, 0.3, 0.5), "passes", most=0.025),
     "rare, ratio .78": World((3000, 3000, 100), (0.39, 0.39, 0.5), "passes", most=0.025),
-    "40 at the border": World((300,) * 40, (0.4,) * 20 + (0.5,) * 20, "fails", most=0.025),
-    "60 at the border": World((300,) * 60, (0.4,) + (0.5,) * 59, "fails", most=0.025),
+    "40 at the border": World(
+        (300,) * 40, (0.4,) * 20 + (0.5,) * 20, "fails", most=0.025, n_audits=200
+    ),
+    "60 at the border": World((300,) * 60, (0.4,) + (0.5,) * 59, "fails", most=0.025, n_audits=200),
     "5 small at the border": World((100,) * 5, (0.24,) * 2 + (0.3,) * 3, "fails", most=0.025),
     "a lower false positive rate": World(
         (3000, 3000), (0.10, 0.101), "fails", most=0.0, metric="false_positive_rate"
