@@ -366,13 +366,12 @@ def _decisions(
     classes: Sequence[str],
     faults: Faults,
 ) -> np.ndarray:
-    """Return scores from a column, 0 and 1 for decisions."""
+    """Return scores from a column, or decisions as the classes."""
     if scores is not None:
         return numbers(columns[scores], f"{scores!r} (scores)", faults, (0.0, 1.0))
     assert predictions is not None
     said = f"{predictions!r} (predictions)"
-    found, _ = words(columns[predictions], said, faults, classes)
-    return np.asarray(found == classes[1], dtype=np.float64)
+    return words(columns[predictions], said, faults, classes)[0]
 
 
 def _scores_of(model: Any, X: Any, positive: str) -> np.ndarray:

@@ -39,7 +39,7 @@ _SURELY = 0.99999
 _IN_JSON = (
     *("group_name", "threshold", "confidence", "created", "n_cells", "epsilon", "privacy_"),
     *("model_privacy_", "group_labels", "classes", "counts", "sizes", "score_edges", "noise"),
-    *("versions", "losses"),
+    *("versions", "losses", "n_records"),
 )
 
 
@@ -65,8 +65,8 @@ class AuditResult(Stored):
         Law of the noise on every count; None where there is none and nothing is private.
     sizes : tuple of int or None
         Exact sizes of the groups where they are public.
-    threshold : float
-        Scores from here on predict the positive class.
+    threshold : float or None
+        Scores from here on predict the positive class; None where there were decisions, no scores.
     score_edges : tuple of float or None
         Inner edges of the bins, the threshold among them; None where it is the only one.
     confidence : float
@@ -86,6 +86,8 @@ class AuditResult(Stored):
         audited at once.
     epsilon : float, default=inf
         ε that was asked for this audit alone.
+    n_records : int or None, default=None
+        Public number of records; None if an earlier version did not keep it.
 
     See Also
     --------
@@ -115,7 +117,7 @@ class AuditResult(Stored):
     counts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     noise: IntegerNoise | None
     sizes: tuple[int, ...] | None
-    threshold: float
+    threshold: float | None
     score_edges: tuple[float, ...] | None
     confidence: float
     privacy_: PrivacyGuarantee
@@ -125,6 +127,8 @@ class AuditResult(Stored):
     losses: tuple[LossSums, ...] = ()
     n_cells: int = 1
     epsilon: float = math.inf
+    n_records: int | None = None
+    _younger: ClassVar[tuple[str, ...]] = ("n_records",)
     # of what ``privacy_`` states; a result that was stored has them all in one
     _costs: ClassVar[tuple[StartCost, ...]] = ()
 
@@ -412,7 +416,7 @@ class AuditResult(Stored):
     def _counted(self) -> verdicts.CountedRates:
         counts = np.array(self.counts, dtype=np.int64)
         positive = 1
-        if self.score_edges is not None:
+        if self.score_edges is not None and self.threshold is not None:
             positive = counts.shape[2] - 1 - self.score_edges.index(self.threshold)
         split = counts.shape[2] - positive
         parts = (counts[:, :, :split], counts[:, :, split:])

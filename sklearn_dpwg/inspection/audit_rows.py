@@ -129,6 +129,15 @@ def are_predictions(scores: NDArray[Any], classes: tuple[Hashable, Hashable]) ->
     return scores.dtype.kind in "biu" and tuple(classes) != (0, 1)
 
 
+def are_decisions(scores: Any) -> bool:
+    """Return whether the type of a column, which is public, says that no threshold decides.
+
+    A list of numbers has its type from its values, of which one person's might show.
+    """
+    kind = np.asarray(scores).dtype.kind
+    return kind not in "biuf" or (hasattr(scores, "dtype") and kind in "biu")
+
+
 def probabilities(scores: NDArray[Any], n_records: int, name: str) -> FloatArray:
     """Return the probability of the second class of each record."""
     if scores.ndim == 2 and scores.shape[1] == 2:

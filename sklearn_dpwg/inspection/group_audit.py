@@ -266,7 +266,7 @@ class GroupAudit(CountedEstimator):
             counts=(),
             noise=None if facts.planned is None else facts.planned.noise,
             sizes=rows.sizes if self.sizes == "public" else None,
-            threshold=facts.threshold,
+            threshold=None if self._are_decisions(facts, scores) else facts.threshold,
             score_edges=facts.edges,
             confidence=float(self.confidence),
             privacy_=total,
@@ -276,6 +276,7 @@ class GroupAudit(CountedEstimator):
             losses=losses,
             n_cells=rows.n_cells,
             epsilon=float(self.epsilon),
+            n_records=len(rows.codes),
         )
         found = {
             name: replace(whole, counts=_nested(of_model))
@@ -341,6 +342,17 @@ class GroupAudit(CountedEstimator):
         edges = facts.edges or (facts.threshold,)
         bins = np.searchsorted(np.array(edges), score, side="right").astype(np.int16)
         return AuditedRows(codes, labels, sizes, positive, bins, score)
+
+    def _are_decisions(self, facts: _Facts, scores: Scores) -> bool:
+        """Return whether no threshold decides about anybody."""
+        if facts.edges is not None or facts.losses:
+            return False
+        return all(
+            map(
+                audit_rows.are_decisions,
+                scores.values() if isinstance(scores, Mapping) else [scores],
+            )
+        )
 
     def _noise(self, facts: _Facts) -> NoiseSource | None:
         """Return the source of the planned noise, or None where there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-MAY_BE_WORST = "may be worst"
+MAY_BE_WORST, NOT_JUDGED = "may be worst", "not judged"
 # Shape and word, and colour only with them.
 _LOOKS = {
     "": ("o", drawing.BLUE),
@@ -29,6 +30,7 @@ _LOOKS = {
     "passes": ("o", drawing.BLUE),
     "fails": ("x", drawing.VERMILION),
     "cannot tell": ("s", drawing.FAINT),
+    NOT_JUDGED: (".", drawing.FAINT),
 }
 
 
@@ -275,12 +277,31 @@ class GroupMetricDisplay(Display):
             drawing.write(self.ax_, 1.01, row, answer, **where)
 
 
-def shown_of(result: AuditResult, metric: str, *, ratio: bool, at_least: float) -> dict[str, Any]:
+def answers_of(
+    result: AuditResult, metric: str, at_least: float, which: Mapping[str, Any]
+) -> list[str]:
+    """Return what the verdict about each group answers, or that it is not judged."""
+    return [
+        NOT_JUDGED if one.sentence == f"{label} is not judged." else one.answer
+        for label, one in zip(
+            result.group_labels, result.group_verdicts(metric, at_least, **which), strict=True
+        )
+    ]
+
+
+def shown_of(
+    result: AuditResult,
+    metric: str,
+    *,
+    ratio: bool,
+    at_least: float,
+    which: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
     """Return what a `GroupMetricDisplay` of an audit is made with."""
     shown: dict[str, Any] = {"is_private": result.is_private, "confidence": result.confidence}
     if ratio:
-        rates = result.impact_ratios(metric, at_least)
-        answers: Sequence[str] = [one.answer for one in result.group_verdicts(metric, at_least)]
+        rates = result.impact_ratios(metric, at_least, **which)
+        answers = answers_of(result, metric, at_least, which)
         shown |= {"reference": at_least, "reference_name": f"{at_least:g}"}
     else:
         rates = result.rates(metric)

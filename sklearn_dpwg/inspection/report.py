@@ -15,6 +15,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from reprlib import Repr
+from types import MappingProxyType
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -74,7 +75,7 @@ def as_html(facts: Mapping[str, Any], pictures: Sequence[Mapping[str, Any]]) -> 
             script=Markup(script),
             pictures=[{**picture, "svg": Markup(picture["svg"])} for picture in pictures],
             policy=policy,
-            sections=SECTIONS,
+            sections=[one for one in SECTIONS if one[0] != "models" or facts["model"]],
         )
     )
 
@@ -117,9 +118,11 @@ def _environment(kind: str) -> Any:
         cut=words.cut,
         words=words.of_metric,
         listed=words.listed,
-        shown=lambda value, in_percent: words.number(value, in_percent=in_percent),
-        interval=lambda rate, in_percent: words.interval(
-            rate["low"], rate["high"], in_percent=in_percent
+        shown=lambda value, in_percent, limit=None: words.number(
+            value, in_percent=in_percent, limit=limit
+        ),
+        interval=lambda rate, in_percent, limit=None: words.interval(
+            rate["low"], rate["high"], in_percent=in_percent, limit=limit
         ),
     )
     return made
@@ -162,6 +165,9 @@ class AuditReport(Stored):
         What impact ratios are held against; 0.8 is the four-fifths rule.
     verdict_metric : str, default="selection_rate"
         The rate whose ratios are judged.
+    which : mapping, optional
+        Which groups are judged, as `AuditResult.verdict` takes it: ``leave_out``, ``min_share`` and
+        ``reference``.
 
     See Also
     --------
@@ -196,6 +202,7 @@ class AuditReport(Stored):
         metric: str = "error_rate",
         at_least: float = 0.8,
         verdict_metric: str = "selection_rate",
+        which: Mapping[str, Any] | None = None,
     ) -> None:
         results = dict(result) if isinstance(result, Mapping) else {"the model": result}
         if not results:
@@ -213,9 +220,11 @@ class AuditReport(Stored):
         self.metric = metric
         self.at_least = at_least
         self.verdict_metric = verdict_metric
+        self.which = dict(which or {})
 
     # what a page of before there was a choice judged
     verdict_metric = "selection_rate"
+    which: Mapping[str, Any] = MappingProxyType({})
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
@@ -227,6 +236,7 @@ class AuditReport(Stored):
             metric=self.metric,
             at_least=self.at_least,
             judged=self.verdict_metric,
+            which=self.which,
         )
 
     @cached_property
@@ -236,6 +246,7 @@ class AuditReport(Stored):
             metric=self.metric,
             at_least=self.at_least,
             judged=self.verdict_metric,
+            which=self.which,
         )
         return as_html(self._facts, pictures)
 
@@ -464,7 +475,7 @@ def _shown(value: Any) -> str:
 def _groups(model: Any, audit: AuditResult | None, at_least: float) -> str:
     if audit is not None:
         verdict = verdict_facts(audit, "error_rate", at_least)
-        said = [verdict[key] for key in ("worst", "value", "gap", "impact", "deciding")]
+        said = [verdict[key] for key in ("headline", "sentence", "scope", "selected", "worst")]
         privacy = sections(audit.privacy_)[0]
         facts = {"groups": group_facts(audit, "error_rate", at_least)}
         return "\n\n".join(

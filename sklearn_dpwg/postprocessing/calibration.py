@@ -13,9 +13,8 @@ from sklearn_dpwg.exceptions import own_words
 from sklearn_dpwg.postprocessing.base import ScorePostprocessor
 from sklearn_dpwg.postprocessing.histogram import likely_counts
 
-
 # Records of the usual share that every bin of a group has besides its own, so that a few people
-# are not taken for a law where there is little noise. `benchmarks/thresholds.py usual` prints others.
+# are not taken for a law where noise is quiet. `benchmarks/thresholds.py usual` prints others.
 USUAL = 3.0
 
 
@@ -46,9 +45,9 @@ class DPCalibratedClassifier(ScorePostprocessor):
     """Calibrate a model's scores for each group, or for all, by one private histogram.
 
     How many records of each group and class have which scores is released once, with noise. The
-    share of the second class in each bin, drawn to that of all groups where noise is loud or records
-    are few and made to rise with the score, is the calibrated probability. The guarantee is for
-    model and calibration together.
+    share of the second class in each bin, drawn to that of all groups where noise is loud or
+    records are few and made to rise with the score, is the calibrated probability. The guarantee
+    is for model and calibration together.
 
     Parameters
     ----------
