@@ -258,7 +258,7 @@ def verdict_facts(
         "judged": judged,
         "headline": ANSWERS[verdict.answer].format(_rule(judged, at_least)),
         "sentence": sentence,
-        "scope": f"{_scope(result, judged, answers)}{mark}{left_out}",
+        "scope": f"{_scope(result, judged, answers, which)}{mark}{left_out}",
         "selected": _selected(result),
         "together": _together(verdict.answer, answers),
         "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
@@ -281,11 +281,15 @@ def _rule(judged: str, at_least: float) -> str:
     return f"the test that no group's {rate} is below {at_least:g} times another's"
 
 
-def _scope(result: AuditResult, judged: str, answers: Sequence[str]) -> str:
+def _scope(
+    result: AuditResult, judged: str, answers: Sequence[str], which: Mapping[str, Any]
+) -> str:
     """Return by what and about whom the verdict is."""
-    texts = zip(texts_of(result.group_labels), answers, strict=True)
-    names = [words.in_sentence(text) for text, answer in texts if answer != NOT_JUDGED]
-    return f"Judged by {words.of_metric(judged)}: {words.listed(names) or 'nobody'}."
+    texts = [words.in_sentence(text) for text in texts_of(result.group_labels)]
+    names = [text for text, answer in zip(texts, answers, strict=True) if answer != NOT_JUDGED]
+    one = which.get("reference")
+    others = "" if one is None else f", each held against {texts[result.group_labels.index(one)]}"
+    return f"Judged by {words.of_metric(judged)}: {words.listed(names) or 'nobody'}{others}."
 
 
 def _selected(result: AuditResult) -> str:

@@ -139,6 +139,8 @@ def test_who_is_not_judged_is_named_and_has_no_verdict():
         "Judged by selection rate: White and Black. Not judged, as they have fewer than 10 people: "
         "Asian."
     )
+    held = AuditReport(result, which={"reference": "Black"}).dict()["verdict"]["scope"]
+    assert held.startswith("Judged by selection rate: White and Black, each held against Black. ")
     alone = AuditReport(result, which={"leave_out": ["Black"]}).dict()["verdict"]
     assert alone["sentence"] == "Fewer than two groups can be judged."
     assert alone["scope"].startswith("Judged by selection rate: nobody. Not judged, as they are le")
