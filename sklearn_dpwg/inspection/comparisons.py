@@ -163,9 +163,9 @@ class Comparison:
     def _words(self, worse: tuple[int, ...], better: tuple[int, ...], ratio: Interval) -> str:
         """Return both rates, the ratio and its limits."""
         metric, is_harm = of_metric(self.metric), greater_is_worse(self.metric)
-        ends = (ratio.estimate, ratio.low, ratio.high)
-        shown = [number(end, in_percent=False, limit=self.at_least) for end in ends]
-        said = f"a ratio of {shown[0]} [{shown[1]}, {shown[2]}]"
+        ends = (ratio.low, ratio.high)
+        low, high = (number(end, in_percent=False, limit=self.at_least) for end in ends)
+        said = f"a ratio of {ratio.estimate:.2f} [{low}, {high}]"
         if math.isnan(ratio.estimate):
             said = "a ratio that nobody knows"
         bad = " (high is bad)" if is_harm else ""

@@ -29,7 +29,7 @@ from sklearn_dpwg.privacy.release import check_delta
 PUBLIC_FACTS = (
     "the number of records",
     "the labels of the groups",
-    "every parameter of the audit",
+    "every parameter of the audit, and whether it got scores or decisions",
 )
 # Sizes of groups that a preview shows where none are guessed.
 _SIZES = (100, 1_000, 10_000)

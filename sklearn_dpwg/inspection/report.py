@@ -118,9 +118,7 @@ def _environment(kind: str) -> Any:
         cut=words.cut,
         words=words.of_metric,
         listed=words.listed,
-        shown=lambda value, in_percent, limit=None: words.number(
-            value, in_percent=in_percent, limit=limit
-        ),
+        shown=lambda value, in_percent: words.number(value, in_percent=in_percent),
         interval=lambda rate, in_percent, limit=None: words.interval(
             rate["low"], rate["high"], in_percent=in_percent, limit=limit
         ),
@@ -475,7 +473,8 @@ def _shown(value: Any) -> str:
 def _groups(model: Any, audit: AuditResult | None, at_least: float) -> str:
     if audit is not None:
         verdict = verdict_facts(audit, "error_rate", at_least)
-        said = [verdict[key] for key in ("headline", "sentence", "scope", "selected", "worst")]
+        parts = ("headline", "sentence", "scope", "selected", "worst", "value", "gap")
+        said = [verdict[key] for key in parts]
         privacy = sections(audit.privacy_)[0]
         facts = {"groups": group_facts(audit, "error_rate", at_least)}
         return "\n\n".join(

@@ -586,7 +586,7 @@ def _of_groups(result: AuditResult, shown: dict[str, Any], title: str, text: str
     rows = []
     for place in display.order:
         rate = display.rates[place]
-        estimate = words.number(rate.estimate, in_percent=in_percent, limit=limit)
+        estimate = words.number(rate.estimate, in_percent=in_percent)
         limits = words.interval(rate.low, rate.high, in_percent=in_percent, limit=limit)
         rows.append([texts[place], estimate, limits, display.answers[place]])
     header = ["group", "estimate", f"{100 * result.confidence:g} % interval", "answer"]
