@@ -21,7 +21,7 @@ from sklearn_dpwg.inspection.privacy_displays import (
     PrivacyUtilityDisplay,
     tradeoff_points,
 )
-from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, greater_is_worse
+from sklearn_dpwg.inspection.verdicts import RATES, GroupRate
 from sklearn_dpwg.inspection.words import texts_of, visible
 from sklearn_dpwg.privacy import PrivacyGuarantee
 from sklearn_dpwg.privacy.statement import rounded_up, sections
@@ -251,16 +251,17 @@ def verdict_facts(
     said = words.with_short_names(verdict.sentence, result.group_labels)
     sentence, mark, left_out = said.partition(" Not judged, as ")
     answers = answers_of(result, judged, at_least, which)
+    rate, rule = words.of_metric(judged), "the four-fifths rule"
+    if (judged, at_least) != ("selection_rate", 0.8):
+        rule = f"the test that no group's {rate} is below {at_least:g} times another's"
     return {
-        "at_least": at_least,
         "confidence": result.confidence,
         "answer": verdict.answer,
-        "judged": judged,
-        "headline": ANSWERS[verdict.answer].format(_rule(judged, at_least)),
+        "headline": ANSWERS[verdict.answer].format(rule),
         "sentence": sentence,
-        "scope": f"{_scope(result, judged, answers, which)}{mark}{left_out}",
+        "scope": f"{_scope(result, rate, answers, which)}{mark}{left_out}",
         "selected": _selected(result),
-        "together": _together(verdict.answer, answers),
+        "together": _TOGETHER if verdict.answer == "fails" and "fails" not in answers else "",
         "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
         "error": _error(result, verdict.answer, sentence),
         "trained": _TRAINED if result.model_privacy_ is not None else "",
@@ -268,40 +269,26 @@ def verdict_facts(
     }
 
 
+_TOGETHER = "Which single group fails these numbers cannot tell; groups taken together do."
 _TRAINED = (
     "The model learned from these very people: expect it to err more often on others, and rates "
     "of others to lie outside of the intervals."
 )
 
 
-def _rule(judged: str, at_least: float) -> str:
-    if (judged, at_least) == ("selection_rate", 0.8):
-        return "the four-fifths rule"
-    rate = words.of_metric(judged)
-    return f"the test that no group's {rate} is below {at_least:g} times another's"
-
-
-def _scope(
-    result: AuditResult, judged: str, answers: Sequence[str], which: Mapping[str, Any]
-) -> str:
+def _scope(result: AuditResult, rate: str, answers: Sequence[str], which: Mapping[str, Any]) -> str:
     """Return by what and about whom the verdict is."""
     texts = [words.in_sentence(text) for text in texts_of(result.group_labels)]
     names = [text for text, answer in zip(texts, answers, strict=True) if answer != NOT_JUDGED]
     one = which.get("reference")
     others = "" if one is None else f", each held against {texts[result.group_labels.index(one)]}"
-    return f"Judged by {words.of_metric(judged)}: {words.listed(names) or 'nobody'}{others}."
+    return f"Judged by {rate}: {words.listed(names) or 'nobody'}{others}."
 
 
 def _selected(result: AuditResult) -> str:
     no, yes = _classes(result)
     how = "" if result.threshold is None else f": by a score of {result.threshold:g} or more"
     return f"Selected is whoever is decided, or predicted, to be {yes}, and not {no}{how}."
-
-
-def _together(answer: str, answers: Sequence[str]) -> str:
-    if answer != "fails" or "fails" in answers:
-        return ""
-    return "Which single group fails these numbers cannot tell; groups taken together do."
 
 
 def _error(result: AuditResult, answer: str, sentence: str) -> str:
@@ -323,13 +310,9 @@ def _worst_facts(result: AuditResult, metric: str) -> dict[str, Any]:
     in_percent = metric in RATES
     low, high = (words.number(value, in_percent=in_percent) for value in (worst.low, worst.high))
     found = words.listed([words.in_sentence(names[label]) for label in worst.groups], "or")
-    n_groups = len(result.group_labels)
-    if len(worst.groups) == n_groups and n_groups > 1:
-        who = f"By {shown}, any of the {n_groups} groups may be the worst off."
-    elif len(worst.groups) == 1:
-        who = f"By {shown}, the worst-off group is {found}."
-    else:
-        who = f"By {shown}, the worst-off group may be {found}."
+    who = f"the worst-off group {'is' if len(worst.groups) == 1 else 'may be'} {found}"
+    if len(worst.groups) == len(names) > 1:
+        who = f"any of the {len(names)} groups may be the worst off"
     unit, gap = " percentage points" if in_percent else "", worst.gap
     size, least, most = (
         f"{100 * end:.1f}" if in_percent else f"{end:.3g}"
@@ -337,7 +320,7 @@ def _worst_facts(result: AuditResult, metric: str) -> dict[str, Any]:
     )
     return {
         "metric": metric,
-        "worst": who,
+        "worst": f"By {shown}, {who}.",
         "value": f"The {shown} of whichever group is worst lies between {low} and {high}, limits "
         f"that hold for all groups at once and so are not those of one group in the table.",
         "gap": f"It is {size}{unit} from the best-off group ({least} to {most}).",
@@ -454,7 +437,6 @@ def _model_facts(
         "audit_epsilon": rounded_up(audit.epsilon) if result.is_private else "∞",
         "worst": {"low": worst.low, "high": worst.high},
         "in_percent": metric in RATES,
-        "greater_is_worse": greater_is_worse(metric),
         "may_be_worst": verdict["may_be_worst"],
         "answer": verdict["answer"],
         "sentence": verdict["sentence"],
