@@ -19,6 +19,7 @@ from sklearn_dpwg.cli.options import (
     groups_options,
     ledger_options,
     missing_label_option,
+    no_outcomes_option,
     overwrite_option,
     random_state_option,
     schema_option,
@@ -133,6 +134,7 @@ def fit(
 @click.option(
     "--base-rate", type=float, metavar="RATE", help="Of an audit: a guess of the share of yes."
 )
+@no_outcomes_option
 @groups_options
 @target_options
 @target_bounds_option
@@ -144,6 +146,7 @@ def plan(
     n_features: int | None,
     audit: bool,
     base_rate: float | None,
+    no_outcomes: bool,
     **options: Any,
 ) -> None:
     """Preview a fit from public facts, without records: noise, steps, bound, guarantee.
@@ -158,10 +161,11 @@ def plan(
     task = make_task(file, options)
     sizes = task.sizes(group_sizes)
     if audit:
-        click.echo(_audit_plan(task, sizes, base_rate, options))
+        click.echo(_audit_plan(task, sizes, base_rate, not no_outcomes, options))
         return
-    if base_rate is not None:
-        raise WrongInput("base_rate is for a plan of an audit: say --audit too.")
+    for name, said in (("base_rate", base_rate is not None), ("no_outcomes", no_outcomes)):
+        if said:
+            raise WrongInput(f"{name} is for a plan of an audit: say --audit too.")
     if (file is None) == (n_features is None):
         raise WrongInput(
             "plan must be told how many columns a row has: by --schema, or else by --n-features."
@@ -172,7 +176,9 @@ def plan(
     click.echo(str(estimator.plan(group_sizes=sizes, n_features=n_features)))
 
 
-def _audit_plan(task: Task, sizes: Any, base_rate: float | None, options: dict[str, Any]) -> str:
+def _audit_plan(
+    task: Task, sizes: Any, base_rate: float | None, outcomes: bool, options: dict[str, Any]
+) -> str:
     """Return the preview of an audit."""
     from sklearn_dpwg.cli.tables import WrongInput
     from sklearn_dpwg.inspection import GroupAudit
@@ -186,7 +192,8 @@ def _audit_plan(task: Task, sizes: Any, base_rate: float | None, options: dict[s
     if labels is None:
         labels = tuple(sizes) if isinstance(sizes, dict) else None
     extra = {} if base_rate is None else {"base_rate": base_rate}
-    return str(GroupAudit(group_labels=labels, **given).plan(group_sizes=sizes, **extra))
+    audit = GroupAudit(group_labels=labels, **given)
+    return str(audit.plan(group_sizes=sizes, outcomes=outcomes, **extra))
 
 
 @click.command(short_help="Predict for each row of a table.")

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from sklearn_dpwg.inspection import words
-from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
+from sklearn_dpwg.inspection.audit_result import (
+    NOT_JUDGED,
+    AuditResult,
+    answers_of,
+    overall_rate,
+)
 from sklearn_dpwg.inspection.drawing import height_of, svg_of
 from sklearn_dpwg.inspection.group_displays import GroupMetricDisplay, shown_of
 from sklearn_dpwg.inspection.privacy_displays import (
@@ -107,6 +113,8 @@ def _said(
     ]
 
 
+# No choice of groups that are judged.
+_ALL: Mapping[str, Any] = MappingProxyType({})
 COLUMNS = (
     "selection_rate",
     "impact_ratio",
@@ -167,33 +175,48 @@ def report_facts(
     metric: str,
     at_least: float,
     judged: str,
+    which: Mapping[str, Any] = _ALL,
 ) -> dict[str, Any]:
     """Return all that a page says, section by section."""
     first = next(iter(results.values()))
     names = dict(zip(results, texts_of(results), strict=True))
     group_name = visible(first.group_name)
     known = (*_ATTACKER, _PROOF, "Differential privacy")
-    verdicts = {name: verdict_facts(one, metric, at_least, judged) for name, one in results.items()}
+    verdicts = {
+        name: verdict_facts(one, metric, at_least, judged, which) for name, one in results.items()
+    }
     return {
         "title": visible(title) if title is not None else f"Fairness audit by {group_name}",
         "model": next(iter(names.values())) if len(results) > 1 else None,
         "notes": [visible(note) for note in notes],
         "verdict": next(iter(verdicts.values())),
         "privacy": banner(results),
-        "groups": group_facts(first, metric, at_least, judged),
+        "groups": group_facts(first, metric, at_least, judged, which),
         "models": [
-            _model_facts(names[name], result, metric, verdicts[name], (judged, at_least))
+            _model_facts(names[name], result, metric, verdicts[name], (judged, at_least, which))
             for name, result in results.items()
         ],
         "attacker": _said(results, names, lambda title: title in _ATTACKER),
         "outside": _said(results, names, lambda title: title not in known) + _threshold(first),
         "record": _record(results, command) | {"proof": proof(first)},
-        "glossary": [{"term": term, "text": text} for term, text in GLOSSARY],
+        "glossary": [
+            {"term": term, "text": text} for term, text in GLOSSARY if _is_there(term, first)
+        ],
     }
 
 
+def _is_there(term: str, result: AuditResult) -> bool:
+    """Whether what a term explains is on the page: there are no errors without outcomes."""
+    name = term.lower().replace(" ", "_")
+    return name not in RATES or name in result.METRICS
+
+
 def verdict_facts(
-    result: AuditResult, metric: str, at_least: float, judged: str = "selection_rate"
+    result: AuditResult,
+    metric: str,
+    at_least: float,
+    judged: str = "selection_rate",
+    which: Mapping[str, Any] = _ALL,
 ) -> dict[str, Any]:
     """Return who may be worst off by how much, and whether impact ratios are large enough."""
     names = dict(zip(result.group_labels, texts_of(result.group_labels), strict=True))
@@ -208,7 +231,7 @@ def verdict_facts(
         who = f"By {shown}, the worst-off group is {found}."
     else:
         who = f"By {shown}, the worst-off group may be {found}."
-    gap, verdict = worst.gap, result.verdict(judged, at_least)
+    gap, verdict = worst.gap, result.verdict(judged, at_least, **which)
     unit = " percentage points" if in_percent else ""
     size, least, most = (
         f"{100 * end:.1f}" if in_percent else f"{end:.3g}"
@@ -231,15 +254,21 @@ def verdict_facts(
 
 
 def group_facts(
-    result: AuditResult, metric: str, at_least: float, judged: str = "selection_rate"
+    result: AuditResult,
+    metric: str,
+    at_least: float,
+    judged: str = "selection_rate",
+    which: Mapping[str, Any] = _ALL,
 ) -> dict[str, Any]:
     """Return the table of groups: a row a group, numbers and notes."""
     texts = texts_of(result.group_labels)
     worst = set(result.worst_groups(metric).groups)
-    answers = [one.answer for one in result.group_verdicts(judged, at_least)]
+    answers = answers_of(result, judged, at_least, which)
     listed_rates: dict[str, tuple[GroupRate, ...]] = {
         name: (
-            result.impact_ratios(judged, at_least) if name == "impact_ratio" else result.rates(name)
+            result.impact_ratios(judged, at_least, **which)
+            if name == "impact_ratio"
+            else result.rates(name)
         )
         for name in _columns(result, metric, judged)
     }
@@ -280,8 +309,8 @@ def group_facts(
 
 def _columns(result: AuditResult, metric: str, judged: str) -> tuple[str, ...]:
     losses = tuple(loss.name for loss in result.losses)
-    others = [name for name in (metric, judged, *losses) if name not in COLUMNS]
-    return (*COLUMNS, *dict.fromkeys(others))
+    there = [name for name in COLUMNS if name == "impact_ratio" or name in result.METRICS]
+    return tuple(dict.fromkeys([*there, metric, judged, *losses]))
 
 
 def _notes(text: str, of_size: str, rates: Mapping[str, GroupRate]) -> list[str]:
@@ -309,12 +338,16 @@ def _model_facts(
     result: AuditResult,
     metric: str,
     verdict: Mapping[str, Any],
-    of_ratios: tuple[str, float],
+    of_ratios: tuple[str, float, Mapping[str, Any]],
 ) -> dict[str, Any]:
     worst = result.worst_groups(metric)
-    # the smallest, of those that are known if any is
-    ratio = min(
-        result.impact_ratios(*of_ratios), key=lambda one: (math.isnan(one.estimate), one.estimate)
+    judged, at_least, which = of_ratios
+    answers = answers_of(result, judged, at_least, which)
+    ratios = zip(result.impact_ratios(judged, at_least, **which), answers, strict=True)
+    # the smallest, of those that are judged, and known, if any is
+    ratio, _ = min(
+        ratios,
+        key=lambda one: (one[1] == NOT_JUDGED, math.isnan(one[0].estimate), one[0].estimate),
     )
     model, audit = result.model_privacy_, result.privacy_
     return {
@@ -352,7 +385,10 @@ def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str
     result = next(iter(results.values()))
     noise = result.noise
     n_groups, n_bins = len(result.group_labels), len(result.counts[0][0])
-    released = f"{n_groups * 2 * n_bins:,} counts: {n_groups:,} groups × 2 classes × {n_bins} "
+    n_counts, of_classes = n_groups * n_bins * len(result.counts[0]), ""
+    if result.has_outcomes:
+        of_classes = "2 classes × "
+    released = f"{n_counts:,} counts: {n_groups:,} groups × {of_classes}{n_bins} "
     released += "predictions" if result.score_edges is None else "bins of scores"
     several = f", which is a sum of {result.n_cells}" if result.n_cells > 1 else ""
     if noise is None:
@@ -374,7 +410,8 @@ def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str
     facts |= {f"Version of {visible(name)}": visible(v) for name, v in result.versions.items()}
     texts = texts_of(result.group_labels)
     cells = [[*map(int, table.ravel())] for table in result.cells()]
-    header = [f"truly {y}, predicted {p}" for y in ("0", "1") for p in ("0", "1")]
+    truly = ("truly 0, ", "truly 1, ") if result.has_outcomes else ("",)
+    header = [f"{y}predicted {p}" for y in truly for p in ("0", "1")]
     rows = [{"group": text, "counts": row} for text, row in zip(texts, cells, strict=True)]
     return {
         "private": noise is not None,
@@ -393,7 +430,12 @@ _Picture = tuple[Any, str, str, list[str], list[list[str]]]
 
 
 def pictures_of(
-    results: Mapping[str, AuditResult], *, metric: str, at_least: float, judged: str
+    results: Mapping[str, AuditResult],
+    *,
+    metric: str,
+    at_least: float,
+    judged: str,
+    which: Mapping[str, Any] = _ALL,
 ) -> list[dict[str, Any]]:
     """Return the pictures: a title, a sentence, the SVG, and a table."""
     result = next(iter(results.values()))
@@ -411,7 +453,7 @@ def pictures_of(
     found.append(
         _of_groups(
             result,
-            shown_of(result, judged, ratio=True, at_least=at_least),
+            shown_of(result, judged, ratio=True, at_least=at_least, which=which),
             "Impact ratio of each group",
             f"A group passes where its whole interval is right of {at_least:g}, and fails where "
             f"it is left of it.",
