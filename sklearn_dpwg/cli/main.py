@@ -52,6 +52,11 @@ if TYPE_CHECKING:
     metavar="FOLDER",
     help="Read a Parquet file in parts, and keep encoded rows in this folder while it is fitted.",
 )
+@click.option(
+    "--person",
+    metavar="COLUMN",
+    help="Column that says whose row each is: of one person coins keep at most --rows-per-person.",
+)
 @random_state_option
 @overwrite_option
 def fit(
@@ -60,6 +65,7 @@ def fit(
     output: Path,
     ledger: Path | None,
     spool: str | None,
+    person: str | None,
     overwrite: bool,
     **options: Any,
 ) -> None:
@@ -70,7 +76,7 @@ def fit(
     """
     from sklearn.pipeline import Pipeline
 
-    from sklearn_dpwg.cli.cells import checked_features
+    from sklearn_dpwg.cli.cells import checked_features, words
     from sklearn_dpwg.cli.models import ledger_around, save_model, spent_of
     from sklearn_dpwg.cli.options import (
         PartsOfFile,
@@ -81,7 +87,7 @@ def fit(
     )
     from sklearn_dpwg.cli.tables import TableFile, WrongInput, check_outputs, paid_for
     from sklearn_dpwg.ledger import privacy_of
-    from sklearn_dpwg.preprocessing import PublicSchema
+    from sklearn_dpwg.preprocessing import PublicSchema, bound_rows_per_person
 
     if schema is None:
         raise WrongInput(
@@ -92,15 +98,29 @@ def fit(
     said = read_schema(schema)
     task = make_task(said, options)
     file = TableFile.of(table, options)
-    file.require({**task.wanted(list(said.columns)), str(schema): said.columns})
+    whose = [] if person is None else [person]
+    wanted = {**task.wanted(list(said.columns)), str(schema): said.columns}
+    file.require({**wanted, "--person": whose})
+    if any(person in names for names in wanted.values()):
+        raise WrongInput(f"person must be a column of its own, got {person!r}.")
+    if whose and spool is not None:
+        raise WrongInput("person must be left out with --spool, which reads a file in parts.")
     estimator = make_estimator(task, options)
+    promise = ""
     if spool is None:
-        columns = file.read([*said.columns, *task.group_columns, task.needed_target()])
+        columns = file.read([*said.columns, *task.group_columns, task.needed_target(), *whose])
         faults = file.faults()
         of_groups, y = task.groups(columns, faults), task.targets(columns, faults)
         X = checked_features(columns, said.columns, faults)
+        people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
         faults.refuse()
         del columns
+        for each in people:
+            most, seed = options["rows_per_person"] or 1, options["random_state"]
+            k = max(most, 1)  # less is refused by the fit
+            rows = bound_rows_per_person(X, y, of_groups, person=each, k=k, random_state=seed)
+            promise = f"\nRows: {len(rows.kept):,} of {len(X):,} kept. {rows.promise}"
+            X, y, of_groups = rows.X, rows.y, rows.groups
         model = Pipeline([("schema", PublicSchema(said.columns)), ("model", estimator)])
         fit_model = partial(model.fit, X, y, model__groups=of_groups)
     else:
@@ -113,7 +133,7 @@ def fit(
         fit_model()
     with paid_for("fit"):
         save_model(model, output)  # outside of the ledger, whose place would be saved with it
-    click.echo(str(privacy_of(model)))
+    click.echo(f"{privacy_of(model)}{promise}")
     click.echo(f"\nModel: {output}")
     if book is not None:
         click.echo(spent_of(book))
