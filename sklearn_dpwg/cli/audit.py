@@ -355,7 +355,7 @@ def _table(
     result: AuditResult, metric: str, at_least: float, which: Mapping[str, Any]
 ) -> list[str]:
     """Return a line a group: its size and rates, each with its interval, and its own answer."""
-    from sklearn_dpwg.inspection.audit_result import answers_of
+    from sklearn_dpwg.inspection.group_displays import answers_of
 
     ratios = result.impact_ratios(metric, at_least, **which)
     rates = {metric.replace("_", " "): result.rates(metric), "impact ratio": ratios}

@@ -41,7 +41,6 @@ _SMALL_SHARE = 0.02
 # Groups of fewer people are not judged, nor are those that noise alone may have made.
 _FEWEST = 10
 _SURELY = 0.99999
-NOT_JUDGED = "not judged"
 # Fields in the order of the JSON object.
 _IN_JSON = (
     *("group_name", "threshold", "confidence", "created", "n_cells", "epsilon", "privacy_"),
@@ -590,15 +589,6 @@ def overall_rate(result: AuditResult, metric: str) -> float | None:
     )
     total = hits + misses
     return min(1.0, max(0.0, hits / total)) if total > 0 else None
-
-
-def answers_of(
-    result: AuditResult, metric: str, at_least: float, which: Mapping[str, Any]
-) -> list[str]:
-    """Return in a word what is said of each group; some are not judged at all."""
-    judged = result._comparison(metric, at_least, **which).judged
-    found = result.group_verdicts(metric, at_least, **which)
-    return [one.answer if place in judged else NOT_JUDGED for place, one in enumerate(found)]
 
 
 def _in_lines(listed: dict[str, tuple[GroupRate, ...]]) -> list[str]:

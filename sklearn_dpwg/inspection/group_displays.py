@@ -13,13 +13,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
-from sklearn_dpwg.inspection.audit_result import (
-    NOT_JUDGED,
-    AuditResult,
-    answers_of,
-    default_metric,
-    overall_rate,
-)
+from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric, overall_rate
 from sklearn_dpwg.inspection.drawing import Display, Look
 from sklearn_dpwg.inspection.group_audit import audit_estimator, audit_predictions
 from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, greater_is_worse
@@ -28,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-MAY_BE_WORST = "may be worst"
+MAY_BE_WORST, NOT_JUDGED = "may be worst", "not judged"
 # Shape and word, and colour only with them.
 _LOOKS = {
     "": ("o", drawing.BLUE),
@@ -36,7 +30,7 @@ _LOOKS = {
     "passes": ("o", drawing.BLUE),
     "fails": ("x", drawing.VERMILION),
     "cannot tell": ("s", drawing.FAINT),
-    NOT_JUDGED: ("s", drawing.FAINT),
+    NOT_JUDGED: (".", drawing.FAINT),
 }
 
 
@@ -283,6 +277,18 @@ class GroupMetricDisplay(Display):
         }
         for row in rows if answer else []:
             drawing.write(self.ax_, 1.01, row, answer, **where)
+
+
+def answers_of(
+    result: AuditResult, metric: str, at_least: float, which: Mapping[str, Any]
+) -> list[str]:
+    """Return what the verdict about each group answers, or that it is not judged."""
+    return [
+        NOT_JUDGED if one.sentence == f"{label} is not judged." else one.answer
+        for label, one in zip(
+            result.group_labels, result.group_verdicts(metric, at_least, **which), strict=True
+        )
+    ]
 
 
 def shown_of(

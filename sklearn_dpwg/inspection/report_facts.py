@@ -8,14 +8,14 @@ from types import MappingProxyType
 from typing import Any
 
 from sklearn_dpwg.inspection import words
-from sklearn_dpwg.inspection.audit_result import (
-    NOT_JUDGED,
-    AuditResult,
-    answers_of,
-    overall_rate,
-)
+from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
 from sklearn_dpwg.inspection.drawing import height_of, svg_of
-from sklearn_dpwg.inspection.group_displays import GroupMetricDisplay, shown_of
+from sklearn_dpwg.inspection.group_displays import (
+    NOT_JUDGED,
+    GroupMetricDisplay,
+    answers_of,
+    shown_of,
+)
 from sklearn_dpwg.inspection.privacy_displays import (
     PrivacyProfileDisplay,
     PrivacyUtilityDisplay,
@@ -343,12 +343,9 @@ def _model_facts(
     worst = result.worst_groups(metric)
     judged, at_least, which = of_ratios
     answers = answers_of(result, judged, at_least, which)
-    ratios = zip(result.impact_ratios(judged, at_least, **which), answers, strict=True)
+    ratios = zip(answers, result.impact_ratios(judged, at_least, **which), strict=True)
     # the smallest, of those that are judged, and known, if any is
-    ratio, _ = min(
-        ratios,
-        key=lambda one: (one[1] == NOT_JUDGED, math.isnan(one[0].estimate), one[0].estimate),
-    )
+    _, ratio = min(ratios, key=lambda one: (one[0] == NOT_JUDGED, _or_inf(one[1].estimate)))
     model, audit = result.model_privacy_, result.privacy_
     return {
         "model": name,
@@ -361,6 +358,10 @@ def _model_facts(
         "ratio": _numbers(ratio),
         "answer": verdict["answer"],
     }
+
+
+def _or_inf(value: float) -> float:
+    return math.inf if math.isnan(value) else value
 
 
 def _threshold(result: AuditResult) -> list[dict[str, str]]:
