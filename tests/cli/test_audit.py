@@ -80,6 +80,24 @@ def test_cells_of_two_columns_read_alike_in_sentence_and_table(decisions):
     shown = run("audit", decisions, "--predictions", "decided", *task.split()).stdout
     assert "x/yes of 100.0 %: a ratio of 0.00" in shown
     assert "('" not in shown
+    asked = [*task.split(), "--leave-out", "x/no", "--leave-out", "y/no", "--reference", "x/yes"]
+    judged = run("audit", decisions, "--predictions", "decided", *asked)
+    assert "they are left out on request: x/no and y/no." in judged.stdout
+    lines = {line.split()[0]: line.split("  ")[-1] for line in judged.stdout.splitlines() if line}
+    assert [lines[one].strip() for one in ("x/no", "y/no", "y/yes")] == [
+        *("not judged", "not judged", "passes")
+    ]
+
+
+def test_records_without_group_may_be_left_out(decisions):
+    table = pd.read_csv(decisions)
+    table.loc[table.index % 10 == 0, "race"] = None
+    table.to_csv(decisions, index=False)
+    asked = "--missing-label unknown --leave-out unknown --epsilon inf --no-outcomes"
+    task = "--groups race --group-labels x,y --classes no,yes"
+    found = run("audit", decisions, "--predictions", "decided", *task.split(), *asked.split())
+    assert found.exit_code == 0, found.stderr
+    assert "Not judged, as they are left out on request: unknown." in found.stdout
 
 
 def test_reports_are_written_and_hold_the_result_alone(decisions, tmp_path):
