@@ -87,7 +87,7 @@ def fit(
     )
     from sklearn_dpwg.cli.tables import TableFile, WrongInput, check_outputs, paid_for
     from sklearn_dpwg.ledger import privacy_of
-    from sklearn_dpwg.preprocessing import PublicSchema, bound_rows_per_person
+    from sklearn_dpwg.preprocessing import PublicSchema
 
     if schema is None:
         raise WrongInput(
@@ -115,12 +115,8 @@ def fit(
         people = [words(columns[one], f"{one!r} (person)", faults, None)[0] for one in whose]
         faults.refuse()
         del columns
-        for each in people:
-            most, seed = options["rows_per_person"] or 1, options["random_state"]
-            k = max(most, 1)  # less is refused by the fit
-            rows = bound_rows_per_person(X, y, of_groups, person=each, k=k, random_state=seed)
-            promise = f"\nRows: {len(rows.kept):,} of {len(X):,} kept. {rows.promise}"
-            X, y, of_groups = rows.X, rows.y, rows.groups
+        if people:
+            X, y, of_groups, promise = _of_people((X, y, of_groups), people[0], options)
         model = Pipeline([("schema", PublicSchema(said.columns)), ("model", estimator)])
         fit_model = partial(model.fit, X, y, model__groups=of_groups)
     else:
@@ -137,6 +133,16 @@ def fit(
     click.echo(f"\nModel: {output}")
     if book is not None:
         click.echo(spent_of(book))
+
+
+def _of_people(rows: tuple[Any, Any, Any], person: Any, options: dict[str, Any]) -> Any:
+    """Return as many rows of a person as the budget is for, their labels, and what that means."""
+    from sklearn_dpwg.preprocessing import bound_rows_per_person
+
+    k = max(options["rows_per_person"] or 1, 1)  # less is refused by the fit
+    kept = bound_rows_per_person(*rows, person=person, k=k, random_state=options["random_state"])
+    said = f"\nRows: {len(kept.kept):,} of {len(rows[0]):,} kept. {kept.promise}"
+    return kept.X, kept.y, kept.groups, said
 
 
 @click.command(short_help="Preview a fit, or an audit, from public facts.")
