@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import drawing, words
-from sklearn_dpwg.inspection.audit_result import AuditResult, overall_rate
+from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric, overall_rate
 from sklearn_dpwg.inspection.drawing import Display, Look
 from sklearn_dpwg.inspection.group_audit import audit_estimator, audit_predictions
 from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, greater_is_worse
@@ -86,7 +86,7 @@ class GroupMetricDisplay(Display):
     def from_audit(
         cls,
         result: AuditResult,
-        metric: str = "error_rate",
+        metric: str | None = None,
         *,
         ratio: bool = False,
         at_least: float = 0.8,
@@ -98,8 +98,9 @@ class GroupMetricDisplay(Display):
         ----------
         result : AuditResult
             The audit.
-        metric : str, default="error_rate"
-            A rate of `AuditResult.METRICS`, or a loss of the audit.
+        metric : str, optional
+            A rate of `AuditResult.METRICS`, or a loss of the audit; by default the error rate, or
+            the selection rate where no outcomes were counted.
         ratio : bool, default=False
             Draw each group's rate over the largest one instead, and whether it passes.
         at_least : float, default=0.8
@@ -112,6 +113,7 @@ class GroupMetricDisplay(Display):
         GroupMetricDisplay
             The display, drawn.
         """
+        metric = metric or default_metric([result])
         return cls.of(result, metric, ratio=ratio, at_least=at_least).plot(ax)
 
     @classmethod

@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError, InputTypeError
 from sklearn_dpwg.inspection import words
-from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.audit_result import AuditResult, default_metric
 from sklearn_dpwg.inspection.report_facts import (
     group_facts,
     pictures_of,
@@ -157,8 +157,9 @@ class AuditReport(Stored):
         Paragraphs under the title, such as what the model is for.
     command : str, optional
         What the audit was made with, to be made again.
-    metric : str, default="error_rate"
-        By which groups are worst off: a rate of `AuditResult.METRICS`, or a loss of the audit.
+    metric : str, optional
+        By which groups are worst off: a rate of `AuditResult.METRICS`, or a loss of the audit; by
+        default the error rate, or the selection rate where no outcomes were counted.
     at_least : float, default=0.8
         What impact ratios are held against; 0.8 is the four-fifths rule.
     verdict_metric : str, default="selection_rate"
@@ -197,7 +198,7 @@ class AuditReport(Stored):
         title: str | None = None,
         notes: str | Sequence[str] = (),
         command: str | None = None,
-        metric: str = "error_rate",
+        metric: str | None = None,
         at_least: float = 0.8,
         verdict_metric: str = "selection_rate",
         which: Mapping[str, Any] | None = None,
@@ -215,7 +216,7 @@ class AuditReport(Stored):
         self.title = title
         self.notes = (notes,) if isinstance(notes, str) else tuple(notes)
         self.command = command
-        self.metric = metric
+        self.metric = metric or default_metric(results.values())
         self.at_least = at_least
         self.verdict_metric = verdict_metric
         self.which = dict(which or {})
@@ -476,7 +477,7 @@ def _groups(model: Any, audit: AuditResult | None, at_least: float) -> str:
         parts = ("headline", "sentence", "scope", "selected", "worst", "value", "gap")
         said = [verdict[key] for key in parts]
         privacy = sections(audit.privacy_)[0]
-        facts = {"groups": group_facts(audit, "error_rate", at_least)}
+        facts = {"groups": group_facts(audit, metric, at_least)}
         return "\n\n".join(
             [
                 escape_markdown(" ".join(said)),

@@ -472,7 +472,10 @@ def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str
     result = next(iter(results.values()))
     noise = result.noise
     n_groups, n_bins = len(result.group_labels), len(result.counts[0][0])
-    released = f"{n_groups * 2 * n_bins:,} counts: {n_groups:,} groups × 2 classes × {n_bins} "
+    n_counts, of_classes = n_groups * n_bins * len(result.counts[0]), ""
+    if result.has_outcomes:
+        of_classes = "2 classes × "
+    released = f"{n_counts:,} counts: {n_groups:,} groups × {of_classes}{n_bins} "
     released += "predictions" if result.score_edges is None else "bins of scores"
     several = f", which is a sum of {result.n_cells}" if result.n_cells > 1 else ""
     if noise is None:
