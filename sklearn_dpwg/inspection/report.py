@@ -473,7 +473,8 @@ def _shown(value: Any) -> str:
 
 def _groups(model: Any, audit: AuditResult | None, at_least: float) -> str:
     if audit is not None:
-        verdict = verdict_facts(audit, "error_rate", at_least)
+        metric = default_metric([audit])
+        verdict = verdict_facts(audit, metric, at_least)
         parts = ("headline", "sentence", "scope", "selected", "worst", "value", "gap")
         said = [verdict[key] for key in parts]
         privacy = sections(audit.privacy_)[0]

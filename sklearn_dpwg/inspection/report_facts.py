@@ -257,13 +257,14 @@ def verdict_facts(
     return {
         "confidence": result.confidence,
         "answer": verdict.answer,
+        "judged": judged,
         "headline": ANSWERS[verdict.answer].format(rule),
         "sentence": sentence,
         "scope": f"{_scope(result, rate, answers, which)}{mark}{left_out}",
         "selected": _selected(result),
         "together": _TOGETHER if verdict.answer == "fails" and "fails" not in answers else "",
         "would_tell": words.with_short_names(verdict.would_tell, result.group_labels),
-        "error": _error(result, verdict.answer, sentence),
+        "allows": _allows(result, verdict.answer, sentence),
         "trained": _TRAINED if result.model_privacy_ is not None else "",
         **_worst_facts(result, metric),
     }
@@ -291,7 +292,7 @@ def _selected(result: AuditResult) -> str:
     return f"Selected is whoever is decided, or predicted, to be {yes}, and not {no}{how}."
 
 
-def _error(result: AuditResult, answer: str, sentence: str) -> str:
+def _allows(result: AuditResult, answer: str, sentence: str) -> str:
     brackets = f"Brackets hold the {100 * result.confidence:g} % interval of the ratio."
     if answer == "cannot tell":
         return brackets if "[" in sentence else ""
@@ -500,7 +501,8 @@ def _record(results: Mapping[str, AuditResult], command: str | None) -> dict[str
     texts = texts_of(result.group_labels)
     cells = [[*map(int, table.ravel())] for table in result.cells()]
     classes = [words.cut(visible(str(one))) for one in result.classes]
-    header = [f"truly {y}, predicted {p}" for y in classes for p in classes]
+    truly = [f"truly {y}, " for y in classes] if result.has_outcomes else [""]
+    header = [f"{y}predicted {p}" for y in truly for p in classes]
     rows = [{"group": text, "counts": row} for text, row in zip(texts, cells, strict=True)]
     return {
         "private": noise is not None,

@@ -81,7 +81,8 @@ def test_a_page_judges_whom_it_is_told_to_and_names_the_others(which, names, out
     report = AuditReport(result, which=which, at_least=0.7)
     facts, verdict = report.dict(), result.verdict(at_least=0.7, **which)
     assert facts["verdict"]["answer"] == facts["models"][0]["answer"] == verdict.answer
-    assert verdict.sentence in facts["verdict"].values()
+    assert verdict.sentence.startswith(facts["verdict"]["sentence"])
+    assert facts["models"][0]["sentence"] == facts["verdict"]["sentence"]
     for name in names:
         assert name in verdict.sentence.partition("Not judged")[2]
     rows = {row["group"]: row for row in facts["groups"]["rows"]}
@@ -91,8 +92,6 @@ def test_a_page_judges_whom_it_is_told_to_and_names_the_others(which, names, out
     ratios = {one.group: one for one in result.impact_ratios(at_least=0.7, **which)}
     for name, row in rows.items():
         assert row["rates"]["impact_ratio"]["high"] == ratios[name].high
-    judged = [one.estimate for name, one in ratios.items() if name not in names]
-    assert facts["models"][0]["ratio"]["estimate"] == min(judged)
     page = report.html()
     assert page.count("not judged</text>") == len(names)
     assert verdict.sentence.partition("Not judged")[2] in page.replace("&#39;", "'")

@@ -101,7 +101,7 @@ def test_the_verdict_says_who_how_much_and_whether_it_passes(report, result):
     assert verdict["sentence"] == result.verdict().sentence
     assert verdict["scope"] == "Judged by selection rate: White, Black, Asian and Latino."
     shown = Page(report.html()).words
-    for key in ("headline", "sentence", "scope", "selected", "error", "worst", "value", "gap"):
+    for key in ("headline", "sentence", "scope", "selected", "allows", "worst", "value", "gap"):
         assert " ".join(verdict[key].split()) in shown
         assert escape_markdown(verdict[key]) in report.markdown()
     assert shown.index(verdict["sentence"]) < shown.index(" ".join(verdict["worst"].split()))
@@ -125,7 +125,7 @@ def test_the_three_answers(counts, answer, headline):
     assert (verdict["answer"], verdict["headline"]) == (answer, headline)
     assert verdict["sentence"] == result.verdict().sentence
     assert bool(verdict["would_tell"]) == (answer == "cannot tell")
-    assert ("wrong in at most 2.5 %" in verdict["error"]) == (answer != "cannot tell")
+    assert ("wrong in at most 2.5 %" in verdict["allows"]) == (answer != "cannot tell")
     other = AuditReport(result, verdict_metric="error_rate", at_least=0.9).dict()["verdict"]
     assert other["headline"].endswith("that no group's error rate is below 0.9 times another's.")
 
@@ -144,7 +144,7 @@ def test_who_is_not_judged_is_named_and_has_no_verdict():
     alone = AuditReport(result, which={"leave_out": ["Black"]}).dict()["verdict"]
     assert alone["sentence"] == "Fewer than two groups can be judged."
     assert alone["scope"].startswith("Judged by selection rate: nobody. Not judged, as they are le")
-    assert alone["error"] == ""
+    assert alone["allows"] == ""
 
 
 def test_groups_that_fail_together_alone_are_not_blamed_one_by_one():
