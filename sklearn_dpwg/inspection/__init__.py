@@ -2,6 +2,7 @@
 
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedWidth
 from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.changes import Change
 from sklearn_dpwg.inspection.group_audit import GroupAudit
 from sklearn_dpwg.inspection.group_displays import GroupMetricDisplay, GroupWeightsDisplay
 from sklearn_dpwg.inspection.privacy_displays import (
@@ -16,6 +17,7 @@ __all__ = [
     "AuditPlan",
     "AuditReport",
     "AuditResult",
+    "Change",
     "GroupAudit",
     "GroupMetricDisplay",
     "GroupRate",

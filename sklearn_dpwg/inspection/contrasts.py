@@ -6,30 +6,91 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.metrics.intervals import Interval, difference_interval
+from sklearn_dpwg.metrics.intervals.ratio import ratio_of_rates
+
+# Whether groups are treated alike, which may be that nobody can tell; a group may be left out.
+Answer = Literal["passes", "fails", "cannot tell", "not judged"]
 
 # Of the error of a wrong "fails", so much goes to groups against all others together, which find
 # one group that differs from all others; the rest goes to pairs.
 _POOLED_SHARE = 0.7
-# Of the former, so much goes to a lower limit of the highest rate.
-_SHARE_OF_LIMIT = 0.03
+# Of all, so much goes to a limit of the highest rate: of two groups it matters less.
+_SHARE_OF_LIMIT = 0.02
+_SHARE_OF_TWO = 0.001
 _N_STEPS = 14
 
 
 @dataclass(frozen=True)
 class Margin:
-    """How far apart rates may be: a low one is at least ``factor`` × a high one less ``gap``."""
+    """How far apart rates may be: a low one is at least ``factor`` × a high one less ``gap``.
+
+    A contrast is the ratio of a low to a high rate, or how far it is above it, and is held against
+    the ``least``.
+    """
 
     factor: float
     gap: float
+    is_ratio: bool = True
+
+    @property
+    def least(self) -> float:
+        """The smallest contrast that is allowed."""
+        return self.factor if self.is_ratio else -self.gap
+
+    @property
+    def alike(self) -> float:
+        """The contrast of equal rates."""
+        return 1.0 if self.is_ratio else 0.0
 
     def spread(self, high: float) -> float:
         """Return by how much the lowest allowed rate is below the highest."""
         return (1.0 - self.factor) * high + self.gap
+
+    def contrast(self, low: Interval, high: Interval) -> Interval:
+        """Return the contrast of two rates, with limits."""
+        return ratio_of_rates(low, high) if self.is_ratio else difference_interval(low, high)
+
+    def answer(self, contrast: Interval) -> Answer:
+        """Return what limits say; where they hold both answers nobody can tell."""
+        if contrast.low >= self.least:
+            return "passes"
+        return "fails" if contrast.high < self.least else "cannot tell"
+
+    def text(self, contrast: Interval) -> str:
+        """Return a contrast and its limits in words."""
+        if math.isnan(contrast.estimate):
+            return f"a {'ratio' if self.is_ratio else 'difference'} that nobody knows"
+        ends = (contrast.estimate, contrast.low, contrast.high)
+        if self.is_ratio:
+            return "a ratio of {:.2f} [{:.2f}, {:.2f}]".format(*ends)
+        ends = (-contrast.estimate, -contrast.high, -contrast.low)
+        numbers = "{:.1f} [{:.1f}, {:.1f}]".format(*(100.0 * end + 0.0 for end in ends))
+        return f"a difference of {numbers} percentage points"
+
+    def end(self, answer: Answer) -> str:
+        """Return the end of a sentence: on which side of the margin a contrast is."""
+        within, beyond, size = "at least", "below", self.size
+        if not self.is_ratio:
+            within, beyond = "at most", "above"
+        if answer == "passes":
+            return f", {within} {size}."
+        return (
+            f", {beyond} {size}."
+            if answer == "fails"
+            else f", which may be {beyond} {size} or not."
+        )
+
+    @property
+    def size(self) -> str:
+        """The least ratio, or the largest difference in percentage points, as text."""
+        return f"{self.factor:g}" if self.is_ratio else f"{100.0 * self.gap:g}"
 
 
 @dataclass(frozen=True)
@@ -77,10 +138,6 @@ class Counts:
         """Return the same counts as if they had no noise."""
         none = np.zeros_like(self.hit_noise)
         return Counts(self.hits, self.misses, none, none, self.totals, self.is_sample)
-
-    def relative_errors(self) -> FloatArray:
-        """Return the deviation of each estimate as a part of it."""
-        return np.asarray(np.sqrt(self.variances()) / self.rates)
 
     def all_but_one(self) -> Counts:
         """Return for each group the counts of all others together."""
@@ -144,19 +201,23 @@ def levels_of(counts: Counts, margin: Margin, error: float) -> Levels:
     add up. ``docs/theory/verdicts.md`` has the proof.
     """
     n_groups = counts.hits.shape[-1]
-    if n_groups < 3:
+    if n_groups < 2:
         return Levels(0.0, error)
+    limit = (_SHARE_OF_LIMIT if n_groups > 2 else _SHARE_OF_TWO) * error
+    shifts = _shifts(counts, margin, limit)
+    if n_groups == 2:
+        return Levels(
+            0.0,
+            _largest_level(
+                lambda level: level + float(ndtr(ndtri(level) - shifts.reverse)), error - limit, 2
+            ),
+        )
     pooled_error = _POOLED_SHARE * error
-    limit = _SHARE_OF_LIMIT * pooled_error
-    every = counts.together()
-    # the highest rate is at least that of all groups together
-    highest = float((every.rates + ndtri(limit) * np.sqrt(every.variances()))[0])
-    shifts = _shifts(counts, margin, max(highest, 0.0))
     pooled = _largest_level(
-        lambda level: _pooled_errors(level, *shifts[:3]), pooled_error - limit, 2 * n_groups
+        lambda level: _pooled_errors(level, shifts), pooled_error - limit, 2 * n_groups
     )
     pair = _largest_level(
-        lambda level: _pair_errors(level, shifts[3], n_groups),
+        lambda level: _pair_errors(level, shifts.pairs, n_groups),
         error - pooled_error,
         n_groups * (n_groups - 1),
     )
@@ -174,38 +235,59 @@ def _largest_level(errors: Callable[[float], float], error: float, n_tests: int)
     return math.exp(low)
 
 
-def _shifts(
-    counts: Counts, margin: Margin, highest: float
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return how far within the margin a contrast is, in deviations, where others share its end.
+@dataclass(frozen=True)
+class _Shifts:
+    """How far within the margin a contrast is, in deviations, where others share its end.
 
     Of a low group against all others, if all others were low too; of all others against a high
-    group, if all others were high; the groups' shares; of pairs whose groups are at one end.
+    group, if all others were high; the groups' shares; of pairs whose groups are at one end; of the
+    first two groups in reverse.
     """
+
+    low: FloatArray
+    high: FloatArray
+    shares: FloatArray
+    pairs: FloatArray
+    reverse: float
+
+
+def _shifts(counts: Counts, margin: Margin, error: float) -> _Shifts:
+    every = counts.together()
+    room = -ndtri(error if margin.is_ratio else 0.5 * error) * np.sqrt(every.variances())
+    # the highest rate is at least that of all groups together, and by a difference not far from it
+    highest = max(float((every.rates - room)[0]), 0.0)
     spread = margin.spread(highest)
     lowest = max(highest - spread, 0.0)
+    ends = (lowest, highest)
+    if not margin.is_ratio:
+        top = min(float((every.rates + room)[0]) + spread, 1.0)
+        ends = (lowest, top, min(max(0.5, lowest), top))
 
     def at(of: Counts) -> FloatArray:
-        return np.maximum(of.variances(highest), of.variances(lowest))
+        return np.max([of.variances(end) for end in ends], axis=0)
 
-    own, others = at(counts), at(counts.all_but_one())
+    own, others, square = at(counts), at(counts.all_but_one()), margin.factor**2
     ones = np.ones_like(own)
-    low = _in_deviations(margin.factor * spread * ones, own + margin.factor**2 * others)
-    high = _in_deviations(spread * ones, others + margin.factor**2 * own)
-    pairs = np.maximum(own[:, None] + margin.factor**2 * own, own + margin.factor**2 * own[:, None])
-    within = margin.spread(lowest) * np.ones_like(pairs)
-    return low, high, counts.sizes / counts.sizes.sum(), _in_deviations(within, pairs)
+    low = _in_deviations(margin.factor * spread * ones, own + square * others)
+    high = _in_deviations(spread * ones, others + square * own)
+    pairs = np.maximum(own[:, None] + square * own, own + square * own[:, None])
+    ones = np.ones_like(pairs)
+    within = _in_deviations(margin.spread(lowest) * ones, pairs)
+    reverse = (1.0 - square) * highest + (1.0 + margin.factor) * margin.gap
+    shares = counts.sizes / counts.sizes.sum()
+    of_two = float(_in_deviations(reverse * ones, pairs)[0, 1])
+    return _Shifts(low, high, shares, within, of_two)
 
 
-def _pooled_errors(level: float, low: FloatArray, high: FloatArray, shares: FloatArray) -> float:
+def _pooled_errors(level: float, shifts: _Shifts) -> float:
     """Return a bound of the sum of errors of all contrasts with others together.
 
     It is the largest over the share of all records that low groups have.
     """
     edges = np.linspace(0.0, 1.0, 2 * _N_STEPS + 1)
     return max(
-        _of_one_end(level, low, shares, first, last)
-        + _of_one_end(level, high, shares, 1.0 - last, 1.0 - first)
+        _of_one_end(level, shifts.low, shifts.shares, first, last)
+        + _of_one_end(level, shifts.high, shifts.shares, 1.0 - last, 1.0 - first)
         for first, last in pairwise(edges)
     )
 

@@ -29,6 +29,7 @@ _LOOKS = {
     "passes": ("o", drawing.BLUE),
     "fails": ("x", drawing.VERMILION),
     "cannot tell": ("s", drawing.FAINT),
+    "not judged": ("s", drawing.FAINT),
 }
 
 
