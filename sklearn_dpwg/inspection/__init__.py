@@ -5,6 +5,7 @@ from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.changes import Change
 from sklearn_dpwg.inspection.group_audit import GroupAudit
 from sklearn_dpwg.inspection.group_displays import GroupMetricDisplay, GroupWeightsDisplay
+from sklearn_dpwg.inspection.power import PlannedVerdict
 from sklearn_dpwg.inspection.privacy_displays import (
     PrivacyProfileDisplay,
     PrivacyUtilityDisplay,
@@ -23,6 +24,7 @@ __all__ = [
     "GroupRate",
     "GroupWeightsDisplay",
     "LossSums",
+    "PlannedVerdict",
     "PlannedWidth",
     "PrivacyProfileDisplay",
     "PrivacyUtilityDisplay",

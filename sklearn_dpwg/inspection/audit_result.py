@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # Whether the records are a sample of what the rates are of, or are everybody.
 Of = Literal["process", "records"]
+_OF_RECORDS = " That is of these very people, not of a process that they are a sample of."
 # Metrics of which each has to pass.
 _JOINT = {"equalized_odds": ("true_positive_rate", "false_positive_rate")}
 # Estimated records below so many deviations of their noise tell next to nothing.
@@ -263,7 +264,10 @@ class AuditResult(Stored):
             One a group: the larger rate of two less the smaller one.
         """
         compared = self._comparison(metric, None, within=within, confidence=confidence, **which)
-        found = [Interval(-c.estimate, -c.high, -c.low, c.confidence) for c in compared.contrasts]
+        found = [  # not −0.0
+            Interval(0.0 - c.estimate, 0.0 - c.high, 0.0 - c.low, c.confidence)
+            for c in compared.contrasts
+        ]
         return self._named(f"{metric} difference", metric, found)
 
     def worst_groups(self, metric: str = "error_rate") -> WorstGroups:
@@ -352,9 +356,9 @@ class AuditResult(Stored):
         Verdict
             "passes" where every pair is near enough even at the far limit of its interval, "fails"
             where some pair is too far apart even at the near one, at levels that count how many
-            are compared. Either is wrong with a
-            probability of at most half the error of the audit's confidence. A group that noise
-            alone could have made is not judged; whoever is not is named.
+            are compared. Either is wrong with a probability of at most half the error of the
+            audit's confidence. A group that noise alone could have made is not judged; whoever is
+            not is named.
 
         Raises
         ------
@@ -627,9 +631,8 @@ class AuditResult(Stored):
             metric=metric,
             margin=margin,
             judged=tuple(one for one in range(len(texts)) if one not in out or one == place),
-            left_out=not_judged(
-                [(why, [texts[one] for one in places]) for why, places in reasons.items()]
-            ),
+            left_out=_OF_RECORDS * (of == "records")
+            + not_judged([(why, [texts[one] for one in these]) for why, these in reasons.items()]),
             rate_of=partial(self._pooled, metric, of),
             counts=self._counts_of(of).arrays(metric),
             confidence=level,

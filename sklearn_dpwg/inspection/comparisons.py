@@ -12,7 +12,7 @@ import numpy as np
 from sklearn_dpwg._checks import open_unit
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection.audit_rows import smallest_ratio
-from sklearn_dpwg.inspection.contrasts import Counts, Levels, Margin, excess, levels_of
+from sklearn_dpwg.inspection.contrasts import Answer, Counts, Levels, Margin, excess, levels_of
 from sklearn_dpwg.inspection.verdicts import Verdict, greater_is_worse
 from sklearn_dpwg.inspection.words import listed, of_metric
 from sklearn_dpwg.metrics.intervals import Interval
@@ -23,6 +23,7 @@ RateOf = Callable[[tuple[int, ...], float], Interval]
 # Of so many contrasts that seem to be farthest beyond the margin exact limits are computed; a
 # "fails" that only another one would show is missed, which errs on the safe side.
 _N_TRIED = 6
+_EVERY_DIFFERENCE = "difference is {} percentage points. The largest"
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Comparison:
             return Verdict("passes", f"{self.labels[group]} is what others are compared with.")
         ratio = self.contrasts[group]
         answer = self.margin.answer(ratio)
-        words = f"{self._words((group,), self._rival(group), ratio)}{self.margin.end(answer)}"
+        words = f"{self._words((group,), self._rival(group), ratio)}{self._end(answer)}"
         return Verdict(answer, words, self._would_tell(group) if answer == "cannot tell" else "")
 
     def _rival(self, group: int) -> tuple[int, ...]:
@@ -139,18 +140,17 @@ class Comparison:
         first = from_lowest[0]
         if self.margin.answer(self.contrasts[first]) == "fails":
             words = self._words((first,), self._rival(first), self.contrasts[first])
-            return Verdict("fails", f"{words}{self.margin.end('fails')}{self.left_out}")
+            return Verdict("fails", f"{words}{self._end('fails')}{self.left_out}")
         against = self._all_against_one()
         if against is not None:
-            return Verdict("fails", f"{against}{self.margin.end('fails')}{self.left_out}")
+            return Verdict("fails", f"{against}{self._end('fails')}{self.left_out}")
         first = min(self.judged, key=lambda one: self.contrasts[one].low)
         ratio = self.contrasts[first]
         answer = self.margin.answer(ratio)
-        words = f"{self._words((first,), self._rival(first), ratio)}{self.margin.end(answer)}"
+        words = f"{self._words((first,), self._rival(first), ratio)}{self._end(answer)}"
         if answer == "passes":
-            every = "Every difference is at most {} percentage points. The largest"
-            every = "Every ratio is at least {}. The lowest" if self.margin.is_ratio else every
-            words = f"{every.format(self.margin.size)}: {words}"
+            every = "ratio is {}. The lowest" if self.margin.is_ratio else _EVERY_DIFFERENCE
+            words = f"Every {every.format(self.margin.bounds[0])}: {words}"
         told = self._would_tell(first) if answer == "cannot tell" else ""
         return Verdict(answer, f"{words}{self.left_out}", told)
 
@@ -187,6 +187,11 @@ class Comparison:
     def _percent(self, groups: tuple[int, ...]) -> str:
         rate = self._rate(groups, self._error).estimate
         return "an unknown share" if math.isnan(rate) else f"{100 * rate:.1f} %"
+
+    def _end(self, answer: Answer) -> str:
+        within, beyond = self.margin.bounds
+        ends = {"passes": f", {within}.", "fails": f", {beyond}."}
+        return ends.get(answer, f", which may be {beyond} or not.")
 
     def _would_tell(self, group: int) -> str:
         """Say what makes the interval wide: few people, or noise."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -18,13 +18,16 @@ from sklearn_dpwg.metrics.intervals.ratio import ratio_of_rates
 # Whether groups are treated alike, which may be that nobody can tell; a group may be left out.
 Answer = Literal["passes", "fails", "cannot tell", "not judged"]
 
-# Of the error of a wrong "fails", so much goes to groups against all others together, which find
-# one group that differs from all others; the rest goes to pairs.
-_POOLED_SHARE = 0.7
+# Of the error of a wrong "fails" pairs may have so much where most of them are at the border; what
+# they leave elsewhere is of groups against all others together, which find one that differs.
+_PAIR_SHARE = 0.4
 # Of all, so much goes to a limit of the highest rate: of two groups it matters less.
 _SHARE_OF_LIMIT = 0.02
 _SHARE_OF_TWO = 0.001
 _N_STEPS = 14
+# So many ranges of the share of low groups are looked at.
+_N_SHARES = 256
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -63,34 +66,23 @@ class Margin:
             return "passes"
         return "fails" if contrast.high < self.least else "cannot tell"
 
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """What contrasts are that pass, and that fail, in words."""
+        if self.is_ratio:
+            return f"at least {self.factor:g}", f"below {self.factor:g}"
+        return tuple(f"{word} {100.0 * self.gap:g}" for word in ("at most", "above"))
+
     def text(self, contrast: Interval) -> str:
         """Return a contrast and its limits in words."""
+        name = "ratio" if self.is_ratio else "difference"
         if math.isnan(contrast.estimate):
-            return f"a {'ratio' if self.is_ratio else 'difference'} that nobody knows"
-        ends = (contrast.estimate, contrast.low, contrast.high)
+            return f"a {name} that nobody knows"
+        ends = contrast.estimate, contrast.low, contrast.high
         if self.is_ratio:
             return "a ratio of {:.2f} [{:.2f}, {:.2f}]".format(*ends)
-        ends = (-contrast.estimate, -contrast.high, -contrast.low)
-        numbers = "{:.1f} [{:.1f}, {:.1f}]".format(*(100.0 * end + 0.0 for end in ends))
-        return f"a difference of {numbers} percentage points"
-
-    def end(self, answer: Answer) -> str:
-        """Return the end of a sentence: on which side of the margin a contrast is."""
-        within, beyond, size = "at least", "below", self.size
-        if not self.is_ratio:
-            within, beyond = "at most", "above"
-        if answer == "passes":
-            return f", {within} {size}."
-        return (
-            f", {beyond} {size}."
-            if answer == "fails"
-            else f", which may be {beyond} {size} or not."
-        )
-
-    @property
-    def size(self) -> str:
-        """The least ratio, or the largest difference in percentage points, as text."""
-        return f"{self.factor:g}" if self.is_ratio else f"{100.0 * self.gap:g}"
+        ends = tuple(100.0 * (0.0 - end) for end in (ends[0], *ends[:0:-1]))
+        return "a difference of {:.1f} [{:.1f}, {:.1f}] percentage points".format(*ends)
 
 
 @dataclass(frozen=True)
@@ -163,16 +155,10 @@ class Counts:
         return Counts(hits, misses, noise[0], noise[1], totals, self.is_sample)
 
 
-def excess(low: Counts, high: Counts, margin: Margin, *, pairs: bool = False) -> FloatArray:
-    """Return by how many deviations low rates are below what high ones allow.
-
-    With ``pairs`` it is of every low group (rows) beside every high one (columns).
-    """
-    p, q, v, w = low.rates, high.rates, low.variances(), high.variances()
-    if pairs:
-        p, v = p[..., :, None], v[..., :, None]
-        q, w = q[..., None, :], w[..., None, :]
-    return _in_deviations(margin.factor * q - margin.gap - p, v + margin.factor**2 * w)
+def excess(low: Counts, high: Counts, margin: Margin) -> FloatArray:
+    """Return by how many deviations low rates are below what high ones allow."""
+    variance = low.variances() + margin.factor**2 * high.variances()
+    return _in_deviations(margin.factor * high.rates - margin.gap - low.rates, variance)
 
 
 def _in_deviations(distance: FloatArray, variance: FloatArray) -> FloatArray:
@@ -209,24 +195,27 @@ def levels_of(counts: Counts, margin: Margin, error: float) -> Levels:
         return Levels(
             0.0,
             _largest_level(
-                lambda level: level + float(ndtr(ndtri(level) - shifts.reverse)), error - limit, 2
+                lambda level: level + float(ndtr(ndtri(level) - shifts.reverse)), error - limit, 0.5
             ),
         )
-    pooled_error = _POOLED_SHARE * error
-    pooled = _largest_level(
-        lambda level: _pooled_errors(level, shifts), pooled_error - limit, 2 * n_groups
-    )
+    left = error - limit
     pair = _largest_level(
-        lambda level: _pair_errors(level, shifts.pairs, n_groups),
-        error - pooled_error,
-        n_groups * (n_groups - 1),
+        lambda level: shifts.pair_errors(level).max(),
+        _PAIR_SHARE * left,
+        1.0 / (n_groups * (n_groups - 1)),
+    )
+    of_pairs = shifts.pair_errors(pair)
+    pooled = _largest_level(
+        lambda level: (shifts.pooled_errors(level) + of_pairs).max(),
+        left,
+        0.5 * (1.0 - _PAIR_SHARE) / n_groups,
     )
     return Levels(pooled, pair)
 
 
-def _largest_level(errors: Callable[[float], float], error: float, n_tests: int) -> float:
-    """Return the largest level at which the errors add up to no more than an error."""
-    low, high = math.log(error / n_tests), math.log(error)
+def _largest_level(errors: Callable[[float], float], error: float, part: float) -> float:
+    """Return the largest level at which errors add up to an error, at least that part of it."""
+    low, high = math.log(error * part), math.log(error)
     if errors(error) <= error:
         return error
     for _ in range(_N_STEPS):
@@ -249,6 +238,34 @@ class _Shifts:
     shares: FloatArray
     pairs: FloatArray
     reverse: float
+
+    @cached_property
+    def _edges(self) -> tuple[FloatArray, FloatArray]:
+        """Return shares of the records that low groups may have: least and most of small ranges."""
+        edges = np.linspace(0.0, 1.0, _N_SHARES + 1)
+        return edges[:-1] - _ROUNDING, edges[1:] + _ROUNDING
+
+    @cached_property
+    def _n_across(self) -> FloatArray:
+        """How many pairs of a low and a high group there are, -inf if no groups have the share."""
+        least, most = self._edges
+        n, ordered = len(self.shares), np.sort(self.shares)
+        n_most = np.searchsorted(np.cumsum(ordered), most, side="right")
+        n_least = np.searchsorted(np.cumsum(ordered[::-1]), least) + (least > 0.0)
+        n_low = np.clip(n // 2, n_least, np.maximum(n_most, n_least))
+        return np.where(n_least > n_most, -np.inf, n_low * (n - n_low))
+
+    def pooled_errors(self, level: float) -> FloatArray:
+        """Return a bound of the sum of errors of contrasts with all others, by share."""
+        least, most = self._edges
+        return _of_one_end(level, self.low, self.shares, least, most) + _of_one_end(
+            level, self.high, self.shares, 1.0 - most, 1.0 - least
+        )
+
+    def pair_errors(self, level: float) -> FloatArray:
+        """Return a bound of the sum of errors of pairs, by share: few of them are at both ends."""
+        inner = ndtr(ndtri(level) - self.pairs)
+        return self._n_across * level + float(inner.sum() - np.trace(inner))
 
 
 def _shifts(counts: Counts, margin: Margin, error: float) -> _Shifts:
@@ -279,40 +296,20 @@ def _shifts(counts: Counts, margin: Margin, error: float) -> _Shifts:
     return _Shifts(low, high, shares, within, of_two)
 
 
-def _pooled_errors(level: float, shifts: _Shifts) -> float:
-    """Return a bound of the sum of errors of all contrasts with others together.
-
-    It is the largest over the share of all records that low groups have.
-    """
-    edges = np.linspace(0.0, 1.0, 2 * _N_STEPS + 1)
-    return max(
-        _of_one_end(level, shifts.low, shifts.shares, first, last)
-        + _of_one_end(level, shifts.high, shifts.shares, 1.0 - last, 1.0 - first)
-        for first, last in pairwise(edges)
-    )
-
-
 def _of_one_end(
-    level: float, shifts: FloatArray, shares: FloatArray, least: float, most: float
-) -> float:
+    level: float, shifts: FloatArray, shares: FloatArray, least: FloatArray, most: FloatArray
+) -> FloatArray:
     """Return a bound of the errors where groups at one end have so much of all records.
 
     Which groups these are is a knapsack, whose relaxation is filled by gain a share.
     """
-    quantile = ndtri(level)
+    quantile, shares = ndtri(level), np.maximum(shares, 1e-12)
     rest = np.maximum(1.0 - shares, 1e-12)
     with np.errstate(invalid="ignore"):
-        with_others = np.nan_to_num(shifts * np.maximum(least - shares, 0.0) / rest, nan=0.0)
+        others = np.nan_to_num(shifts * np.maximum(least[:, None] - shares, 0.0) / rest, nan=0.0)
     always = ndtr(quantile - shifts)
-    gains = ndtr(quantile - np.minimum(with_others, shifts)) - always
-    order = np.argsort(-gains / np.maximum(shares, 1e-12))
-    before = np.cumsum(shares[order]) - shares[order]
-    kept = np.clip((most - before) / np.maximum(shares[order], 1e-12), 0.0, 1.0)
-    return float(always.sum() + (kept * gains[order]).sum())
-
-
-def _pair_errors(level: float, shifts: FloatArray, n_groups: int) -> float:
-    """Return a bound of the sum of errors of all pairs: few of them are at both ends."""
-    inner = ndtr(ndtri(level) - shifts)
-    n_across = (n_groups // 2) * (n_groups - n_groups // 2)
-    return n_across * level + float(inner.sum() - np.trace(inner))
+    gains = ndtr(quantile - np.minimum(others, shifts)) - always
+    order = np.argsort(-gains / shares, axis=1)
+    size = shares[order]
+    kept = np.clip((most[:, None] - np.cumsum(size, axis=1) + size) / size, 0.0, 1.0)
+    return np.asarray(always.sum() + (kept * np.take_along_axis(gains, order, axis=1)).sum(axis=1))

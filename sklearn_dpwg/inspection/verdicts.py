@@ -14,12 +14,8 @@ from scipy.special import betaincinv, ndtri
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.inspection.contrasts import Answer, Counts
 from sklearn_dpwg.inspection.words import text_of
-from sklearn_dpwg.metrics.intervals import (
-    Interval,
-    census_interval,
-    rate_interval,
-    ratio_interval,
-)
+from sklearn_dpwg.metrics.intervals import Interval, rate_interval, ratio_interval
+from sklearn_dpwg.metrics.intervals.rate import census_interval
 from sklearn_dpwg.privacy import IntegerNoise
 
 
@@ -138,13 +134,9 @@ class CountedRates:
         misses, n_misses = self.total(group, rate.misses)
         known = self.sizes is not None and self.noise is not None and rate.is_of_all
         if not self.is_sample:
+            total = self.sizes[group] if known and self.sizes else None
             return census_interval(
-                hits,
-                misses,
-                total=self.sizes[group] if known and self.sizes else None,
-                noise=self.noise,
-                n_cells=(n_hits, n_misses),
-                confidence=confidence,
+                (hits, misses), total, self.noise, (n_hits, n_misses), confidence
             )
         if known and self.sizes is not None:
             return rate_interval(

@@ -6,7 +6,6 @@ takes the same path. They are functions of counts alone, so what follows from pr
 private as these. ``docs/theory/intervals.md`` proves what is proved and measures the rest.
 """
 
-from sklearn_dpwg.metrics.intervals.census import census_interval
 from sklearn_dpwg.metrics.intervals.rate import Interval, rate_interval
 from sklearn_dpwg.metrics.intervals.ratio import (
     WorstGroupSet,
@@ -19,7 +18,6 @@ from sklearn_dpwg.metrics.intervals.ratio import (
 __all__ = [
     "Interval",
     "WorstGroupSet",
-    "census_interval",
     "difference_interval",
     "impact_ratios",
     "rate_interval",
