@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
 
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.inspection.verdicts import RATES, GroupRate, greater_is_worse
@@ -93,19 +94,16 @@ def _of_worst(
     less: Callable[[Hashable, Hashable, float], Interval],
 ) -> Interval:
     """Return the change of the worst value: ``docs/theory/verdicts.md`` has the proof."""
+    # of a benefit the worst is the least: signs change
+    sign = 1.0 if greater_is_worse(metric) else -1.0
     error = 0.5 * (1.0 - confidence) / len(after)
-    table = [[less(later, earlier, error) for earlier in before] for later in after]
-    estimates = [
-        [one.estimate for one in (rate(confidence) for rate in of.values())]
+    limits = [[less(later, earlier, error) for earlier in before] for later in after]
+    table = np.array([[sorted((sign * c.low, sign * c.high)) for c in row] for row in limits])
+    low, high = table[..., 0].max(axis=0).min(), table[..., 1].min(axis=1).max()
+    ends = [
+        np.fmax.reduce([sign * rate(confidence).estimate for rate in of.values()])
         for of in (after, before)
     ]
-    pick = max if greater_is_worse(metric) else min
-    ends = [pick([one for one in of if not math.isnan(one)] or [math.nan]) for of in estimates]
-    if greater_is_worse(metric):
-        high = max(min(one.high for one in row) for row in table)
-        low = min(max(one.low for one in column) for column in zip(*table, strict=True))
-    else:  # the least of later values is above the least of earlier ones, and so on
-        low = min(max(one.low for one in row) for row in table)
-        high = max(min(one.high for one in column) for column in zip(*table, strict=True))
-    estimate = min(max(ends[0] - ends[1], low), high)
-    return Interval(estimate, low, high, confidence)
+    estimate = np.clip(ends[0] - ends[1], low, high)
+    found = sorted((sign * float(low), sign * float(high)))
+    return Interval(sign * float(estimate), *found, confidence)

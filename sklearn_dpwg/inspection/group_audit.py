@@ -233,7 +233,7 @@ class GroupAudit(CountedEstimator):
         >>> from sklearn_dpwg.inspection import GroupAudit
         >>> audit = GroupAudit(epsilon=1.0, group_labels=["a", "b"])
         >>> print(audit.plan_verdict(group_sizes=[900, 900], rate=0.3))
-        x
+        passes 66%, fails 0%, cannot tell 34%; passes in 80% takes 1.2 times the people
         """
         margin, facts = margin_of(at_least, within), self._facts()
         if metric not in RATES:
@@ -244,28 +244,27 @@ class GroupAudit(CountedEstimator):
         )
         rates = np.full(len(sizes), open_unit(rate, "rate"))
         rates[sizes.argmin()] = open_unit(rate * real_number(ratio, "ratio"), "rate × ratio")
-        hits, misses = (
+        n_noisy = [
             sum(facts.n_bins[predicted] for _, predicted in cells)
             for cells in (RATES[metric].hits, RATES[metric].misses)
-        )
+        ]
         is_known = self.sizes == "public" and RATES[metric].is_of_all
         noise = None if facts.planned is None else facts.planned.noise
-        world = World(sizes, rates, noise, (hits, misses), is_known)
+        world = World(sizes, rates, noise, (n_noisy[0], n_noisy[1]), is_known)
         is_within = rates.min() >= margin.factor * rates.max() - margin.gap
-        error = 0.5 * (1.0 - self.confidence)
+        error, power = 0.5 * (1.0 - self.confidence), open_unit(power, "power")
 
-        def chance(world: World) -> float:
-            return world.chances(margin, error)[0 if is_within else 1]
+        def times(what: str) -> float | None:
+            place = 0 if is_within else 1
+            return least_enough(lambda n: world.chances(margin, error, **{what: n})[place], power)
 
-        more = least_enough(lambda factor: chance(world.quieter(factor)), power)
-        passes, fails = world.chances(margin, error)
+        more = None if noise is None else times("epsilon")
         return PlannedVerdict(
-            passes,
-            fails,
-            "passes" if is_within else "fails",
-            open_unit(power, "power"),
-            least_enough(lambda factor: chance(world.times(factor)), power),
-            None if more is None else more * float(self.epsilon),
+            *world.chances(margin, error),
+            wanted="passes" if is_within else "fails",
+            power=power,
+            times_the_people=times("people"),
+            epsilon=None if more is None else more * float(self.epsilon),
         )
 
     @own_words

@@ -70,87 +70,71 @@ class World:
     n_noisy: tuple[int, int]
     is_public: bool
 
-    def times(self, factor: float) -> World:
-        """Return a world of so many times the people."""
-        return replace(self, sizes=np.maximum(np.rint(self.sizes * factor), 1.0))
+    def chances(
+        self, margin: Margin, error: float, *, people: float = 1.0, epsilon: float = 1.0
+    ) -> tuple[float, float]:
+        """Return how often audits pass and fail: a seeded simulation, of no record.
 
-    def quieter(self, factor: float) -> World:
-        """Return a world with so many times the ε, to which the scale of noise is inverse."""
-        if self.noise is None:
-            return self
-        return replace(self, noise=replace(self.noise, scale=self.noise.scale / factor))
+        It is of so many times the people and the ε, to which the scale of noise is inverse.
+        """
+        rng, sizes = np.random.default_rng(0), np.maximum(np.rint(self.sizes * people), 1.0)
+        counts = np.empty((2, _N_DRAWS, len(sizes)))
+        counts[0] = rng.binomial(sizes.astype(np.int64), self.rates, counts.shape[1:])
+        counts[1] = sizes - counts[0]
+        variances = [0.0, 0.0]
+        if self.noise is not None:
+            noise = replace(self.noise, scale=self.noise.scale / epsilon)
+            variances = [n * noise.std**2 for n in self.n_noisy]
+            for one, n in zip(counts, self.n_noisy, strict=True):
+                numbers, masses = noise.law(n)
+                one += rng.choice(numbers, one.shape, p=masses / masses.sum())
 
-    def chances(self, margin: Margin, error: float) -> tuple[float, float]:
-        """Return how often audits pass and fail: a seeded simulation, of no record."""
-        rng = np.random.default_rng(0)
-        shape = (_N_DRAWS, len(self.sizes))
-        hits = rng.binomial(self.sizes.astype(np.int64), self.rates, shape).astype(np.float64)
-        expected = self._counts(self.sizes * np.mean(np.atleast_2d(self.rates), axis=0))
-        counts = self._counts(hits, *(self._noise(rng, n, shape) for n in self.n_noisy))
-        levels = levels_of(expected, margin, error)
-        passes, fails = _answers(counts, margin, levels, error)
+        def of(hits: FloatArray, misses: FloatArray) -> Counts:
+            noise = [np.full_like(hits, one) for one in variances]
+            known = np.broadcast_to(sizes, hits.shape) if self.is_public else None
+            return Counts(hits, misses, noise[0], noise[1], known)
+
+        levels = levels_of(of(sizes * self.rates, sizes * (1.0 - self.rates)), margin, error)
+        passes, fails = _answers(of(*counts), margin, levels, error)
         return float(passes.mean()), float(fails.mean())
 
-    def _noise(self, rng: np.random.Generator, n_cells: int, shape: tuple[int, int]) -> FloatArray:
-        if self.noise is None:
-            return np.zeros(shape)
-        numbers, probabilities = self.noise.law(n_cells)
-        return rng.choice(numbers, shape, p=probabilities / probabilities.sum()).astype(np.float64)
 
-    def _counts(self, hits: FloatArray, *noise: FloatArray) -> Counts:
-        of_hits, of_misses = noise or (0.0, 0.0)
-        variance = 0.0 if self.noise is None else self.noise.std**2
-        ones = np.ones_like(hits)
-        return Counts(
-            hits + of_hits,
-            self.sizes - hits + of_misses,
-            self.n_noisy[0] * variance * ones,
-            self.n_noisy[1] * variance * ones,
-            self.sizes * ones if self.is_public else None,
-        )
+# Rates with the distances of their limits below and above.
+_Rates = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def _answers(
     counts: Counts, margin: Margin, levels: Levels, error: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which of many audits pass, and which fail."""
-    places = np.arange(counts.hits.shape[-1])
-    one, other = _Limits(counts, error), _Limits(counts, levels.pair)
-    within = _beyond(one, one, margin, side=-1) <= 0.0
-    within[..., places, places] = True
-    beyond = _beyond(other, other, margin, side=1) > 0.0
-    beyond[..., places, places] = False
-    fails = beyond.any(axis=(-2, -1))
+    same = np.eye(counts.hits.shape[-1], dtype=bool)
+    one, other = _limits(counts, error), _limits(counts, levels.pair)
+    passes = (same | (_beyond(one, one, margin, -1.0) <= 0.0)).all(axis=(-2, -1))
+    fails = (~same & (_beyond(other, other, margin, 1.0) > 0.0)).any(axis=(-2, -1))
     if levels.pooled > 0.0:
-        own, rest = _Limits(counts, levels.pooled), _Limits(counts.all_but_one(), levels.pooled)
+        own, rest = _limits(counts, levels.pooled), _limits(counts.all_but_one(), levels.pooled)
         for pair in ((own, rest), (rest, own)):
-            both = _beyond(*pair, margin, side=1)[..., places, places]
-            fails |= (both > 0.0).any(axis=-1)
-    return within.all(axis=(-2, -1)), fails
+            fails |= (same & (_beyond(*pair, margin, 1.0) > 0.0)).any(axis=(-2, -1))
+    return passes, fails
 
 
-class _Limits:
-    """Clopper and Pearson's limits of rates, of as many records as have the noisy variance."""
-
-    def __init__(self, counts: Counts, level: float) -> None:
-        noisy = bool(counts.hit_noise.any()) and counts.totals is None
-        level *= 0.96 if noisy else 1.0  # what `ratio_interval` keeps for the total
-        self.rates = counts.rates
-        room = self.rates * (1.0 - self.rates)
-        n = np.maximum(room / counts.variances(self.rates), 1e-3)
-        hits, misses = n * self.rates, n * (1.0 - self.rates)
-        self.below = self.rates - betaincinv(hits, misses + 1.0, level)
-        self.above = 1.0 - betaincinv(misses, hits + 1.0, level) - self.rates
+def _limits(counts: Counts, level: float) -> _Rates:
+    """Return Clopper and Pearson's limits, of as many records as have the noisy variance."""
+    if counts.hit_noise.any() and counts.totals is None:
+        level *= 0.96  # the rest is for the total, as in `ratio_interval`
+    p = counts.rates
+    n = np.maximum(p * (1.0 - p) / counts.variances(), 1e-3)
+    hits, misses = n * p, n * (1.0 - p)
+    below = p - betaincinv(hits, misses + 1.0, level)
+    return p, below, 1.0 - betaincinv(misses, hits + 1.0, level) - p
 
 
-def _beyond(low: _Limits, high: _Limits, margin: Margin, side: int) -> FloatArray:
+def _beyond(low: _Rates, high: _Rates, margin: Margin, side: float) -> FloatArray:
     """Return by how much low rates (rows) are below the margin of high ones, by MOVER's limit."""
-    factor = margin.factor
-    distance = factor * high.rates[..., None, :] - margin.gap - low.rates[..., :, None]
-    ends = (low.above, high.below) if side > 0 else (low.below, high.above)
-    return np.asarray(
-        distance - side * np.hypot(ends[0][..., :, None], factor * ends[1][..., None, :])
-    )
+    p, q = low[0][..., :, None], high[0][..., None, :]
+    first, second = (low[2], high[1]) if side > 0.0 else (low[1], high[2])
+    room = np.hypot(first[..., :, None], margin.factor * second[..., None, :])
+    return np.asarray(margin.factor * q - margin.gap - p - side * room)
 
 
 def least_enough(chance: Callable[[float], float], power: float) -> float | None:

@@ -1,13 +1,20 @@
 """Worlds whose verdict is known, with planted faults; `make audit` prints the shares."""
 
 import sys
+from collections import Counter
 
+import numpy as np
 import pytest
+from scipy.special import ndtr
 
-from sklearn_dpwg.inspection import comparisons
+from sklearn_dpwg.inspection import changes, comparisons
 from sklearn_dpwg.inspection.audit_result import AuditResult
-from sklearn_dpwg.inspection.contrasts import Levels
-from tests.helpers.verdict_worlds import WORLDS, answers_in
+from sklearn_dpwg.inspection.contrasts import Counts, Levels, Margin, excess
+from sklearn_dpwg.metrics.intervals import rate
+from sklearn_dpwg.metrics.intervals.rate import Survival
+from sklearn_dpwg.privacy import IntegerNoise
+from tests.helpers.audit_cases import audit_result
+from tests.helpers.verdict_worlds import POWER, WORLDS, answers_in
 
 pytestmark = pytest.mark.audit
 
@@ -33,6 +40,14 @@ FAULTS = {
         "rare and selected most",
         (AuditResult, "_comparison", largest_estimate),
     ),
+    "noise of everybody ignored": (
+        "everybody, ratio .8",
+        (rate, "survival_of", lambda noise, cells, weights: Survival(np.ones(1))),
+    ),
+    "two groups do not share": (
+        "small differences of two",
+        (comparisons, "levels_of", lambda counts, margin, error: Levels(0.0, error)),
+    ),
     "error not shared": (
         "40 at the border",
         (comparisons, "levels_of", lambda counts, margin, error: Levels(0.0, error)),
@@ -48,6 +63,132 @@ FAULTS = {
 def test_planted_faults_are_caught(fault, monkeypatch):
     name, place = FAULTS[fault]
     monkeypatch.setattr(*place)
-    counts = answers_in(WORLDS[name], 60)
+    counts = answers_in(WORLDS[name], 1500 if "two" in fault else 60)
     sys.stdout.write(f"\n  {fault}: {dict(counts)}")
     assert not WORLDS[name].is_kept(counts)
+
+
+# Two metrics, and two audits: counts are drawn, without noise, and told as an audit tells them.
+
+
+def counted(cells):
+    """Return an audit of counts of shape (n_groups, 2, 2) without noise."""
+    counts = tuple(tuple(map(tuple, table)) for table in cells.tolist())
+    return audit_result(range(len(counts)), noise=None, counts=counts)
+
+
+def share(answer, tell, n_audits=1500):
+    """Return how often an answer is told, and by how much chance may raise its share."""
+    rng = np.random.default_rng(0)
+    found = Counter(tell(rng) for _ in range(n_audits))
+    sys.stdout.write(f"\n  {dict(found)}")
+    return found[answer] / n_audits, 3.0 * np.sqrt(0.025 * 0.975 / n_audits)
+
+
+def odds_at_the_border(rng):
+    """Tell equalized odds of two groups that are at the border by both rates."""
+    true, false = rng.binomial(400, [0.6, 0.7]), rng.binomial(400, [0.3, 0.2])
+    cells = np.array([[400 - false, false], [400 - true, true]]).transpose(2, 0, 1)
+    return counted(cells).verdict("equalized_odds", within=0.1).answer
+
+
+def odds_beyond_the_border(rng):
+    """Tell equalized odds where only one rate is at the border, and barely."""
+    true, false = rng.binomial(2000, [0.6, 0.7]), rng.binomial(2000, [0.2, 0.2])
+    cells = np.array([[2000 - false, false], [2000 - true, true]]).transpose(2, 0, 1)
+    return counted(cells).verdict("equalized_odds", within=0.1).answer
+
+
+def test_equalized_odds_err_as_seldom_as_they_say(monkeypatch):
+    found, slack = share("fails", odds_at_the_border)
+    assert found <= 0.025 + slack
+    found, slack = share("passes", odds_beyond_the_border)
+    assert found <= 0.025 + slack
+    plain = AuditResult._comparison
+    monkeypatch.setattr(
+        AuditResult, "_comparison", lambda *args, n_joint=1, **which: plain(*args, **which)
+    )
+    found, slack = share("fails", odds_at_the_border)
+    assert found > 0.025 + slack
+
+
+def unchanged(rng, *, same=False):
+    """Tell the change of five equal groups of which nothing has changed."""
+    misses = rng.binomial(300, 0.2, (2, 5))
+    both = [counted(np.array([[300 - n, n], [0 * n, 0 * n]]).transpose(2, 0, 1)) for n in misses]
+    return both[1].change_since(both[0], "false_positive_rate", same_people=same).answer
+
+
+def swapped(rng):
+    """Tell the change where another group is worst than before, and as bad."""
+    misses = rng.binomial(300, [[0.3, 0.2, 0.3], [0.2, 0.3, 0.1]])
+    both = [counted(np.array([[300 - n, n], [0 * n, 0 * n]]).transpose(2, 0, 1)) for n in misses]
+    return both[1].change_since(both[0], "false_positive_rate").answer
+
+
+@pytest.mark.parametrize("world", [unchanged, swapped])
+@pytest.mark.parametrize("answer", ["improved", "got worse"])
+def test_changes_are_told_wrongly_as_seldom_as_they_say(world, answer):
+    found, slack = share(answer, world, 600)
+    assert found <= 0.025 + slack
+
+
+def test_a_change_of_the_groups_with_the_largest_estimates_is_seen_to_err(monkeypatch):
+    def naive(before, after, metric, confidence, less):
+        """Compare the two groups whose estimates are the worst."""
+        worst = [max(of, key=lambda g: of[g](confidence).estimate) for of in (after, before)]
+        return less(*worst, 0.5 * (1.0 - confidence))
+
+    monkeypatch.setattr(changes, "_of_worst", naive)
+    found, slack = share("improved", swapped, 600)
+    assert found > 0.025 + slack
+
+
+# Power beside the best of rules that know the world: levels of pairs and of groups against all
+# others are shared in the best of seven ways, and calibrated by simulation at worlds at the border.
+
+
+def tails(sizes, rates, n_draws, rng):
+    """Return the least tail of a pair, and of a group against all others, in many audits."""
+    noise = IntegerNoise("laplace", 2.0)
+    numbers, masses = noise.law(2)
+    shape, found = (n_draws, len(sizes)), []
+    hits = rng.binomial(sizes, rates, shape).astype(float)
+    first, second = (rng.choice(numbers, shape, p=masses / masses.sum()) for _ in range(2))
+    variance = np.full(shape, 2.0 * noise.std**2)
+    counts = Counts(hits + first, np.array(sizes) - hits + second, variance, variance)
+    margin = Margin(0.8, 0.0)
+    for place in range(len(sizes)):
+        one = counts.of([place])
+        every = excess(counts, one, margin)
+        every[:, place] = -np.inf
+        found.append(every.max(axis=1))
+    others = counts.all_but_one()
+    pooled = np.maximum(excess(counts, others, margin), excess(others, counts, margin))
+    return ndtr(-np.max(found, axis=0)), ndtr(-pooled.max(axis=1))
+
+
+def power_of_the_best(world, n_draws=10_000):
+    """Return the power of the best shared rule, with an error of 2.5 % at every border."""
+    rng, n, top = np.random.default_rng(1), len(world.sizes), world.rates[-1]
+    borders = [
+        tails(world.sizes, [0.8 * top] * b + [top] * (n - b), n_draws, rng)
+        for b in sorted({1, 2, n // 2, n - 1})
+    ]
+    true, best = tails(world.sizes, world.rates, n_draws, rng), 0.0
+    for part in (1e-6, 0.3, 0.5, 0.7, 0.85, 0.95, 1.0 - 1e-6):
+        scores = [np.minimum(pair / (1.0 - part), pooled / part) for pair, pooled in borders]
+        level = min(np.quantile(score, 0.025) for score in scores)
+        best = max(best, np.mean(np.minimum(true[0] / (1.0 - part), true[1] / part) < level))
+    return best
+
+
+@pytest.mark.parametrize("name", POWER)
+def test_power_is_near_that_of_the_best_rule_that_knows_the_world(name):
+    world = POWER[name]
+    ours, best = (
+        answers_in(world, world.n_audits)["fails"] / world.n_audits,
+        power_of_the_best(world),
+    )
+    sys.stdout.write(f"\n  {name}: {ours:.3f}, the best {best:.3f}: {ours / best:.3f} of it")
+    assert ours > 0.85 * best
