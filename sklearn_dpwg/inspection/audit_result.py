@@ -417,11 +417,11 @@ class AuditResult(Stored):
         kept = [label for label in self.group_labels if label not in out]
         if not kept:
             raise InputError("leave_out must leave a group with enough people, got none.")
-        rates = [
+        earlier, later = (
             {label: partial(one._interval, metric, one.group_labels.index(label)) for label in kept}
             for one in both
-        ]
-        return change_between(*rates, metric, self.confidence, same_people=same_people)
+        )
+        return change_between(earlier, later, metric, self.confidence, same_people=same_people)
 
     def calibration(self, group: Hashable) -> tuple[GroupRate, ...]:
         """Return how often records of a group are positive, by bin of scores.

@@ -105,5 +105,5 @@ def _of_worst(
         for of in (after, before)
     ]
     estimate = np.clip(ends[0] - ends[1], low, high)
-    found = sorted((sign * float(low), sign * float(high)))
-    return Interval(sign * float(estimate), *found, confidence)
+    low, high = sorted((sign * float(low), sign * float(high)))
+    return Interval(sign * float(estimate), low, high, confidence)

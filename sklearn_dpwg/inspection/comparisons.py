@@ -106,11 +106,8 @@ class Comparison:
         """The contrast of each group."""
         return tuple(map(self.of_group, range(len(self.labels))))
 
-    def group_verdicts(self) -> tuple[Verdict, ...]:
-        """Return the verdict about each group for itself."""
-        return tuple(map(self._of_group, range(len(self.labels))))
-
-    def _of_group(self, group: int) -> Verdict:
+    def of_one(self, group: int) -> Verdict:
+        """Return the verdict about a group for itself."""
         if group not in self.judged or len(self.judged) < 2:
             return Verdict("not judged", f"{self.labels[group]} is not judged.")
         if group == self.reference:
@@ -226,7 +223,7 @@ def together(comparisons: Sequence[Comparison], group: int | None = None) -> Ver
 
     All pass where each does, as if it were alone; each fails at its part of the error.
     """
-    found = [one.of_all() if group is None else one.group_verdicts()[group] for one in comparisons]
+    found = [one.of_all() if group is None else one.of_one(group) for one in comparisons]
     for answer in ("fails", "cannot tell"):
         for one in found:
             if one.answer == answer:

@@ -71,17 +71,16 @@ class Margin:
         """What contrasts are that pass, and that fail, in words."""
         if self.is_ratio:
             return f"at least {self.factor:g}", f"below {self.factor:g}"
-        return tuple(f"{word} {100.0 * self.gap:g}" for word in ("at most", "above"))
+        return f"at most {100.0 * self.gap:g}", f"above {100.0 * self.gap:g}"
 
     def text(self, contrast: Interval) -> str:
         """Return a contrast and its limits in words."""
         name = "ratio" if self.is_ratio else "difference"
         if math.isnan(contrast.estimate):
             return f"a {name} that nobody knows"
-        ends = contrast.estimate, contrast.low, contrast.high
         if self.is_ratio:
-            return "a ratio of {:.2f} [{:.2f}, {:.2f}]".format(*ends)
-        ends = tuple(100.0 * (0.0 - end) for end in (ends[0], *ends[:0:-1]))
+            return f"a ratio of {contrast.estimate:.2f} [{contrast.low:.2f}, {contrast.high:.2f}]"
+        ends = (100.0 * (0.0 - end) for end in (contrast.estimate, contrast.high, contrast.low))
         return "a difference of {:.1f} [{:.1f}, {:.1f}] percentage points".format(*ends)
 
 
@@ -275,7 +274,7 @@ def _shifts(counts: Counts, margin: Margin, error: float) -> _Shifts:
     highest = max(float((every.rates - room)[0]), 0.0)
     spread = margin.spread(highest)
     lowest = max(highest - spread, 0.0)
-    ends = (lowest, highest)
+    ends: tuple[float, ...] = (lowest, highest)
     if not margin.is_ratio:
         top = min(float((every.rates + room)[0]) + spread, 1.0)
         ends = (lowest, top, min(max(0.5, lowest), top))

@@ -195,10 +195,10 @@ class GroupAudit(CountedEstimator):
         metric: str = "selection_rate",
         at_least: float | None = None,
         *,
+        within: float | None = None,
         group_sizes: Any,
         rate: float = 0.3,
         ratio: float = 1.0,
-        within: float | None = None,
         power: float = 0.8,
     ) -> PlannedVerdict:
         """Return how likely each verdict is, and what the right one takes, without any record.

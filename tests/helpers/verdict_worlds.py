@@ -54,7 +54,7 @@ WORLDS = {
         (1000, 1000), (0.4, 0.5), "passes", most=0.025, within=0.1
     ),
     "small differences of two": World(
-        (100, 100), (0.4, 0.405), "fails", most=0.025, within=0.005, epsilon=np.inf, n_audits=1500
+        (2000, 2000), (0.4, 0.401), "fails", most=0.025, within=0.001, epsilon=np.inf, n_audits=1500
     ),
     "everybody, ratio .8": World(
         (300,) * 4, (0.4,) + (0.5,) * 3, "fails", most=0.025, of="records", n_audits=200
