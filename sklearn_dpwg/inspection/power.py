@@ -110,12 +110,12 @@ def _answers(
     same = np.eye(counts.hits.shape[-1], dtype=bool)
     one, other = _limits(counts, error), _limits(counts, levels.pair)
     passes = (same | (_beyond(one, one, margin, -1.0) <= 0.0)).all(axis=(-2, -1))
-    fails = np.asarray(~same & (_beyond(other, other, margin, 1.0) > 0.0)).any((-2, -1))
+    fails = (~same & (_beyond(other, other, margin, 1.0) > 0.0)).any(axis=(-2, -1))
     if levels.pooled > 0.0:
         own, rest = _limits(counts, levels.pooled), _limits(counts.all_but_one(), levels.pooled)
         for pair in ((own, rest), (rest, own)):
-            fails |= (same & (_beyond(*pair, margin, 1.0) > 0.0)).any(axis=(-2, -1))
-    return np.asarray(passes), fails
+            fails = fails | (same & (_beyond(*pair, margin, 1.0) > 0.0)).any(axis=(-2, -1))
+    return np.asarray(passes), np.asarray(fails)
 
 
 def _limits(counts: Counts, level: float) -> _Rates:

@@ -48,13 +48,13 @@ WORLDS = {
         (4000,) * 3, (0.4,) * 3, "passes", least=1.0, n_labels=23, n_audits=25
     ),
     "a difference at the border": World(
-        (300,) * 5, (0.4,) * 2 + (0.5,) * 3, "fails", most=0.025, within=0.1
+        (300,) * 5, (0.4,) * 2 + (0.5,) * 3, "fails", most=0.025, within=0.1, n_audits=200
     ),
     "a difference beyond the border": World(
         (1000, 1000), (0.4, 0.5), "passes", most=0.025, within=0.1
     ),
     "small differences of two": World(
-        (2000, 2000), (0.4, 0.401), "fails", most=0.025, within=0.001, epsilon=np.inf, n_audits=1500
+        (2000, 2000), (0.4, 0.401), "fails", most=0.025, within=0.001, epsilon=np.inf, n_audits=1200
     ),
     "everybody, ratio .8": World(
         (300,) * 4, (0.4,) + (0.5,) * 3, "fails", most=0.025, of="records", n_audits=200
@@ -65,8 +65,8 @@ WORLDS = {
 }
 # Worlds in which the power is held against the best rule that knows the world.
 POWER = {
-    "5 of 300, ratio .6": World((300,) * 5, (0.3,) + (0.5,) * 4, "fails", n_audits=300),
-    "20 of 1,000, ratio .7": World((1000,) * 20, (0.35,) + (0.5,) * 19, "fails", n_audits=150),
+    "5 of 300, ratio .6": World((300,) * 5, (0.3,) + (0.5,) * 4, "fails", n_audits=200),
+    "20 of 1,000, ratio .7": World((1000,) * 20, (0.35,) + (0.5,) * 19, "fails", n_audits=100),
 }
 
 

@@ -235,6 +235,9 @@ def test_records_that_are_everybody_are_uncertain_by_noise_alone():
     assert widths[0] < 0.5 * widths[1]
     exact = audit([300, 300], [0.40, 0.49])
     assert exact.rates("selection_rate", of="records")[0].width == 0.0
+    three = audit([300] * 3, [0.4] * 3, epsilon=1.0)
+    levels = three._comparison("selection_rate", None, of="records")._levels
+    assert (levels.pooled, levels.pair) == (0.0, pytest.approx(0.025 / 6))
     with pytest.raises(ValueError, match="of must be 'process' or 'records'"):
         found.rates(of="sample")
 
