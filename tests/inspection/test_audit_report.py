@@ -366,6 +366,6 @@ def test_counts_far_from_zero_and_below_it_are_shown():
     counts = (((-7, 3), (2, -1)), ((1000, 800), (200, 900)))
     report = AuditReport(audit_result(2, noise=noise, counts=counts))
     rows = report.dict()["groups"]["rows"]
-    assert rows[0]["answer"] == "cannot tell"
+    assert rows[0]["answer"] == "not judged"
     assert np.isfinite([rate["low"] for rate in rows[0]["rates"].values()]).all()
     assert "-7" in Page(report.html()).words
