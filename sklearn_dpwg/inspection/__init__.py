@@ -2,8 +2,10 @@
 
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedWidth
 from sklearn_dpwg.inspection.audit_result import AuditResult
+from sklearn_dpwg.inspection.changes import Change
 from sklearn_dpwg.inspection.group_audit import GroupAudit
 from sklearn_dpwg.inspection.group_displays import GroupMetricDisplay, GroupWeightsDisplay
+from sklearn_dpwg.inspection.power import PlannedVerdict
 from sklearn_dpwg.inspection.privacy_displays import (
     PrivacyProfileDisplay,
     PrivacyUtilityDisplay,
@@ -16,11 +18,13 @@ __all__ = [
     "AuditPlan",
     "AuditReport",
     "AuditResult",
+    "Change",
     "GroupAudit",
     "GroupMetricDisplay",
     "GroupRate",
     "GroupWeightsDisplay",
     "LossSums",
+    "PlannedVerdict",
     "PlannedWidth",
     "PrivacyProfileDisplay",
     "PrivacyUtilityDisplay",

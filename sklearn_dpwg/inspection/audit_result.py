@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import starmap
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_dpwg._checks import open_unit, whole_number
 from sklearn_dpwg._stored import Stored, reading, stamp
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.inspection import verdicts, words
-from sklearn_dpwg.inspection.audit_rows import left_out_by_name, smallest_ratio
-from sklearn_dpwg.inspection.comparisons import Comparison, not_judged
+from sklearn_dpwg.inspection.audit_rows import left_out_by_name
+from sklearn_dpwg.inspection.changes import Change, change_between
+from sklearn_dpwg.inspection.comparisons import Comparison, margin_of, not_judged, together
 from sklearn_dpwg.inspection.verdicts import (
     OF_DECISIONS,
     RATES,
@@ -33,7 +35,11 @@ from sklearn_dpwg.privacy import IntegerNoise, PrivacyGuarantee
 if TYPE_CHECKING:
     import pandas as pd
 
-
+# Whether the records are a sample of what the rates are of, or are everybody.
+Of = Literal["process", "records"]
+_OF_RECORDS = " That is of these very people, not of a process that they are a sample of."
+# Metrics of which each has to pass.
+_JOINT = {"equalized_odds": ("true_positive_rate", "false_positive_rate")}
 # Estimated records below so many deviations of their noise tell next to nothing.
 _LOUD = 3.0
 # Categories of a smaller share may be left out, and have a note: 6 RCNY 5-301(d).
@@ -169,7 +175,12 @@ class AuditResult(Stored):
         return self._counted.cells.copy()
 
     def rates(
-        self, metric: str | None = None, *, confidence: float | None = None
+        self,
+        metric: str | None = None,
+        *,
+        confidence: float | None = None,
+        family: Literal["groups"] | int = 1,
+        of: Of = "process",
     ) -> tuple[GroupRate, ...]:
         """Return a rate, or the mean of a loss, of each group.
 
@@ -180,6 +191,12 @@ class AuditResult(Stored):
             selection rate where no outcomes were counted.
         confidence : float, optional
             Another one than that of the audit.
+        family : "groups" or int, default=1
+            How many intervals are to hold together, with that confidence: those of all groups, or
+            a number, such as that of groups times that of metrics that are shown.
+        of : {"process", "records"}, default="process"
+            Whether the records are a sample of what the rates are of, or are everybody: intervals
+            are of the noise alone then.
 
         Returns
         -------
@@ -187,7 +204,11 @@ class AuditResult(Stored):
             One a group, with a note where little is known.
         """
         metric = metric or default_metric([self])
-        return self._named(metric, metric, self._intervals(metric, confidence))
+        level = self.confidence if confidence is None else confidence
+        n = len(self.group_labels) if family == "groups" else family
+        level = 1.0 - (1.0 - open_unit(level, "confidence")) / whole_number(n, "family", least=1)
+        groups = range(len(self.group_labels))
+        return self._named(metric, metric, [self._interval(metric, g, level, of) for g in groups])
 
     def group_sizes(self) -> tuple[GroupRate, ...]:
         """Return how many records each group has.
@@ -215,7 +236,7 @@ class AuditResult(Stored):
     def impact_ratios(
         self,
         metric: str = "selection_rate",
-        at_least: float = 0.8,
+        at_least: float | None = None,
         *,
         confidence: float | None = None,
         **which: Any,
@@ -228,20 +249,53 @@ class AuditResult(Stored):
         ----------
         metric : str
             One of `METRICS`.
-        at_least : float
+        at_least : float, default=0.8
             What the ratios will be held against; upper limits are the sharpest there.
         confidence : float, optional
             Another one than that of the audit.
         **which
-            Which groups are compared, as in `verdict`.
+            Which groups are compared, and of whom the rates are, as in `verdict`.
 
         Returns
         -------
         tuple of GroupRate
             One a group.
         """
-        ratios = self._comparison(metric, at_least, confidence=confidence, **which).ratios
+        ratios = self._comparison(metric, at_least, confidence=confidence, **which).contrasts
         return self._named(f"{metric} ratio", metric, ratios)
+
+    def differences(
+        self,
+        metric: str = "selection_rate",
+        within: float = 0.1,
+        *,
+        confidence: float | None = None,
+        **which: Any,
+    ) -> tuple[GroupRate, ...]:
+        """Return by how much each group is behind the one that is best off, whichever that is.
+
+        Parameters
+        ----------
+        metric : str
+            One of `METRICS`. Of a harm, such as an error rate, the group with more is behind.
+        within : float, default=0.1
+            What the differences will be held against; lower limits are the sharpest there.
+        confidence : float, optional
+            Another one than that of the audit.
+        **which
+            Which groups are compared, and of whom the rates are, as in `verdict`.
+
+        Returns
+        -------
+        tuple of GroupRate
+            One a group: the larger rate of two less the smaller one.
+        """
+        compared = self._comparison(metric, None, within=within, confidence=confidence, **which)
+        found = [  # not −0.0
+            Interval(0.0 - c.estimate, 0.0 - c.high, 0.0 - c.low, c.confidence)
+            for c in compared.contrasts
+        ]
+        return self._named(f"{metric} difference", metric, found)
 
     def worst_groups(self, metric: str | None = None) -> WorstGroups:
         """Return the groups that may be worst by a metric.
@@ -266,44 +320,54 @@ class AuditResult(Stored):
         return WorstGroups(metric, groups, found.value_low, found.value_high, found.gap)
 
     def group_verdicts(
-        self, metric: str = "selection_rate", at_least: float = 0.8, **which: Any
+        self,
+        metric: str | Sequence[str] = "selection_rate",
+        at_least: float | None = None,
+        **which: Any,
     ) -> tuple[Verdict, ...]:
         """Return whether each group is too far from the best-off one.
 
         Parameters
         ----------
-        metric : str
-            One of `METRICS`.
-        at_least : float
-            Smallest ratio that passes; 0.8 is the rule of four fifths.
+        metric : str or sequence of str
+            As in `verdict`.
+        at_least : float, default=0.8
+            Smallest ratio that passes.
         **which
-            Which groups are compared, as in `verdict`.
+            A difference that passes, ``within=``, and the rest as in `verdict`.
 
         Returns
         -------
         tuple of Verdict
             One a group: where one fails, all together fail.
         """
-        return self._comparison(metric, at_least, **which).group_verdicts()
+        compared = self._comparisons(metric, at_least, **which)
+        return tuple(together(compared, group) for group in range(len(self.group_labels)))
 
     def verdict(
         self,
-        metric: str = "selection_rate",
-        at_least: float = 0.8,
+        metric: str | Sequence[str] = "selection_rate",
+        at_least: float | None = None,
         *,
+        within: float | None = None,
         leave_out: Sequence[Hashable] = (),
         min_share: float = 0.0,
         reference: Hashable = None,
+        of: Of = "process",
     ) -> Verdict:
-        """Return whether every ratio of two groups' rates is large enough, or cannot be told.
+        """Return whether every two groups' rates are near enough to each other, or cannot be told.
 
         Parameters
         ----------
-        metric : str
-            One of `METRICS`. Of a harm, such as an error rate, large values are the bad ones.
-        at_least : float
+        metric : str or sequence of str
+            One of `METRICS`; of a harm, such as an error rate, large values are the bad ones. Of
+            several, or "equalized_odds" (the true and the false positive rate), every one has to
+            pass, and the sentence is about the one that decides.
+        at_least : float, default=0.8
             Smallest ratio of the smaller rate to the larger that passes; 0.8 is the rule of four
             fifths.
+        within : float, optional
+            In place of a ratio the largest difference of two rates that passes.
         leave_out : sequence of labels, default=()
             Groups that are not judged, declared without a look at the records.
         min_share : float, default=0
@@ -311,22 +375,83 @@ class AuditResult(Stored):
             City's rule for hiring.
         reference : label, optional
             The group that all others are compared with; by default every pair is compared.
+        of : {"process", "records"}, default="process"
+            Whether the records are a sample of what is judged, or are everybody, so that noise
+            alone makes rates uncertain.
 
         Returns
         -------
         Verdict
-            "passes" where for every pair the lower limit is large enough, "fails" where some upper
-            limit is too small, at levels that count how many are compared. Either is wrong with a
-            probability of at most half the error of the audit's confidence. A group that noise
-            alone could have made is not judged; whoever is not is named.
+            "passes" where every pair is near enough even at the far limit of its interval, "fails"
+            where some pair is too far apart even at the near one, at levels that count how many
+            are compared. Either is wrong with a probability of at most half the error of the
+            audit's confidence. A group that noise alone could have made is not judged; whoever is
+            not is named.
 
         Raises
         ------
         ValueError
             If a parameter is wrong.
         """
-        which: dict[str, Any] = {"leave_out": leave_out, "min_share": min_share}
-        return self._comparison(metric, at_least, reference=reference, **which).of_all()
+        which: dict[str, Any] = {"leave_out": leave_out, "min_share": min_share, "of": of}
+        which |= {"within": within, "reference": reference}
+        return together(self._comparisons(metric, at_least, **which))
+
+    def change_since(
+        self,
+        before: AuditResult,
+        metric: str | None = None,
+        *,
+        same_people: bool = False,
+        leave_out: Sequence[Hashable] = (),
+    ) -> Change:
+        """Return what has changed since an earlier audit of the same groups.
+
+        Parameters
+        ----------
+        before : AuditResult
+            The earlier audit, of the same groups and classes; its threshold may be another one.
+        metric : str, optional
+            One of `METRICS`, or the name of a loss of both audits; by default as in `rates`.
+        same_people : bool, default=False
+            Whether people may be in both audits. By default records and noise of the two are
+            independent; otherwise nothing is assumed of them, and intervals are wider.
+        leave_out : sequence of labels, default=()
+            Groups that are not looked at, declared without a look at the records. Neither are
+            groups that in one of the audits noise alone could have made.
+
+        Returns
+        -------
+        Change
+            The change of each group and of the worst-off one, whichever that is.
+
+        Raises
+        ------
+        ValueError
+            If the audits do not match, or a parameter is wrong.
+
+        Notes
+        -----
+        Two audits of the same records cost both: run them by ``GroupAudit(n_audits=2)``, or inside
+        a `PrivacyLedger`.
+        """
+        if set(before.group_labels) != set(self.group_labels) or before.classes != self.classes:
+            raise InputError(
+                f"before must be of the groups {self.group_labels!r} and the classes "
+                f"{self.classes!r}, got {before.group_labels!r} and {before.classes!r}."
+            )
+        both = (before, self)
+        metric = metric or default_metric(both)
+        named = left_out_by_name(self.group_labels, leave_out, 0.0, None)
+        out = {one.group_labels[i] for one in both for i in _places(one._left_out(named, 0.0))}
+        kept = [label for label in self.group_labels if label not in out]
+        if not kept:
+            raise InputError("leave_out must leave a group with enough people, got none.")
+        earlier, later = (
+            {label: partial(one._interval, metric, one.group_labels.index(label)) for label in kept}
+            for one in both
+        )
+        return change_between(earlier, later, metric, self.confidence, same_people=same_people)
 
     def calibration(self, group: Hashable) -> tuple[GroupRate, ...]:
         """Return how often records of a group are positive, by bin of scores.
@@ -461,21 +586,23 @@ class AuditResult(Stored):
             for i, (label, one) in enumerate(zip(self.group_labels, intervals, strict=True))
         )
 
-    def _intervals(self, metric: str, confidence: float | None) -> tuple[Interval, ...]:
-        level = self.confidence if confidence is None else confidence
-        return tuple(self._interval(metric, i, level) for i in range(len(self.group_labels)))
-
-    def _interval(self, metric: str, group: int, confidence: float) -> Interval:
-        key = (metric, group, confidence)
+    def _interval(self, metric: str, group: int, confidence: float, of: Of = "process") -> Interval:
+        key = (metric, group, confidence, of)
         if key not in self._known:
-            self._known[key] = self._compute(metric, group, confidence)
+            self._known[key] = self._compute(metric, group, confidence, of)
         return self._known[key]
 
-    def _compute(self, metric: str, group: int, confidence: float) -> Interval:
-        if metric in self._losses:
+    def _compute(self, metric: str, group: int, confidence: float, of: Of) -> Interval:
+        if metric in self._losses and of == "process":
             return verdicts.mean_interval(self._losses[metric], group, self._counted, confidence)
-        self._check_metric(metric, self._losses)
-        return self._counted.interval(metric, group, confidence)
+        self._check_metric(metric, self._losses if of == "process" else ())
+        return self._counts_of(of).interval(metric, group, confidence)
+
+    def _counts_of(self, of: Of) -> verdicts.CountedRates:
+        """Return the counts, as of a sample or of everybody."""
+        if of not in ("process", "records"):
+            raise InputError(f"of must be 'process' or 'records', got {of!r}.")
+        return replace(self._counted, is_sample=of == "process")
 
     def _check_metric(self, metric: str, losses: Iterable[str] = ()) -> None:
         """Refuse a rate that does not follow from the counts."""
@@ -498,55 +625,55 @@ class AuditResult(Stored):
         loud = total < _LOUD * self.noise.std * math.sqrt(n_noisy)
         return "fewer than three noise deviations" if loud else ""
 
+    def _comparisons(
+        self, metric: str | Sequence[str], at_least: float | None, **which: Any
+    ) -> list[Comparison]:
+        """Return the comparison of each metric, which share the error of "fails"."""
+        metrics = _JOINT.get(metric, (metric,)) if isinstance(metric, str) else tuple(metric)
+        if not metrics:
+            raise InputError(f"metric must be one of {', '.join(RATES)}, or several, got none.")
+        given = which | ({"n_joint": len(metrics)} if len(metrics) > 1 else {})
+        return [self._comparison(one, at_least, **given) for one in metrics]
+
     def _comparison(
         self,
         metric: str,
-        at_least: float,
+        at_least: float | None,
         *,
+        within: float | None = None,
         leave_out: Sequence[Hashable] = (),
         min_share: float = 0.0,
         reference: Hashable = None,
         confidence: float | None = None,
+        of: Of = "process",
+        n_joint: int = 1,
     ) -> Comparison:
         """Return all pairs of groups as `verdict` compares them."""
         self._check_metric(metric)
         named = left_out_by_name(self.group_labels, leave_out, min_share, reference)
-        least, level = (
-            smallest_ratio(at_least),
-            self.confidence if confidence is None else confidence,
-        )
-        key = (metric, least, tuple(named), min_share, reference, level)
-        if key not in self._compared:
-            self._compared[key] = self._compare(metric, least, named, min_share, reference, level)
-        return self._compared[key]
-
-    def _compare(
-        self,
-        metric: str,
-        at_least: float,
-        named: list[Hashable],
-        min_share: float,
-        reference: Hashable,
-        confidence: float,
-    ) -> Comparison:
+        margin = margin_of(at_least, within)
+        level = self.confidence if confidence is None else open_unit(confidence, "confidence")
+        key = (metric, margin, tuple(named), min_share, reference, level, of, n_joint)
+        if key in self._compared:
+            return self._compared[key]
         reasons = self._left_out(named, min_share)
         texts = tuple(map(str, self.group_labels))
-        out = {place for places in reasons.values() for place in places}
+        out = _places(reasons)
         place = None if reference is None else self.group_labels.index(reference)
-        judged = tuple(one for one in range(len(texts)) if one not in out or one == place)
-        return Comparison(
+        found = Comparison(
             labels=texts,
             metric=metric,
-            at_least=at_least,
-            judged=judged,
-            left_out=not_judged(
-                [(why, [texts[one] for one in places]) for why, places in reasons.items()]
-            ),
-            rate_of=partial(self._pooled, metric),
-            counts=self._counted.arrays(metric),
-            confidence=confidence,
+            margin=margin,
+            judged=tuple(one for one in range(len(texts)) if one not in out or one == place),
+            left_out=_OF_RECORDS * (of == "records")
+            + not_judged([(why, [texts[one] for one in these]) for why, these in reasons.items()]),
+            rate_of=partial(self._pooled, metric, of),
+            counts=self._counts_of(of).arrays(metric),
+            confidence=level,
             reference=place,
+            n_joint=n_joint,
         )
+        return self._compared.setdefault(key, found)
 
     def _left_out(self, named: list[Hashable], min_share: float) -> dict[str, list[int]]:
         """Return the groups that are not judged by reason, which names public numbers."""
@@ -569,18 +696,23 @@ class AuditResult(Stored):
                 small.append(place)
         return reasons
 
-    def _pooled(self, metric: str, groups: tuple[int, ...], confidence: float) -> Interval:
+    def _pooled(self, metric: str, of: Of, groups: tuple[int, ...], confidence: float) -> Interval:
         if len(groups) == 1:
-            return self._interval(metric, groups[0], confidence)
-        key = (metric, groups, confidence)
+            return self._interval(metric, groups[0], confidence, of)
+        key = (metric, groups, confidence, of)
         if key not in self._known:
-            self._known[key] = self._counted.pooled(groups).interval(metric, 0, confidence)
+            found = self._counts_of(of).pooled(groups).interval(metric, 0, confidence)
+            self._known[key] = found
         return self._known[key]
 
 
 def default_metric(results: Iterable[AuditResult]) -> str:
     """Return what groups are shown by where nobody says: errors, if outcomes were counted."""
     return "error_rate" if all(one.has_outcomes for one in results) else "selection_rate"
+
+
+def _places(reasons: Mapping[str, Sequence[int]]) -> set[int]:
+    return {place for places in reasons.values() for place in places}
 
 
 def overall_rate(result: AuditResult, metric: str) -> float | None:

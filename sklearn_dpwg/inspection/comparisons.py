@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from sklearn_dpwg.inspection.contrasts import Counts, Levels, Margin, excess, levels_of
-from sklearn_dpwg.inspection.verdicts import Answer, Verdict, greater_is_worse
-from sklearn_dpwg.inspection.words import listed, number, of_metric
+from sklearn_dpwg._checks import open_unit
+from sklearn_dpwg.exceptions import InputError
+from sklearn_dpwg.inspection.audit_rows import smallest_ratio
+from sklearn_dpwg.inspection.contrasts import Answer, Counts, Levels, Margin, excess, levels_of
+from sklearn_dpwg.inspection.verdicts import Verdict, greater_is_worse
+from sklearn_dpwg.inspection.words import listed, of_metric
 from sklearn_dpwg.metrics.intervals import Interval
-from sklearn_dpwg.metrics.intervals.ratio import ratio_of_rates
 
 # The interval of a rate of groups taken together, at a confidence.
 RateOf = Callable[[tuple[int, ...], float], Interval]
@@ -21,24 +23,27 @@ RateOf = Callable[[tuple[int, ...], float], Interval]
 # Of so many contrasts that seem to be farthest beyond the margin exact limits are computed; a
 # "fails" that only another one would show is missed, which errs on the safe side.
 _N_TRIED = 6
+_EVERY_DIFFERENCE = "difference is {} percentage points. The largest"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rates of groups, held against each other by the smallest ratio that passes.
+    """Rates of groups, held against each other by the smallest ratio that passes, or a difference.
 
     ``judged`` are the groups that are compared, ``left_out`` says in words which others are not.
+    Of ``n_joint`` comparisons that pass together each may "fail" with so small a part of the error.
     """
 
     labels: tuple[str, ...]
     metric: str
-    at_least: float
+    margin: Margin
     judged: tuple[int, ...]
     left_out: str
     rate_of: RateOf
     counts: Counts
     confidence: float
     reference: int | None = None
+    n_joint: int = 1
 
     @property
     def _error(self) -> float:
@@ -47,16 +52,18 @@ class Comparison:
 
     @cached_property
     def _levels(self) -> Levels:
+        error, n_judged = self._error / self.n_joint, len(self.judged)
         if self.reference is not None:
-            return Levels(0.0, self._error / max(len(self.judged) - 1, 1))
-        margin = Margin(self.at_least, 0.0)
-        return levels_of(self.counts.of(list(self.judged)), margin, self._error)
+            return Levels(0.0, error / max(n_judged - 1, 1))
+        if not self.counts.is_sample:  # tails of noise are not those of normal errors
+            return Levels(0.0, error / max(n_judged * (n_judged - 1), 1))
+        return levels_of(self.counts.of(list(self.judged)), self.margin, error)
 
     def _rate(self, groups: tuple[int, ...], error: float) -> Interval:
         return self.rate_of(groups, 1.0 - 2.0 * error)
 
-    def _ratio(self, low: tuple[int, ...], high: tuple[int, ...], error: float) -> Interval:
-        return ratio_of_rates(self._rate(low, error), self._rate(high, error))
+    def _contrast(self, low: tuple[int, ...], high: tuple[int, ...], error: float) -> Interval:
+        return self.margin.contrast(self._rate(low, error), self._rate(high, error))
 
     def _others(self, group: int) -> tuple[int, ...]:
         return tuple(one for one in self.judged if one != group)
@@ -66,48 +73,47 @@ class Comparison:
         return (other, (group,)) if greater_is_worse(self.metric) else ((group,), other)
 
     def of_group(self, group: int) -> Interval:
-        """Return the ratio of a group to the group that is best off, whichever that is.
+        """Return the contrast of a group with the group that is best off, whichever that is.
 
-        It is the smaller of the two rates that is divided by the larger one.
+        It is the smaller of the two rates that is divided by the larger one, or less that one.
         """
+        alike = self.margin.alike
         if group == self.reference:
-            return Interval(1.0, 1.0, 1.0, self.confidence)
+            return Interval(alike, alike, alike, self.confidence)
         rivals = self._others(group) if self.reference is None else (self.reference,)
         if group not in self.judged and self.reference is None:
             rivals = self.judged
         if not rivals:
-            return Interval(math.nan, 0.0, math.inf, self.confidence)
-        pairs = [self._ratio(*self._sides(group, (one,)), self._error) for one in rivals]
+            most = math.inf if self.margin.is_ratio else 1.0
+            return Interval(math.nan, alike - 1.0, most, self.confidence)
+        pairs = [self._contrast(*self._sides(group, (one,)), self._error) for one in rivals]
         low = min(one.low for one in pairs)
-        strict = [self._ratio(*self._sides(group, (one,)), self._levels.pair) for one in rivals]
+        strict = [self._contrast(*self._sides(group, (one,)), self._levels.pair) for one in rivals]
         high = min(one.high for one in strict)
         if self._levels.pooled > 0.0:
-            high = min(high, self._ratio(*self._sides(group, rivals), self._levels.pooled).high)
+            high = min(high, self._contrast(*self._sides(group, rivals), self._levels.pooled).high)
         known = [one.estimate for one in pairs if not math.isnan(one.estimate)]
         if self.reference is None:  # the best-off group may be this one
-            low, high = min(low, 1.0), min(high, 1.0)
-            known = [min(*known, 1.0)] if known else []
+            low, high = min(low, alike), min(high, alike)
+            known = [min(*known, alike)] if known else []
         estimate = min(known) if known else math.nan
         if not math.isnan(estimate):
             estimate = min(max(estimate, low), high)
         return Interval(estimate, low, high, self.confidence)
 
     @cached_property
-    def ratios(self) -> tuple[Interval, ...]:
-        """The ratio of each group."""
+    def contrasts(self) -> tuple[Interval, ...]:
+        """The contrast of each group."""
         return tuple(map(self.of_group, range(len(self.labels))))
 
-    def group_verdicts(self) -> tuple[Verdict, ...]:
-        """Return the verdict about each group for itself."""
-        return tuple(map(self._of_group, range(len(self.labels))))
-
-    def _of_group(self, group: int) -> Verdict:
+    def of_one(self, group: int) -> Verdict:
+        """Return the verdict about a group for itself."""
         if group not in self.judged or len(self.judged) < 2:
-            return Verdict("cannot tell", f"{self.labels[group]} is not judged.")
+            return Verdict("not judged", f"{self.labels[group]} is not judged.")
         if group == self.reference:
             return Verdict("passes", f"{self.labels[group]} is what others are compared with.")
-        ratio = self.ratios[group]
-        answer = answer_of(ratio, self.at_least)
+        ratio = self.contrasts[group]
+        answer = self.margin.answer(ratio)
         words = f"{self._words((group,), self._rival(group), ratio)}{self._end(answer)}"
         return Verdict(answer, words, self._would_tell(group) if answer == "cannot tell" else "")
 
@@ -125,21 +131,23 @@ class Comparison:
         if len(self.judged) < 2:
             return Verdict("cannot tell", f"Fewer than two groups can be judged.{self.left_out}")
         from_lowest = sorted(
-            self.judged, key=lambda one: (_or_inf(self.ratios[one].high), self.ratios[one].low)
+            self.judged,
+            key=lambda one: (_or_inf(self.contrasts[one].high), self.contrasts[one].low),
         )
         first = from_lowest[0]
-        if self.ratios[first].high < self.at_least:
-            words = self._words((first,), self._rival(first), self.ratios[first])
+        if self.margin.answer(self.contrasts[first]) == "fails":
+            words = self._words((first,), self._rival(first), self.contrasts[first])
             return Verdict("fails", f"{words}{self._end('fails')}{self.left_out}")
         against = self._all_against_one()
         if against is not None:
             return Verdict("fails", f"{against}{self._end('fails')}{self.left_out}")
-        first = min(self.judged, key=lambda one: self.ratios[one].low)
-        ratio = self.ratios[first]
-        answer = answer_of(ratio, self.at_least)
+        first = min(self.judged, key=lambda one: self.contrasts[one].low)
+        ratio = self.contrasts[first]
+        answer = self.margin.answer(ratio)
         words = f"{self._words((first,), self._rival(first), ratio)}{self._end(answer)}"
         if answer == "passes":
-            words = f"Every ratio is at least {self.at_least:g}. The lowest: {words}"
+            every = "ratio is {}. The lowest" if self.margin.is_ratio else _EVERY_DIFFERENCE
+            words = f"Every {every.format(self.margin.bounds[0])}: {words}"
         told = self._would_tell(first) if answer == "cannot tell" else ""
         return Verdict(answer, f"{words}{self.left_out}", told)
 
@@ -148,31 +156,26 @@ class Comparison:
         if self._levels.pooled <= 0.0:
             return None
         judged = self.counts.of(list(self.judged))
-        others, margin = judged.all_but_one(), Margin(self.at_least, 0.0)
+        others = judged.all_but_one()
         pair = (judged, others) if greater_is_worse(self.metric) else (others, judged)
-        beyond = excess(*pair, margin)
+        beyond = excess(*pair, self.margin)
         for place in np.argsort(-beyond)[:_N_TRIED].tolist():
             one = self.judged[place]
             rest = self._others(one)
             low, high = ((one,), rest) if greater_is_worse(self.metric) else (rest, (one,))
-            ratio = self._ratio(low, high, self._levels.pooled)
-            if ratio.high < self.at_least:
+            ratio = self._contrast(low, high, self._levels.pooled)
+            if self.margin.answer(ratio) == "fails":
                 return self._words(rest, (one,), ratio)
         return None
 
     def _words(self, worse: tuple[int, ...], better: tuple[int, ...], ratio: Interval) -> str:
-        """Return both rates, the ratio and its limits."""
+        """Return both rates, the contrast and its limits."""
         metric, is_harm = of_metric(self.metric), greater_is_worse(self.metric)
-        ends = (ratio.low, ratio.high)
-        low, high = (number(end, in_percent=False, limit=self.at_least) for end in ends)
-        said = f"a ratio of {ratio.estimate:.2f} [{low}, {high}]"
-        if math.isnan(ratio.estimate):
-            said = "a ratio that nobody knows"
         bad = " (high is bad)" if is_harm else ""
         has = "has" if len(worse) == 1 else "have"
         return (
             f"{self._name(worse)} {has} a {metric}{bad} of {self._percent(worse)}, "
-            f"{self._name(better)} of {self._percent(better)}: {said}"
+            f"{self._name(better)} of {self._percent(better)}: {self.margin.text(ratio)}"
         )
 
     def _name(self, groups: tuple[int, ...]) -> str:
@@ -183,19 +186,22 @@ class Comparison:
         return "an unknown share" if math.isnan(rate) else f"{100 * rate:.1f} %"
 
     def _end(self, answer: Answer) -> str:
-        if answer == "passes":
-            return f", at least {self.at_least:g}."
-        if answer == "fails":
-            return f", below {self.at_least:g}."
-        return f", which may be below {self.at_least:g} or not."
+        within, beyond = self.margin.bounds
+        ends = {"passes": f", {within}.", "fails": f", {beyond}."}
+        return ends.get(answer, f", which may be {beyond} or not.")
 
     def _would_tell(self, group: int) -> str:
         """Say what makes the interval wide: few people, or noise."""
         pair = self.counts.of([group, *self._rival(group)])
         if not (pair.hit_noise.any() or pair.miss_noise.any()):
             return "More people would narrow it."
-        sampling, noisy = pair.without_noise().relative_errors(), pair.relative_errors()
-        share = float((sampling**2).sum() / max((noisy**2).sum(), 1e-300))
+        if not pair.is_sample:
+            return "Privacy noise alone makes this unclear: more epsilon."
+        scale = pair.rates if self.margin.is_ratio else 1.0
+        sampling, noisy = (
+            float((one.variances() / scale**2).sum()) for one in (pair.without_noise(), pair)
+        )
+        share = sampling / max(noisy, 1e-300)
         if share > 2 / 3:
             return "Privacy noise is not what makes this unclear: more people would narrow it."
         if share < 1 / 3:
@@ -203,11 +209,36 @@ class Comparison:
         return "Both chance and privacy noise make this unclear: more people narrow both."
 
 
-def answer_of(ratio: Interval, at_least: float) -> Answer:
-    """Return what an interval of a ratio says; one that holds both says that nobody can tell."""
-    if ratio.low >= at_least:
-        return "passes"
-    return "fails" if ratio.high < at_least else "cannot tell"
+def margin_of(at_least: float | None, within: float | None) -> Margin:
+    """Return what contrasts are held against: a ratio, four fifths if none is named."""
+    if within is None:
+        return Margin(smallest_ratio(0.8 if at_least is None else at_least), 0.0)
+    if at_least is not None:
+        raise InputError(f"within must be left out where at_least is given, got {within!r}.")
+    return Margin(1.0, open_unit(within, "within"), is_ratio=False)
+
+
+def together(comparisons: Sequence[Comparison], group: int | None = None) -> Verdict:
+    """Return one verdict about several metrics, of a group or all: that of the one that decides.
+
+    All pass where each does, as if it were alone; each fails at its part of the error.
+    """
+    found = [one.of_all() if group is None else one.of_one(group) for one in comparisons]
+    for answer in ("fails", "cannot tell"):
+        for one in found:
+            if one.answer == answer:
+                return one
+
+    def slack(place: int) -> float:
+        one = comparisons[place]
+        contrasts = [one.contrasts[by] for by in (one.judged if group is None else (group,))]
+        return min(contrast.low for contrast in contrasts)
+
+    nearest = found[min(range(len(found)), key=slack)]
+    if len(found) == 1:
+        return nearest
+    names = listed([of_metric(one.metric) for one in comparisons])
+    return replace(nearest, sentence=f"By {names} each. {nearest.sentence}")
 
 
 def _or_inf(value: float) -> float:

@@ -5,31 +5,88 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from sklearn_dpwg._checks import FloatArray
+from sklearn_dpwg.inspection.words import number
+from sklearn_dpwg.metrics.intervals import Interval, difference_interval
+from sklearn_dpwg.metrics.intervals.ratio import ratio_of_rates
 
-# Of the error of a wrong "fails", so much goes to groups against all others together, which find
-# one group that differs from all others; the rest goes to pairs.
-_POOLED_SHARE = 0.7
-# Of the former, so much goes to a lower limit of the highest rate.
-_SHARE_OF_LIMIT = 0.03
+# Whether groups are treated alike, which may be that nobody can tell; a group may be left out.
+Answer = Literal["passes", "fails", "cannot tell", "not judged"]
+
+# Of the error of a wrong "fails" pairs may have so much where most of them are at the border; what
+# they leave elsewhere is of groups against all others together, which find one that differs.
+_PAIR_SHARE = 0.4
+# Of all, so much goes to a limit of the highest rate: of two groups it matters less.
+_SHARE_OF_LIMIT = 0.02
+_SHARE_OF_TWO = 0.001
 _N_STEPS = 14
+# So many ranges of the share of low groups are looked at.
+_N_SHARES = 256
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Margin:
-    """How far apart rates may be: a low one is at least ``factor`` × a high one less ``gap``."""
+    """How far apart rates may be: a low one is at least ``factor`` × a high one less ``gap``.
+
+    A contrast is the ratio of a low to a high rate, or how far it is above it, and is held against
+    the ``least``.
+    """
 
     factor: float
     gap: float
+    is_ratio: bool = True
+
+    @property
+    def least(self) -> float:
+        """The smallest contrast that is allowed."""
+        return self.factor if self.is_ratio else -self.gap
+
+    @property
+    def alike(self) -> float:
+        """The contrast of equal rates."""
+        return 1.0 if self.is_ratio else 0.0
 
     def spread(self, high: float) -> float:
         """Return by how much the lowest allowed rate is below the highest."""
         return (1.0 - self.factor) * high + self.gap
+
+    def contrast(self, low: Interval, high: Interval) -> Interval:
+        """Return the contrast of two rates, with limits."""
+        return ratio_of_rates(low, high) if self.is_ratio else difference_interval(low, high)
+
+    def answer(self, contrast: Interval) -> Answer:
+        """Return what limits say; where they hold both answers nobody can tell."""
+        if contrast.low >= self.least:
+            return "passes"
+        return "fails" if contrast.high < self.least else "cannot tell"
+
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """What contrasts are that pass, and that fail, in words."""
+        if self.is_ratio:
+            return f"at least {self.factor:g}", f"below {self.factor:g}"
+        return f"at most {100.0 * self.gap:g}", f"above {100.0 * self.gap:g}"
+
+    def text(self, contrast: Interval) -> str:
+        """Return a contrast and its limits in words."""
+        name = "ratio" if self.is_ratio else "difference"
+        if math.isnan(contrast.estimate):
+            return f"a {name} that nobody knows"
+        if self.is_ratio:
+            low, high = (
+                number(end, in_percent=False, limit=self.factor)
+                for end in (contrast.low, contrast.high)
+            )
+            return f"a ratio of {contrast.estimate:.2f} [{low}, {high}]"
+        ends = (100.0 * (0.0 - end) for end in (contrast.estimate, contrast.high, contrast.low))
+        return "a difference of {:.1f} [{:.1f}, {:.1f}] percentage points".format(*ends)
 
 
 @dataclass(frozen=True)
@@ -78,10 +135,6 @@ class Counts:
         none = np.zeros_like(self.hit_noise)
         return Counts(self.hits, self.misses, none, none, self.totals, self.is_sample)
 
-    def relative_errors(self) -> FloatArray:
-        """Return the deviation of each estimate as a part of it."""
-        return np.asarray(np.sqrt(self.variances()) / self.rates)
-
     def all_but_one(self) -> Counts:
         """Return for each group the counts of all others together."""
 
@@ -106,16 +159,10 @@ class Counts:
         return Counts(hits, misses, noise[0], noise[1], totals, self.is_sample)
 
 
-def excess(low: Counts, high: Counts, margin: Margin, *, pairs: bool = False) -> FloatArray:
-    """Return by how many deviations low rates are below what high ones allow.
-
-    With ``pairs`` it is of every low group (rows) beside every high one (columns).
-    """
-    p, q, v, w = low.rates, high.rates, low.variances(), high.variances()
-    if pairs:
-        p, v = p[..., :, None], v[..., :, None]
-        q, w = q[..., None, :], w[..., None, :]
-    return _in_deviations(margin.factor * q - margin.gap - p, v + margin.factor**2 * w)
+def excess(low: Counts, high: Counts, margin: Margin) -> FloatArray:
+    """Return by how many deviations low rates are below what high ones allow."""
+    variance = low.variances() + margin.factor**2 * high.variances()
+    return _in_deviations(margin.factor * high.rates - margin.gap - low.rates, variance)
 
 
 def _in_deviations(distance: FloatArray, variance: FloatArray) -> FloatArray:
@@ -144,28 +191,35 @@ def levels_of(counts: Counts, margin: Margin, error: float) -> Levels:
     add up. ``docs/theory/verdicts.md`` has the proof.
     """
     n_groups = counts.hits.shape[-1]
-    if n_groups < 3:
+    if n_groups < 2:
         return Levels(0.0, error)
-    pooled_error = _POOLED_SHARE * error
-    limit = _SHARE_OF_LIMIT * pooled_error
-    every = counts.together()
-    # the highest rate is at least that of all groups together
-    highest = float((every.rates + ndtri(limit) * np.sqrt(every.variances()))[0])
-    shifts = _shifts(counts, margin, max(highest, 0.0))
-    pooled = _largest_level(
-        lambda level: _pooled_errors(level, *shifts[:3]), pooled_error - limit, 2 * n_groups
-    )
+    limit = (_SHARE_OF_LIMIT if n_groups > 2 else _SHARE_OF_TWO) * error
+    shifts = _shifts(counts, margin, limit)
+    if n_groups == 2:
+        return Levels(
+            0.0,
+            _largest_level(
+                lambda level: level + float(ndtr(ndtri(level) - shifts.reverse)), error - limit, 0.5
+            ),
+        )
+    left = error - limit
     pair = _largest_level(
-        lambda level: _pair_errors(level, shifts[3], n_groups),
-        error - pooled_error,
-        n_groups * (n_groups - 1),
+        lambda level: shifts.pair_errors(level).max(),
+        _PAIR_SHARE * left,
+        1.0 / (n_groups * (n_groups - 1)),
+    )
+    of_pairs = shifts.pair_errors(pair)
+    pooled = _largest_level(
+        lambda level: (shifts.pooled_errors(level) + of_pairs).max(),
+        left,
+        0.5 * (1.0 - _PAIR_SHARE) / n_groups,
     )
     return Levels(pooled, pair)
 
 
-def _largest_level(errors: Callable[[float], float], error: float, n_tests: int) -> float:
-    """Return the largest level at which the errors add up to no more than an error."""
-    low, high = math.log(error / n_tests), math.log(error)
+def _largest_level(errors: Callable[[float], float], error: float, part: float) -> float:
+    """Return the largest level at which errors add up to an error, at least that part of it."""
+    low, high = math.log(error * part), math.log(error)
     if errors(error) <= error:
         return error
     for _ in range(_N_STEPS):
@@ -174,63 +228,92 @@ def _largest_level(errors: Callable[[float], float], error: float, n_tests: int)
     return math.exp(low)
 
 
-def _shifts(
-    counts: Counts, margin: Margin, highest: float
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return how far within the margin a contrast is, in deviations, where others share its end.
+@dataclass(frozen=True)
+class _Shifts:
+    """How far within the margin a contrast is, in deviations, where others share its end.
 
     Of a low group against all others, if all others were low too; of all others against a high
-    group, if all others were high; the groups' shares; of pairs whose groups are at one end.
+    group, if all others were high; the groups' shares; of pairs whose groups are at one end; of the
+    first two groups in reverse.
     """
+
+    low: FloatArray
+    high: FloatArray
+    shares: FloatArray
+    pairs: FloatArray
+    reverse: float
+
+    @cached_property
+    def _edges(self) -> tuple[FloatArray, FloatArray]:
+        """Return shares of the records that low groups may have: least and most of small ranges."""
+        edges = np.linspace(0.0, 1.0, _N_SHARES + 1)
+        return edges[:-1] - _ROUNDING, edges[1:] + _ROUNDING
+
+    @cached_property
+    def _n_across(self) -> FloatArray:
+        """How many pairs of a low and a high group there are, -inf if no groups have the share."""
+        least, most = self._edges
+        n, ordered = len(self.shares), np.sort(self.shares)
+        n_most = np.searchsorted(np.cumsum(ordered), most, side="right")
+        n_least = np.searchsorted(np.cumsum(ordered[::-1]), least) + (least > 0.0)
+        n_low = np.clip(n // 2, n_least, np.maximum(n_most, n_least))
+        return np.where(n_least > n_most, -np.inf, n_low * (n - n_low))
+
+    def pooled_errors(self, level: float) -> FloatArray:
+        """Return a bound of the sum of errors of contrasts with all others, by share."""
+        least, most = self._edges
+        return _of_one_end(level, self.low, self.shares, least, most) + _of_one_end(
+            level, self.high, self.shares, 1.0 - most, 1.0 - least
+        )
+
+    def pair_errors(self, level: float) -> FloatArray:
+        """Return a bound of the sum of errors of pairs, by share: few of them are at both ends."""
+        inner = ndtr(ndtri(level) - self.pairs)
+        return self._n_across * level + float(inner.sum() - np.trace(inner))
+
+
+def _shifts(counts: Counts, margin: Margin, error: float) -> _Shifts:
+    every = counts.together()
+    room = -ndtri(error if margin.is_ratio else 0.5 * error) * np.sqrt(every.variances())
+    # the highest rate is at least that of all groups together, and by a difference not far from it
+    highest = max(float((every.rates - room)[0]), 0.0)
     spread = margin.spread(highest)
     lowest = max(highest - spread, 0.0)
+    ends: tuple[float, ...] = (lowest, highest)
+    if not margin.is_ratio:
+        top = min(float((every.rates + room)[0]) + spread, 1.0)
+        ends = (lowest, top, min(max(0.5, lowest), top))
 
     def at(of: Counts) -> FloatArray:
-        return np.maximum(of.variances(highest), of.variances(lowest))
+        return np.max([of.variances(end) for end in ends], axis=0)
 
-    own, others = at(counts), at(counts.all_but_one())
+    own, others, square = at(counts), at(counts.all_but_one()), margin.factor**2
     ones = np.ones_like(own)
-    low = _in_deviations(margin.factor * spread * ones, own + margin.factor**2 * others)
-    high = _in_deviations(spread * ones, others + margin.factor**2 * own)
-    pairs = np.maximum(own[:, None] + margin.factor**2 * own, own + margin.factor**2 * own[:, None])
-    within = margin.spread(lowest) * np.ones_like(pairs)
-    return low, high, counts.sizes / counts.sizes.sum(), _in_deviations(within, pairs)
-
-
-def _pooled_errors(level: float, low: FloatArray, high: FloatArray, shares: FloatArray) -> float:
-    """Return a bound of the sum of errors of all contrasts with others together.
-
-    It is the largest over the share of all records that low groups have.
-    """
-    edges = np.linspace(0.0, 1.0, 2 * _N_STEPS + 1)
-    return max(
-        _of_one_end(level, low, shares, first, last)
-        + _of_one_end(level, high, shares, 1.0 - last, 1.0 - first)
-        for first, last in pairwise(edges)
-    )
+    low = _in_deviations(margin.factor * spread * ones, own + square * others)
+    high = _in_deviations(spread * ones, others + square * own)
+    pairs = np.maximum(own[:, None] + square * own, own + square * own[:, None])
+    ones = np.ones_like(pairs)
+    within = _in_deviations(margin.spread(lowest) * ones, pairs)
+    reverse = (1.0 - square) * highest + (1.0 + margin.factor) * margin.gap
+    shares = counts.sizes / counts.sizes.sum()
+    of_two = float(_in_deviations(reverse * ones, pairs)[0, 1])
+    return _Shifts(low, high, shares, within, of_two)
 
 
 def _of_one_end(
-    level: float, shifts: FloatArray, shares: FloatArray, least: float, most: float
-) -> float:
+    level: float, shifts: FloatArray, shares: FloatArray, least: FloatArray, most: FloatArray
+) -> FloatArray:
     """Return a bound of the errors where groups at one end have so much of all records.
 
     Which groups these are is a knapsack, whose relaxation is filled by gain a share.
     """
-    quantile = ndtri(level)
+    quantile, shares = ndtri(level), np.maximum(shares, 1e-12)
     rest = np.maximum(1.0 - shares, 1e-12)
     with np.errstate(invalid="ignore"):
-        with_others = np.nan_to_num(shifts * np.maximum(least - shares, 0.0) / rest, nan=0.0)
+        others = np.nan_to_num(shifts * np.maximum(least[:, None] - shares, 0.0) / rest, nan=0.0)
     always = ndtr(quantile - shifts)
-    gains = ndtr(quantile - np.minimum(with_others, shifts)) - always
-    order = np.argsort(-gains / np.maximum(shares, 1e-12))
-    before = np.cumsum(shares[order]) - shares[order]
-    kept = np.clip((most - before) / np.maximum(shares[order], 1e-12), 0.0, 1.0)
-    return float(always.sum() + (kept * gains[order]).sum())
-
-
-def _pair_errors(level: float, shifts: FloatArray, n_groups: int) -> float:
-    """Return a bound of the sum of errors of all pairs: few of them are at both ends."""
-    inner = ndtr(ndtri(level) - shifts)
-    n_across = (n_groups // 2) * (n_groups - n_groups // 2)
-    return n_across * level + float(inner.sum() - np.trace(inner))
+    gains = ndtr(quantile - np.minimum(others, shifts)) - always
+    order = np.argsort(-gains / shares, axis=1)
+    size = shares[order]
+    kept = np.clip((most[:, None] - np.cumsum(size, axis=1) + size) / size, 0.0, 1.0)
+    return np.asarray(always.sum() + (kept * np.take_along_axis(gains, order, axis=1)).sum(axis=1))

@@ -13,14 +13,16 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_dpwg._checks import open_unit, whole_number
+from sklearn_dpwg._checks import open_unit, real_number, whole_number
 from sklearn_dpwg.data.groups import GroupBy, find_groups, grouping_names, labelled_sizes
 from sklearn_dpwg.exceptions import InputError, own_words
 from sklearn_dpwg.inspection import audit_plan, audit_rows
 from sklearn_dpwg.inspection.audit_plan import AuditPlan, PlannedReleases, PlannedWidth
 from sklearn_dpwg.inspection.audit_result import AuditResult
 from sklearn_dpwg.inspection.audit_rows import AuditedRows
-from sklearn_dpwg.inspection.verdicts import LossSums
+from sklearn_dpwg.inspection.comparisons import margin_of
+from sklearn_dpwg.inspection.power import PlannedVerdict, World, least_enough
+from sklearn_dpwg.inspection.verdicts import RATES, LossSums
 from sklearn_dpwg.ledger.costs import StartCost
 from sklearn_dpwg.ledger.ledger import CountedEstimator, spending
 from sklearn_dpwg.privacy import Budget, NoiseSource, PrivacyGuarantee, Relation, joint_guarantee
@@ -192,6 +194,83 @@ class GroupAudit(CountedEstimator):
             confidence=self.confidence,
             widths=tuple(PlannedWidth(label, size, known[size]) for label, size in groups),
             other_mechanism=facts.other_mechanism,
+        )
+
+    def plan_verdict(
+        self,
+        metric: str = "selection_rate",
+        at_least: float | None = None,
+        *,
+        within: float | None = None,
+        group_sizes: Any,
+        rate: float = 0.3,
+        ratio: float = 1.0,
+        power: float = 0.8,
+    ) -> PlannedVerdict:
+        """Return how likely each verdict is, and what the right one takes, without any record.
+
+        Parameters
+        ----------
+        metric : str
+            One of `AuditResult.METRICS`.
+        at_least, within : float, optional
+            What passes, as in `AuditResult.verdict`.
+        group_sizes : sequence of int, or mapping from label to int
+            Guesses of how many people the rate is of: of a true positive rate the positive ones.
+        rate : float
+            Guess of the rate, of all groups but the smallest.
+        ratio : float
+            The smallest group has so many times that rate.
+        power : float
+            How often the answer that is right then is to come.
+
+        Returns
+        -------
+        PlannedVerdict
+            Chances by a simulation of limits for normal estimates; print it.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is wrong.
+
+        Examples
+        --------
+        >>> from sklearn_dpwg.inspection import GroupAudit
+        >>> audit = GroupAudit(epsilon=1.0, group_labels=["a", "b"])
+        >>> print(audit.plan_verdict(group_sizes=[900, 900], rate=0.3))
+        passes 66%, fails 0%, cannot tell 34%; passes in 80% takes 1.2 times the people
+        """
+        margin, facts = margin_of(at_least, within), self._facts()
+        if metric not in RATES:
+            raise InputError(f"metric must be one of {', '.join(RATES)}, got {metric!r}.")
+        _, given = labelled_sizes(group_sizes, None, self.group_labels)
+        sizes = np.array(
+            [whole_number(size, "group_sizes", least=1) for size in given], dtype=float
+        )
+        rates = np.full(len(sizes), open_unit(rate, "rate"))
+        rates[sizes.argmin()] = open_unit(rate * real_number(ratio, "ratio"), "rate × ratio")
+        n_noisy = [
+            sum(facts.n_bins[predicted] for _, predicted in cells)
+            for cells in (RATES[metric].hits, RATES[metric].misses)
+        ]
+        is_known = self.sizes == "public" and RATES[metric].is_of_all
+        noise = None if facts.planned is None else facts.planned.noise
+        world = World(sizes, rates, noise, (n_noisy[0], n_noisy[1]), is_known)
+        is_within = rates.min() >= margin.factor * rates.max() - margin.gap
+        error, power = 0.5 * (1.0 - self.confidence), open_unit(power, "power")
+
+        def times(what: str) -> float | None:
+            place = 0 if is_within else 1
+            return least_enough(lambda n: world.chances(margin, error, **{what: n})[place], power)
+
+        more = None if noise is None else times("epsilon")
+        return PlannedVerdict(
+            *world.chances(margin, error),
+            wanted="passes" if is_within else "fails",
+            power=power,
+            times_the_people=times("people"),
+            epsilon=None if more is None else more * float(self.epsilon),
         )
 
     @own_words

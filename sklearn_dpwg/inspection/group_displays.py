@@ -283,12 +283,7 @@ def answers_of(
     result: AuditResult, metric: str, at_least: float, which: Mapping[str, Any]
 ) -> list[str]:
     """Return what the verdict about each group answers, or that it is not judged."""
-    return [
-        NOT_JUDGED if one.sentence == f"{label} is not judged." else one.answer
-        for label, one in zip(
-            result.group_labels, result.group_verdicts(metric, at_least, **which), strict=True
-        )
-    ]
+    return [one.answer for one in result.group_verdicts(metric, at_least, **which)]
 
 
 def shown_of(

@@ -6,30 +6,27 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
 from sklearn_dpwg._stored import Stored
-from sklearn_dpwg.inspection.contrasts import Counts
+from sklearn_dpwg.inspection.contrasts import Answer, Counts
 from sklearn_dpwg.inspection.words import text_of
 from sklearn_dpwg.metrics.intervals import Interval, rate_interval, ratio_interval
+from sklearn_dpwg.metrics.intervals.rate import census_interval
 from sklearn_dpwg.privacy import IntegerNoise
-
-# Whether groups are treated alike, which may be that nobody can tell.
-Answer = Literal["passes", "fails", "cannot tell"]
 
 
 @dataclass(frozen=True)
 class Verdict(Stored):
-    """Whether impact ratios are at least what is asked for.
+    """Whether ratios, or differences, of groups are what is asked for.
 
     Parameters
     ----------
-    answer : {"passes", "fails", "cannot tell"}
-        The answer.
+    answer : {"passes", "fails", "cannot tell", "not judged"}
+        The answer; "not judged" of a group that is left out.
     sentence : str
         The answer in words, with its numbers.
     would_tell : str
@@ -124,20 +121,28 @@ def greater_is_worse(metric: str) -> bool:
 class CountedRates:
     """Counts of shape (n_groups, 2, 2), or (n_groups, 1, 2) of decisions, and their noise.
 
-    ``n_noisy`` says of how many noisy numbers the counts of each prediction are the sum.
+    ``n_noisy`` says of how many noisy numbers the counts of each prediction are the sum. Without
+    ``is_sample`` the rates are those of the very records.
     """
 
     cells: NDArray[np.int64]
     n_noisy: tuple[int, int]
     noise: IntegerNoise | None
     sizes: tuple[int, ...] | None
+    is_sample: bool = True
 
     def interval(self, metric: str, group: int, confidence: float) -> Interval:
         """Return the interval of a rate in a group."""
         rate = RATES[metric]
         hits, n_hits = self.total(group, rate.hits)
         misses, n_misses = self.total(group, rate.misses)
-        if self.sizes is not None and self.noise is not None and rate.is_of_all:
+        known = self.sizes is not None and self.noise is not None and rate.is_of_all
+        if not self.is_sample:
+            total = self.sizes[group] if known and self.sizes else None
+            return census_interval(
+                (hits, misses), total, self.noise, (n_hits, n_misses), confidence
+            )
+        if known and self.sizes is not None:
             return rate_interval(
                 hits,
                 self.sizes[group],
@@ -169,7 +174,7 @@ class CountedRates:
         known = self.sizes is not None and self.noise is not None and rate.is_of_all
         totals = np.array(self.sizes, dtype=np.float64) if known else None
         noise = (hits[:, 1] * variance, misses[:, 1] * variance)
-        return Counts(hits[:, 0], misses[:, 0], *noise, totals)
+        return Counts(hits[:, 0], misses[:, 0], *noise, totals, self.is_sample)
 
     def total(self, group: int, cells: Sequence[Cell]) -> tuple[int, int]:
         """Return the sum of some cells of a group, and of how many noisy numbers it is."""

@@ -1,13 +1,20 @@
 """Worlds whose verdict is known, with planted faults; `make audit` prints the shares."""
 
 import sys
+from collections import Counter
 
+import numpy as np
 import pytest
+from scipy.special import ndtr
 
-from sklearn_dpwg.inspection import comparisons
+from sklearn_dpwg.inspection import changes, comparisons
 from sklearn_dpwg.inspection.audit_result import AuditResult
-from sklearn_dpwg.inspection.contrasts import Levels
-from tests.helpers.verdict_worlds import WORLDS, answers_in
+from sklearn_dpwg.inspection.contrasts import Counts, Levels, Margin, excess
+from sklearn_dpwg.metrics.intervals import rate
+from sklearn_dpwg.metrics.intervals.rate import Survival
+from sklearn_dpwg.privacy import IntegerNoise
+from tests.helpers.audit_cases import audit_result
+from tests.helpers.verdict_worlds import POWER, WORLDS, answers_in
 
 pytestmark = pytest.mark.audit
 
@@ -33,6 +40,14 @@ FAULTS = {
         "rare and selected most",
         (AuditResult, "_comparison", largest_estimate),
     ),
+    "noise of everybody ignored": (
+        "everybody, ratio .8",
+        (rate, "survival_of", lambda noise, cells, weights: Survival(np.ones(1))),
+    ),
+    "two groups do not share": (
+        "small differences of two",
+        (comparisons, "levels_of", lambda counts, margin, error: Levels(0.0, error)),
+    ),
     "error not shared": (
         "40 at the border",
         (comparisons, "levels_of", lambda counts, margin, error: Levels(0.0, error)),
@@ -48,6 +63,143 @@ FAULTS = {
 def test_planted_faults_are_caught(fault, monkeypatch):
     name, place = FAULTS[fault]
     monkeypatch.setattr(*place)
-    counts = answers_in(WORLDS[name], 60)
+    counts = answers_in(WORLDS[name], 1200 if "two" in fault else 60)
     sys.stdout.write(f"\n  {fault}: {dict(counts)}")
     assert not WORLDS[name].is_kept(counts)
+
+
+# Two metrics, and two audits: counts are drawn, without noise, and told as an audit tells them.
+
+
+def counted(cells):
+    """Return an audit of counts of shape (n_groups, 2, 2) without noise."""
+    counts = tuple(tuple(map(tuple, table)) for table in cells.tolist())
+    return audit_result(range(len(counts)), noise=None, counts=counts)
+
+
+def shares(tell, n_audits):
+    """Return the share of each answer, and by how much chance may raise it."""
+    rng = np.random.default_rng(0)
+    found = Counter(tell(rng) for _ in range(n_audits))
+    sys.stdout.write(f"\n  {dict(found)}")
+    known = Counter({answer: n / n_audits for answer, n in found.items()})
+    return known, 3.0 * np.sqrt(0.025 * 0.975 / n_audits)
+
+
+def odds_at_the_border(rng):
+    """Tell equalized odds of two groups that are at the border by both rates."""
+    true, false = rng.binomial(400, [0.6, 0.7]), rng.binomial(400, [0.3, 0.2])
+    cells = np.array([[400 - false, false], [400 - true, true]]).transpose(2, 0, 1)
+    return counted(cells).verdict("equalized_odds", within=0.1).answer
+
+
+def odds_beyond_the_border(rng):
+    """Tell equalized odds where only one rate is at the border, and barely."""
+    true, false = rng.binomial(2000, [0.6, 0.7]), rng.binomial(2000, [0.2, 0.2])
+    cells = np.array([[2000 - false, false], [2000 - true, true]]).transpose(2, 0, 1)
+    return counted(cells).verdict("equalized_odds", within=0.1).answer
+
+
+def test_equalized_odds_err_as_seldom_as_they_say():
+    found, slack = shares(odds_at_the_border, 1000)
+    assert found["fails"] <= 0.025 + slack
+    found, slack = shares(odds_beyond_the_border, 600)
+    assert found["passes"] <= 0.025 + slack
+
+
+def test_metrics_that_do_not_share_the_error_are_seen(monkeypatch):
+    plain = AuditResult._comparison
+    monkeypatch.setattr(
+        AuditResult, "_comparison", lambda *args, n_joint=1, **which: plain(*args, **which)
+    )
+    found, slack = shares(odds_at_the_border, 1500)
+    assert found["fails"] > 0.025 + slack
+
+
+# Rates before and after; the worst one is the same.
+UNCHANGED = {
+    "equal": ([0.2] * 5, [0.2] * 5),
+    "one is left": ([0.3] * 5, [0.3, 0.05, 0.05, 0.05, 0.05]),
+    "all have come": ([0.05, 0.05, 0.3, 0.05, 0.05], [0.3] * 5),
+    "swapped": ([0.3, 0.2, 0.1], [0.1, 0.2, 0.3]),
+}
+
+
+def changes_in(name, n_audits=400):
+    """Return how often "improved" and "got worse" are told, and what chance may add."""
+    rates = np.array(UNCHANGED[name])
+
+    def tell(rng):
+        misses = rng.binomial(300, rates)
+        tables = (np.array([[300 - n, n], [0 * n, 0 * n]]).transpose(2, 0, 1) for n in misses)
+        before, after = map(counted, tables)
+        return after.change_since(before, "false_positive_rate").answer
+
+    return shares(tell, n_audits)
+
+
+@pytest.mark.parametrize("name", UNCHANGED)
+def test_changes_are_told_wrongly_as_seldom_as_they_say(name):
+    found, slack = changes_in(name)
+    assert max(found["improved"], found["got worse"]) <= 0.025 + slack
+
+
+def test_groups_that_do_not_share_the_error_of_a_change_are_seen(monkeypatch):
+    plain = changes._of_worst
+
+    def unshared(before, after, metric, confidence, less):
+        return plain(before, after, metric, 1.0 - len(after) * (1.0 - confidence), less)
+
+    monkeypatch.setattr(changes, "_of_worst", unshared)
+    found, slack = changes_in("one is left")
+    assert found["improved"] > 0.025 + slack
+
+
+# Power beside the best of rules that know the world: levels of pairs and of groups against all
+# others are shared in the best of seven ways, and calibrated by simulation at worlds at the border.
+
+
+def tails(sizes, rates, n_draws, rng):
+    """Return the least tail of a pair, and of a group against all others, in many audits."""
+    noise = IntegerNoise("laplace", 2.0)
+    numbers, masses = noise.law(2)
+    shape, found = (n_draws, len(sizes)), []
+    hits = rng.binomial(sizes, rates, shape).astype(float)
+    first, second = (rng.choice(numbers, shape, p=masses / masses.sum()) for _ in range(2))
+    variance = np.full(shape, 2.0 * noise.std**2)
+    counts = Counts(hits + first, np.array(sizes) - hits + second, variance, variance)
+    margin = Margin(0.8, 0.0)
+    for place in range(len(sizes)):
+        one = counts.of([place])
+        every = excess(counts, one, margin)
+        every[:, place] = -np.inf
+        found.append(every.max(axis=1))
+    others = counts.all_but_one()
+    pooled = np.maximum(excess(counts, others, margin), excess(others, counts, margin))
+    return ndtr(-np.max(found, axis=0)), ndtr(-pooled.max(axis=1))
+
+
+def power_of_the_best(world, n_draws=10_000):
+    """Return the power of the best shared rule, with an error of 2.5 % at every border."""
+    rng, n, top = np.random.default_rng(1), len(world.sizes), world.rates[-1]
+    borders = [
+        tails(world.sizes, [0.8 * top] * b + [top] * (n - b), n_draws, rng)
+        for b in sorted({1, 2, n // 2, n - 1})
+    ]
+    true, best = tails(world.sizes, world.rates, n_draws, rng), 0.0
+    for part in (1e-6, 0.3, 0.5, 0.7, 0.85, 0.95, 1.0 - 1e-6):
+        scores = [np.minimum(pair / (1.0 - part), pooled / part) for pair, pooled in borders]
+        level = min(np.quantile(score, 0.025) for score in scores)
+        best = max(best, np.mean(np.minimum(true[0] / (1.0 - part), true[1] / part) < level))
+    return best
+
+
+@pytest.mark.parametrize("name", POWER)
+def test_power_is_near_that_of_the_best_rule_that_knows_the_world(name):
+    world = POWER[name]
+    ours, best = (
+        answers_in(world, world.n_audits)["fails"] / world.n_audits,
+        power_of_the_best(world),
+    )
+    sys.stdout.write(f"\n  {name}: {ours:.3f}, the best {best:.3f}: {ours / best:.3f} of it")
+    assert ours > 0.85 * best

@@ -21,6 +21,8 @@ class World:
     metric: str = "selection_rate"
     epsilon: float = 1.0
     n_audits: int = 400
+    within: float | None = None
+    of: str = "process"
 
     def is_kept(self, counts):
         """Return whether the share of the answer is as it should be, but for chance."""
@@ -45,8 +47,26 @@ WORLDS = {
     "equal, 20 empty": World(
         (4000,) * 3, (0.4,) * 3, "passes", least=1.0, n_labels=23, n_audits=25
     ),
-    "power, 5 of 300": World((300,) * 5, (0.3,) + (0.5,) * 4, "fails", least=0.60),
-    "power, 20 of 1,000": World((1000,) * 20, (0.35,) + (0.5,) * 19, "fails", least=0.30),
+    "a difference at the border": World(
+        (300,) * 5, (0.4,) * 2 + (0.5,) * 3, "fails", most=0.025, within=0.1, n_audits=200
+    ),
+    "a difference beyond the border": World(
+        (1000, 1000), (0.4, 0.5), "passes", most=0.025, within=0.1
+    ),
+    "small differences of two": World(
+        (2000, 2000), (0.4, 0.401), "fails", most=0.025, within=0.001, epsilon=np.inf, n_audits=1200
+    ),
+    "everybody, ratio .8": World(
+        (300,) * 4, (0.4,) + (0.5,) * 3, "fails", most=0.025, of="records", n_audits=200
+    ),
+    "everybody, ratio .797": World(
+        (300,) * 4, (0.4,) + (151 / 300,) * 3, "passes", most=0.025, of="records", n_audits=200
+    ),
+}
+# Worlds in which the power is held against the best rule that knows the world.
+POWER = {
+    "5 of 300, ratio .6": World((300,) * 5, (0.3,) + (0.5,) * 4, "fails", n_audits=200),
+    "20 of 1,000, ratio .7": World((1000,) * 20, (0.35,) + (0.5,) * 19, "fails", n_audits=100),
 }
 
 
@@ -54,10 +74,14 @@ def answers_in(world, n_audits, seed=0):
     """Return how often each answer is given."""
     rng, found = np.random.default_rng(seed), Counter()
     groups = np.repeat(np.arange(len(world.sizes)), world.sizes)
+    # of everybody just so many are chosen
+    evenly = np.concatenate([(np.arange(size) + 0.5) / size for size in world.sizes])
     labels = range(world.n_labels or len(world.sizes))
     audit = GroupAudit(epsilon=world.epsilon, group_labels=labels)
     for _ in range(n_audits):
-        chosen = (rng.random(len(groups)) < np.array(world.rates)[groups]).astype(int)
+        draws = rng.random(len(groups)) if world.of == "process" else evenly
+        chosen = (draws < np.array(world.rates)[groups]).astype(int)
         result = audit.run(np.zeros_like(chosen), chosen, groups)
-        found[result.verdict(world.metric).answer] += 1
+        verdict = result.verdict(world.metric, within=world.within, of=world.of)
+        found[verdict.answer] += 1
     return found

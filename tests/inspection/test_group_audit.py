@@ -188,10 +188,10 @@ def test_an_empty_group_is_one_of_which_nobody_can_tell(table):
     size = result.group_sizes()[3]
     assert size.low == 0.0 < size.high
     assert result.rates()[3].note == "fewer than three noise deviations"
-    assert result.group_verdicts()[3].answer == "cannot tell"
+    assert result.group_verdicts()[3].answer == "not judged"
     exact = audit(epsilon=math.inf, group_labels=[*LABELS, "nobody"]).run(*table)
     assert exact.rates()[3].note == "no records"
-    assert exact.group_verdicts()[3].answer == "cannot tell"
+    assert exact.group_verdicts()[3].answer == "not judged"
 
 
 def test_several_models_share_one_release(table):

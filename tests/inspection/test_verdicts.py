@@ -5,11 +5,12 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from sklearn_dpwg.inspection import GroupAudit
-from sklearn_dpwg.inspection.contrasts import Counts, Margin, levels_of
+from sklearn_dpwg.inspection.contrasts import Counts, Levels, Margin, levels_of
 from sklearn_dpwg.inspection.verdicts import CountedRates
-from sklearn_dpwg.metrics.intervals import rate_interval, ratio_interval
+from sklearn_dpwg.metrics.intervals import difference_interval, rate_interval, ratio_interval
 from sklearn_dpwg.metrics.intervals.ratio import ratio_of_rates
 from sklearn_dpwg.privacy import IntegerNoise
+from tests.helpers.audit_cases import audit_result
 from tests.helpers.verdict_worlds import WORLDS, answers_in
 
 
@@ -98,30 +99,147 @@ def test_answers_agree_with_the_intervals_of_ratios():
             assert verdict.answer == (by_limits or "cannot tell")
 
 
-@pytest.mark.parametrize(("n_groups", "size"), [(3, 30), (5, 300), (7, 2000)])
-def test_no_rates_within_the_margin_are_worse_than_planned(n_groups, size):
+RATIO, CLOSE = Margin(0.8, 0.0), Margin(0.99, 0.0)
+GAP, SMALL_GAP = Margin(1.0, 0.1, is_ratio=False), Margin(1.0, 0.005, is_ratio=False)
+
+
+def errors_of(levels, low, high, sizes, margin):
+    """Return the sum of errors of all contrasts where some groups are at the low end."""
+    rates = np.where(low, margin.factor * high - margin.gap, high)
+    variances, rest, square = rates * (1 - rates) / sizes, sizes.sum() - sizes, margin.factor**2
+    others = ((sizes * rates).sum() - sizes * rates) / rest
+    noise = ((sizes**2 * variances).sum() - sizes**2 * variances) / rest**2
+
+    def errors(level, p, q, v, w):
+        beyond = margin.factor * q - margin.gap - p
+        return ndtr(ndtri(level) + beyond / np.sqrt(v + square * w))
+
+    columns = rates[:, None], rates, variances[:, None], variances
+    pairs = errors(levels.pair, *columns)
+    found = pairs.sum() - np.trace(pairs)
+    if levels.pooled:
+        found += errors(levels.pooled, rates, others, variances, noise).sum()
+        found += errors(levels.pooled, others, rates, noise, variances).sum()
+    return found
+
+
+@pytest.mark.parametrize("margin", [RATIO, CLOSE, GAP, SMALL_GAP])
+@pytest.mark.parametrize(("n_groups", "size"), [(2, 50), (3, 30), (5, 300), (7, 2000)])
+def test_no_rates_within_the_margin_are_worse_than_planned(n_groups, size, margin):
     """Sums of errors over every choice of low groups, one by one, are within the error."""
-    sizes = size * np.arange(1, n_groups + 1.0)
-    rate, error, margin = 0.4, 0.025, Margin(0.8, 0.0)
-    counts = Counts(rate * sizes, (1 - rate) * sizes, 0 * sizes, 0 * sizes)
-    levels = levels_of(counts, margin, error)
-    assert levels.pooled > error / 2 / n_groups / 2
-    for high in (rate, 0.5, 0.6):
-        for chosen in range(1, 2**n_groups - 1):
-            low = np.array([bool(chosen >> place & 1) for place in range(n_groups)])
-            rates = np.where(low, 0.8 * high, high)
-            variances = rates * (1 - rates) / sizes
-            others = ((sizes * rates).sum() - sizes * rates) / (sizes.sum() - sizes)
-            noise = ((sizes**2 * variances).sum() - sizes**2 * variances) / (
-                sizes.sum() - sizes
-            ) ** 2
-            against = (0.8 * others - rates) / np.sqrt(variances + 0.64 * noise)
-            beside = (0.8 * rates - others) / np.sqrt(noise + 0.64 * variances)
-            pairs = (0.8 * rates - rates[:, None]) / np.sqrt(variances[:, None] + 0.64 * variances)
-            tests = ndtr(ndtri(levels.pair) + pairs)
-            errors = ndtr(ndtri(levels.pooled) + against).sum() + tests.sum() - np.trace(tests)
-            errors += ndtr(ndtri(levels.pooled) + beside).sum()
-            assert errors <= 1.02 * error
+    for sizes in (size * np.arange(1, n_groups + 1.0), np.full(n_groups, float(size))):
+        rate, error = 0.4, 0.025
+        counts = Counts(rate * sizes, (1 - rate) * sizes, 0 * sizes, 0 * sizes)
+        levels, worst = levels_of(counts, margin, error), 0.0
+        # by a difference the rates are not far from that of all groups together
+        tops = (rate, 0.5, 0.6) if margin.is_ratio else (rate, rate + margin.gap)
+        for high in tops:
+            for chosen in range(2**n_groups):
+                low = np.array([bool(chosen >> place & 1) for place in range(n_groups)])
+                worst = max(worst, errors_of(levels, low, high, sizes, margin))
+        assert 0.3 * error < worst <= 1.02 * error
+
+
+def test_two_groups_may_both_be_at_the_border():
+    """Of nearly equal rates either group may seem to be too far below: the two share the error."""
+    sizes = np.full(2, 50.0)
+    counts = Counts(0.4 * sizes, 0.6 * sizes, 0 * sizes, 0 * sizes)
+    alone = Levels(0.0, 0.025)
+    assert errors_of(alone, np.array([True, False]), 0.4, sizes, SMALL_GAP) > 1.5 * 0.025
+    assert levels_of(counts, SMALL_GAP, 0.025).pair < 0.0145
+
+
+def test_differences_are_judged_as_ratios_are():
+    found = audit([3000] * 3, [0.30, 0.40, 0.50])
+    said = "0 has a selection rate of 30.0 %, 2 of 50.0 %: a difference of 20.0 ["
+    failed, passed = found.verdict(within=0.05), found.verdict(within=0.3)
+    assert failed.answer == "fails"
+    assert failed.sentence.startswith(said)
+    assert failed.sentence.endswith("] percentage points, above 5.")
+    assert passed.sentence.startswith("Every difference is at most 30 percentage points.")
+    assert found.verdict(within=0.2).sentence.endswith("which may be above 20 or not.")
+    answers = [one.answer for one in found.group_verdicts(within=0.05)]
+    assert answers == ["fails", "fails", "passes"]
+    harm = [one.answer for one in found.group_verdicts("false_positive_rate", within=0.05)]
+    assert harm == ["passes", "fails", "fails"]
+    gaps = found.differences("selection_rate", within=0.05)
+    assert [gap.estimate for gap in gaps] == pytest.approx([0.2, 0.1, 0.0])
+    assert [str(gap.estimate) for gap in gaps][2] == "0.0"
+    own, best = (rate_interval(n, 3000) for n in (900, 1500))
+    assert gaps[0].high == pytest.approx(-difference_interval(own, best).low)
+    assert gaps[0].low > 0.05
+    with pytest.raises(ValueError, match="within must be left out where at_least is given"):
+        found.verdict(at_least=0.8, within=0.1)
+    with pytest.raises(ValueError, match="within must be"):
+        found.verdict(within=0.0)
+
+
+def odds(true_positives, false_positives, n=1000):
+    """Return an audit of groups of n positive and n negative records each."""
+    counts = [
+        ((n - round(f * n), round(f * n)), (n - round(t * n), round(t * n)))
+        for t, f in zip(true_positives, false_positives, strict=True)
+    ]
+    return audit_result(range(len(counts)), noise=None, counts=tuple(counts))
+
+
+def test_equalized_odds_passes_with_both_rates_and_names_the_one_that_decides():
+    found = odds([0.7, 0.7], [0.2, 0.2]).verdict("equalized_odds", within=0.1)
+    assert found.answer == "passes"
+    assert found.sentence.startswith("By true positive rate and false positive rate each. Every")
+    found = odds([0.7, 0.7], [0.2, 0.4]).verdict("equalized_odds", within=0.1)
+    assert found.answer == "fails"
+    assert "false positive rate (high is bad) of 40.0 %" in found.sentence
+    found = odds([0.7, 0.7], [0.2, 0.22]).verdict("equalized_odds")
+    assert found.answer == "cannot tell"
+    assert "false positive rate" in found.sentence
+    by_group = odds([0.7, 0.3], [0.2, 0.2]).group_verdicts("equalized_odds", within=0.1)
+    assert [one.answer for one in by_group] == ["passes", "fails"]
+    with pytest.raises(ValueError, match="metric must be one of selection_rate"):
+        odds([0.7], [0.2]).verdict([])
+
+
+def test_a_joint_fail_shares_the_error_and_a_joint_pass_does_not():
+    result = odds([0.7, 0.6], [0.2, 0.2])
+    alone = result._comparison("true_positive_rate", None, within=0.05)
+    joint = result._comparisons("equalized_odds", None, within=0.05)[0]
+    assert joint._levels.pair == pytest.approx(0.5 * alone._levels.pair, rel=0.01)
+    assert joint.contrasts[1].low == alone.contrasts[1].low
+
+
+def test_groups_that_are_left_out_are_not_judged():
+    found = audit([3000, 3000, 60], [0.3, 0.3, 0.9])
+    assert found.group_verdicts(leave_out=[2])[2].answer == "not judged"
+
+
+def test_rates_of_a_family_hold_together():
+    found = audit([500] * 4, [0.3] * 4)
+    assert found.rates("selection_rate", family="groups") == found.rates(
+        "selection_rate", confidence=1 - 0.05 / 4
+    )
+    assert found.rates("error_rate", family=20)[0].width > found.rates("error_rate")[0].width
+    with pytest.raises(ValueError, match="family must be"):
+        found.rates(family=0)
+
+
+def test_records_that_are_everybody_are_uncertain_by_noise_alone():
+    found = audit([1000, 1000], [0.40, 0.49], epsilon=1.0)
+    assert found.verdict(at_least=0.8).answer == "cannot tell"
+    verdict = found.verdict(at_least=0.77, of="records")
+    assert verdict.answer == "passes"
+    assert verdict.sentence.endswith(
+        "That is of these very people, not of a process that they are a sample of."
+    )
+    assert found.verdict(at_least=0.9, of="records").answer == "fails"
+    widths = [found.rates("selection_rate", of=of)[0].width for of in ("records", "process")]
+    assert widths[0] < 0.5 * widths[1]
+    exact = audit([300, 300], [0.40, 0.49])
+    assert exact.rates("selection_rate", of="records")[0].width == 0.0
+    three = audit([300] * 3, [0.4] * 3, epsilon=1.0)
+    levels = three._comparison("selection_rate", None, of="records")._levels
+    assert (levels.pooled, levels.pair) == (0.0, pytest.approx(0.025 / 6))
+    with pytest.raises(ValueError, match="of must be 'process' or 'records'"):
+        found.rates(of="sample")
 
 
 @pytest.mark.parametrize("name", ["rare and selected most", "equal, 20 empty"])

@@ -446,3 +446,66 @@ def _inverted(
     else:
         high = 1.0 - failing
     return Interval(estimate, min(low, estimate), max(high, estimate), confidence)
+
+
+# Rates of the very records, which are everybody: noise alone makes them uncertain.
+
+# Odds between limits of a float's logarithm, halved so often that 1e-13 of it is left.
+_LOG_ODDS = 60.0
+_N_HALVINGS = 50
+
+
+def census_interval(
+    counts: tuple[int, int],
+    total: int | None,
+    noise: IntegerNoise | None,
+    n_cells: tuple[int, int],
+    confidence: float,
+) -> Interval:
+    """Return the share of hits among records that are everybody, exact by the law of the noise.
+
+    ``counts`` are hits and misses, and the ``total`` is known or not.
+    """
+    hits, misses = counts
+    level, kept = 0.5 * (1.0 - confidence), max(hits, 0) + max(misses, 0)
+    estimate = max(hits, 0) / kept if kept else math.nan
+    low, high = 0.0, 1.0
+    if noise is None:
+        low, high = (estimate, estimate) if kept else (low, high)
+    elif total:
+        # hits − misses + total is twice the true hits, with the noise of both
+        twice = hits - misses + total
+        radius = survival_of(noise, n_cells, (1, 1)).two_sided_radius(2.0 * level)
+        low = max(math.ceil(0.5 * (twice - radius)), 0) / total
+        high = min(math.floor(0.5 * (twice + radius)), total) / total
+        estimate = min(max(0.5 * twice / total, 0.0), 1.0)
+    elif total is None:
+        laws = [survival_of(noise, (cells,), (1,)) for cells in n_cells]
+        low = _least_share(counts, (laws[0], laws[1]), level)
+        high = 1.0 - _least_share(counts[::-1], (laws[1], laws[0]), level)
+    low, high = (low, high) if low <= high else (0.0, 1.0)  # noise made the counts impossible
+    if math.isnan(estimate) or total == 0:
+        return Interval(math.nan, low, high, confidence)
+    return Interval(estimate, min(low, estimate), max(high, estimate), confidence)
+
+
+def _least_share(counts: tuple[int, int], laws: tuple[Survival, Survival], level: float) -> float:
+    """Return the least share of hits that is not rejected.
+
+    Odds are rejected where noise leaves P(H − N₁ ≤ odds · max(M − N₂, 0)) at most the level.
+    """
+    numbers = np.arange(-laws[1].radius, laws[1].radius + 1)
+    masses = laws[1](numbers) - laws[1](numbers + 1)
+    misses = np.maximum(counts[1] - numbers, 0)
+
+    def is_kept(odds: float) -> bool:
+        needed = np.ceil(np.maximum(counts[0] - odds * misses, -1e15)).astype(np.int64)
+        return bool(masses @ laws[0](needed) > level)
+
+    low, high = -_LOG_ODDS, _LOG_ODDS
+    if is_kept(0.0):
+        return 0.0
+    for _ in range(_N_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if is_kept(math.exp(middle)) else (middle, high)
+    return 1.0 / (1.0 + math.exp(-low))

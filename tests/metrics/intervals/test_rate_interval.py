@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from sklearn_dpwg.metrics.intervals import Interval, rate_interval
-from sklearn_dpwg.metrics.intervals.rate import wilson
+from sklearn_dpwg.metrics.intervals.rate import census_interval, wilson
 from sklearn_dpwg.privacy import IntegerNoise
 from tests.helpers.interval_cases import coverage_faults, law_of_count
 
@@ -190,3 +190,27 @@ def test_failures_with_noise_of_their_own_narrow_the_interval(noise, total, rate
     )
     assert both.width < alone.width
     assert both.estimate == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("total_is_known", [True, False])
+@pytest.mark.parametrize("counts", [(0, 5), (3, 20), (30, 10), (1, 0)])
+def test_shares_of_a_census_err_by_noise_as_seldom_as_they_say(counts, total_is_known):
+    """By sums over all noise; with half the scale of it they are seen to err."""
+    share, total = counts[0] / sum(counts), sum(counts) if total_is_known else None
+    noise, cells = IntegerNoise("laplace", 1.0), (1, 2)
+    laws = [dict(zip(*(part.tolist() for part in noise.law(n)), strict=True)) for n in cells]
+    near = [{n: p for n, p in law.items() if p > 1e-4} for law in laws]
+
+    def errors(known):
+        below = above = 0.0
+        for first, p in near[0].items():
+            for second, q in near[1].items():
+                noisy = counts[0] + first, counts[1] + second
+                found = census_interval(noisy, total, known, cells, 0.8)
+                below += p * q * (found.low > share + 1e-9)
+                above += p * q * (found.high < share - 1e-9)
+        return max(below, above)
+
+    assert errors(noise) <= 0.1
+    assert errors(IntegerNoise("laplace", 0.4)) > 0.1
+    assert census_interval(counts, None, None, cells, 0.8).width == 0.0

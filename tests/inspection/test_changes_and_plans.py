@@ -1,0 +1,127 @@
+"""Changes between two audits, and chances of verdicts from guesses alone."""
+
+import json
+from dataclasses import asdict
+from functools import partial
+
+import numpy as np
+import pytest
+
+from sklearn_dpwg.inspection import GroupAudit
+from sklearn_dpwg.inspection.changes import change_between
+from sklearn_dpwg.metrics.intervals import difference_interval, rate_interval
+from tests.helpers.audit_cases import audit_result
+
+
+def errors_in(counts, **changes):
+    """Return an audit of groups of 500 negative records with so many false positives."""
+    counts = tuple(((500 - n, n), (500, 0)) for n in counts)
+    return audit_result("abc"[: len(counts)], noise=None, counts=counts, **changes)
+
+
+def at(n, confidence):
+    return rate_interval(n, 500, confidence=confidence)
+
+
+def test_a_group_has_changed_by_the_difference_of_its_rates():
+    before, after = errors_in([100, 60, 40]), errors_in([50, 60, 45])
+    found = after.change_since(before, "false_positive_rate")
+    known = difference_interval(rate_interval(50, 500), rate_interval(100, 500))
+    assert (found.groups[0].low, found.groups[0].high) == (known.low, known.high)
+    assert found.answer == "improved"
+    assert found.worst.estimate == pytest.approx(60 / 500 - 100 / 500)
+    assert found.worst.low < -0.08 < found.worst.high < 0.0
+    assert found.sentence.endswith("which has improved. Assumed: other people, and other noise.")
+    assert json.loads(json.dumps(asdict(found)))["answer"] == "improved"
+    assert before.change_since(after, "false_positive_rate").answer == "got worse"
+    assert before.change_since(before, "false_positive_rate").answer == "cannot tell"
+
+
+def test_of_a_benefit_the_lowest_rate_is_the_worst():
+    before, after = errors_in([200, 160, 40]), errors_in([200, 160, 120])
+    found = after.change_since(before, "true_negative_rate")
+    harm = after.change_since(before, "false_positive_rate")
+    assert (found.worst.low, found.worst.high) == pytest.approx((-harm.worst.high, -harm.worst.low))
+    assert after.change_since(before, "selection_rate").answer == "improved"
+
+
+def test_another_group_may_be_the_worst_one():
+    """What one group gains and another loses is no change of the worst."""
+    found = errors_in([40, 100]).change_since(errors_in([100, 40]), "false_positive_rate")
+    assert found.groups[0].high < 0.0 < found.groups[1].low
+    assert found.answer == "cannot tell"
+    assert found.worst.low < 0.0 < found.worst.high
+
+
+def test_limits_of_the_worst_group_are_those_of_the_proof():
+    rates = [
+        {g: partial(at, n) for g, n in zip("ab", pair, strict=True)}
+        for pair in ((100, 90), (60, 70))
+    ]
+    found = change_between(*rates, "error_rate", 0.95, same_people=False).worst
+    table = [
+        [difference_interval(a(0.975), b(0.975)) for b in rates[0].values()]
+        for a in rates[1].values()
+    ]
+    assert found.high == max(min(one.high for one in row) for row in table)
+    assert found.low == min(max(one.low for one in column) for column in zip(*table, strict=True))
+
+
+def test_nothing_is_assumed_of_the_same_people():
+    before, after = errors_in([100, 60, 40]), errors_in([50, 60, 45])
+    found = after.change_since(before, "false_positive_rate", same_people=True)
+    own = [rate_interval(n, 500, confidence=0.975) for n in (50, 100)]
+    assert found.groups[0].high == own[0].high - own[1].low
+    assert "the same people" in found.sentence
+
+
+def test_audits_that_do_not_match_are_refused():
+    before = errors_in([100, 60, 40])
+    with pytest.raises(ValueError, match="before must be of the groups"):
+        errors_in([100, 60]).change_since(before)
+    with pytest.raises(ValueError, match="before must be of the groups"):
+        errors_in([100, 60, 40], classes=("yes", "no")).change_since(before)
+    with pytest.raises(ValueError, match="leave_out must leave a group"):
+        before.change_since(before, leave_out=["a", "b", "c"])
+
+
+@pytest.mark.parametrize(("ratio", "changes"), [(0.6, {}), (1.0, {"within": 0.13}), (1.0, {})])
+def test_planned_chances_are_those_of_audits(ratio, changes):
+    audit = GroupAudit(epsilon=np.inf, group_labels=["a", "b"])
+    planned = audit.plan_verdict(group_sizes=[300, 300], rate=0.4, ratio=ratio, **changes)
+    rng, answers = np.random.default_rng(5), []
+    for _ in range(150):
+        hits = rng.binomial(300, [0.4 * ratio, 0.4])
+        counts = tuple(((300 - n, n), (0, 0)) for n in hits.tolist())
+        result = audit_result("ab", noise=None, counts=counts)
+        answers.append(result.verdict(**changes).answer)
+    assert planned.passes == pytest.approx(answers.count("passes") / 150, abs=0.12)
+    assert planned.fails == pytest.approx(answers.count("fails") / 150, abs=0.12)
+    assert planned.wanted == ("fails" if ratio < 0.8 else "passes")
+
+
+def test_what_a_plan_says_is_enough_is_enough():
+    guess = {"rate": 0.4, "ratio": 0.6}
+    audit = GroupAudit(epsilon=0.2, group_labels=list("abcd"))
+    planned = audit.plan_verdict(group_sizes=[200] * 4, **guess)
+    assert planned.fails < 0.5
+    assert planned.times_the_people > 1.0
+    n = round(planned.times_the_people * 200)
+    assert audit.plan_verdict(group_sizes=[n] * 4, **guess).fails == pytest.approx(0.8, abs=0.03)
+    more = (
+        GroupAudit(epsilon=planned.epsilon, group_labels=list("abcd")) if planned.epsilon else None
+    )
+    if more is not None:
+        again = more.plan_verdict(group_sizes=[200] * 4, **guess)
+        assert again.fails == pytest.approx(0.8, abs=0.05)
+    assert str(planned) == str(audit.plan_verdict(group_sizes=[200] * 4, **guess))
+
+
+def test_a_plan_of_a_border_is_out_of_reach_and_none_needs_a_guess():
+    audit = GroupAudit(epsilon=1.0, group_labels=["a", "b"])
+    planned = audit.plan_verdict(group_sizes=[200, 200], ratio=0.8)
+    assert planned.times_the_people is None
+    assert "is out of reach" in str(planned)
+    for wrong in ({"rate": 1.5}, {"metric": "auc"}, {"ratio": 4.0}, {"power": 1.0}):
+        with pytest.raises(ValueError, match="must be"):
+            audit.plan_verdict(group_sizes=[200, 200], **wrong)
