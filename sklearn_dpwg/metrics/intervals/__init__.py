@@ -10,8 +10,8 @@ from sklearn_dpwg.metrics.intervals.rate import Interval, rate_interval
 from sklearn_dpwg.metrics.intervals.ratio import (
     WorstGroupSet,
     difference_interval,
-    impact_ratios,
     ratio_interval,
+    ratio_of_rates,
     worst_group_set,
 )
 
@@ -19,8 +19,8 @@ __all__ = [
     "Interval",
     "WorstGroupSet",
     "difference_interval",
-    "impact_ratios",
     "rate_interval",
     "ratio_interval",
+    "ratio_of_rates",
     "worst_group_set",
 ]

@@ -10,7 +10,7 @@ from itertools import permutations
 
 import numpy as np
 
-from sklearn_dpwg._checks import FloatArray, count_within, open_unit, real_number
+from sklearn_dpwg._checks import FloatArray, open_unit, real_number
 from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.metrics.intervals.rate import (
@@ -257,65 +257,39 @@ def same_confidence(rates: tuple[Interval, ...]) -> float:
     return known.pop()
 
 
-# Rates as parts of the largest one.
-
-
-def impact_ratios(
-    rates: Sequence[Interval], *, reference: int | None = None
-) -> tuple[Interval, ...]:
-    """Return each group's rate divided by a reference group's, with limits.
+def ratio_of_rates(first: Interval, second: Interval) -> Interval:
+    """Return the first of two rates divided by the second, with limits.
 
     Parameters
     ----------
-    rates : sequence of Interval
-        The rates of independent groups, with the same confidence.
-    reference : int, optional
-        Position of the group to divide by; by default the one with the largest estimate.
+    first, second : Interval
+        Rates of two groups that were named beforehand, with the same confidence: a group that is
+        taken for its largest estimate makes the limits miss more often than they say.
 
     Returns
     -------
-    tuple of Interval
-        One ratio a group, in the same order; that of the reference is 1 without an error. A limit
-        is infinite where the reference may be 0. A ratio is NaN between 0 and infinity if either
-        rate is NaN, or both are 0.
+    Interval
+        The ratio. A limit is infinite where the second may be 0; a ratio is NaN between 0 and
+        infinity if either rate is NaN, or both are 0.
 
     Raises
     ------
     ValueError
-        If there is no rate, confidences differ, or the reference is not one of the groups.
+        If confidences differ.
 
     Notes
     -----
     MOVER for ratios (Donner and Zou, Statistical Methods in Medical Research 21, 2012): ρ is
-    between the limits if MOVER's interval for rate − ρ · reference holds 0. It is not exact.
-    Without a named reference the ratios take the one with the largest estimate as given: which
-    group is largest may be as uncertain as `worst_group_set` says.
+    between the limits if MOVER's interval for first − ρ · second holds 0. It is not exact.
 
     Examples
     --------
-    >>> from sklearn_dpwg.metrics.intervals import impact_ratios, rate_interval
-    >>> women, _ = impact_ratios([rate_interval(30, 100), rate_interval(120, 300)])
+    >>> from sklearn_dpwg.metrics.intervals import rate_interval, ratio_of_rates
+    >>> women = ratio_of_rates(rate_interval(30, 100), rate_interval(120, 300))
     >>> print(f"{women.estimate:.2f} [{women.low:.2f}, {women.high:.2f}]")
     0.75 [0.52, 1.04]
     """
-    rates = tuple(rates)
-    if not rates:
-        raise InputError("rates must have at least one rate, got none.")
-    confidence = same_confidence(rates)
-    if reference is None:
-        known = [rate.estimate if rate.estimate == rate.estimate else -math.inf for rate in rates]
-        reference = known.index(max(known))
-    reference = count_within(reference, "reference", 0, len(rates) - 1)
-    return tuple(
-        Interval(1.0, 1.0, 1.0, confidence)
-        if place == reference
-        else ratio_of_rates(rate, rates[reference])
-        for place, rate in enumerate(rates)
-    )
-
-
-def ratio_of_rates(first: Interval, second: Interval) -> Interval:
-    """Return the first rate divided by the second, with limits."""
+    same_confidence((first, second))
     p, q = first.estimate, second.estimate
     if math.isnan(p) or math.isnan(q) or p == q == 0.0:
         return Interval(math.nan, 0.0, math.inf, first.confidence)

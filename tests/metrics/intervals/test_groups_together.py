@@ -11,8 +11,8 @@ from scipy import optimize, stats
 from sklearn_dpwg.metrics.intervals import (
     Interval,
     difference_interval,
-    impact_ratios,
     rate_interval,
+    ratio_of_rates,
     worst_group_set,
 )
 from sklearn_dpwg.metrics.intervals.rate import wilson
@@ -50,8 +50,7 @@ def test_a_difference_from_nobody_says_what_both_limits_say():
 
 def test_a_ratio_is_where_the_difference_from_its_multiple_may_be_0():
     rates = [rate_interval(30, 90), rate_interval(5, 60), rate_interval(0, 40)]
-    ratios = impact_ratios(rates)
-    assert ratios[0] == Interval(1.0, 1.0, 1.0, 0.95)
+    ratios = [ratio_of_rates(rate, rates[0]) for rate in rates]
 
     def limit_of_difference(factor, rate, end):
         reference = rates[0]
@@ -69,25 +68,15 @@ def test_a_ratio_is_where_the_difference_from_its_multiple_may_be_0():
             assert ratio.low == 0.0
 
 
-def test_the_reference_is_the_largest_rate_or_the_named_one():
-    rates = [rate_interval(30, 100), NOBODY, rate_interval(45, 90), rate_interval(4, 60)]
-    assert [ratio.estimate for ratio in impact_ratios(rates)] == pytest.approx(
-        [0.6, math.nan, 1.0, 2 / 15], nan_ok=True
-    )
-    found = impact_ratios(rates, reference=0)
-    assert found[2].estimate == pytest.approx(5 / 3)
-    assert (found[1].low, found[1].high) == (0.0, math.inf)
-
-
 def test_a_reference_that_may_be_0_bounds_no_ratio():
-    found, _ = impact_ratios([rate_interval(3, 10), rate_interval(0, 10)], reference=1)
+    found = ratio_of_rates(rate_interval(3, 10), rate_interval(0, 10))
     assert (found.estimate, found.high) == (math.inf, math.inf)
     assert 0.0 < found.low < 1.0
-    both, _ = impact_ratios([rate_interval(0, 10), rate_interval(0, 10)], reference=1)
+    both = ratio_of_rates(rate_interval(0, 10), rate_interval(0, 10))
     assert math.isnan(both.estimate)
     # limits divided by limits are wider
     first, second = rate_interval(30, 100), rate_interval(80, 200)
-    found = impact_ratios([first, second])[0]
+    found = ratio_of_rates(first, second)
     assert first.low / second.high < found.low < found.high < first.high / second.low
 
 
@@ -212,10 +201,8 @@ def test_the_largest_estimate_alone_is_often_wrong():
 def test_wrong_arguments_are_refused():
     with pytest.raises(ValueError, match="All rates must have the same confidence, got"):
         difference_interval(rate_interval(3, 10), rate_interval(3, 10, confidence=0.9))
-    with pytest.raises(ValueError, match="rates must have at least one rate, got none"):
-        impact_ratios([])
-    with pytest.raises(ValueError, match="reference=2 must be a whole number between 0 and 1"):
-        impact_ratios([rate_interval(3, 10)] * 2, reference=2)
+    with pytest.raises(ValueError, match="All rates must have the same confidence, got"):
+        ratio_of_rates(rate_interval(3, 10), rate_interval(3, 10, confidence=0.9))
     with pytest.raises(ValueError, match="rates must have at least one group, got none"):
         worst_group_set([])
     with pytest.raises(ValueError, match=r"confidence must be above 0.5 and below 1, got 0\.5"):
