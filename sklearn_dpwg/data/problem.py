@@ -183,6 +183,16 @@ class Problem(Stored):
         return self.row_norm**2 * self.constants.smoothness
 
     @property
+    def usual_smoothness(self) -> float:
+        """That of rows as long as most are, which the first steps are planned for."""
+        return self.smoothness
+
+    @property
+    def roundings_of_a_mean(self) -> int:
+        """How often a weighted mean of the groups' gradients is rounded, beside a few times."""
+        return self.n_groups
+
+    @property
     def loss_range(self) -> float:
         """Range B of the loss, supremum minus infimum."""
         return self.constants.loss_range

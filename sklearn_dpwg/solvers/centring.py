@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import sub
 
 import numpy as np
 
 from sklearn_dpwg._checks import FloatArray
 from sklearn_dpwg._repr import short_repr
 from sklearn_dpwg._stored import Stored
+from sklearn_dpwg.data.kernels import one_blas_thread
 from sklearn_dpwg.data.problem import Problem
-from sklearn_dpwg.data.risks import Risks
+from sklearn_dpwg.data.risks import ROW_STEP, Risks, times
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.losses import Loss, LossConstants
 from sklearn_dpwg.optimum.objective import project_to_ball
 from sklearn_dpwg.privacy import NoiseSource, Release, SumGrid
-from sklearn_dpwg.privacy.sensitivity import grid_step, summation_slack
+from sklearn_dpwg.privacy.sensitivity import (
+    grid_step,
+    moment_sensitivity,
+    moment_steps,
+    summation_slack,
+)
 from sklearn_dpwg.solvers.solver import by_loss
 
 # Shares of μ² for the mean row and for the mean squared distance from it.
 CENTRE_SHARE, SPREAD_SHARE = 0.03, 0.01
-SHARE_LEFT = 1.0 - CENTRE_SHARE - SPREAD_SHARE
+
+# Where rows are whitened: shares of μ² for their second moments, or the mean squares of columns.
+MOMENTS_SHARE, SQUARES_SHARE = 0.03, 0.02
+
+# Second moments are released of up to so many columns d, where records times μ are at least so
+# many times d√d; mean squares where they are at least so many times d.
+MOST_COLUMNS, LEAST_SIGNAL, LEAST_SIGNAL_OF_COLUMNS = 200, 20.0, 100.0
+
+# Largest factor that a direction of rows is stretched by, and the least mean square of one that is
+# told from smaller ones, as a share of the mean of all.
+LONGEST_STRETCH, LEAST_MEAN_SQUARE = 4.0, 0.01
+
+# Records whose outer products are added exactly before the sum is rounded.
+BLOCK_SIZE = 2**13
 
 # Value of the constant column behind centred rows.
 CONSTANT = 0.25
@@ -34,11 +55,16 @@ LONGEST_GRADIENT = 0.6
 _UNIT = 2.0**-53
 
 
-def in_words(loss: Loss) -> str:
+def in_words(problem: CentredProblem) -> str:
     """Return what centring is, for previews."""
+    white = ""
+    if isinstance(problem, WhitenedProblem):
+        white = ", half whitened by " + (
+            "released mean squares of columns" if problem.of_columns else "released second moments"
+        )
     return (
-        "rows relative to a released mean row; a record's gradient counts up to a norm of "
-        f"{by_loss(loss).clip_share:g} times their released root mean square"
+        f"rows relative to a released mean row{white}; a record's gradient counts up to a norm of "
+        f"{by_loss(problem.loss).clip_share:g} times their released root mean square"
     )
 
 
@@ -133,11 +159,51 @@ class CentredProblem(Problem):
         return min(bound, self.clip * self.row_norm) if is_logistic else bound
 
 
+@dataclass(frozen=True)
+class WhitenedProblem(CentredProblem):
+    """A problem whose rows are ``u = (P (x - c), s₀)``, whatever the released P, ‖P‖ at most 4."""
+
+    of_columns: bool = False  # whether P is a factor a column, and no matrix
+
+    __repr__ = short_repr
+
+    @property
+    def row_norm(self) -> float:
+        """Bound √(4 ‖P‖² + s₀²) on the norm of a row."""
+        return math.hypot(2.0 * LONGEST_STRETCH, self.intercept_scaling)
+
+    @property
+    def rounding_factor(self) -> float:
+        return math.sqrt(2.0 * LONGEST_STRETCH**2 + CONSTANT**2) / self.unit
+
+    @property
+    def usual_smoothness(self) -> float:
+        return centred_problem(self).smoothness
+
+    @property
+    def roundings_of_a_mean(self) -> int:
+        d = 1 if self.of_columns else self.n_features
+        return self.n_groups + math.ceil((d + 2) * math.sqrt(d))
+
+
 def centred_problem(problem: Problem, *, unit: float = 1.0) -> CentredProblem:
     """Return the public facts of a problem once its rows are centred."""
     facts = {each.name: getattr(problem, each.name) for each in fields(Problem)}
     facts["intercept_scaling"] = CONSTANT
     return CentredProblem(**facts, clip=largest_clip(problem.loss), unit=unit)
+
+
+def whitened(problem: CentredProblem, mu: float | None) -> CentredProblem:
+    """Return the facts with whitened rows: for a μ, only where noise leaves something to see.
+
+    That of a matrix has about the norm √(2d) of an entry's, beside mean squares of about 1/d.
+    """
+    d, signal = max(problem.n_features, 1), problem.n_records * (math.inf if mu is None else mu)
+    for of_columns, needed in ((False, LEAST_SIGNAL * d**1.5), (True, LEAST_SIGNAL_OF_COLUMNS * d)):
+        if signal >= needed and (of_columns or d <= MOST_COLUMNS) and (mu is None or d > 1):
+            facts = {each.name: getattr(problem, each.name) for each in fields(CentredProblem)}
+            return WhitenedProblem(**facts, of_columns=of_columns)
+    return problem
 
 
 def row_sum_grid(problem: Problem) -> SumGrid:
@@ -155,6 +221,8 @@ def row_sum_sensitivity(problem: Problem) -> float:
 
 
 CENTRE, SPREAD = "mean row", "mean squared distance from it"
+MOMENTS, SQUARES = "second moments of rows", "mean squares of columns"
+BEFORE = (CENTRE, MOMENTS, SQUARES, SPREAD)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,14 +231,17 @@ class Centring(Stored):
 
     center: FloatArray  # the released centre, in the unit ball; (n_features,)
     clip: float  # no gradient of a record is longer
+    whitening: FloatArray | None = None  # P, a symmetric matrix or a factor a column
 
     def view(self, data: Risks) -> Risks:
         """Return the risks of centred rows with limited slopes."""
-        return data.centred(self.center, constant=CONSTANT, clip=self.clip)
+        told = {"constant": CONSTANT, "clip": self.clip, "whitening": self.whitening}
+        return data.centred(self.center, **told)
 
     def from_centred(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """Return the weights of rows, in the ball, that score like weights of centred rows."""
         matrix = weights.reshape(problem.loss.n_outputs, -1).copy()
+        matrix[:, :-1] = times(matrix[:, :-1], self.whitening)
         constants = CONSTANT * matrix[:, -1] - matrix[:, :-1] @ self.center
         matrix[:, -1] = constants / problem.intercept_scaling
         return project_to_ball(matrix.ravel(), problem.radius)
@@ -180,37 +251,116 @@ class Centring(Stored):
         matrix = weights.reshape(problem.loss.n_outputs, -1).copy()
         constants = problem.intercept_scaling * matrix[:, -1] + matrix[:, :-1] @ self.center
         matrix[:, -1] = constants / CONSTANT
+        if self.whitening is not None:
+            is_matrix = self.whitening.ndim == 2
+            inverse = np.linalg.inv(self.whitening) if is_matrix else 1.0 / self.whitening
+            matrix[:, :-1] = times(matrix[:, :-1], inverse)
         return project_to_ball(matrix.ravel(), problem.radius)
 
 
-def centring_releases(mu: float) -> tuple[Release, Release]:
-    """Return the two releases, which take their shares of μ²."""
-    return (
-        Release(CENTRE, "gaussian", 1.0 / (mu * math.sqrt(CENTRE_SHARE)), 1),
-        Release(SPREAD, "gaussian", 1.0 / (mu * math.sqrt(SPREAD_SHARE)), 1),
+def shares_before(problem: Problem) -> dict[str, float]:
+    """Return what is released before the first step, and its share of μ²: nothing as rows are."""
+    if not isinstance(problem, CentredProblem):
+        return {}
+    shares = {CENTRE: CENTRE_SHARE}
+    if isinstance(problem, WhitenedProblem):
+        shares |= {SQUARES: SQUARES_SHARE} if problem.of_columns else {MOMENTS: MOMENTS_SHARE}
+    return shares | {SPREAD: SPREAD_SHARE}
+
+
+def share_left(problem: Problem) -> float:
+    """Return the share of μ² that is left for the steps."""
+    return reduce(sub, shares_before(problem).values(), 1.0)
+
+
+def releases_before(problem: Problem, mu: float) -> tuple[Release, ...]:
+    """Return the releases before the first step, which take their shares of μ²."""
+    return tuple(
+        Release(name, "gaussian", 1.0 / (mu * math.sqrt(share)), 1)
+        for name, share in shares_before(problem).items()
     )
 
 
 def release_centre(
-    problem: Problem, data: Risks, noise: NoiseSource, of_rows: Release, of_squares: Release
+    problem: Problem, data: Risks, noise: NoiseSource, releases: Sequence[Release]
 ) -> Centring:
-    """Release the centre and the spread of all records around it.
+    """Release the centre, second moments where they are planned, and the spread around the centre.
 
     Replacing a record moves the sum of rows by at most 2 and that of squared distances, each cut at
     1, by at most 1. The noisy mean is shrunk by the positive part of ``1 - d s²/‖c‖²`` (James and
     Stein), with s its noise, and drawn into the unit ball: both read released numbers only.
     """
+    of_rows, *of_moments, of_squares = releases
     n_records, d = problem.n_records, problem.n_features
     sensitivity = row_sum_sensitivity(problem)
     total = data.row_sum(grid=row_sum_grid(problem))
-    center = noise.gaussian(total, sensitivity=sensitivity, release=of_rows) / n_records
+    mean = noise.gaussian(total, sensitivity=sensitivity, release=of_rows) / n_records
     variance = d * (of_rows.noise_multiplier * sensitivity / n_records) ** 2
-    square = float(center @ center)
+    square = float(mean @ mean)
     shrunk = max(0.0, 1.0 - variance / square) if square > 0.0 else 0.0
-    center = project_to_ball(shrunk * center, 1.0)
+    center = project_to_ball(shrunk * mean, 1.0)
+    whitening = None
+    for release in of_moments:
+        whitening = _release_whitening(problem, data, noise, release, mean, center)
     step = grid_step(1.0, n_records)
-    squares = np.array([data.spread(center, step=step)])
+    squares = np.array([data.spread(center, step=step, whitening=whitening)])
     noisy = float(noise.gaussian(squares, sensitivity=1.0, release=of_squares)[0])
     mean_square = float(np.clip(noisy / n_records, 0.0, 1.0)) + CONSTANT**2
     clip_share = by_loss(problem.loss).clip_share
-    return Centring(center, min(largest_clip(problem.loss), clip_share * math.sqrt(mean_square)))
+    clip = min(largest_clip(problem.loss), clip_share * math.sqrt(mean_square))
+    return Centring(center, clip, whitening)
+
+
+def moment_sum_sensitivity(problem: Problem) -> float:
+    """Return how far replacing one record moves the second moments of all rows, or of columns.
+
+    ``‖x x' - y y'‖² = ‖x‖⁴ + ‖y‖⁴ - 2 (x·y)²`` is at most 2, and so is ``Σ_j (x_j² - y_j²)²``,
+    whose terms are at most ``x_j⁴ + y_j⁴``; with what rounding of entries and of the sum adds.
+    """
+    d, (step, sum_step) = problem.n_features, moment_steps(1.01, problem.n_records, BLOCK_SIZE)
+    norm = 1.0 + 2.0**-40 + math.sqrt(d) * step / 2.0
+    return moment_sensitivity(norm) + d * sum_step + problem.n_records * 2.0**-49
+
+
+def _release_whitening(
+    problem: Problem,
+    data: Risks,
+    noise: NoiseSource,
+    release: Release,
+    mean: FloatArray,
+    center: FloatArray,
+) -> FloatArray:
+    """Release second moments, and return what makes rows half white by them."""
+    n_records, d = problem.n_records, problem.n_features
+    columns_alone = release.name == SQUARES
+    step, sum_step = moment_steps(1.01, n_records, BLOCK_SIZE)
+    facts = {"step": step, "sum_step": sum_step, "block_size": BLOCK_SIZE}
+    sums = data.second_moments(columns_alone=columns_alone, **facts)
+    at = np.arange(d) if columns_alone else np.triu_indices(d)
+    counted = 1.0 if columns_alone else np.where(at[0] == at[1], 1.0, math.sqrt(2.0))
+    sensitivity = moment_sum_sensitivity(problem)
+    noisy = noise.gaussian(sums[at] * counted, sensitivity=sensitivity, release=release)
+    found = np.zeros_like(sums)
+    found[at] = noisy / counted / n_records
+    std = release.noise_multiplier * sensitivity / n_records
+    if columns_alone:
+        return whitening_factors(found + center * (center - 2.0 * mean), 2.0 * std)
+    found[at[::-1]] = found[at]
+    found += np.outer(center, center) - np.outer(center, mean) - np.outer(mean, center)
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(found)
+        whitening = (vectors * whitening_factors(values, std * math.sqrt(2.0 * d))) @ vectors.T
+    whitening = (whitening + whitening.T) / 2.0
+    return np.asarray(np.rint(whitening / ROW_STEP) * ROW_STEP)
+
+
+def whitening_factors(mean_squares: FloatArray, noise: float) -> FloatArray:
+    """Return factors m^(-1/4) k of directions of mean squares m, which leave the mean of all.
+
+    None is below the noise or a hundredth of the mean, and no factor above the longest.
+    """
+    least = max(noise, LEAST_MEAN_SQUARE * float(mean_squares.mean()), np.finfo(float).tiny)
+    values = np.maximum(mean_squares, least)
+    roots = np.sqrt(values)
+    factors = np.sqrt(values.sum() / roots.sum() / roots)
+    return np.asarray(np.minimum(factors, LONGEST_STRETCH - 0.01))

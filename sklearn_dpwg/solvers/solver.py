@@ -337,9 +337,11 @@ class ByLoss(Stored):
     # whether learned weights shrink where the worst-off group gained less than the others:
     # `zero_score` is the loss at weights of 0, whatever the record
     shrinks: bool = False
+    # whether centred rows are whitened where nobody says so
+    whitens: bool = False
 
 
-LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True, shrinks=True)
+LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True, shrinks=True, whitens=True)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
 # weights: the radius of a regressor is a fifth of a classifier's.
 SQUARED_ERROR = ByLoss(

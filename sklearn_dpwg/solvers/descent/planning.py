@@ -259,7 +259,7 @@ def make_batches(
         * weighting_slack(
             largest + 1.0 / min(of_groups),
             n_records=problem.n_records,
-            n_groups=problem.n_groups,
+            n_groups=problem.roundings_of_a_mean,
         ),
         risk_share=risk_share,
         gradient_spread=GRADIENT_SPREAD * problem.lipschitz,
@@ -304,26 +304,30 @@ def plan_of(
 # Least planning bound, calibrated to a budget.
 
 
-def learned_problem(problem: Problem, parameters: Any) -> Problem:
-    """Return what the weights are learned for: the problem, or that of centred rows.
+def learned_problem(problem: Problem, parameters: Any, mu: float | None = None) -> Problem:
+    """Return what the weights are learned for: the problem, or that of centred or whitened rows.
 
-    Rows are centred as asked for, or where planned steps are worth the price.
+    Rows are centred and whitened as asked for, or where planned steps are worth the price; without
+    a μ none are whitened that nobody asks for.
     """
-    wanted = parameters.centring
+    wanted, white = parameters.centring, getattr(parameters, "whitening", False)
     if wanted:
         centring.check_centring(problem, parameters.rules.owner)
     if wanted is None:
         is_fixed = getattr(parameters, "step_size", None) is not None
         wanted = not is_fixed and centring.is_worth_centring(problem)
     if not wanted:
+        if white:
+            raise InputError(
+                f"whitening of {parameters.rules.owner} needs centred rows: set centring=True, or "
+                "leave it open for a log loss or the squared error with an intercept."
+            )
         return problem
-    return centring.centred_problem(problem, unit=centring.least_unit(problem.loss))
-
-
-def releases_before(rule: StepRule, mu: float) -> tuple[Release, ...]:
-    """Return what is released before the first step, at its shares of μ²."""
-    is_centred = isinstance(rule.problem, centring.CentredProblem)
-    return centring.centring_releases(mu) if is_centred else ()
+    centred = centring.centred_problem(problem, unit=centring.least_unit(problem.loss))
+    if white:
+        return centring.whitened(centred, None)
+    is_planned = white is None and mu is not None and by_loss(problem.loss).whitens
+    return centring.whitened(centred, mu) if is_planned else centred
 
 
 def pay_for_passes(
@@ -334,7 +338,7 @@ def pay_for_passes(
     The noise is that of the budget, which calibration rounds.
     """
     n_steps, visits = rule.n_steps, rule.visits
-    before = releases_before(rule, math.sqrt(n_steps))
+    before = centring.releases_before(rule.problem, math.sqrt(n_steps))
     left = 1.0 - sum(1.0 / release.noise_multiplier**2 for release in before) / n_steps
     mu = math.sqrt(left) * budget.mu
     share = rule.best_share(lambda at: rule.noise_of_passes(mu, at))
@@ -439,7 +443,7 @@ NOISE_PRICE, DEAREST = 0.2, 2.0
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: MGRParameters) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
-    learned = learned_problem(problem, parameters)
+    learned = learned_problem(problem, parameters, budget.mu)
     sampling = choose_sampling(learned, budget, parameters)
     is_open = parameters.loss_ceiling is None and _adapts(problem, parameters)
     may_raise = is_open and sampling.is_full
@@ -492,7 +496,11 @@ def _plan_of_batches(problem: Problem, rule: HedgeRule, budget: Budget, sampling
     """Plan for steps that read Poisson batches; one joint release a step."""
     name = GRADIENT_AND_RISKS if problem.n_groups > 1 else GRADIENT
     before, releases = _calibrated_by_part(
-        releases_before(rule, budget.mu), sampling.rates, rule.n_steps, name, budget
+        centring.releases_before(rule.problem, budget.mu),
+        sampling.rates,
+        rule.n_steps,
+        name,
+        budget,
     )
     multipliers = {release.sampling_rate: release.noise_multiplier for release in releases}
 

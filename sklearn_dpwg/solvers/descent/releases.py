@@ -19,7 +19,13 @@ from sklearn_dpwg.data.risks import ByGroup, EveryRecord, Risks, Selection
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.optimum.minimax import Released, project_to_simplex
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.solvers.centring import CentredProblem, Centring, largest_clip, release_centre
+from sklearn_dpwg.solvers.centring import (
+    BEFORE,
+    CentredProblem,
+    Centring,
+    largest_clip,
+    release_centre,
+)
 from sklearn_dpwg.solvers.descent.group_weights import Limits
 from sklearn_dpwg.solvers.descent.rule import (
     AGSSchedule,
@@ -43,7 +49,7 @@ GRADIENT_AND_RISKS = "gradient and group risks"
 def releases_of_steps(plan: Plan) -> tuple[Release, ...]:
     """Return the releases that every step makes, without those before the first."""
     assert isinstance(plan.schedule, DescentSchedule)
-    return plan.releases[2:] if plan.schedule.centring else plan.releases
+    return tuple(each for each in plan.releases if each.name not in BEFORE)
 
 
 class Beginning(NamedTuple):
@@ -64,7 +70,8 @@ class Beginning(NamedTuple):
             weights = project_to_ball(start.weights, problem.radius)
         if releases_of_steps(plan) == plan.releases:
             return cls(weights, data, 1.0, problem, None)
-        centring = release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
+        before = plan.releases[: -len(releases_of_steps(plan))]
+        centring = release_centre(problem, data, noise, before)
         unit = centring.clip / largest_clip(problem.loss)
         weights = centring.to_centred(weights, problem)
         return cls(weights, centring.view(data), unit, problem, centring)

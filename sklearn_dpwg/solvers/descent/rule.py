@@ -449,7 +449,9 @@ class StepRule(StepLimits, ABC):
             step_size = aim / ((problem.lipschitz + ridge * aim) * math.sqrt(n_steps))
         else:
             step_size = 1.0 / (problem.smoothness + ridge)
-            boldness = BOLDNESS if cls.is_bold else 1.0
+            boldness = 1.0
+            if cls.is_bold:
+                boldness = BOLDNESS * problem.smoothness / problem.usual_smoothness
             max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
         return cls(
             problem=problem,
@@ -555,7 +557,7 @@ class StepRule(StepLimits, ABC):
             "feedback_range": self.feedback_range,
             "grid": self.sums.grid,
             "prior": problem.prior,
-            "centring": in_words(problem.loss) if isinstance(problem, CentredProblem) else "",
+            "centring": in_words(problem) if isinstance(problem, CentredProblem) else "",
         }
 
 
@@ -571,6 +573,7 @@ class MGRParameters(DescentParameters):
     max_seconds: float | None = None
     sampling_rate: float | Sequence[float] | None = None
     centring: bool | None = None
+    whitening: bool | None = None
 
     def _paper_reads_all(self) -> None:
         """Refuse batches and limits on time for the paper's schedule."""
@@ -589,6 +592,7 @@ class MGRParameters(DescentParameters):
         step_size=positive(or_none=True),
         max_seconds=positive(or_none=True),
         centring=flag(or_none=True),
+        whitening=flag(or_none=True),
     )
 
 

@@ -195,7 +195,7 @@ class Phases(Stored):
             f"{self.averaged}"
         ]
         if isinstance(self.solved, CentredProblem):
-            lines.append(in_words(self.solved.loss))
+            lines.append(in_words(self.solved))
         first = self.phase(0, np.asarray(prior))
         lines.append(
             f"first phase: regularisation {first.mu_weights:.3g}, one record moves the weights by "

@@ -80,7 +80,7 @@ class Rounds(Stored):
             else f"output is the average of the last {averaged} answers",
         ]
         if isinstance(base.problem, CentredProblem):
-            lines.append(centring.in_words(base.problem.loss))
+            lines.append(centring.in_words(base.problem))
         if len(self.prior) > 1:
             first = steps.shown(self.prior)
             lines.append(f"group weights start at {first}, fixed within a round")
@@ -108,9 +108,8 @@ def plan_of_rounds(
     Where one round would be best, other bases for a single round are tried too.
     """
     learned, mu = base.mixture_problem(problem), budget.mu
-    before: tuple[Release, ...] = ()
-    if isinstance(learned, CentredProblem):
-        before, mu = centring.centring_releases(mu), math.sqrt(centring.SHARE_LEFT) * mu
+    before = centring.releases_before(learned, mu)
+    mu *= math.sqrt(centring.share_left(learned))
     prior = np.asarray(problem.prior)
 
     def least(candidates: Iterable[Candidate]) -> Candidate:
@@ -200,7 +199,8 @@ def run_rounds(
     answers, weights = schedule.base, first_weights(problem, start)
     centre = None
     if isinstance(answers.problem, CentredProblem):
-        centre = centring.release_centre(problem, data, noise, plan.releases[0], plan.releases[1])
+        before = [each for each in plan.releases if each.name in centring.BEFORE]
+        centre = centring.release_centre(problem, data, noise, before)
         data, weights = centre.view(data), centre.to_centred(weights, problem)
         answers = replace(answers, problem=replace(answers.problem, clip=centre.clip))
     log_mixture, risks = np.log(np.asarray(schedule.prior)), None
