@@ -38,10 +38,12 @@ from scipy.special import log_expit
 import sklearn_dpwg
 from sklearn_dpwg.exceptions import (
     DeltaWarning,
+    NoProtectionWarning,
     SeededNoiseWarning,
     UngroupedWarning,
     WeakPlanWarning,
 )
+from utility import references
 from utility.ours import make_model, warm_up
 from utility.population import DEFINITIONS, kind_of, load_by_name
 from utility.store import FOLDER, Progress, Store, fingerprint, read_cells, versions
@@ -65,7 +67,7 @@ def estimator(*, grouped: bool = True, **parameters: Any) -> Method:
         solver = parameters.get("solver", "auto")
         model = make_model(task, solver, epsilon, seed).set_params(**parameters)
         with warnings.catch_warnings():
-            for each in (DeltaWarning, SeededNoiseWarning, UngroupedWarning, WeakPlanWarning):
+            for each in QUIET:
                 warnings.simplefilter("ignore", each)
             model.fit(task.train.X, task.train.y, groups=task.train.groups if grouped else None)
         return task.unit_weights(model)
@@ -74,8 +76,10 @@ def estimator(*, grouped: bool = True, **parameters: Any) -> Method:
 
 
 METHODS: dict[str, Method] = {"ours": estimator(), "group-blind": estimator(grouped=False)}
+QUIET = DeltaWarning, NoProtectionWarning, SeededNoiseWarning, UngroupedWarning, WeakPlanWarning
+
 # Without privacy: once a split, kept as ε = ∞, and not measured again when our sources change.
-REFERENCES: dict[str, Method] = {}
+REFERENCES: dict[str, Method] = dict(references.REFERENCES)
 
 # --- splits and losses ---------------------------------------------------------------------------
 
