@@ -130,3 +130,15 @@ def test_references_are_better_than_nothing_and_minimax_is_the_best_on_the_recor
     nothing = held_out.losses_of(task, task.train, np.zeros(task.train.rows.shape[1])).max()
     assert found["exact minimax"] < found["average risk"]
     assert found["boosted trees, groups alike"] < nothing
+
+
+def test_a_made_table_has_its_optimum_far_out_and_one_its_rows_at_the_bound(held_out):
+    from utility import worlds
+
+    far, rows = worlds.far_optimum(20_000), worlds.normal_rows(5_000).train.X
+    assert 40.0 < np.linalg.norm(far.optima["worst-group"]["weights"]) < 0.95 * far.radius
+    norms = np.linalg.norm(rows, axis=1)
+    assert norms.max() < 1.0 + 1e-9
+    assert np.mean(norms > 0.999) > 0.3
+    assert np.linalg.norm(far.train.X, axis=1).max() <= 1.0
+    assert {"made-normal-rows", "made-far-optimum"} <= set(held_out.names_of_half("choosing"))

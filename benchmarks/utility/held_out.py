@@ -51,6 +51,7 @@ from utility.report import replace_between_marks, table
 from utility.store import FOLDER, ROOT, Progress, Store, fingerprint, read_cells, versions
 from utility.summary import clustered
 from utility.tasks import Part, Task, task_names
+from utility.worlds import WORLDS
 
 N_SPLITS, TRAIN_SHARE = 8, 0.75
 EPSILONS = (1.0, 4.0, 8.0, 1e4)
@@ -84,14 +85,17 @@ QUIET = DeltaWarning, NoProtectionWarning, SeededNoiseWarning, UngroupedWarning,
 # Without privacy: once a split, kept as ε = ∞, and not measured again when our sources change.
 REFERENCES: dict[str, Method] = dict(references.REFERENCES)
 
+# Half and source of every task: made worlds are for choosing.
+ABOUT = {name: ("own", name) for name in task_names()}
+ABOUT |= {each.name: (each.half, each.source) for each in DEFINITIONS}
+ABOUT |= {name: ("choosing", name) for name in WORLDS}
+
 # --- splits and losses ---------------------------------------------------------------------------
 
 
 def names_of_half(half: str) -> list[str]:
     """Return the tasks of "choosing" or "checking", or the package's own without the census."""
-    if half == "own":
-        return [name for name in task_names() if name != "census-income-kdd"]
-    return [each.name for each in DEFINITIONS if each.half == half]
+    return [name for name, (of, _) in ABOUT.items() if of == half and name != "census-income-kdd"]
 
 
 def splits(task: Task, n_splits: int = N_SPLITS) -> Iterator[Task]:
@@ -184,21 +188,19 @@ def collect(
 
     `test` and `train` are losses of shape (n_splits, n_groups), `loss` that of the worst group.
     """
-    known = {each.name: each for each in DEFINITIONS}
     rows = []
     for method in METHODS.keys() | REFERENCES.keys() if methods is None else methods:
-        for name in (*known, *task_names()) if names is None else names:
+        for name in ABOUT if names is None else names:
             _, cells = read_cells(_path(name, method, Path(folder)))
             for epsilon in dict.fromkeys(key.partition("|")[0] for key in cells):
                 found = [cells.get(f"{epsilon}|{split}") for split in range(n_splits)]
                 if None in found:
                     continue
-                source = known[name].source if name in known else name
+                half, source = ABOUT[name]
                 test, train = (np.array([each[p] for each in found]) for p in ("test", "train"))
                 rows.append(
                     {"name": name, "method": method, "epsilon": float(epsilon), "source": source}
-                    | {"half": known[name].half if name in known else "own"}
-                    | {"kind": kind_of(name), "test": test, "train": train}
+                    | {"half": half, "kind": kind_of(name), "test": test, "train": train}
                     | {"loss": test.mean(axis=0).max(), "record_loss": train.max(axis=1).mean()}
                     | {"seconds": float(np.mean([each["seconds"] for each in found]))}
                 )
