@@ -45,6 +45,7 @@ from sklearn_dpwg.exceptions import (
 )
 from utility import references
 from utility.ours import make_model, warm_up
+from utility.peers import aim, gradient_descent, in_advance
 from utility.pictures import draw_held_out
 from utility.population import DEFINITIONS, kind_of, load_by_name
 from utility.report import replace_between_marks, table
@@ -84,6 +85,12 @@ QUIET = DeltaWarning, NoProtectionWarning, SeededNoiseWarning, UngroupedWarning,
 
 # Without privacy: once a split, kept as ε = ∞, and not measured again when our sources change.
 REFERENCES: dict[str, Method] = dict(references.REFERENCES)
+# Other private methods, at one setting that did best on the choosing half; at these budgets alone.
+PEERS: dict[str, Method] = {
+    **{grid: in_advance.fit_chosen(grid) for grid in ("dp-newton", *gradient_descent.METHODS)},
+    **aim.AIM,
+}
+PEER_EPSILONS = (1.0, 2.0, 4.0, 8.0)
 
 # Half and source of every task: made worlds are for choosing.
 ABOUT = {name: ("own", name) for name in task_names()}
@@ -140,7 +147,9 @@ def measure(
 ) -> None:
     """Fit what has not been fitted yet, and keep the losses of groups on both parts."""
     budgets = {name: [np.inf] if name in REFERENCES else epsilons for name in methods}
-    every, progress = METHODS | REFERENCES, Progress(len(names), "held out")
+    for name in PEERS.keys() & budgets.keys():
+        budgets[name] = [each for each in epsilons if each in PEER_EPSILONS]
+    every, progress = METHODS | PEERS | REFERENCES, Progress(len(names), "held out")
     sources = fingerprint(Path(sklearn_dpwg.__file__).parent)
     for name in names:
         stores, missing = {}, []
@@ -189,12 +198,13 @@ def collect(
     `test` and `train` are losses of shape (n_splits, n_groups), `loss` that of the worst group.
     """
     rows = []
-    for method in METHODS.keys() | REFERENCES.keys() if methods is None else methods:
+    for method in METHODS | PEERS | REFERENCES if methods is None else methods:
         for name in ABOUT if names is None else names:
             _, cells = read_cells(_path(name, method, Path(folder)))
             for epsilon in dict.fromkeys(key.partition("|")[0] for key in cells):
                 found = [cells.get(f"{epsilon}|{split}") for split in range(n_splits)]
-                if None in found:
+                # an unfinished cell, or a method that gave up
+                if None in found or np.isnan([each["test"] for each in found]).any():
                     continue
                 half, source = ABOUT[name]
                 test, train = (np.array([each[p] for each in found]) for p in ("test", "train"))
@@ -373,8 +383,10 @@ def main(words: Sequence[str] | None = None) -> None:
     if asked.patch:
         module, _, function = asked.patch.partition(":")
         getattr(importlib.import_module(module), function)()
-    if unknown := set(asked.methods) - METHODS.keys() - REFERENCES.keys():
-        parser.error(f"--methods must be of {[*METHODS, *REFERENCES]}, got {sorted(unknown)}.")
+    if unknown := set(asked.methods) - METHODS.keys() - PEERS.keys() - REFERENCES.keys():
+        parser.error(
+            f"--methods must be of {[*METHODS, *PEERS, *REFERENCES]}, got {sorted(unknown)}."
+        )
     names = asked.task or names_of_half(asked.half)
     where = {"n_splits": asked.splits, "folder": asked.folder}
     if not asked.report:
