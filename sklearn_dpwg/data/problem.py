@@ -29,6 +29,9 @@ PUBLIC_FACTS_OF_HIDDEN_GROUPS = (
     *PUBLIC_FACTS[2:],
 )
 
+# A larger ball is room for weights that data ask for, and no reason to plan longer steps.
+LARGEST_REACH = 20.0
+
 # The size of a group that is below so many standard deviations of the noise on it may be zero.
 LEAST_COUNT_STDS = 3.0
 
@@ -146,6 +149,11 @@ class Problem(Stored):
     def diameter(self) -> float:
         """Diameter M = 2R of the ball of weights."""
         return 2.0 * self.radius
+
+    @property
+    def reach(self) -> float:
+        """What aims are shares of: the radius, of which one beyond 20 only lets data say more."""
+        return min(self.radius, LARGEST_REACH)
 
     @property
     def row_norm(self) -> float:

@@ -35,7 +35,7 @@ CENTRE_SHARE, SPREAD_SHARE = 0.03, 0.01
 MOMENTS_SHARE, SQUARES_SHARE = 0.03, 0.02
 
 # Second moments are released of up to so many columns d, where records times μ are at least so
-# many times d√d; mean squares where they are at least so many times d.
+# many times d√d; mean squares of more columns where they are at least so many times d.
 MOST_COLUMNS, LEAST_SIGNAL, LEAST_SIGNAL_OF_COLUMNS = 200, 20.0, 100.0
 
 # Largest factor that a direction of rows is stretched by, and the least mean square of one that is
@@ -198,12 +198,13 @@ def whitened(problem: CentredProblem, mu: float | None) -> CentredProblem:
 
     That of a matrix has about the norm √(2d) of an entry's, beside mean squares of about 1/d.
     """
-    d, signal = max(problem.n_features, 1), problem.n_records * (math.inf if mu is None else mu)
-    for of_columns, needed in ((False, LEAST_SIGNAL * d**1.5), (True, LEAST_SIGNAL_OF_COLUMNS * d)):
-        if signal >= needed and (of_columns or d <= MOST_COLUMNS) and (mu is None or d > 1):
-            facts = {each.name: getattr(problem, each.name) for each in fields(CentredProblem)}
-            return WhitenedProblem(**facts, of_columns=of_columns)
-    return problem
+    d = problem.n_features
+    of_columns = d > MOST_COLUMNS
+    least = d * (LEAST_SIGNAL_OF_COLUMNS if of_columns else LEAST_SIGNAL * math.sqrt(d))
+    if mu is not None and (d < 2 or problem.n_records * mu < least):
+        return problem
+    facts = {each.name: getattr(problem, each.name) for each in fields(CentredProblem)}
+    return WhitenedProblem(**facts, of_columns=of_columns)
 
 
 def row_sum_grid(problem: Problem) -> SumGrid:
@@ -279,6 +280,11 @@ def releases_before(problem: Problem, mu: float) -> tuple[Release, ...]:
         Release(name, "gaussian", 1.0 / (mu * math.sqrt(share)), 1)
         for name, share in shares_before(problem).items()
     )
+
+
+def after_centring(releases: Sequence[Release]) -> tuple[Release, ...]:
+    """Return the releases of a plan that its steps make, without those before the first."""
+    return tuple(each for each in releases if each.name not in BEFORE)
 
 
 def release_centre(

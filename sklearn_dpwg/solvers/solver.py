@@ -339,9 +339,13 @@ class ByLoss(Stored):
     shrinks: bool = False
     # whether centred rows are whitened where nobody says so
     whitens: bool = False
+    # whether group weights forget what is long gone by, where noise is quiet
+    forgets: bool = False
 
 
-LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True, shrinks=True, whitens=True)
+LOG_LOSS = ByLoss(
+    raised_ceiling=6.5, is_centred=True, shrinks=True, whitens=True, forgets=True
+)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
 # weights: the radius of a regressor is a fifth of a classifier's.
 SQUARED_ERROR = ByLoss(

@@ -18,6 +18,10 @@ from sklearn_dpwg.solvers.steps import CORRECTION, best_rate, normalised
 # assumed.
 ASSUMED_STEPS, REMEMBERED, LEAST_SPREAD = 10.0, 0.9, 1.0 / 30.0
 
+# Where μ is at least so large, exponents keep this share of themselves a step: what is long gone by
+# no longer holds all weight on one group.
+LEAST_MU_TO_FORGET, KEPT = 0.5, 0.993
+
 
 class GroupWeights:
     """Hedge on released risks, whose rate and reach follow from them.
@@ -33,9 +37,14 @@ class GroupWeights:
     """
 
     def __init__(
-        self, schedule: MGRSchedule, log_weights: FloatArray, gradient_noise: FloatArray
+        self,
+        schedule: MGRSchedule,
+        log_weights: FloatArray,
+        gradient_noise: FloatArray,
+        *,
+        kept: float = 1.0,
     ) -> None:
-        self.schedule = schedule
+        self.schedule, self._kept = schedule, kept
         self.current, self._log_weights = normalised(log_weights), log_weights
         self._gradient_noise = gradient_noise  # s_i
         self._total_rate = 0.0
@@ -61,8 +70,8 @@ class GroupWeights:
         spread -= float((weights * (1.0 - weights)) @ variances)
         self._spread = REMEMBERED * self._spread + spread
         self._remembered = REMEMBERED * self._remembered + 1.0
-        self._total_rate += rate
-        self._log_weights = self._log_weights + rate * risks
+        self._total_rate = self._kept * self._total_rate + rate
+        self._log_weights = self._kept * self._log_weights + rate * risks
         self._log_weights = self._log_weights - CORRECTION * self._log_mean_exp(rate, variances)
         self.current = priced_weights(
             self._log_weights,

@@ -154,7 +154,8 @@ class MGR(MGRParameters, MixtureSolver):
         weights, ball = first.weights, HeavyBall(schedule, problem.n_weights)
         following = _limits_of_run(schedule, problem, first.unit)
         gradient_noise = first.unit * schedule.gradient_noise(plan)
-        players = GroupWeights(schedule, _log_group_weights(schedule, start), gradient_noise)
+        log_weights, kept = _log_group_weights(schedule, start), planning.kept(problem, plan.budget)
+        players = GroupWeights(schedule, log_weights, gradient_noise, kept=kept)
         shrinkage = Shrinkage(problem.constants.zero_score, n_groups)
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(n_groups)
         if schedule.averaged > schedule.n_steps:

@@ -19,6 +19,7 @@ from sklearn_dpwg.privacy.accounting import predict_multiplier
 from sklearn_dpwg.privacy.noise import SECONDS_PER_SECURE_COORDINATE
 from sklearn_dpwg.privacy.sensitivity import weighting_slack
 from sklearn_dpwg.solvers import centring
+from sklearn_dpwg.solvers.descent.group_weights import KEPT, LEAST_MU_TO_FORGET
 from sklearn_dpwg.solvers.descent.releases import GRADIENT, GRADIENT_AND_RISKS, RISKS
 from sklearn_dpwg.solvers.descent.rule import (
     Batches,
@@ -557,6 +558,12 @@ def _calibrated_by_part(
         for each in zip(*(releases[:-1] for releases in calibrated), strict=True)
     ]
     return loudest, [releases[-1] for releases in calibrated]
+
+
+def kept(problem: Problem, budget: Budget) -> float:
+    """Return the share of themselves that exponents of the group weights keep a step."""
+    forgets = by_loss(problem.loss).forgets and budget.mu >= LEAST_MU_TO_FORGET
+    return KEPT if forgets else 1.0
 
 
 def noise_price(rule: StepRule, budget: Budget) -> float:

@@ -20,9 +20,9 @@ from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.optimum.minimax import Released, project_to_simplex
 from sklearn_dpwg.privacy import NoiseSource, Release
 from sklearn_dpwg.solvers.centring import (
-    BEFORE,
     CentredProblem,
     Centring,
+    after_centring,
     largest_clip,
     release_centre,
 )
@@ -30,7 +30,6 @@ from sklearn_dpwg.solvers.descent.group_weights import Limits
 from sklearn_dpwg.solvers.descent.rule import (
     AGSSchedule,
     Batches,
-    DescentSchedule,
     GDASchedule,
     MGRSchedule,
     MixtureSteps,
@@ -44,12 +43,6 @@ GRADIENT = "gradient"
 GRADIENT_OF_ONE_GROUP = "gradient of one group"
 RISKS = "group risks"
 GRADIENT_AND_RISKS = "gradient and group risks"
-
-
-def releases_of_steps(plan: Plan) -> tuple[Release, ...]:
-    """Return the releases that every step makes, without those before the first."""
-    assert isinstance(plan.schedule, DescentSchedule)
-    return tuple(each for each in plan.releases if each.name not in BEFORE)
 
 
 class Beginning(NamedTuple):
@@ -68,10 +61,10 @@ class Beginning(NamedTuple):
         weights = np.zeros(problem.n_weights)
         if start is not None:
             weights = project_to_ball(start.weights, problem.radius)
-        if releases_of_steps(plan) == plan.releases:
+        n_steps = len(after_centring(plan.releases))
+        if n_steps == len(plan.releases):
             return cls(weights, data, 1.0, problem, None)
-        before = plan.releases[: -len(releases_of_steps(plan))]
-        centring = release_centre(problem, data, noise, before)
+        centring = release_centre(problem, data, noise, plan.releases[:-n_steps])
         unit = centring.clip / largest_clip(problem.loss)
         weights = centring.to_centred(weights, problem)
         return cls(weights, centring.view(data), unit, problem, centring)
@@ -127,7 +120,7 @@ def from_pass(
     assert isinstance(schedule, MGRSchedule)
     ceiling, feedback_range, unit, center = limits
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-    of_gradient, *of_risks = releases_of_steps(plan)
+    of_gradient, *of_risks = after_centring(plan.releases)
     relative: dict[str, Any] = {"center": center} if center else {}
     losses, gradients = data.sums(weights, ceiling=ceiling, grid=schedule.grid, **relative)
     gradients = gradients / (unit * sizes[:, None])
@@ -163,7 +156,7 @@ def from_batch(
     limits: Limits,
 ) -> StepRelease:
     """Draw a Poisson batch; release its gradient and its group risks together."""
-    schedule, releases = plan.schedule, releases_of_steps(plan)
+    schedule, releases = plan.schedule, after_centring(plan.releases)
     assert isinstance(schedule, MGRSchedule)
     assert schedule.batches is not None
     batches, unit = schedule.batches, limits.unit
@@ -257,7 +250,7 @@ def from_one_group(
     schedule = plan.schedule
     assert isinstance(schedule, AGSSchedule)
     sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-    of_gradient, *of_risks = releases_of_steps(plan)
+    of_gradient, *of_risks = after_centring(plan.releases)
     losses, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
     risks = np.zeros(1)
     for release in of_risks:
@@ -284,7 +277,7 @@ class GroupGame:
         self.schedule, self.data, self.noise, self.unit = plan.schedule, data, noise, unit
         self.radius = plan.problem.radius
         self.sizes = np.asarray(plan.problem.group_sizes, dtype=float)
-        self.of_gradient, *self.of_risks = releases_of_steps(plan)
+        self.of_gradient, *self.of_risks = after_centring(plan.releases)
 
     def release(self, weights: FloatArray, dual: FloatArray) -> Released:
         """Read all records; release the gradient and, by a release of their own, the group risks.

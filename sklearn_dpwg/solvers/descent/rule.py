@@ -17,7 +17,7 @@ from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import SumGrid
-from sklearn_dpwg.solvers.centring import CentredProblem, in_words
+from sklearn_dpwg.solvers.centring import CentredProblem, after_centring, in_words
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import (
@@ -221,7 +221,7 @@ class MGRSchedule(DescentSchedule):
         """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""
         if self.batches is not None:
             return self.batches.gradient_stds / math.sqrt(self.n_steps)
-        release = plan.releases[2 if self.centring else 0]
+        release, *_ = after_centring(plan.releases)
         of_sum = release.noise_multiplier * self.gradient_diameter / math.sqrt(self.n_steps)
         return of_sum / np.asarray(plan.problem.group_sizes, dtype=float)
 
@@ -438,7 +438,7 @@ class StepRule(StepLimits, ABC):
         if may_raise:
             constants, multiple = problem.constants, by_loss(problem.loss).raised_ceiling
             raised = max(ceiling, min(multiple * constants.zero_score, constants.supremum))
-        aim = parameters.aim * problem.radius
+        aim = parameters.aim * problem.reach
         wanted = getattr(parameters, "step_size", None)  # not every solver lets it be set
         boldness, max_momentum = 1.0, 0.0
         if wanted is not None:

@@ -276,7 +276,7 @@ class Moments(MomentsParameters, MixtureSolver):
             budget,
             releases=releases,
             schedule=schedule,
-            bounds=excess_bound_by_group(problem, schedule, aim=self.aim * problem.radius),
+            bounds=excess_bound_by_group(problem, schedule, aim=self.aim * problem.reach),
             n_steps=self.n_rounds,
             seconds=_seconds(problem, self.n_rounds, problem.n_groups * n_released(problem)),
         )
@@ -333,7 +333,7 @@ class Moments(MomentsParameters, MixtureSolver):
         schedule = _schedule(problem, self, [calls.multiplier] * n_calls, MixtureMoments)
         sizes = np.asarray(problem.group_sizes, dtype=float)
         stds = schedule.sensitivity * calls.multiplier / sizes / math.sqrt(averaged)
-        bounds, _ = excess_of_weights(problem, schedule, stds, aim=self.aim * problem.radius)
+        bounds, _ = excess_of_weights(problem, schedule, stds, aim=self.aim * problem.reach)
         return MixturePlan(
             solver=self.name,
             problem=problem,

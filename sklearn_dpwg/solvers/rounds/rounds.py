@@ -199,8 +199,8 @@ def run_rounds(
     answers, weights = schedule.base, first_weights(problem, start)
     centre = None
     if isinstance(answers.problem, CentredProblem):
-        before = [each for each in plan.releases if each.name in centring.BEFORE]
-        centre = centring.release_centre(problem, data, noise, before)
+        n_before = len(plan.releases) - len(centring.after_centring(plan.releases))
+        centre = centring.release_centre(problem, data, noise, plan.releases[:n_before])
         data, weights = centre.view(data), centre.to_centred(weights, problem)
         answers = replace(answers, problem=replace(answers.problem, clip=centre.clip))
     log_mixture, risks = np.log(np.asarray(schedule.prior)), None
