@@ -122,6 +122,12 @@ class Problem(Stored):
         return sizes if self.hidden is None else np.where(self.is_heard, sizes, self.n_records)
 
     @property
+    def typical_size(self) -> float:
+        """Size of a group: 1 over the mean of 1/n under weights in proportion to √n."""
+        roots = np.sqrt(self.sizes_to_plan_for)
+        return float(roots.sum() / (1.0 / roots).sum())
+
+    @property
     def pair_diameter(self) -> float:
         """How far replacing a record moves a weighted sum of gradients, over the largest weight.
 

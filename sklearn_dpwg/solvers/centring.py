@@ -27,40 +27,47 @@ SHARE_LEFT = 1.0 - CENTRE_SHARE - SPREAD_SHARE
 # Value of the constant column behind centred rows.
 CONSTANT = 0.25
 
-# A gradient of one record is at most this long, and at most `clip_share` of the root mean square of
-# centred rows.
-LONGEST_GRADIENT = 0.6
+# A gradient of one record is at most this long, and longer in proportion to the `signal` from here
+# on: the bias of a limit that most records reach costs more than noise does.
+LONGEST_GRADIENT, LONGEST_BINDS = 0.6, 300.0
 
 _UNIT = 2.0**-53
 
 
-def in_words(loss: Loss) -> str:
-    """Return what centring is, for previews."""
-    return (
-        "rows relative to a released mean row; a record's gradient counts up to a norm of "
-        f"{by_loss(loss).clip_share:g} times their released root mean square"
-    )
+@dataclass(frozen=True)
+class SlopeLimit(Stored):
+    """How long a record's gradient may be, planned for the noise that a limit saves."""
+
+    share: float  # of the root mean square of centred rows, which is released
+    longest: float  # the most that may be released; noise is planned for it
+
+    @classmethod
+    def of(cls, loss: Loss, signal: float) -> SlopeLimit:
+        """Return the limit at a `signal`; the mean squared distance is released as at most 1."""
+        share = by_loss(loss, signal).clip_share
+        longest = LONGEST_GRADIENT * max(1.0, signal / LONGEST_BINDS)
+        return cls(share, min(longest, share * math.hypot(1.0, CONSTANT)))
+
+    @property
+    def least_unit(self) -> float:
+        """Least limit that may be released, in units of the largest: no row is shorter than s₀."""
+        return self.share * CONSTANT / self.longest
+
+    def at(self, mean_square: float) -> float:
+        """Return the limit for a released mean squared norm of centred rows."""
+        return min(self.longest, self.share * math.sqrt(mean_square))
+
+    def __str__(self) -> str:
+        """Return what centring is, for previews."""
+        return (
+            "rows relative to a released mean row; a record's gradient counts up to a norm of "
+            f"{self.share:.3g} times their released root mean square"
+        )
 
 
 def is_worth_centring(problem: Problem) -> bool:
     """Return whether planned solvers centre rows: for some losses, with an intercept."""
     return by_loss(problem.loss).is_centred and problem.intercept_scaling > 0.0
-
-
-def largest_clip(loss: Loss) -> float:
-    """Return the largest limit on a gradient's norm that may be released.
-
-    The mean squared distance from the centre is released as at most 1.
-    """
-    return min(LONGEST_GRADIENT, by_loss(loss).clip_share * math.hypot(1.0, CONSTANT))
-
-
-def least_unit(loss: Loss) -> float:
-    """Return the least limit that may be released, in units of the largest.
-
-    No row is shorter than s₀.
-    """
-    return by_loss(loss).clip_share * CONSTANT / largest_clip(loss)
 
 
 def check_centring(problem: Problem, owner: str) -> None:
@@ -81,10 +88,11 @@ class CentredProblem(Problem):
     """A problem whose rows are ``u = (x - c, s₀)``, whatever the released centre c.
 
     `intercept_scaling` is s₀. Slopes are limited so that no gradient of a record is longer than
-    `clip`. Gradients may be read in units, down to `unit` of theirs, in which a record counts for
-    `clip` whatever the released limit is.
+    `clip`, the planned limit's longest until one is released. Gradients may be read in units, down
+    to `unit` of theirs, in which a record counts for `clip` whatever the released limit is.
     """
 
+    limit: SlopeLimit = SlopeLimit(1.0, LONGEST_GRADIENT)
     clip: float = LONGEST_GRADIENT
     unit: float = 1.0
 
@@ -133,11 +141,11 @@ class CentredProblem(Problem):
         return min(bound, self.clip * self.row_norm) if is_logistic else bound
 
 
-def centred_problem(problem: Problem, *, unit: float = 1.0) -> CentredProblem:
+def centred_problem(problem: Problem, limit: SlopeLimit, *, unit: float = 1.0) -> CentredProblem:
     """Return the public facts of a problem once its rows are centred."""
     facts = {each.name: getattr(problem, each.name) for each in fields(Problem)}
     facts["intercept_scaling"] = CONSTANT
-    return CentredProblem(**facts, clip=largest_clip(problem.loss), unit=unit)
+    return CentredProblem(**facts, limit=limit, clip=limit.longest, unit=unit)
 
 
 def row_sum_grid(problem: Problem) -> SumGrid:
@@ -192,7 +200,12 @@ def centring_releases(mu: float) -> tuple[Release, Release]:
 
 
 def release_centre(
-    problem: Problem, data: Risks, noise: NoiseSource, of_rows: Release, of_squares: Release
+    problem: Problem,
+    limit: SlopeLimit,
+    data: Risks,
+    noise: NoiseSource,
+    of_rows: Release,
+    of_squares: Release,
 ) -> Centring:
     """Release the centre and the spread of all records around it.
 
@@ -212,5 +225,4 @@ def release_centre(
     squares = np.array([data.spread(center, step=step)])
     noisy = float(noise.gaussian(squares, sensitivity=1.0, release=of_squares)[0])
     mean_square = float(np.clip(noisy / n_records, 0.0, 1.0)) + CONSTANT**2
-    clip_share = by_loss(problem.loss).clip_share
-    return Centring(center, min(largest_clip(problem.loss), clip_share * math.sqrt(mean_square)))
+    return Centring(center, limit.at(mean_square))

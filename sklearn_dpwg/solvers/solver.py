@@ -338,6 +338,22 @@ class ByLoss(Stored):
     # `zero_score` is the loss at weights of 0, whatever the record
     shrinks: bool = False
 
+    def at(self, signal: float) -> ByLoss:
+        """Return what limits are where there is little noise for them to save: ever looser."""
+        slopes = 1.0 + SLOPES_LOOSEN * math.log(max(1.0, signal / SLOPES_BIND))
+        losses = 1.0 + math.log(max(1.0, signal / LOSSES_BIND))
+        return replace(
+            self,
+            clip_share=slopes * self.clip_share,
+            ceiling=losses * self.ceiling,
+            raised_ceiling=max(self.raised_ceiling, losses * self.ceiling),
+            ceiling_of_level=losses * self.ceiling_of_level,
+        )
+
+
+# What cuts slopes and losses trades bias for noise, so it loosens as noise vanishes: with the
+# logarithm of the `signal` from here on.
+SLOPES_BIND, SLOPES_LOOSEN, LOSSES_BIND = 2_000.0, 0.28, 1_500.0
 
 LOG_LOSS = ByLoss(raised_ceiling=6.5, is_centred=True, shrinks=True)
 # Its slopes are residuals, most of them small beside the largest. Its step is a share of smaller
@@ -357,6 +373,14 @@ BY_KERNEL = {
 }
 
 
-def by_loss(loss: Loss) -> ByLoss:
+def by_loss(loss: Loss, signal: float = 0.0) -> ByLoss:
     """Return the constants of a loss, by the kernel that its own class names."""
-    return BY_KERNEL.get(type(loss).__dict__.get("kernel") or "", ByLoss())
+    return BY_KERNEL.get(type(loss).__dict__.get("kernel") or "", ByLoss()).at(signal)
+
+
+def signal(problem: Problem, budget: Budget) -> float:
+    """Return μ times the size of a typical group: one over the noise on its mean, but for a bound.
+
+    A public fact, by which whatever trades bias for noise is loosened.
+    """
+    return budget.mu * problem.typical_size

@@ -19,6 +19,15 @@ from sklearn_dpwg.solvers.steps import CORRECTION, best_rate, normalised
 ASSUMED_STEPS, REMEMBERED, LEAST_SPREAD = 10.0, 0.9, 1.0 / 30.0
 
 
+# Momentum lasts longer in longer runs, in which a fast player of the groups would circle.
+USUAL_STEPS, LARGEST_SPREAD = 150, 0.3
+
+
+def least_spread(n_steps: int) -> float:
+    """Return the least spread that is gone by, over the assumed, in a run of so many steps."""
+    return min(LEAST_SPREAD * max(1.0, n_steps / USUAL_STEPS) ** 2, LARGEST_SPREAD)
+
+
 class GroupWeights:
     """Hedge on released risks, whose rate and reach follow from them.
 
@@ -72,9 +81,9 @@ class GroupWeights:
 
     def _rate(self, variances: FloatArray) -> float:
         """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q of late."""
-        least = (LEAST_SPREAD * self.schedule.assumed_spread) ** 2
-        spread = max(self._spread / self._remembered, least)
         horizon = self.schedule.n_steps
+        least = (least_spread(horizon) * self.schedule.assumed_spread) ** 2
+        spread = max(self._spread / self._remembered, least)
         noise = float(variances.mean()) / 2.0
         return best_rate(self._entropy, (spread + noise) / horizon) / horizon
 

@@ -17,7 +17,7 @@ from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import SumGrid
-from sklearn_dpwg.solvers.centring import CentredProblem, in_words
+from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import (
@@ -49,8 +49,8 @@ class DescentSchedule(StepLimits):
     feedback_range: float
     grid: SumGrid  # blocks and steps of the sums
     prior: tuple[float, ...]  # π, of the groups
-    # says, where rows are taken relative to a released centre, how far slopes are limited
-    centring: str = ""
+    # where rows are taken relative to a released centre: how far slopes are limited
+    centring: SlopeLimit | None = None
     remark: str = ""  # what else a reader of the plan should know
 
     @property
@@ -66,7 +66,8 @@ class DescentSchedule(StepLimits):
             f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
             + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else "")
         )
-        lines = (averaged, steps or limits, self.centring, *of_solver, self.remark)
+        centring = str(self.centring or "")
+        lines = (averaged, steps or limits, centring, *of_solver, self.remark)
         return "\n".join(line for line in lines if line)
 
 
@@ -372,7 +373,7 @@ class DescentParameters:
     loss_ceiling: float | None = None
     aim: float = 0.3
     averaging: float = 2 / 3
-    max_passes: int = 150
+    max_passes: int | None = None
 
     rules: ClassVar[Rules]
 
@@ -383,7 +384,7 @@ class DescentParameters:
 # What each of them may be.
 RULES: dict[str, Any] = {
     "n_steps": whole(or_none=True),
-    "max_passes": whole(),
+    "max_passes": whole(or_none=True),
     "aim": positive(),
     "risk_share": share(or_none=True),
     "averaging": share(or_all=True),
@@ -429,15 +430,19 @@ class StepRule(StepLimits, ABC):
         parameters: DescentParameters,
         n_steps: int,
         *,
+        signal: float = 0.0,
         may_raise: bool = False,
         ridge: float = 0.0,
     ) -> Self:
         """Return what the parameters ask for; refuse a ceiling that no loss can be below."""
-        ceiling = loss_ceiling(problem, parameters.loss_ceiling, parameters.rules.owner)
+        of_loss, constants = by_loss(problem.loss, signal), problem.constants
+        ceiling = loss_ceiling(
+            problem, parameters.loss_ceiling, parameters.rules.owner, multiple=of_loss.ceiling
+        )
         raised = ceiling
         if may_raise:
-            constants, multiple = problem.constants, by_loss(problem.loss).raised_ceiling
-            raised = max(ceiling, min(multiple * constants.zero_score, constants.supremum))
+            most = of_loss.raised_ceiling * constants.zero_score
+            raised = max(ceiling, min(most, constants.supremum))
         aim = parameters.aim * problem.radius
         wanted = getattr(parameters, "step_size", None)  # not every solver lets it be set
         boldness, max_momentum = 1.0, 0.0
@@ -459,7 +464,7 @@ class StepRule(StepLimits, ABC):
             is_fixed=wanted is not None,
             n_steps=n_steps,
             aim=aim,
-            step_share=by_loss(problem.loss).step_share,
+            step_share=of_loss.step_share,
             step_size=step_size,
             longest_step=boldness * step_size,
             max_momentum=max_momentum,
@@ -555,7 +560,7 @@ class StepRule(StepLimits, ABC):
             "feedback_range": self.feedback_range,
             "grid": self.sums.grid,
             "prior": problem.prior,
-            "centring": in_words(problem.loss) if isinstance(problem, CentredProblem) else "",
+            "centring": problem.limit if isinstance(problem, CentredProblem) else None,
         }
 
 
