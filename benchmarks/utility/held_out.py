@@ -45,8 +45,11 @@ from sklearn_dpwg.exceptions import (
 )
 from utility import references
 from utility.ours import make_model, warm_up
+from utility.pictures import draw_held_out
 from utility.population import DEFINITIONS, kind_of, load_by_name
-from utility.store import FOLDER, Progress, Store, fingerprint, read_cells, versions
+from utility.report import replace_between_marks, table
+from utility.store import FOLDER, ROOT, Progress, Store, fingerprint, read_cells, versions
+from utility.summary import clustered
 from utility.tasks import Part, Task, task_names
 
 N_SPLITS, TRAIN_SHARE = 8, 0.75
@@ -54,6 +57,9 @@ EPSILONS = (1.0, 4.0, 8.0, 1e4)
 # Half a squared error of targets in [-1, 1] is much smaller than a log loss.
 LEAST = {"classification": 2e-3, "regression": 2e-4}
 HELD_OUT = FOLDER / "held_out"
+# A larger budget may not make a model worse.
+STEPS = ((1.0, 8.0), (8.0, 1e4), (8.0, np.inf))
+MARKS = ("<!-- printed by make bench BENCH=--held-out -->", "<!-- end of held-out losses -->")
 
 # Weights on unit rows, or what makes scores of a part.
 Model = np.ndarray | Callable[[Part], np.ndarray]
@@ -66,10 +72,7 @@ def estimator(*, grouped: bool = True, **parameters: Any) -> Method:
     def fit(task: Task, epsilon: float, seed: int) -> np.ndarray:
         solver = parameters.get("solver", "auto")
         model = make_model(task, solver, epsilon, seed).set_params(**parameters)
-        with warnings.catch_warnings():
-            for each in QUIET:
-                warnings.simplefilter("ignore", each)
-            model.fit(task.train.X, task.train.y, groups=task.train.groups if grouped else None)
+        model.fit(task.train.X, task.train.y, groups=task.train.groups if grouped else None)
         return task.unit_weights(model)
 
     return fit
@@ -144,19 +147,25 @@ def measure(
                 (f"{eps:g}|{split}", eps, split) for eps in of_method for split in range(n_splits)
             )
             missing += [(split, method, key, eps) for key, eps, split in keys if key not in store]
-        if missing:
-            warm_up(kind_of(name))
-            parts = splits(load_by_name(name), n_splits)
-            for number, task in enumerate(parts):
-                for _, method, key, epsilon in (each for each in missing if each[0] == number):
-                    start = time.perf_counter()
-                    model = every[method](task, epsilon, number)
-                    seconds = time.perf_counter() - start
-                    test, train = (losses_of(task, p, model) for p in (task.test, task.train))
-                    cell = {"test": test.tolist(), "train": train.tolist(), "seconds": seconds}
-                    stores[method].put({key: cell})
+        parts = splits(load_by_name(name), n_splits) if missing else ()
+        for number, task in enumerate(parts):
+            for _, method, key, epsilon in (each for each in missing if each[0] == number):
+                stores[method].put({key: _cell(task, every[method], epsilon, number)})
         progress.advance()
         progress.note(name)
+
+
+def _cell(task: Task, method: Method, epsilon: float, seed: int) -> dict[str, Any]:
+    """Return the losses of groups on both parts, and the seconds of the fit."""
+    with warnings.catch_warnings():
+        for each in QUIET:
+            warnings.simplefilter("ignore", each)
+        warm_up(task.kind)
+        start = time.perf_counter()
+        model = method(task, epsilon, seed)
+        seconds = time.perf_counter() - start
+    test, train = (losses_of(task, part, model).tolist() for part in (task.test, task.train))
+    return {"test": test, "train": train, "seconds": seconds}
 
 
 def _path(task: str, method: str, folder: Path) -> Path:
@@ -236,68 +245,129 @@ def compare(
     return pd.DataFrame(rows, columns=names)
 
 
-def report(frame: pd.DataFrame, beside: str = "group-blind") -> str:
-    """Return means over tasks by ε, and beside one method which tasks are better and worse."""
-    lines = []
+# --- said ----------------------------------------------------------------------------------------
+
+
+def report(frame: pd.DataFrame, beside: str = "group-blind", first: str = "ours") -> str:
+    """Return Markdown: what is clearly worse, by name; then means, differences and excess."""
+    parts = []
     for (half, kind), cells in frame.groupby(["half", "kind"]):
         budgets = sorted(set(cells.epsilon))
-        lines.append(f"{half} half, {kind}: mean of worst-group losses on held-out records")
-        for method, of_method in cells.groupby("method", sort=False):
-            means = {eps: own.loss.mean() for eps, own in of_method.groupby("epsilon")}
-            shown = "".join(f"{means.get(eps, np.nan):>9.4f}" for eps in budgets)
-            lines.append(f"  {method:<28}{shown}   ({of_method.name.nunique()} tasks)")
-        lines.insert(-cells.method.nunique(), " " * 30 + "".join(f"{e:>9g}" for e in budgets))
-        for method in dict.fromkeys(cells.method):
-            if method != beside:
-                lines += _beside(cells, method, beside, budgets)
-            lines += _by_budget(cells, method, budgets)
-    return "\n".join(lines)
+        methods = list(dict.fromkeys(cells.method))
+        others = [method for method in methods if method != beside]
+        own = [method for method in methods if method not in REFERENCES]
+        steps = [pair for pair in STEPS if set(pair) <= set(budgets)]
+        parts += [
+            f"**{half.capitalize()} half, {kind}**, {cells.name.nunique()} tasks. "
+            f"Clearly worse than *{beside}*: {_worse(cells, first, beside, budgets)}.",
+            *(
+                f"*{method}*, clearly worse at ε = {more:g} than at {less:g}: "
+                f"{listed(compare(cells, (method, more), (method, less)))}."
+                for method in own
+                for less, more in steps
+            ),
+            "Mean worst-group loss of people whom the model has not seen:",
+            _table(cells, methods, budgets, lambda own: f"{own.loss.mean():.4f}"),
+            f"Less that of *{beside}*: mean with 95 % interval by source; tasks clearly better / "
+            "worse:",
+            table(
+                [
+                    {"method": method}
+                    | {f"ε = {eps:g}": said(_pair(cells, method, beside, eps)) for eps in budgets}
+                    for method in others
+                ]
+            ),
+            "From a budget to a larger one:",
+            table(
+                [
+                    {"method": method}
+                    | {
+                        f"{more:g} less {less:g}": said(
+                            compare(cells, (method, more), (method, less))
+                        )
+                        for less, more in steps
+                    }
+                    for method in own
+                ]
+                if steps
+                else []
+            ),
+            *_diagnosis(cells, methods, budgets),
+        ]
+    return "\n\n".join(filter(None, parts))
 
 
-def _beside(cells: pd.DataFrame, method: str, other: str, budgets: Sequence[float]) -> list[str]:
-    """Return how a method does beside another at each ε, or beside what has no ε."""
-    lines = []
-    for epsilon in budgets:
-        for at in dict.fromkeys((epsilon, np.inf if other in REFERENCES else epsilon)):
-            found = compare(cells, (method, epsilon), (other, at))
-            if len(found):
-                lines.append(f"  {method} less {other}, ε = {epsilon:g}: {verdicts(found)}")
-    return lines
+def _pair(cells: pd.DataFrame, method: str, other: str, epsilon: float) -> pd.DataFrame:
+    """Compare two methods at a budget, or with what has none."""
+    at = [(each, np.inf if each in REFERENCES else epsilon) for each in (method, other)]
+    return compare(cells, *at)
 
 
-def _by_budget(cells: pd.DataFrame, method: str, budgets: Sequence[float]) -> list[str]:
-    """Return which tasks a larger budget makes clearly worse."""
-    lines = []
-    for less, more in ((1.0, 8.0), (8.0, 1e4), (8.0, np.inf)):
-        found = compare(cells, (method, more), (method, less))
-        if len(found) and {less, more} <= set(budgets):
-            lines.append(f"  {method}, ε = {more:g} less {less:g}: {verdicts(found)}")
-    return lines
+def _worse(cells: pd.DataFrame, method: str, other: str, budgets: Sequence[float]) -> str:
+    """Return the tasks on which a method is clearly worse at each budget."""
+    found = {eps: _pair(cells, method, other, eps) for eps in budgets}
+    return "; ".join(f"ε = {eps:g}: {listed(each)}" for eps, each in found.items() if len(each))
 
 
-def verdicts(found: pd.DataFrame) -> str:
-    """Return a mean difference, how many tasks are clearly better and worse, and the latter."""
+def listed(found: pd.DataFrame) -> str:
+    """Return the tasks that are clearly worse, the worst first."""
     worse = found[found.verdict > 0].sort_values("value", ascending=False)
-    names = ", ".join(f"{each.name} {each.value:+.4f}" for each in worse.itertuples())
-    return (
-        f"mean {found.value.mean():+.4f}, clearly better in {(found.verdict < 0).sum()}, worse in "
-        f"{len(worse)} of {len(found)}" + (f" ({names})" if names else "")
-    )
+    return ", ".join(f"{each.name} {each.value:+.4f}" for each in worse.itertuples()) or "none"
 
 
-def main() -> None:
+def said(found: pd.DataFrame) -> str:
+    """Return a mean difference with its interval, and how many tasks are better and worse."""
+    if found.empty:
+        return "–"
+    mean = clustered(found.value.tolist(), found.source.tolist())
+    better, worse = ((found.verdict == sign).sum() for sign in (-1, 1))
+    return f"{mean.mean:+.4f} ± {mean.half:.4f}; {better} / {worse}"
+
+
+def _table(
+    cells: pd.DataFrame,
+    methods: Sequence[str],
+    budgets: Sequence[float],
+    show: Callable[[pd.DataFrame], str],
+) -> str:
+    """Return a table of methods by ε."""
+    rows = []
+    for method in methods:
+        own = dict(iter(cells[cells.method == method].groupby("epsilon")))
+        shown = {f"ε = {eps:g}": "–" for eps in budgets}
+        for eps, measured in own.items():
+            fewer = len(measured) < cells.name.nunique()
+            shown[f"ε = {eps:g}"] = show(measured) + (f" ({len(measured)} tasks)" if fewer else "")
+        rows.append({"method": method} | shown)
+    return table(rows)
+
+
+def _diagnosis(
+    cells: pd.DataFrame, methods: Sequence[str], budgets: Sequence[float]
+) -> Iterator[str]:
+    """Yield the excess on the records themselves, where the exact minimax was measured."""
+    exact = cells[cells.method == "exact minimax"].set_index("name").record_loss
+    known = cells[cells.name.isin(exact.index)]
+    if len(exact):
+        yield "Mean excess on the training records over the exact minimax optimum, a diagnosis:"
+        excess = known.assign(excess=known.record_loss - known.name.map(exact))
+        yield _table(excess, methods, budgets, lambda own: f"{own.excess.mean():.4f}")
+
+
+def main(words: Sequence[str] | None = None) -> None:
     """Measure what is missing, and print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--half", choices=["choosing", "checking", "own"], default="choosing")
     parser.add_argument("--task", action="append", help="by name; may be repeated")
     parser.add_argument("--epsilon", type=float, nargs="+", default=list(EPSILONS))
-    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", default=list(METHODS | REFERENCES))
     parser.add_argument("--beside", default="group-blind", help="the method to compare with")
     parser.add_argument("--splits", type=int, default=N_SPLITS)
     parser.add_argument("--folder", type=Path, default=HELD_OUT)
     parser.add_argument("--patch", help="module:function to call first, with nothing")
     parser.add_argument("--report", action="store_true", help="measure nothing")
-    asked = parser.parse_args()
+    parser.add_argument("--docs", action="store_true", help="put the results into docs/utility.md")
+    asked = parser.parse_args(words)
     if asked.patch:
         module, _, function = asked.patch.partition(":")
         getattr(importlib.import_module(module), function)()
@@ -308,9 +378,16 @@ def main() -> None:
     if not asked.report:
         measure(names, asked.methods, asked.epsilon, **where)
     frame = collect(methods=asked.methods, names=names, **where)
-    shown = frame.epsilon.isin([*asked.epsilon, np.inf])
-    print(report(frame[shown], asked.beside))
+    frame = frame[frame.epsilon.isin([*asked.epsilon, np.inf])]
+    text = report(frame, asked.beside, asked.methods[0])
+    print(text)
+    folder = ROOT / "docs" / "figures" if asked.docs else asked.folder
+    drawn = draw_held_out(frame, REFERENCES, folder)
+    if asked.docs:
+        shown = f"![Mean worst-group loss on held-out records, by ε](figures/{drawn.name})"
+        replace_between_marks(ROOT / "docs" / "utility.md", f"{shown}\n\n{text}", MARKS)
 
 
 if __name__ == "__main__":
-    main()
+    # not this module's own `METHODS`, which no patch would find
+    importlib.import_module("utility.held_out").main()
