@@ -50,6 +50,9 @@ class Solver(Stored, BaseEstimator, ABC):
     name: ClassVar[str]
     # whether a run depends on where it begins
     uses_start: ClassVar[bool] = True
+    # whether its group player pays the price of sampling, and obeys a cap on weights
+    prices_sampling: ClassVar[bool] = False
+    caps_group_weights: ClassVar[bool] = False
 
     @final
     def plan(self, problem: Problem, budget: Budget) -> Plan:
@@ -78,6 +81,7 @@ class Solver(Stored, BaseEstimator, ABC):
         self._check_budget(budget)
         if problem.hidden is not None:
             self._check_hidden_groups()
+        self._check_game(problem)
         plan = self._plan(problem, budget)
         if type(plan) is not Plan:
             raise InputTypeError(f"_plan of solver {self.name!r} must return a Plan, got {plan!r}.")
@@ -90,6 +94,25 @@ class Solver(Stored, BaseEstimator, ABC):
             )
         plan.guarantee  # noqa: B018 - raises where the releases cost more than the budget
         return plan
+
+    def plays(self, problem: Problem) -> bool:
+        """Whether the solver plays the game as stated: its price of sampling, its cap on weights.
+
+        Parameters
+        ----------
+        problem : Problem
+            Public facts.
+
+        Returns
+        -------
+        bool
+            False where `plan` would refuse it.
+        """
+        try:
+            self._check_game(problem)
+        except ValueError:
+            return False
+        return True
 
     @property
     def hides_groups(self) -> bool:
@@ -171,6 +194,19 @@ class Solver(Stored, BaseEstimator, ABC):
             f"solver {self.name!r} needs public groups: neighbours='replace-any' is for 'auto', "
             "'mgr', 'moments' and 'phased-erm'."
         )
+
+    def _check_game(self, problem: Problem) -> None:
+        """Refuse a price of sampling, or a cap on weights, that the solver would ignore."""
+        if problem.sampling_price and not self.prices_sampling:
+            raise InputError(
+                f"sampling_price must be None or 0 with solver {self.name!r}, which plays the game "
+                f"on the records themselves, got {problem.sampling_price!r}."
+            )
+        if problem.max_group_weight < 1.0 and not self.caps_group_weights:
+            raise InputError(
+                f"max_group_weight must be 1 with solver {self.name!r}, which knows no cap on "
+                f"group weights, got {problem.max_group_weight!r}."
+            )
 
     @abstractmethod
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
