@@ -24,6 +24,8 @@ class Stored:
     """
 
     _format: ClassVar[int] = 1
+    # fields that came later, with the values that everything stored before them meant
+    _added: ClassVar[Mapping[str, Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is stored, with the version, and without what can be computed again."""
@@ -33,7 +35,7 @@ class Stored:
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Restore what a version with the same format stored; raise StoredFormatError otherwise."""
-        content = _without_caches(self, unstamped(self, state))
+        content = {**self._added, **_without_caches(self, unstamped(self, state))}
         if _is_frozen(self):
             require(self, state, content, _names(self))
             self.__init__(**content)  # type: ignore[misc]

@@ -28,12 +28,6 @@ from sklearn_dpwg.privacy.sensitivity import (
 )
 from sklearn_dpwg.solvers.solver import by_loss
 
-# Shares of μ² for the mean row and for the mean squared distance from it.
-CENTRE_SHARE, SPREAD_SHARE = 0.03, 0.01
-
-# Where rows are whitened: shares of μ² for their second moments, or the mean squares of columns.
-MOMENTS_SHARE, SQUARES_SHARE = 0.03, 0.02
-
 # Second moments are released of up to so many columns d, where records times μ are at least so
 # many times d√d; mean squares of more columns where they are at least so many times d.
 MOST_COLUMNS, LEAST_SIGNAL, LEAST_SIGNAL_OF_COLUMNS = 200, 20.0, 100.0
@@ -48,24 +42,54 @@ BLOCK_SIZE = 2**13
 # Value of the constant column behind centred rows.
 CONSTANT = 0.25
 
-# A gradient of one record is at most this long, and at most `clip_share` of the root mean square of
-# centred rows.
-LONGEST_GRADIENT = 0.6
+# A gradient of one record is at most this long, and longer in proportion to the `signal` from here
+# on: the bias of a limit that most records reach costs more than noise does.
+LONGEST_GRADIENT, LONGEST_BINDS = 0.6, 300.0
 
 _UNIT = 2.0**-53
 
+# Names of what is released before the first step.
+CENTRE, SPREAD = "mean row", "mean squared distance from it"
+MOMENTS, SQUARES = "second moments of rows", "mean squares of columns"
+BEFORE = (CENTRE, MOMENTS, SQUARES, SPREAD)
 
-def in_words(problem: CentredProblem) -> str:
-    """Return what centring is, for previews."""
-    white = ""
-    if isinstance(problem, WhitenedProblem):
-        white = ", half whitened by " + (
-            "released mean squares of columns" if problem.of_columns else "released second moments"
+# Shares of μ² for them.
+CENTRE_SHARE, MOMENTS_SHARE, SQUARES_SHARE, SPREAD_SHARE = 0.03, 0.03, 0.02, 0.01
+SHARES_BEFORE = (CENTRE_SHARE, MOMENTS_SHARE, SQUARES_SHARE, SPREAD_SHARE)
+
+
+@dataclass(frozen=True)
+class SlopeLimit(Stored):
+    """How long a record's gradient may be, planned for the noise that a limit saves."""
+
+    share: float  # of the root mean square of centred rows, which is released
+    longest: float  # the most that may be released; noise is planned for it
+    # the release that rows are whitened by, `MOMENTS` or `SQUARES`; empty where they are not
+    whitening: str = ""
+
+    @classmethod
+    def of(cls, loss: Loss, signal: float, whitening: str = "") -> SlopeLimit:
+        """Return the limit at a `signal`; the mean squared distance is released as at most 1."""
+        share = by_loss(loss, signal).clip_share
+        longest = LONGEST_GRADIENT * max(1.0, signal / LONGEST_BINDS)
+        return cls(share, min(longest, share * math.hypot(1.0, CONSTANT)), whitening)
+
+    @property
+    def least_unit(self) -> float:
+        """Least limit that may be released, in units of the largest: no row is shorter than s₀."""
+        return self.share * CONSTANT / self.longest
+
+    def at(self, mean_square: float) -> float:
+        """Return the limit for a released mean squared norm of centred rows."""
+        return min(self.longest, self.share * math.sqrt(mean_square))
+
+    def __str__(self) -> str:
+        """Return what centring is, for previews."""
+        white = f", half whitened by released {self.whitening}" if self.whitening else ""
+        return (
+            f"rows relative to a released mean row{white}; a record's gradient counts up to a norm "
+            f"of {self.share:.3g} times their released root mean square"
         )
-    return (
-        f"rows relative to a released mean row{white}; a record's gradient counts up to a norm of "
-        f"{by_loss(problem.loss).clip_share:g} times their released root mean square"
-    )
 
 
 def is_worth_centring(problem: Problem) -> bool:
@@ -73,20 +97,16 @@ def is_worth_centring(problem: Problem) -> bool:
     return by_loss(problem.loss).is_centred and problem.intercept_scaling > 0.0
 
 
-def largest_clip(loss: Loss) -> float:
-    """Return the largest limit on a gradient's norm that may be released.
+def planned_whitening(problem: Problem, mu: float = math.inf) -> str:
+    """Return what rows are whitened by, or nothing where noise leaves too little to see.
 
-    The mean squared distance from the centre is released as at most 1.
+    That of a matrix has about the norm √(2d) of an entry's, beside mean squares of about 1/d.
     """
-    return min(LONGEST_GRADIENT, by_loss(loss).clip_share * math.hypot(1.0, CONSTANT))
-
-
-def least_unit(loss: Loss) -> float:
-    """Return the least limit that may be released, in units of the largest.
-
-    No row is shorter than s₀.
-    """
-    return by_loss(loss).clip_share * CONSTANT / largest_clip(loss)
+    d = problem.n_features
+    needed = d * (LEAST_SIGNAL * math.sqrt(d) if d <= MOST_COLUMNS else LEAST_SIGNAL_OF_COLUMNS)
+    if mu < math.inf and (d < 2 or problem.n_records * mu < needed):
+        return ""
+    return MOMENTS if d <= MOST_COLUMNS else SQUARES
 
 
 def check_centring(problem: Problem, owner: str) -> None:
@@ -104,13 +124,14 @@ def check_centring(problem: Problem, owner: str) -> None:
 
 @dataclass(frozen=True)
 class CentredProblem(Problem):
-    """A problem whose rows are ``u = (x - c, s₀)``, whatever the released centre c.
+    """A problem whose rows are ``u = (P (x - c), s₀)``, whatever the released centre c and P.
 
     `intercept_scaling` is s₀. Slopes are limited so that no gradient of a record is longer than
-    `clip`. Gradients may be read in units, down to `unit` of theirs, in which a record counts for
-    `clip` whatever the released limit is.
+    `clip`, the planned limit's longest until one is released. Gradients may be read in units, down
+    to `unit` of theirs, in which a record counts for `clip` whatever the released limit is.
     """
 
+    limit: SlopeLimit = SlopeLimit(1.0, LONGEST_GRADIENT)
     clip: float = LONGEST_GRADIENT
     unit: float = 1.0
 
@@ -123,9 +144,14 @@ class CentredProblem(Problem):
         return replace(found, infimum=min(0.0, found.infimum))
 
     @property
+    def stretch(self) -> float:
+        """Bound on ‖P‖."""
+        return LONGEST_STRETCH if self.limit.whitening else 1.0
+
+    @property
     def row_norm(self) -> float:
-        """Bound √(4 + s₀²) on the norm of a row: x and c are in the unit ball."""
-        return math.hypot(2.0, self.intercept_scaling)
+        """Bound √(4 ‖P‖² + s₀²) on the norm of a row: x and c are in the unit ball."""
+        return math.hypot(2.0 * self.stretch, self.intercept_scaling)
 
     @property
     def lipschitz(self) -> float:
@@ -145,7 +171,12 @@ class CentredProblem(Problem):
     @property
     def rounding_factor(self) -> float:
         """Bound on the norm of the map of sums over ``(x, 1)`` to sums over u, in these units."""
-        return math.sqrt(2.0 + CONSTANT**2) / self.unit
+        return math.sqrt(2.0 * self.stretch**2 + CONSTANT**2) / self.unit
+
+    @property
+    def roundings_of_a_mean(self) -> int:
+        d = {MOMENTS: self.n_features, SQUARES: 1}.get(self.limit.whitening, 0)
+        return self.n_groups + math.ceil((d + 2) * math.sqrt(d))
 
     @property
     def smoothness(self) -> float:
@@ -158,53 +189,16 @@ class CentredProblem(Problem):
         is_logistic = type(self.loss).__dict__.get("kernel") == "binary_log"
         return min(bound, self.clip * self.row_norm) if is_logistic else bound
 
-
-@dataclass(frozen=True)
-class WhitenedProblem(CentredProblem):
-    """A problem whose rows are ``u = (P (x - c), s₀)``, whatever the released P, ‖P‖ at most 4."""
-
-    of_columns: bool = False  # whether P is a factor a column, and no matrix
-
-    __repr__ = short_repr
-
-    @property
-    def row_norm(self) -> float:
-        """Bound √(4 ‖P‖² + s₀²) on the norm of a row."""
-        return math.hypot(2.0 * LONGEST_STRETCH, self.intercept_scaling)
-
-    @property
-    def rounding_factor(self) -> float:
-        return math.sqrt(2.0 * LONGEST_STRETCH**2 + CONSTANT**2) / self.unit
-
     @property
     def usual_smoothness(self) -> float:
-        return centred_problem(self).smoothness
-
-    @property
-    def roundings_of_a_mean(self) -> int:
-        d = 1 if self.of_columns else self.n_features
-        return self.n_groups + math.ceil((d + 2) * math.sqrt(d))
+        return replace(self, limit=replace(self.limit, whitening="")).smoothness
 
 
-def centred_problem(problem: Problem, *, unit: float = 1.0) -> CentredProblem:
+def centred_problem(problem: Problem, limit: SlopeLimit, *, unit: float = 1.0) -> CentredProblem:
     """Return the public facts of a problem once its rows are centred."""
     facts = {each.name: getattr(problem, each.name) for each in fields(Problem)}
     facts["intercept_scaling"] = CONSTANT
-    return CentredProblem(**facts, clip=largest_clip(problem.loss), unit=unit)
-
-
-def whitened(problem: CentredProblem, mu: float | None) -> CentredProblem:
-    """Return the facts with whitened rows: for a μ, only where noise leaves something to see.
-
-    That of a matrix has about the norm √(2d) of an entry's, beside mean squares of about 1/d.
-    """
-    d = problem.n_features
-    of_columns = d > MOST_COLUMNS
-    least = d * (LEAST_SIGNAL_OF_COLUMNS if of_columns else LEAST_SIGNAL * math.sqrt(d))
-    if mu is not None and (d < 2 or problem.n_records * mu < least):
-        return problem
-    facts = {each.name: getattr(problem, each.name) for each in fields(CentredProblem)}
-    return WhitenedProblem(**facts, of_columns=of_columns)
+    return CentredProblem(**facts, limit=limit, clip=limit.longest, unit=unit)
 
 
 def row_sum_grid(problem: Problem) -> SumGrid:
@@ -219,11 +213,6 @@ def row_sum_sensitivity(problem: Problem) -> float:
     return 2.0 * longest + summation_slack(
         grid.gradient_step, n_dimensions=max(problem.n_features, 1)
     )
-
-
-CENTRE, SPREAD = "mean row", "mean squared distance from it"
-MOMENTS, SQUARES = "second moments of rows", "mean squares of columns"
-BEFORE = (CENTRE, MOMENTS, SQUARES, SPREAD)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,10 +252,8 @@ def shares_before(problem: Problem) -> dict[str, float]:
     """Return what is released before the first step, and its share of μ²: nothing as rows are."""
     if not isinstance(problem, CentredProblem):
         return {}
-    shares = {CENTRE: CENTRE_SHARE}
-    if isinstance(problem, WhitenedProblem):
-        shares |= {SQUARES: SQUARES_SHARE} if problem.of_columns else {MOMENTS: MOMENTS_SHARE}
-    return shares | {SPREAD: SPREAD_SHARE}
+    all_shares = dict(zip(BEFORE, SHARES_BEFORE, strict=True))
+    return {name: all_shares[name] for name in (CENTRE, problem.limit.whitening, SPREAD) if name}
 
 
 def share_left(problem: Problem) -> float:
@@ -288,7 +275,11 @@ def after_centring(releases: Sequence[Release]) -> tuple[Release, ...]:
 
 
 def release_centre(
-    problem: Problem, data: Risks, noise: NoiseSource, releases: Sequence[Release]
+    problem: Problem,
+    limit: SlopeLimit,
+    data: Risks,
+    noise: NoiseSource,
+    releases: Sequence[Release],
 ) -> Centring:
     """Release the centre, second moments where they are planned, and the spread around the centre.
 
@@ -312,9 +303,7 @@ def release_centre(
     squares = np.array([data.spread(center, step=step, whitening=whitening)])
     noisy = float(noise.gaussian(squares, sensitivity=1.0, release=of_squares)[0])
     mean_square = float(np.clip(noisy / n_records, 0.0, 1.0)) + CONSTANT**2
-    clip_share = by_loss(problem.loss).clip_share
-    clip = min(largest_clip(problem.loss), clip_share * math.sqrt(mean_square))
-    return Centring(center, clip, whitening)
+    return Centring(center, limit.at(mean_square), whitening)
 
 
 def moment_sum_sensitivity(problem: Problem) -> float:

@@ -30,7 +30,7 @@ from sklearn_dpwg.solvers.descent.rule import (
     StepRule,
 )
 from sklearn_dpwg.solvers.plan import Plan
-from sklearn_dpwg.solvers.solver import Solution, Solver
+from sklearn_dpwg.solvers.solver import Solution, Solver, signal
 from sklearn_dpwg.solvers.steps import HeavyBall, risk_spread
 
 COST = planning.Cost(4e-4)
@@ -83,8 +83,9 @@ class GDA(DescentParameters, Solver):
         Norm of the weights that step sizes are planned for, as a share of the radius.
     averaging : float, default=2/3
         Share of the points, the last ones, that is averaged; above 0, at most 1.
-    max_passes : int, default=150
-        Number of passes over the rows, and so of steps, where `n_steps` is planned.
+    max_passes : int, optional
+        Number of passes over the rows, and so of steps, where `n_steps` is planned. Planned: as
+        `MGR`'s.
     weight_ridge : float, optional
         Strength ρ_w of the public ``ρ_w/2 ‖w - w₁‖²``; planned: 0, or the ρ of least bound in the
         paper's schedule, which has one for both players.
@@ -204,10 +205,11 @@ class EuclideanRule(StepRule):
 
 def least_bound_plan(problem: Problem, budget: Budget, parameters: GDA) -> Plan:
     """Plan by minimising the bound on the excess risk over whatever the parameters leave open."""
-    learned = planning.learned_problem(problem, parameters)
-    n_steps = parameters.max_passes if parameters.n_steps is None else parameters.n_steps
+    found = signal(problem, budget)
+    learned = planning.learned_problem(problem, parameters, budget)
+    n_steps = parameters.n_steps or planning.most_passes(parameters, found)
     ridge = parameters.weight_ridge or 0.0
-    rule = EuclideanRule.of(learned, parameters, n_steps, ridge=ridge)
+    rule = EuclideanRule.of(learned, parameters, n_steps, signal=found, ridge=ridge)
     releases, noise = planning.pay_for_passes(rule, budget)
     schedule = GDASchedule(
         **rule.planned(),

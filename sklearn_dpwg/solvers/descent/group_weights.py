@@ -18,9 +18,13 @@ from sklearn_dpwg.solvers.steps import CORRECTION, best_rate, normalised
 # assumed.
 ASSUMED_STEPS, REMEMBERED, LEAST_SPREAD = 10.0, 0.9, 1.0 / 30.0
 
-# Where μ is at least so large, exponents keep this share of themselves a step: what is long gone by
-# no longer holds all weight on one group.
-LEAST_MU_TO_FORGET, KEPT = 0.5, 0.993
+# Momentum lasts longer in longer runs, in which a fast player of the groups would circle.
+USUAL_STEPS, LARGEST_SPREAD = 150, 0.3
+
+
+def least_spread(n_steps: int) -> float:
+    """Return the least spread that is gone by, over the assumed, in a run of so many steps."""
+    return min(LEAST_SPREAD * max(1.0, n_steps / USUAL_STEPS) ** 2, LARGEST_SPREAD)
 
 
 class GroupWeights:
@@ -33,18 +37,14 @@ class GroupWeights:
     where η_t is the rate that would have been planned had the spread of the risks been known that
     was released shortly before, c_t is the noise correction, s_i is the noise of the mean gradient
     if all weight is on group i, and ν s is what planning takes noise s to cost (`noise_price`).
-    Otherwise they are plain Hedge at the planned rate.
+    Where it forgets, each sum, and the log of π, is less by 1/T of itself a step: what is long gone
+    by holds no weight on a group for good. Otherwise they are plain Hedge at the planned rate.
     """
 
     def __init__(
-        self,
-        schedule: MGRSchedule,
-        log_weights: FloatArray,
-        gradient_noise: FloatArray,
-        *,
-        kept: float = 1.0,
+        self, schedule: MGRSchedule, log_weights: FloatArray, gradient_noise: FloatArray
     ) -> None:
-        self.schedule, self._kept = schedule, kept
+        self.schedule = schedule
         self.current, self._log_weights = normalised(log_weights), log_weights
         self._gradient_noise = gradient_noise  # s_i
         self._total_rate = 0.0
@@ -70,8 +70,8 @@ class GroupWeights:
         spread -= float((weights * (1.0 - weights)) @ variances)
         self._spread = REMEMBERED * self._spread + spread
         self._remembered = REMEMBERED * self._remembered + 1.0
-        self._total_rate = self._kept * self._total_rate + rate
-        self._log_weights = self._kept * self._log_weights + rate * risks
+        self._total_rate = schedule.kept * self._total_rate + rate
+        self._log_weights = schedule.kept * self._log_weights + rate * risks
         self._log_weights = self._log_weights - CORRECTION * self._log_mean_exp(rate, variances)
         self.current = priced_weights(
             self._log_weights,
@@ -81,9 +81,9 @@ class GroupWeights:
 
     def _rate(self, variances: FloatArray) -> float:
         """Return θ/T with θ² = H(π) / (q²/T + mean_i v_i/2) for the spread q of late."""
-        least = (LEAST_SPREAD * self.schedule.assumed_spread) ** 2
-        spread = max(self._spread / self._remembered, least)
         horizon = self.schedule.n_steps
+        least = (least_spread(horizon) * self.schedule.assumed_spread) ** 2
+        spread = max(self._spread / self._remembered, least)
         noise = float(variances.mean()) / 2.0
         return best_rate(self._entropy, (spread + noise) / horizon) / horizon
 

@@ -69,9 +69,10 @@ class MGR(MGRParameters, MixtureSolver):
         of the radius.
     averaging : float, default=2/3
         Share of the iterates, the last ones, that is averaged; above 0, at most 1.
-    max_passes : int, default=150
+    max_passes : int, optional
         Largest number of passes over the rows that a planned `n_steps` may use; batches may take no
-        longer than so many passes either.
+        longer than so many passes either. Planned: 150, and up to 1,000 where there is so little
+        noise that steps would be the limit; 150 in the paper's schedule.
     group_rate : float, optional
         Step size η_λ of the group weights, positive: Hedge at this rate. Planned: by the spread of
         the released risks, and weight on a group has to make up for the noise that it brings.
@@ -143,7 +144,7 @@ class MGR(MGRParameters, MixtureSolver):
 
     def _plan(self, problem: Problem, budget: Budget) -> Plan:
         if self.schedule == "paper":
-            return paper_plan(problem, budget, max_passes=self.max_passes)
+            return paper_plan(problem, budget, max_passes=self.max_passes or planning.PASSES)
         return planning.least_bound_plan(problem, budget, self)
 
     def _run(self, plan: Plan, data: Risks, noise: NoiseSource, start: Solution | None) -> Solution:
@@ -154,8 +155,7 @@ class MGR(MGRParameters, MixtureSolver):
         weights, ball = first.weights, HeavyBall(schedule, problem.n_weights)
         following = _limits_of_run(schedule, problem, first.unit)
         gradient_noise = first.unit * schedule.gradient_noise(plan)
-        log_weights, kept = _log_group_weights(schedule, start), planning.kept(problem, plan.budget)
-        players = GroupWeights(schedule, log_weights, gradient_noise, kept=kept)
+        players = GroupWeights(schedule, _log_group_weights(schedule, start), gradient_noise)
         shrinkage = Shrinkage(problem.constants.zero_score, n_groups)
         weights_sum, group_weights_sum = np.zeros_like(weights), np.zeros(n_groups)
         if schedule.averaged > schedule.n_steps:
@@ -181,26 +181,25 @@ class MGR(MGRParameters, MixtureSolver):
         learned = first.weights_of_rows(learned)
         return Solution(learned, group_weights_sum / schedule.averaged, schedule.n_steps)
 
-    @property
-    def _most_steps(self) -> int:
-        return self.max_passes if self.n_steps is None else self.n_steps
-
-    def mixture_problem(self, problem: Problem) -> Problem:
-        return planning.learned_problem(problem, self)
+    def mixture_problem(self, problem: Problem, budget: Budget) -> Problem:
+        return planning.learned_problem(problem, self, budget)
 
     def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
-        return tuple(n_calls for n_calls in CALLS if n_calls <= self._most_steps)
+        most = self.n_steps or self.max_passes or CALLS[-1]
+        return tuple(n_calls for n_calls in CALLS if n_calls <= most)
 
     def plan_calls(self, problem: Problem, calls: Calls) -> MixturePlan:
         """Plan as many steps as the passes allow, shared among the calls."""
-        steps_a_call = self._most_steps // calls.n_calls
+        found = math.sqrt(calls.n_calls) / calls.multiplier * problem.typical_size
+        most = self.n_steps or planning.most_passes(self, found)
+        steps_a_call = most // calls.n_calls
         if steps_a_call < 1:
             raise InputError(
                 f"n_steps and max_passes of MGR must allow a step in each of {calls.n_calls} "
                 f"rounds, got {self.n_steps!r} and {self.max_passes!r}."
             )
         n_steps = steps_a_call * calls.n_calls
-        rule = HedgeRule.of(problem, self, n_steps)
+        rule = HedgeRule.of(problem, self, n_steps, signal=found)
         # momentum does not outlast a call
         memory = max(1.0, LONGEST_MEMORY * steps_a_call)
         max_momentum = min(rule.max_momentum, 1.0 - 1.0 / memory)

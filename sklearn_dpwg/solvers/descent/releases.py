@@ -19,17 +19,12 @@ from sklearn_dpwg.data.risks import ByGroup, EveryRecord, Risks, Selection
 from sklearn_dpwg.optimum import project_to_ball
 from sklearn_dpwg.optimum.minimax import Released, project_to_simplex
 from sklearn_dpwg.privacy import NoiseSource, Release
-from sklearn_dpwg.solvers.centring import (
-    CentredProblem,
-    Centring,
-    after_centring,
-    largest_clip,
-    release_centre,
-)
+from sklearn_dpwg.solvers.centring import CentredProblem, Centring, after_centring, release_centre
 from sklearn_dpwg.solvers.descent.group_weights import Limits
 from sklearn_dpwg.solvers.descent.rule import (
     AGSSchedule,
     Batches,
+    DescentSchedule,
     GDASchedule,
     MGRSchedule,
     MixtureSteps,
@@ -61,11 +56,13 @@ class Beginning(NamedTuple):
         weights = np.zeros(problem.n_weights)
         if start is not None:
             weights = project_to_ball(start.weights, problem.radius)
-        n_steps = len(after_centring(plan.releases))
-        if n_steps == len(plan.releases):
+        assert isinstance(plan.schedule, DescentSchedule)
+        limit = plan.schedule.centring
+        if limit is None:
             return cls(weights, data, 1.0, problem, None)
-        centring = release_centre(problem, data, noise, plan.releases[:-n_steps])
-        unit = centring.clip / largest_clip(problem.loss)
+        before = plan.releases[: -len(after_centring(plan.releases))]
+        centring = release_centre(problem, limit, data, noise, before)
+        unit = centring.clip / limit.longest
         weights = centring.to_centred(weights, problem)
         return cls(weights, centring.view(data), unit, problem, centring)
 
@@ -215,7 +212,7 @@ def gradient_of_mixture(
     assert isinstance(schedule, MixtureSteps)
     unit = 1.0
     if isinstance(problem, CentredProblem):
-        unit = problem.clip / largest_clip(problem.loss)
+        unit = problem.clip / problem.limit.longest
     sizes = np.asarray(data.group_sizes, dtype=float)
     _, gradients = data.sums(weights, ceiling=schedule.ceiling, grid=schedule.grid)
     gradient = group_weights @ (gradients / (unit * sizes[:, None]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -17,7 +17,7 @@ from sklearn_dpwg._stored import Stored
 from sklearn_dpwg.data.problem import Problem
 from sklearn_dpwg.exceptions import InputError
 from sklearn_dpwg.privacy import SumGrid
-from sklearn_dpwg.solvers.centring import CentredProblem, after_centring, in_words
+from sklearn_dpwg.solvers.centring import CentredProblem, SlopeLimit, after_centring
 from sklearn_dpwg.solvers.plan import Plan
 from sklearn_dpwg.solvers.solver import by_loss
 from sklearn_dpwg.solvers.steps import (
@@ -49,8 +49,8 @@ class DescentSchedule(StepLimits):
     feedback_range: float
     grid: SumGrid  # blocks and steps of the sums
     prior: tuple[float, ...]  # π, of the groups
-    # says, where rows are taken relative to a released centre, how far slopes are limited
-    centring: str = ""
+    # where rows are taken relative to a released centre: how far slopes are limited
+    centring: SlopeLimit | None = None
     remark: str = ""  # what else a reader of the plan should know
 
     @property
@@ -66,7 +66,8 @@ class DescentSchedule(StepLimits):
             f"step sizes at most {self.longest_step:.3g}, momentum at most {self.max_momentum:.2g}"
             + (f", aimed at weights of norm {self.aim:.3g}" if self.aim else "")
         )
-        lines = (averaged, steps or limits, self.centring, *of_solver, self.remark)
+        centring = str(self.centring or "")
+        lines = (averaged, steps or limits, centring, *of_solver, self.remark)
         return "\n".join(line for line in lines if line)
 
 
@@ -168,6 +169,7 @@ class Batches(Stored):
 class MGRSchedule(DescentSchedule):
     """Everything that `MGR.run` needs besides the records and the noise."""
 
+    _added: ClassVar[Mapping[str, Any]] = {"forgets": False}
     # gradient of the weighted sum of group risks, or of one group drawn from the weights
     step: Literal["weighted", "sampled"]
     # step size η_λ of the multiplicative weights; where they adapt, what planning takes it to be
@@ -180,6 +182,8 @@ class MGRSchedule(DescentSchedule):
     # whether group weights follow the spread of the released risks and pay for noise
     # (`GroupWeights`), in place of `group_rate` and `noise_correction`
     adapts: bool = False
+    # whether exponents keep 1 - 1/T of themselves a step
+    forgets: bool = False
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
     # what a group player that adapts pays for a unit of noise on the mean gradient
     noise_price: float = 0.0
@@ -217,6 +221,11 @@ class MGRSchedule(DescentSchedule):
         middle = self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
         return on_step(middle, self.grid.loss_step)
 
+    @property
+    def kept(self) -> float:
+        """Share of themselves that exponents of the group weights keep a step."""
+        return 1.0 - 1.0 / self.n_steps if self.forgets else 1.0
+
     def gradient_noise(self, plan: Plan) -> FloatArray:
         """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""
         if self.batches is not None:
@@ -244,6 +253,7 @@ class MGRSchedule(DescentSchedule):
             lines.append(
                 "the rate follows the spread of released risks, and weight on a group has to make "
                 "up for its noise"
+                + (f"; exponents keep {self.kept:.3g} of themselves a step" if self.forgets else "")
             )
         if self.follows_level:
             lines.append(
@@ -372,7 +382,7 @@ class DescentParameters:
     loss_ceiling: float | None = None
     aim: float = 0.3
     averaging: float = 2 / 3
-    max_passes: int = 150
+    max_passes: int | None = None
 
     rules: ClassVar[Rules]
 
@@ -383,7 +393,7 @@ class DescentParameters:
 # What each of them may be.
 RULES: dict[str, Any] = {
     "n_steps": whole(or_none=True),
-    "max_passes": whole(),
+    "max_passes": whole(or_none=True),
     "aim": positive(),
     "risk_share": share(or_none=True),
     "averaging": share(or_all=True),
@@ -429,15 +439,19 @@ class StepRule(StepLimits, ABC):
         parameters: DescentParameters,
         n_steps: int,
         *,
+        signal: float = 0.0,
         may_raise: bool = False,
         ridge: float = 0.0,
     ) -> Self:
         """Return what the parameters ask for; refuse a ceiling that no loss can be below."""
-        ceiling = loss_ceiling(problem, parameters.loss_ceiling, parameters.rules.owner)
+        of_loss, constants = by_loss(problem.loss, signal), problem.constants
+        ceiling = loss_ceiling(
+            problem, parameters.loss_ceiling, parameters.rules.owner, multiple=of_loss.ceiling
+        )
         raised = ceiling
         if may_raise:
-            constants, multiple = problem.constants, by_loss(problem.loss).raised_ceiling
-            raised = max(ceiling, min(multiple * constants.zero_score, constants.supremum))
+            most = of_loss.raised_ceiling * constants.zero_score
+            raised = max(ceiling, min(most, constants.supremum))
         aim = parameters.aim * problem.reach
         wanted = getattr(parameters, "step_size", None)  # not every solver lets it be set
         boldness, max_momentum = 1.0, 0.0
@@ -449,7 +463,6 @@ class StepRule(StepLimits, ABC):
             step_size = aim / ((problem.lipschitz + ridge * aim) * math.sqrt(n_steps))
         else:
             step_size = 1.0 / (problem.smoothness + ridge)
-            boldness = 1.0
             if cls.is_bold:
                 boldness = BOLDNESS * problem.smoothness / problem.usual_smoothness
             max_momentum = max(0.0, 1.0 - 1.0 / max(1.0, LONGEST_MEMORY * n_steps))
@@ -461,7 +474,7 @@ class StepRule(StepLimits, ABC):
             is_fixed=wanted is not None,
             n_steps=n_steps,
             aim=aim,
-            step_share=by_loss(problem.loss).step_share,
+            step_share=of_loss.step_share,
             step_size=step_size,
             longest_step=boldness * step_size,
             max_momentum=max_momentum,
@@ -557,7 +570,7 @@ class StepRule(StepLimits, ABC):
             "feedback_range": self.feedback_range,
             "grid": self.sums.grid,
             "prior": problem.prior,
-            "centring": in_words(problem) if isinstance(problem, CentredProblem) else "",
+            "centring": problem.limit if isinstance(problem, CentredProblem) else None,
         }
 
 

@@ -29,6 +29,7 @@ from sklearn_dpwg.privacy import (
 )
 from sklearn_dpwg.solvers.centring import (
     CentredProblem,
+    SlopeLimit,
     centred_problem,
     check_centring,
     is_worth_centring,
@@ -46,7 +47,7 @@ from sklearn_dpwg.solvers.rounds.rounds import (
     plan_of_rounds,
     run_rounds,
 )
-from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution
+from sklearn_dpwg.solvers.solver import FreshSolver, Game, Solution, signal
 
 # Below it the noise overflows, whatever the records are.
 _WEAKEST = 1e-30
@@ -243,7 +244,7 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
             game.play(data.part(part))
         return game.finish()
 
-    def mixture_problem(self, problem: Problem) -> Problem:
+    def mixture_problem(self, problem: Problem, budget: Budget) -> Problem:
         # several derivatives that are shortened together are no gradient of a convex function
         # and the smooth stand-in for a loss with kinks has no compiled kernel, which limits slopes
         is_convex = problem.loss.n_outputs == 1 and problem.loss.smooth
@@ -256,7 +257,8 @@ class PhasedERM(PhasedERMParameters, MixtureSolver):
                 )
         wanted = is_convex and is_worth_centring(problem)
         is_centred = wanted if self.centring is None else self.centring
-        return centred_problem(problem) if is_centred else problem
+        limit = SlopeLimit.of(problem.loss, signal(problem, budget))
+        return centred_problem(problem, limit) if is_centred else problem
 
     def numbers_of_calls(self, problem: Problem) -> tuple[int, ...]:
         most = self.max_passes // passes_of_a_phase(problem)
