@@ -90,6 +90,9 @@ class MGR(MGRParameters, MixtureSolver):
         Whether rows are taken relative to a released mean row, with a limit on each record's
         gradient. Planned: for a log loss or the squared error with an intercept, where steps
         are planned.
+    whitening : bool, optional
+        Whether centred rows are half whitened by released second moments, of columns alone where
+        there are more than 200. Planned: for a log loss, where records are many enough.
 
     Notes
     -----
