@@ -182,8 +182,11 @@ class MGRSchedule(DescentSchedule):
     # (`GroupWeights`), in place of `group_rate` and `noise_correction`
     adapts: bool = False
     assumed_spread: float = 0.0  # standard deviation of the group risks that planning assumes
-    # what a group player that adapts pays for a unit of noise on the mean gradient
+    # what a group player that adapts pays for a unit of noise on the mean gradient, and for the
+    # standard error of the mean of a unit by sampling; the largest weight of a group
     noise_price: float = 0.0
+    sampling_price: float = 0.0
+    max_group_weight: float = 1.0
     # losses count up to this multiple of the mean released loss, where that is below `ceiling`
     # (`LossLevel`)
     ceiling_of_level: float = math.inf
@@ -218,6 +221,12 @@ class MGRSchedule(DescentSchedule):
         middle = self.lowest_loss + (ceiling - self.lowest_loss) / 2.0
         return on_step(middle, self.grid.loss_step)
 
+    def uncertainty(self, plan: Plan, unit: float) -> FloatArray:
+        """Return what weight on a group pays, for noise on gradients in a unit and for sampling."""
+        sizes = np.asarray(plan.problem.group_sizes, dtype=float)
+        of_noise = self.noise_price * unit * self.gradient_noise(plan)
+        return np.asarray(np.hypot(of_noise, self.sampling_price / np.sqrt(sizes)))
+
     def gradient_noise(self, plan: Plan) -> FloatArray:
         """Return the noise on a coordinate of the run's mean gradient, all weight on one group."""
         if self.batches is not None:
@@ -245,6 +254,7 @@ class MGRSchedule(DescentSchedule):
             lines.append(
                 "the rate follows the spread of released risks, and weight on a group has to make "
                 "up for its noise"
+                + (f" and {self.sampling_price:.3g}/sqrt(n)" if self.sampling_price else "")
             )
         if self.follows_level:
             lines.append(
